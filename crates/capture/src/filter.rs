@@ -1,0 +1,126 @@
+//! Capture filters: tcpdump's expressions, compiled by libpcap.
+
+use std::fmt;
+use std::sync::Arc;
+
+use packet::LinkType;
+
+use crate::sys::libpcap::{Instruction, LIBRARY_NAMES, Libpcap, terminated};
+
+/// A filter expression, ready to be compiled for each link type it meets.
+#[derive(Clone)]
+pub struct Filter {
+    libpcap: Arc<Libpcap>,
+    expression: Arc<str>,
+}
+
+/// A filter compiled for one link type.
+#[derive(Clone)]
+pub struct Program {
+    libpcap: Arc<Libpcap>,
+    instructions: Arc<[Instruction]>,
+}
+
+/// Why a filter cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterError {
+    /// Libpcap is not installed.
+    LibraryMissing {
+        /// The loader's words.
+        reason: String,
+    },
+    /// Libpcap refuses the expression.
+    Refused {
+        /// The expression.
+        expression: String,
+        /// The link type it was compiled for.
+        link: LinkType,
+        /// Libpcap's words.
+        reason: String,
+    },
+}
+
+impl Filter {
+    /// A filter for `expression`; the library is opened now, the expression is
+    /// compiled when a link type is known.
+    ///
+    /// # Errors
+    /// [`FilterError::LibraryMissing`].
+    pub fn new(expression: &str) -> Result<Self, FilterError> {
+        let libpcap = Libpcap::open().map_err(|reason| FilterError::LibraryMissing { reason })?;
+        Ok(Self { libpcap: Arc::new(libpcap), expression: expression.into() })
+    }
+
+    /// Compiles for one link type.
+    ///
+    /// # Errors
+    /// [`FilterError::Refused`], with libpcap's reason: a syntax error, a
+    /// header that the link type does not have, a filter that nothing can pass.
+    pub fn compile(&self, link: LinkType) -> Result<Program, FilterError> {
+        let refused = |reason| FilterError::Refused {
+            expression: self.expression.to_string(),
+            link,
+            reason,
+        };
+        let expression = terminated(&self.expression).map_err(refused)?;
+        let instructions = self
+            .libpcap
+            .compile(&expression, data_link_type(link), SNAPLEN)
+            .map_err(refused)?;
+        Ok(Program { libpcap: Arc::clone(&self.libpcap), instructions: instructions.into() })
+    }
+}
+
+/// Frames are judged whole.
+const SNAPLEN: i32 = 262_144;
+
+/// Libpcap's number for a link type in memory, where it differs from the one in files.
+fn data_link_type(link: LinkType) -> i32 {
+    match link {
+        LinkType::RAW | LinkType::RAW_OLD_14 => i32::from(LinkType::RAW_OLD_12.0),
+        other => i32::from(other.0),
+    }
+}
+
+impl Program {
+    /// Whether a frame passes.
+    #[inline]
+    #[must_use]
+    pub fn passes(&self, frame: &[u8], wire_len: u32) -> bool {
+        self.libpcap.passes(&self.instructions, frame, wire_len)
+    }
+}
+
+/// The library's name and version, or why it cannot be opened.
+///
+/// # Errors
+/// The loader's words.
+pub fn library_version() -> Result<String, String> {
+    Libpcap::open().map(|libpcap| libpcap.version().to_owned())
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LibraryMissing { reason } => write!(
+                f,
+                "filter: libpcap cannot be opened ({reason}); looked for {}; \
+                 install the package libpcap0.8, or read without a filter",
+                LIBRARY_NAMES.join(", ")
+            ),
+            Self::Refused { expression, link, reason } => write!(
+                f,
+                "filter: `{expression}` cannot be used on {link} frames: {reason}; \
+                 see pcap-filter(7) for what can be asked"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Filter").field(&self.expression).finish()
+    }
+}

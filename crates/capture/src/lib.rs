@@ -1,0 +1,31 @@
+//! Files (and, later, interfaces) to bytes: opens captures and lends their frames.
+//!
+//! [`input`] turns what was named on a command line into captures, by content
+//! and not by suffix. A capture is read from a memory map ([`mapped`]), which
+//! threads can share in [`split`] spans, or as a [`stream`] when it is
+//! compressed or piped. [`merged`] puts several captures into one order of
+//! time. Every source keeps a [`Report`](report::Report): what it received,
+//! what the filter took out, and what was wrong with the file.
+
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod filter;
+pub mod input;
+pub mod limited;
+pub mod mapped;
+pub mod merged;
+pub mod open;
+pub mod reading;
+pub mod report;
+pub mod split;
+pub mod stream;
+#[allow(unsafe_code)]
+pub mod sys;
+
+pub use error::OpenError;
+pub use filter::{Filter, FilterError};
+pub use input::Input;
+pub use open::{FileSource, open};
+pub use reading::ReadOptions;
+pub use report::{Damage, Progress, Report};

@@ -1,0 +1,107 @@
+//! Several captures in one order of time.
+//!
+//! Frames of each capture keep their order; between captures the one whose
+//! next frame is earliest goes first, the one named first on a tie. A capture
+//! is opened when time reaches its first frame, so a folder of rotated files
+//! needs as many open files as overlap.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
+
+use crate::open::FileSource;
+
+/// Several captures as one source.
+pub struct Merged {
+    members: Vec<Member>,
+    /// Members with frames left, by the time of their next frame, then by place.
+    queue: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+/// One capture and a copy of the batch it last lent.
+struct Member {
+    source: FileSource,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    next: usize,
+}
+
+impl Member {
+    /// Time of the next frame, reading on when the copy is used up.
+    fn next_timestamp(&mut self) -> Option<Timestamp> {
+        if self.next >= self.records.len() {
+            self.next = 0;
+            self.records.clear();
+            self.bytes.clear();
+            let batch = self.source.next_batch()?;
+            for frame in batch.frames() {
+                self.records.push(copy_frame(&mut self.bytes, frame.bytes, frame.record));
+            }
+        }
+        self.records.get(self.next).map(|record| record.timestamp)
+    }
+}
+
+/// Appends a frame to a buffer; its record there.
+fn copy_frame(bytes: &mut Vec<u8>, frame: &[u8], record: &Record) -> Record {
+    let offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(frame);
+    Record { offset, ..*record }
+}
+
+impl Merged {
+    /// Sources in one order of time.
+    #[must_use]
+    pub fn new(sources: Vec<FileSource>) -> Self {
+        let mut members: Vec<_> = sources
+            .into_iter()
+            .map(|source| Member { source, bytes: Vec::new(), records: Vec::new(), next: 0 })
+            .collect();
+        let first = |(index, member): (usize, &mut Member)| {
+            let timestamp = match member.source.first_timestamp() {
+                Some(timestamp) => Some(timestamp),
+                None => member.next_timestamp(),
+            };
+            timestamp.map(|timestamp| Reverse((timestamp, index)))
+        };
+        let queue = members.iter_mut().enumerate().filter_map(first).collect();
+        Self { members, queue, bytes: Vec::new(), records: Vec::with_capacity(BATCH_LEN_MAX) }
+    }
+
+    /// The sources, in the order they were given: they hold their reports.
+    #[must_use]
+    pub fn into_sources(self) -> Vec<FileSource> {
+        self.members.into_iter().map(|member| member.source).collect()
+    }
+}
+
+impl Source for Merged {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        self.bytes.clear();
+        self.records.clear();
+        while self.records.len() < BATCH_LEN_MAX {
+            let Some(Reverse((_, index))) = self.queue.pop() else { break };
+            let Some(member) = self.members.get_mut(index) else { break };
+            if member.next_timestamp().is_none() {
+                continue;
+            }
+            if let Some(record) = member.records.get(member.next) {
+                let start = record.offset as usize;
+                let end = start + record.captured_len as usize;
+                let frame = member.bytes.get(start..end).unwrap_or_default();
+                self.records.push(copy_frame(&mut self.bytes, frame, record));
+            }
+            member.next += 1;
+            if let Some(timestamp) = member.next_timestamp() {
+                self.queue.push(Reverse((timestamp, index)));
+            }
+        }
+        if self.records.is_empty() {
+            return None;
+        }
+        Some(Batch { bytes: &self.bytes, records: &self.records })
+    }
+}

@@ -1,0 +1,5 @@
+//! Every system call, every foreign call, every unsafe block of this crate.
+
+pub mod libpcap;
+pub mod mapping;
+pub mod prefetch;

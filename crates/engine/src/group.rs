@@ -1,0 +1,184 @@
+//! Packets and bytes by key: the aggregation most questions begin with.
+
+use packet::{BATCH_LEN_MAX, Batch, Frame, HashSeed, KeyHash, MalformedCounts};
+
+use crate::stage::{Fold, Stage};
+use crate::table::{Entry, Table};
+
+/// Where one packet belongs: keys come in two widths, so that IPv4 does not pay for IPv6.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<N, W> {
+    /// Under a narrow key.
+    Narrow(N),
+    /// Under a wide key.
+    Wide(W),
+    /// Under no key: the headers it would be made of are not there.
+    Absent,
+}
+
+/// By what packets are grouped.
+pub trait Grouping: Copy + Send + Sync {
+    /// Key of most packets.
+    type Narrow: KeyHash + Default + Send;
+    /// Key of the others.
+    type Wide: KeyHash + Default + Send;
+    /// What is kept for a key.
+    type Value: Entry + Sync;
+
+    /// The key of one packet, and what it adds there.
+    fn place(&self, frame: &Frame<'_>) -> (Place<Self::Narrow, Self::Wide>, Self::Value);
+}
+
+/// What became of the packets a stage was given. Together they are all of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Packets that have a key.
+    pub keyed: u64,
+    /// Packets of protocols that have no such key, such as ARP under "source".
+    pub without_key: u64,
+    /// Packets whose capture ends before the headers that make the key.
+    pub cut: u64,
+    /// Packets whose key cannot be told because a header is malformed, by cause.
+    pub malformed: MalformedCounts,
+}
+
+/// The counts of one group of packets: a whole run, or one window.
+pub struct Groups<G: Grouping> {
+    /// Under narrow keys.
+    pub narrow: Table<G::Narrow, G::Value>,
+    /// Under wide keys.
+    pub wide: Table<G::Wide, G::Value>,
+}
+
+/// Counts by key over everything it sees.
+pub struct GroupStage<G: Grouping> {
+    grouping: G,
+    groups: Groups<G>,
+    outcome: Outcome,
+    narrow_staged: Staged<G::Narrow, G::Value>,
+    wide_staged: Staged<G::Wide, G::Value>,
+}
+
+/// One batch's keys between the pass that hashes and prefetches and the pass that adds.
+struct Staged<K, V> {
+    entries: Vec<(u64, K, V)>,
+}
+
+impl Outcome {
+    /// Counts a packet without a key under the reason for it.
+    pub fn add_absent(&mut self, frame: &Frame<'_>) {
+        let layers = &frame.record.layers;
+        match layers.fault {
+            Some(cause) => self.malformed.add(cause),
+            None if layers.is_cut() => self.cut += 1,
+            None => self.without_key += 1,
+        }
+    }
+
+    /// Packets that were dealt with: all but the malformed.
+    #[must_use]
+    pub fn processed(&self) -> u64 {
+        self.keyed + self.without_key + self.cut
+    }
+
+    /// Takes in another part's.
+    pub fn fold(&mut self, other: &Self) {
+        self.keyed += other.keyed;
+        self.without_key += other.without_key;
+        self.cut += other.cut;
+        self.malformed.merge(&other.malformed);
+    }
+}
+
+impl<G: Grouping> Groups<G> {
+    /// No packets yet; at most `key_count_max` keys of each width.
+    #[must_use]
+    pub fn new(seed: HashSeed, key_count_max: usize) -> Self {
+        Self { narrow: Table::new(seed, key_count_max), wide: Table::new(seed, key_count_max) }
+    }
+
+    /// Takes in another part's.
+    pub fn fold(&mut self, other: &Self) {
+        self.narrow.fold(&other.narrow);
+        self.wide.fold(&other.wide);
+    }
+
+    /// Keys of both widths.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.narrow.len() + self.wide.len()
+    }
+
+    /// What found its partition full, all together.
+    #[must_use]
+    pub fn refused(&self) -> G::Value {
+        let mut refused = *self.narrow.refused();
+        refused.fold(self.wide.refused());
+        refused
+    }
+}
+
+impl<K: KeyHash + Default, V: Entry> Staged<K, V> {
+    fn new() -> Self {
+        Self { entries: Vec::with_capacity(BATCH_LEN_MAX) }
+    }
+
+    #[inline]
+    fn push(&mut self, table: &Table<K, V>, key: K, value: V) {
+        let hash = table.hash(&key);
+        table.prefetch(hash);
+        self.entries.push((hash, key, value));
+    }
+
+    #[inline]
+    fn add_to(&mut self, table: &mut Table<K, V>) {
+        for &(hash, key, value) in &self.entries {
+            table.add(hash, key, &value);
+        }
+        self.entries.clear();
+    }
+}
+
+impl<G: Grouping> GroupStage<G> {
+    /// No packets yet; at most `key_count_max` keys of each width.
+    #[must_use]
+    pub fn new(grouping: G, seed: HashSeed, key_count_max: usize) -> Self {
+        Self {
+            grouping,
+            groups: Groups::new(seed, key_count_max),
+            outcome: Outcome::default(),
+            narrow_staged: Staged::new(),
+            wide_staged: Staged::new(),
+        }
+    }
+
+    /// What was counted, and what became of the packets.
+    #[must_use]
+    pub fn finish(self) -> (Groups<G>, Outcome) {
+        (self.groups, self.outcome)
+    }
+}
+
+impl<G: Grouping> Stage for GroupStage<G> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        for frame in batch.frames() {
+            let (place, value) = self.grouping.place(&frame);
+            match place {
+                Place::Narrow(key) => self.narrow_staged.push(&self.groups.narrow, key, value),
+                Place::Wide(key) => self.wide_staged.push(&self.groups.wide, key, value),
+                Place::Absent => self.outcome.add_absent(&frame),
+            }
+        }
+        let keyed = self.narrow_staged.entries.len() + self.wide_staged.entries.len();
+        self.outcome.keyed += keyed as u64;
+        self.narrow_staged.add_to(&mut self.groups.narrow);
+        self.wide_staged.add_to(&mut self.groups.wide);
+    }
+}
+
+impl<G: Grouping> Fold for GroupStage<G> {
+    fn fold(&mut self, other: Self) {
+        self.groups.fold(&other.groups);
+        self.outcome.fold(&other.outcome);
+    }
+}

@@ -1,0 +1,28 @@
+//! Moves records: batches through stages, keys to partitions, items across cores.
+//!
+//! - A [`Stage`] sees every batch, runs to completion on it and keeps its own
+//!   state. [`run`](run::run) drives one stage per thread and folds them.
+//! - A [`Table`](table::Table) lies in 64 [partitions](partition); a thread
+//!   folds the partitions it owns, so no lock is ever taken per packet.
+//! - [`group`] counts packets and bytes by key, [`window`] by key and time.
+//! - [`exchange`] carries items from the thread that reads to the threads that
+//!   own partitions, in chunks over [`ring`]s, for work whose order matters.
+//! - [`columns`] is what leaves the engine.
+
+#![deny(unsafe_code)]
+
+pub mod columns;
+pub mod exchange;
+pub mod group;
+pub mod grouping;
+pub mod partition;
+#[allow(unsafe_code)]
+pub mod prefetch;
+pub mod ring;
+pub mod run;
+pub mod stage;
+pub mod table;
+pub mod window;
+
+pub use partition::{PARTITION_COUNT, Partition};
+pub use stage::{Fold, Stage};

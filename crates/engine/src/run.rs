@@ -1,0 +1,89 @@
+//! Drives stages over sources whose order does not matter to them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use packet::Source;
+
+use crate::stage::{Fold, Stage};
+
+/// The way to stop a run from outside: an interrupt, a limit reached.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+}
+
+impl Control {
+    /// Asks every thread to stop after the batch in hand.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a stop was asked for.
+    #[inline]
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Finished<S, T> {
+    /// The stage with everything folded in.
+    pub stage: T,
+    /// The sources as they ended, in their order: they hold their own reports.
+    pub sources: Vec<S>,
+}
+
+/// Runs stages over `sources` on up to `thread_count` threads, one source at a
+/// time on each, and folds the stages. What comes out does not depend on the
+/// number of threads, because [`Fold`] promises that order does not matter.
+pub fn run<S, T>(
+    sources: Vec<S>,
+    thread_count: usize,
+    make_stage: impl Fn() -> T + Sync,
+    control: &Control,
+) -> Finished<S, T>
+where
+    S: Source + Send,
+    T: Stage + Fold + Send,
+{
+    let slots: Vec<Mutex<S>> = sources.into_iter().map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut stage = make_stage();
+        while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // Each index is drawn once, so the lock is never waited for.
+            let mut source = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            run_one(&mut *source, &mut stage, control);
+        }
+        stage
+    };
+    let helper_count = thread_count.min(slots.len()).saturating_sub(1);
+    let stage = thread::scope(|scope| {
+        let helpers: Vec<_> = (0..helper_count).map(|_| scope.spawn(work)).collect();
+        let mut whole = work();
+        for helper in helpers {
+            match helper.join() {
+                Ok(part) => whole.fold(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        whole
+    });
+    let sources =
+        slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Finished { stage, sources: sources.collect() }
+}
+
+/// Runs one stage over one source on this thread.
+pub fn run_one<S: Source, T: Stage>(source: &mut S, stage: &mut T, control: &Control) {
+    while !control.is_stopped() {
+        match source.next_batch() {
+            Some(batch) => stage.on_batch(&batch),
+            None => break,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Bytes to record.
+//!
+//! This crate reads headers, names flows and decodes capture files. It does no
+//! input or output and never asks for the time: bytes come in, small values go
+//! out, and every way in which bytes can be wrong has a name that is counted.
+//!
+//! - [`Record`] says when a frame was seen, how long it was and where its
+//!   headers lie; [`Batch`] lends records together with their bytes.
+//! - [`dissect`](dissect::dissect) finds the headers of one frame;
+//!   [`wire`] holds one file per protocol.
+//! - [`file`] decodes and encodes pcap and pcapng, without any I/O.
+//! - [`FlowKey`] names a conversation; [`community_id`] names it for others.
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod community_id;
+pub mod dissect;
+pub mod file;
+pub mod flow_key;
+pub mod hash;
+pub mod layers;
+pub mod link;
+pub mod malformed;
+pub mod record;
+pub mod time;
+pub mod wire;
+
+pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
+// pub use flow_key::{FlowDirection, FlowKey};
+pub use hash::{HashSeed, KeyHash};
+pub use layers::{Layers, Network, Protocol, Tunnel};
+pub use link::LinkType;
+pub use malformed::{Malformed, MalformedCounts};
+pub use record::{Direction, Record};
+pub use time::{Span, Timestamp};

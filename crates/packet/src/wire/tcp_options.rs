@@ -1,0 +1,352 @@
+//! TCP options (RFC 9293 §3.2, RFC 7323, RFC 2018).
+//!
+//! Kinds 0 and 1 are one byte; every other option is kind, length (both
+//! counted) and data. A known kind whose length is not the one its RFC gives
+//! is odd, not malformed: it is handed out as [`TcpOption::Raw`].
+
+use std::fmt;
+
+use super::tcp::SeqNumber;
+use crate::malformed::Malformed;
+
+/// Option kinds, as IANA assigns them.
+pub mod kind {
+    /// End of the option list.
+    pub const END_OF_LIST: u8 = 0;
+    /// Padding between options.
+    pub const NO_OPERATION: u8 = 1;
+    /// Maximum segment size.
+    pub const MAXIMUM_SEGMENT_SIZE: u8 = 2;
+    /// Window scale (RFC 7323).
+    pub const WINDOW_SCALE: u8 = 3;
+    /// SACK permitted (RFC 2018).
+    pub const SACK_PERMITTED: u8 = 4;
+    /// SACK blocks (RFC 2018).
+    pub const SACK: u8 = 5;
+    /// Timestamps (RFC 7323).
+    pub const TIMESTAMPS: u8 = 8;
+    /// Multipath TCP (RFC 8684).
+    pub const MPTCP: u8 = 30;
+    /// TCP fast open cookie (RFC 7413).
+    pub const FAST_OPEN: u8 = 34;
+    /// Accurate ECN, order 0 (RFC 9768).
+    pub const ACCURATE_ECN_0: u8 = 172;
+    /// Accurate ECN, order 1 (RFC 9768).
+    pub const ACCURATE_ECN_1: u8 = 174;
+}
+
+/// The room that a data offset of 15 words leaves for options, in bytes.
+pub const OPTIONS_LEN_MAX: usize = 40;
+/// The most SACK blocks that fit into [`OPTIONS_LEN_MAX`].
+pub const SACK_BLOCKS_MAX: usize = 4;
+
+const SACK_BLOCK_LEN: usize = 8;
+
+/// One option. Borrows the bytes of what it does not decode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpOption<'a> {
+    /// End of the list: what follows is padding.
+    EndOfList,
+    /// Padding between options.
+    NoOperation,
+    /// Largest segment the sender takes, in bytes.
+    MaximumSegmentSize(u16),
+    /// Window scale as the shift in the option; RFC 7323 §2.3 takes values above 14 as 14.
+    WindowScale(u8),
+    /// The sender takes SACK blocks.
+    SackPermitted,
+    /// What arrived out of order.
+    Sack(SackBlocks<'a>),
+    /// Timestamps, in ticks of the peers' own clocks.
+    Timestamps {
+        /// `TSval`: the sender's clock.
+        value: u32,
+        /// `TSecr`: the peer's clock, echoed; meaningful with ACK.
+        echo_reply: u32,
+    },
+    /// Any other kind, or a known kind with a length of its own.
+    Raw {
+        /// The option's kind.
+        kind: u8,
+        /// What follows the length byte.
+        data: &'a [u8],
+    },
+}
+
+/// One to four SACK blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SackBlocks<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> SackBlocks<'a> {
+    fn new(data: &'a [u8]) -> Option<Self> {
+        let whole = data.len().is_multiple_of(SACK_BLOCK_LEN);
+        let fits = (1..=SACK_BLOCKS_MAX).contains(&(data.len() / SACK_BLOCK_LEN));
+        (whole && fits).then_some(Self { bytes: data })
+    }
+
+    /// How many blocks: 1 to 4.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.bytes.len() / SACK_BLOCK_LEN
+    }
+
+    /// Left edge (included) and right edge (excluded) of each block.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> + use<'a> {
+        self.bytes.as_chunks::<SACK_BLOCK_LEN>().0.iter().map(|block| {
+            let [a, b, c, d, e, f, g, h] = *block;
+            let left = u32::from_be_bytes([a, b, c, d]);
+            let right = u32::from_be_bytes([e, f, g, h]);
+            (SeqNumber(left), SeqNumber(right))
+        })
+    }
+}
+
+/// The options of one header, in order. Ends after the first fault.
+#[derive(Clone, Debug)]
+pub struct TcpOptionIter<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> TcpOptionIter<'a> {
+    /// Reads the options in `bytes`, the part of the header behind its 20th byte.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+}
+
+impl<'a> Iterator for TcpOptionIter<'a> {
+    type Item = Result<TcpOption<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&kind, rest) = self.rest.split_first()?;
+        match kind {
+            kind::END_OF_LIST => {
+                self.rest = &[];
+                Some(Ok(TcpOption::EndOfList))
+            }
+            kind::NO_OPERATION => {
+                self.rest = rest;
+                Some(Ok(TcpOption::NoOperation))
+            }
+            _ => Some(if let Some((data, rest)) = split_data(rest) {
+                self.rest = rest;
+                Ok(decode(kind, data))
+            } else {
+                self.rest = &[];
+                Err(Malformed::TcpOptionWrong)
+            }),
+        }
+    }
+}
+
+impl std::iter::FusedIterator for TcpOptionIter<'_> {}
+
+/// Splits what follows a kind byte into the option's data and the rest.
+#[inline]
+fn split_data(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = bytes.split_first()?;
+    rest.split_at_checked(usize::from(len).checked_sub(2)?)
+}
+
+#[inline]
+fn decode(kind: u8, data: &[u8]) -> TcpOption<'_> {
+    match (kind, data) {
+        (kind::MAXIMUM_SEGMENT_SIZE, &[a, b]) => {
+            TcpOption::MaximumSegmentSize(u16::from_be_bytes([a, b]))
+        }
+        (kind::WINDOW_SCALE, &[shift]) => TcpOption::WindowScale(shift),
+        (kind::SACK_PERMITTED, []) => TcpOption::SackPermitted,
+        (kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => TcpOption::Timestamps {
+            value: u32::from_be_bytes([a, b, c, d]),
+            echo_reply: u32::from_be_bytes([e, f, g, h]),
+        },
+        (kind::SACK, data) => {
+            SackBlocks::new(data).map_or(TcpOption::Raw { kind, data }, TcpOption::Sack)
+        }
+        _ => TcpOption::Raw { kind, data },
+    }
+}
+
+/// Whether every option lies within `bytes`.
+///
+/// # Errors
+/// [`Malformed::TcpOptionWrong`].
+#[inline]
+pub fn check(bytes: &[u8]) -> Result<(), Malformed> {
+    // Most segments carry nothing, or the layout that RFC 7323 appendix A
+    // recommends: two NOPs and the timestamps.
+    if bytes.is_empty()
+        || matches!(
+            bytes,
+            [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10, rest @ ..] if rest.len() == 8
+        )
+    {
+        return Ok(());
+    }
+    check_all(bytes)
+}
+
+fn check_all(mut bytes: &[u8]) -> Result<(), Malformed> {
+    while let Some((&kind, rest)) = bytes.split_first() {
+        bytes = match kind {
+            kind::END_OF_LIST => return Ok(()),
+            kind::NO_OPERATION => rest,
+            _ => split_data(rest).ok_or(Malformed::TcpOptionWrong)?.1,
+        };
+    }
+    Ok(())
+}
+
+/// The words of tcpdump, separated by commas: `mss 1460,nop,wscale 7`.
+impl fmt::Display for TcpOptionIter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, option) in self.clone().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            match option {
+                Ok(option) => option.fmt(f)?,
+                Err(_) => f.write_str("bad opt")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TcpOption<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::EndOfList => f.write_str("eol"),
+            Self::NoOperation => f.write_str("nop"),
+            Self::MaximumSegmentSize(size_bytes) => write!(f, "mss {size_bytes}"),
+            Self::WindowScale(shift) => write!(f, "wscale {shift}"),
+            Self::SackPermitted => f.write_str("sackOK"),
+            Self::Timestamps { value, echo_reply } => write!(f, "TS val {value} ecr {echo_reply}"),
+            Self::Sack(blocks) => {
+                write!(f, "sack {} ", blocks.count())?;
+                blocks.iter().try_for_each(|(left, right)| write!(f, "{{{left}:{right}}}"))
+            }
+            Self::Raw { kind, data } => {
+                match kind {
+                    kind::MPTCP => f.write_str("mptcp")?,
+                    kind::FAST_OPEN => f.write_str("tfo")?,
+                    _ => write!(f, "unknown-{kind}")?,
+                }
+                if !data.is_empty() {
+                    f.write_str(" 0x")?;
+                }
+                data.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+/// Owned options: at most 40 bytes, a multiple of four, every length checked.
+#[derive(Clone, Copy)]
+pub struct TcpOptions {
+    bytes: [u8; OPTIONS_LEN_MAX],
+    /// Bytes in use, padding not counted.
+    len: u8,
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self { bytes: [kind::END_OF_LIST; OPTIONS_LEN_MAX], len: 0 }
+    }
+}
+
+impl TcpOptions {
+    /// Options in the order given, or `None` where they do not fit.
+    #[must_use]
+    pub fn new(options: &[TcpOption<'_>]) -> Option<Self> {
+        let mut own = Self::default();
+        options.iter().all(|option| own.push(option)).then_some(own)
+    }
+
+    /// The options of a header.
+    ///
+    /// # Errors
+    /// [`Malformed::TcpOptionWrong`], also for more than 40 bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        check(bytes)?;
+        let mut own = Self::default();
+        if own.append(bytes) { Ok(own) } else { Err(Malformed::TcpOptionWrong) }
+    }
+
+    /// Appends one option. Where it does not fit, or its data is longer than a
+    /// length byte can tell, nothing changes and the answer is `false`.
+    #[must_use]
+    pub fn push(&mut self, option: &TcpOption<'_>) -> bool {
+        match *option {
+            TcpOption::EndOfList => self.append(&[kind::END_OF_LIST]),
+            TcpOption::NoOperation => self.append(&[kind::NO_OPERATION]),
+            TcpOption::MaximumSegmentSize(size_bytes) => {
+                self.push_data(kind::MAXIMUM_SEGMENT_SIZE, &size_bytes.to_be_bytes())
+            }
+            TcpOption::WindowScale(shift) => self.push_data(kind::WINDOW_SCALE, &[shift]),
+            TcpOption::SackPermitted => self.push_data(kind::SACK_PERMITTED, &[]),
+            TcpOption::Sack(blocks) => self.push_data(kind::SACK, blocks.bytes),
+            TcpOption::Timestamps { value, echo_reply } => {
+                let [a, b, c, d] = value.to_be_bytes();
+                let [e, f, g, h] = echo_reply.to_be_bytes();
+                self.push_data(kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h])
+            }
+            TcpOption::Raw { kind, data } => self.push_data(kind, data),
+        }
+    }
+
+    /// The bytes as they stand in a header, padded to a multiple of four.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        let padded_len = usize::from(self.len).next_multiple_of(4);
+        self.bytes.get(..padded_len).unwrap_or_default()
+    }
+
+    /// The options in order, padding included.
+    #[must_use]
+    pub fn iter(&self) -> TcpOptionIter<'_> {
+        TcpOptionIter::new(self.as_bytes())
+    }
+
+    fn push_data(&mut self, kind: u8, data: &[u8]) -> bool {
+        let mut option = [0; OPTIONS_LEN_MAX];
+        let len = data.len().saturating_add(2);
+        let Some(target) = option.get_mut(2..len) else { return false };
+        target.copy_from_slice(data);
+        option[0] = kind;
+        // Below 256, because the slice above fits into 40 bytes.
+        option[1] = len.to_le_bytes()[0];
+        option.get(..len).is_some_and(|option| self.append(option))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        let start = usize::from(self.len);
+        let end = start.saturating_add(bytes.len());
+        let Some(target) = self.bytes.get_mut(start..end) else { return false };
+        target.copy_from_slice(bytes);
+        self.len = end.to_le_bytes()[0];
+        true
+    }
+}
+
+/// Equal where the header bytes are equal.
+impl PartialEq for TcpOptions {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for TcpOptions {}
+
+impl fmt::Debug for TcpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpOptions[{}]", self.iter())
+    }
+}

@@ -1,0 +1,318 @@
+//! Output files that are whole or absent.
+//!
+//! Rows go to `NAME.partial` beside the target, which gets its name in one
+//! step at the end: no reader ever sees half a file under the name it waits
+//! for. A run that fails removes its partial file; one that is killed leaves
+//! it, marked by its name, and the next run replaces it. The open partial file
+//! is locked, so two runs cannot fill one.
+//!
+//! Nothing is forced to the disk (no fsync): after a power cut the file may be
+//! short. A file system that reports a full disk only when a file is closed
+//! (NFS may) is not caught either.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::OutputError;
+
+const PARTIAL_SUFFIX: &str = ".partial";
+
+/// Links followed before a chain of them is taken for a loop; the kernel's own bound.
+const LINKS_MAX: usize = 40;
+
+/// Other runs that may come between our looking and our creating before we give up.
+const RACES_MAX: usize = 16;
+
+/// What to do with a target that exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Existing {
+    /// Leave it and fail.
+    Refuse,
+    /// Put the new output in its place, once that is complete.
+    Replace,
+}
+
+/// An output that gets its name when it is complete.
+///
+/// Pipes and devices (`/dev/stdout`, a FIFO) have no such moment: they are
+/// written straight. Dropped without [`finish`](Self::finish), nothing of a
+/// file remains.
+#[derive(Debug)]
+pub struct OutputFile {
+    /// As the user gave it: what messages name.
+    path: PathBuf,
+    file: File,
+    written_bytes: u64,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Written straight.
+    Stream,
+    /// To be put in place.
+    Partial { partial: PathBuf, target: PathBuf, existing: Existing },
+    /// Its last write failed and it was removed, or it is in place.
+    Gone { removed: bool },
+}
+
+impl OutputFile {
+    /// Opens the partial file beside `path`, or `path` itself where it is a pipe or device.
+    ///
+    /// A symbolic link is followed: the file it points to is the target. With
+    /// [`Existing::Replace`] the new file has the permissions of the old one.
+    ///
+    /// # Errors
+    /// [`OutputError`], before anything was changed.
+    pub fn create(path: &Path, existing: Existing) -> Result<Self, OutputError> {
+        if let Some(file) = descriptor(path) {
+            return Self::stream(path, file);
+        }
+        let found = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(no_folder(path, path)),
+            Err(source) => return Err(OutputError::Create { path: path.to_owned(), source }),
+        };
+        match &found {
+            Some(found) if found.is_dir() => return Err(OutputError::IsFolder(path.to_owned())),
+            // A block device holds data, as a file does.
+            Some(found) if found.is_file() || found.file_type().is_block_device() => {
+                if existing == Existing::Refuse {
+                    return Err(OutputError::Exists(path.to_owned()));
+                }
+            }
+            None if path.as_os_str().as_bytes().ends_with(b"/") => return Err(OutputError::IsFolder(path.to_owned())),
+            _ => {}
+        }
+        match found {
+            Some(found) if !found.is_file() => Self::stream(path, OpenOptions::new().write(true).open(path)),
+            found => Self::partial(path, existing, found.as_ref()),
+        }
+    }
+
+    /// Whether this is a pipe or device, where
+    /// [`Writer::streaming`](crate::Writer::streaming) serves the reader best.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        matches!(self.place, Place::Stream)
+    }
+
+    /// Bytes taken so far.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Gives the complete output its name; says how many bytes it has.
+    ///
+    /// # Errors
+    /// [`OutputError::Appeared`] or [`OutputError::Publish`]: the output is
+    /// kept under its partial name. [`OutputError::Write`] where an earlier write had failed.
+    pub fn finish(mut self) -> Result<u64, OutputError> {
+        self.flush_file()?;
+        let Place::Partial { partial, target, existing } = &self.place else { return Ok(self.written_bytes) };
+        let named = match existing {
+            Existing::Replace => fs::rename(partial, target),
+            Existing::Refuse => name_new(partial, target),
+        };
+        let outcome = match named {
+            Ok(()) => Ok(self.written_bytes),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(OutputError::Appeared { path: self.path.clone(), partial: partial.clone() })
+            }
+            Err(source) => Err(OutputError::Publish { path: self.path.clone(), partial: partial.clone(), source }),
+        };
+        // Named or not, what was written stays.
+        self.place = Place::Gone { removed: false };
+        outcome
+    }
+
+    fn stream(path: &Path, file: io::Result<File>) -> Result<Self, OutputError> {
+        match file {
+            Ok(file) => Ok(Self { path: path.to_owned(), file, written_bytes: 0, place: Place::Stream }),
+            Err(source) => Err(OutputError::Create { path: path.to_owned(), source }),
+        }
+    }
+
+    fn partial(path: &Path, existing: Existing, replaced: Option<&Metadata>) -> Result<Self, OutputError> {
+        let target = follow_links(path).map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
+        let mut partial: OsString = target.clone().into_os_string();
+        partial.push(PARTIAL_SUFFIX);
+        let partial = PathBuf::from(partial);
+        let file = open_partial(path, &partial)?;
+        if let Some(replaced) = replaced
+            && let Err(source) = file.set_permissions(replaced.permissions())
+        {
+            let _ = fs::remove_file(&partial);
+            return Err(OutputError::Create { path: partial, source });
+        }
+        let place = Place::Partial { partial, target, existing };
+        Ok(Self { path: path.to_owned(), file, written_bytes: 0, place })
+    }
+
+    fn flush_file(&mut self) -> Result<(), OutputError> {
+        match (&self.place, self.file.flush()) {
+            (Place::Gone { .. }, _) => Err(self.failed(io::ErrorKind::Other.into())),
+            (_, Ok(())) => Ok(()),
+            (_, Err(error)) => Err(self.failed(error)),
+        }
+    }
+
+    /// Removes what cannot become whole any more, and says what happened.
+    fn failed(&mut self, source: io::Error) -> OutputError {
+        self.abandon();
+        let removed = matches!(self.place, Place::Gone { removed: true });
+        OutputError::Write { path: self.path.clone(), written_bytes: self.written_bytes, removed, source }
+    }
+
+    fn abandon(&mut self) {
+        if let Place::Partial { partial, .. } = &self.place {
+            let removed = fs::remove_file(partial).is_ok();
+            self.place = Place::Gone { removed };
+        }
+    }
+}
+
+impl Write for OutputFile {
+    /// An error holds an [`OutputError::Write`], so that its text names the file.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Place::Gone { .. } = self.place {
+            return Err(self.failed(io::Error::other("an earlier write failed")).into());
+        }
+        match self.file.write(bytes) {
+            Ok(0) if !bytes.is_empty() => Err(self.failed(io::ErrorKind::WriteZero.into()).into()),
+            Ok(len) => {
+                self.written_bytes += len as u64;
+                Ok(len)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => Err(self.failed(error).into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(self.flush_file()?)
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// A path that stands for a descriptor we hold. It is duplicated rather than
+/// opened anew: opening `/dev/stdout` behind `>> log` would start at the log's beginning.
+fn descriptor(path: &Path) -> Option<io::Result<File>> {
+    let owned = match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => io::stdout().as_fd().try_clone_to_owned(),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => io::stderr().as_fd().try_clone_to_owned(),
+        other if other.starts_with("/dev/fd/") || other.starts_with("/proc/self/fd/") => {
+            return Some(OpenOptions::new().append(true).open(path));
+        }
+        _ => return None,
+    };
+    Some(owned.map(File::from))
+}
+
+/// Where a chain of symbolic links ends, whether or not something is there.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {
+                let pointed = fs::read_link(&path)?;
+                path = path.parent().unwrap_or(Path::new("")).join(pointed);
+            }
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links, one after another"))
+}
+
+/// Creates the partial file and locks it, having removed one that a killed run left.
+///
+/// Whoever removes a partial file holds its lock and has seen that the name
+/// still leads to it. So no run removes a file that another is filling: the
+/// other holds the lock, or has yet to take it and will find its file gone.
+fn open_partial(path: &Path, partial: &Path) -> Result<File, OutputError> {
+    let create_failed = |source| OutputError::Create { path: partial.to_owned(), source };
+    let busy = || OutputError::Busy { path: path.to_owned(), partial: partial.to_owned() };
+    for _ in 0..RACES_MAX {
+        match OpenOptions::new().write(true).create_new(true).open(partial) {
+            Ok(file) => {
+                if !lock(&file) {
+                    return Err(busy());
+                }
+                if is_named(&file, partial) {
+                    return Ok(file);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let Ok(found) = fs::symlink_metadata(partial) else { continue };
+                if !found.is_file() {
+                    return Err(OutputError::PartialNotOurs(partial.to_owned()));
+                }
+                let stale = match File::open(partial) {
+                    Ok(stale) => stale,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(create_failed(error)),
+                };
+                if !lock(&stale) {
+                    return Err(busy());
+                }
+                if is_named(&stale, partial) {
+                    fs::remove_file(partial).map_err(create_failed)?;
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(no_folder(path, partial));
+            }
+            Err(error) => return Err(create_failed(error)),
+        }
+    }
+    Err(busy())
+}
+
+/// False where another process has the lock. A file system without locks
+/// leaves the name as the only guard.
+fn lock(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether `path` leads to this very file.
+fn is_named(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+/// Gives a file its name unless something has it. A second link fails where
+/// the name is taken, a rename would not; where links cannot be made, looking
+/// first leaves a gap in which another process's file may be replaced.
+fn name_new(partial: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, target) {
+        // Both names lead to the complete file, so a failure here loses nothing.
+        Ok(()) => fs::remove_file(partial),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) => match fs::symlink_metadata(target) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(partial, target),
+        },
+    }
+}
+
+fn no_folder(path: &Path, beside: &Path) -> OutputError {
+    let folder = match beside.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    OutputError::NoFolder { path: path.to_owned(), folder: folder.to_owned() }
+}

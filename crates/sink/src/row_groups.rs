@@ -1,0 +1,139 @@
+//! Parquet, through the column writers of the `parquet` crate.
+//!
+//! They are a level below that crate's Arrow writer, which would double what
+//! is compiled to save the match at the end of this file.
+
+use std::io;
+use std::io::Write;
+use std::sync::Arc;
+
+use engine::columns::{Columns, Field, Kind, Schema};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use crate::rows::{Held, Rows};
+use crate::{Format, WriteError};
+
+const CREATED_BY: &str = "wirelens";
+
+pub(crate) struct RowGroups<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    held: Rows,
+}
+
+impl<W: Write + Send> RowGroups<W> {
+    pub(crate) fn new(schema: Schema, io: W) -> Result<Self, WriteError> {
+        let fields = schema.iter().map(column).collect::<Result<_, _>>();
+        let root = fields.and_then(|fields| Type::group_type_builder(CREATED_BY).with_fields(fields).build());
+        let file = root.and_then(|root| SerializedFileWriter::new(io, Arc::new(root), Arc::new(properties(schema))));
+        Ok(Self { file: file.map_err(refused)?, held: Rows::new(schema) })
+    }
+
+    pub(crate) fn write(&mut self, rows: &Columns) -> Result<(), WriteError> {
+        let mut next = 0;
+        while next < rows.row_count() {
+            next = self.held.fill(rows, next)?;
+            if self.held.is_full() {
+                self.end_group().map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<W, WriteError> {
+        self.end_group().map_err(refused)?;
+        // Finishing flushes, so that taking the buffer off has nothing left to write.
+        self.file.finish().map_err(refused)?;
+        self.file.into_inner().map_err(refused)
+    }
+
+    fn end_group(&mut self) -> Result<(), ParquetError> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for held in self.held.take() {
+            if let Some(column) = group.next_column()? {
+                write_column(column, held)?;
+            }
+        }
+        group.close()?;
+        Ok(())
+    }
+}
+
+/// Snappy: what the readers' own writers choose, and no C to compile. Stamps
+/// mostly rise, so they are kept as differences.
+fn properties(schema: Schema) -> WriterProperties {
+    let mut properties =
+        WriterProperties::builder().set_created_by(CREATED_BY.to_owned()).set_compression(Compression::SNAPPY);
+    for field in schema.iter().filter(|field| field.kind == Kind::TimestampNs) {
+        let path = ColumnPath::from(field.name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
+
+fn column(field: &Field) -> Result<Arc<Type>, ParquetError> {
+    let (physical, logical) = match field.kind {
+        Kind::U64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        Kind::U16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
+        Kind::TimestampNs => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
+        Kind::F64 => (Physical::DOUBLE, None),
+        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    let column = Type::primitive_type_builder(field.name, physical)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(logical)
+        .build()?;
+    Ok(Arc::new(column))
+}
+
+fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<(), ParquetError> {
+    match held {
+        // Parquet keeps unsigned numbers in the signed type of the same bits.
+        Held::U64(values) => {
+            let values: Vec<i64> = values.into_iter().map(u64::cast_signed).collect();
+            column.typed::<Int64Type>().write_batch(&values, None, None)?;
+        }
+        Held::U16(values) => {
+            let values: Vec<i32> = values.into_iter().map(i32::from).collect();
+            column.typed::<Int32Type>().write_batch(&values, None, None)?;
+        }
+        Held::TimestampNs(values) => {
+            column.typed::<Int64Type>().write_batch(&values, None, None)?;
+        }
+        Held::F64(values) => {
+            column.typed::<DoubleType>().write_batch(&values, None, None)?;
+        }
+        Held::Text { bytes, ends } => {
+            let all = ByteArray::from(bytes);
+            let mut start = 0;
+            let mut values = Vec::with_capacity(ends.len());
+            for end in ends.into_iter().skip(1) {
+                let end = usize::try_from(end)?;
+                values.push(all.slice(start, end - start));
+                start = end;
+            }
+            column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+        }
+    }
+    column.close()
+}
+
+fn refused(error: ParquetError) -> WriteError {
+    let error = match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(inner) => return WriteError::Io(*inner),
+            Err(inner) => ParquetError::External(inner),
+        },
+        other => other,
+    };
+    WriteError::Encoding { format: Format::Parquet, cause: error.to_string() }
+}

@@ -1,0 +1,121 @@
+//! One writer for all formats.
+
+use std::io::Write;
+use std::ptr;
+
+use engine::columns::{Columns, Schema};
+
+use crate::ipc::Ipc;
+use crate::lines::Lines;
+use crate::row_groups::RowGroups;
+use crate::{Format, WriteError};
+
+/// Writes rows in one of the formats to anything that takes bytes.
+///
+/// Memory is bounded: text formats hold 64 KiB back, Parquet and Arrow at most
+/// 131,072 rows or 64 MiB of text. What was handed to [`write`](Self::write)
+/// is all in the output only after [`finish`](Self::finish).
+pub struct Writer<W: Write + Send> {
+    schema: Schema,
+    encoder: Encoder<W>,
+    failed: bool,
+}
+
+enum Encoder<W: Write + Send> {
+    Lines(Lines<W>),
+    Parquet(Box<RowGroups<W>>),
+    Arrow(Ipc<W>),
+}
+
+impl<W: Write + Send> Writer<W> {
+    /// Writes what a file should hold: rows are gathered into large pieces,
+    /// and Arrow has its file layout.
+    ///
+    /// # Errors
+    /// [`WriteError`] where the schema cannot be written or the output refuses the first bytes.
+    pub fn new(format: Format, schema: Schema, io: W) -> Result<Self, WriteError> {
+        Self::with(format, schema, io, false)
+    }
+
+    /// Writes what the reader of a pipe waits for: each [`write`](Self::write)
+    /// arrives at once, and Arrow has its stream layout. Parquet is not
+    /// readable before its end, so it is written as [`new`](Self::new) does.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn streaming(format: Format, schema: Schema, io: W) -> Result<Self, WriteError> {
+        Self::with(format, schema, io, true)
+    }
+
+    fn with(format: Format, schema: Schema, io: W, at_once: bool) -> Result<Self, WriteError> {
+        check(schema)?;
+        let encoder = match format {
+            Format::Csv => Encoder::Lines(Lines::csv(schema, io, at_once)?),
+            Format::Jsonl => Encoder::Lines(Lines::jsonl(schema, io, at_once)),
+            Format::Parquet => Encoder::Parquet(Box::new(RowGroups::new(schema, io)?)),
+            Format::Arrow if at_once => Encoder::Arrow(Ipc::stream(schema, io)?),
+            Format::Arrow => Encoder::Arrow(Ipc::file(schema, io)?),
+        };
+        Ok(Self { schema, encoder, failed: false })
+    }
+
+    /// Appends rows, which must have the writer's schema.
+    ///
+    /// # Errors
+    /// [`WriteError::OtherSchema`] takes nothing and leaves the writer as it
+    /// was. After any other, the output is incomplete: no later call succeeds.
+    pub fn write(&mut self, rows: &Columns) -> Result<(), WriteError> {
+        if self.failed {
+            return Err(WriteError::AfterFailure);
+        }
+        let seen = rows.schema();
+        if !ptr::eq(seen, self.schema) && seen != self.schema {
+            return Err(WriteError::OtherSchema { wanted: self.schema, seen });
+        }
+        let written = match &mut self.encoder {
+            Encoder::Lines(lines) => lines.write(rows).map_err(WriteError::Io),
+            Encoder::Parquet(groups) => groups.write(rows),
+            Encoder::Arrow(ipc) => ipc.write(rows),
+        };
+        self.failed = written.is_err();
+        written
+    }
+
+    /// Writes what was held back and what the format has at its end, flushes,
+    /// and hands the output back.
+    ///
+    /// # Errors
+    /// [`WriteError`] where that fails, or an earlier write had failed.
+    pub fn finish(self) -> Result<W, WriteError> {
+        if self.failed {
+            return Err(WriteError::AfterFailure);
+        }
+        match self.encoder {
+            Encoder::Lines(lines) => lines.finish().map_err(WriteError::Io),
+            Encoder::Parquet(groups) => groups.finish(),
+            Encoder::Arrow(ipc) => ipc.finish(),
+        }
+    }
+
+    /// The format written.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match &self.encoder {
+            Encoder::Lines(lines) => lines.format(),
+            Encoder::Parquet(_) => Format::Parquet,
+            Encoder::Arrow(_) => Format::Arrow,
+        }
+    }
+}
+
+fn check(schema: Schema) -> Result<(), WriteError> {
+    if schema.is_empty() {
+        return Err(WriteError::NoColumns);
+    }
+    for (index, field) in schema.iter().enumerate() {
+        if schema.iter().take(index).any(|earlier| earlier.name == field.name) {
+            return Err(WriteError::DuplicateColumn(field.name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! How long files, functions and lines may be.
+
+use super::Finding;
+use crate::repository::File;
+use crate::source::{code_line_count, lines_before_tests, mask_python, mask_rust, numbered};
+
+/// Lines of code in a file, tests at its end not counted.
+pub const FILE_LINES_MAX: usize = 500;
+/// Lines of code in a function; clippy holds Rust to the same number.
+pub const FUNCTION_LINES_MAX: usize = 70;
+/// Characters in a line of Rust or Python.
+pub const LINE_CHARS_MAX: usize = 100;
+/// Bytes in a file that is kept in the repository.
+pub const FILE_SIZE_BYTES_MAX: usize = 2_500_000;
+
+/// A file that can be held in the head.
+#[must_use]
+pub fn file_len(files: &[File]) -> Vec<Finding> {
+    let count_lines = |file: &File| -> Option<usize> {
+        let text = file.text()?;
+        match file.suffix() {
+            "rs" if !file.path.contains("/tests/") => {
+                let masked = mask_rust(text);
+                Some(code_line_count(lines_before_tests(&masked).map(|(_, line)| line)))
+            }
+            "rs" | "c" | "h" | "cc" | "cpp" | "js" | "ts" => {
+                Some(code_line_count(mask_rust(text).lines()))
+            }
+            "py" => Some(code_line_count(mask_python(text).lines())),
+            "sh" => Some(text.lines().filter(|line| !is_blank_shell(line)).count()),
+            _ => None,
+        }
+    };
+    let too_long = |file| Some((file, count_lines(file).filter(|&len| len > FILE_LINES_MAX)?));
+    files
+        .iter()
+        .filter_map(too_long)
+        .map(|(file, len)| {
+            let wanted = format!("at most {FILE_LINES_MAX}: split it by what its parts do");
+            Finding::new(file, 1, format!("{len} lines of code"), wanted)
+        })
+        .collect()
+}
+
+/// A function that can be read without scrolling, for Python; clippy does it for Rust.
+#[must_use]
+pub fn function_len(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.suffix() == "py") {
+        let Some(text) = file.text() else { continue };
+        for function in python_functions(&mask_python(text)) {
+            if function.code_lines > FUNCTION_LINES_MAX {
+                let seen = format!("a function of {} lines of code", function.code_lines);
+                let wanted = format!("at most {FUNCTION_LINES_MAX}");
+                findings.push(Finding::new(file, function.line, seen, wanted));
+            }
+        }
+    }
+    findings
+}
+
+/// Lines that fit beside each other on a screen. Addresses and tables in
+/// comments cannot be broken and are excused.
+#[must_use]
+pub fn line_len(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| matches!(file.suffix(), "rs" | "py")) {
+        for (number, line) in numbered(file.text().unwrap_or_default()) {
+            let len = line.chars().count();
+            let is_table = line.trim_start_matches([' ', '/', '!', '#']).starts_with('|');
+            if len > LINE_CHARS_MAX && !is_table && !line.contains("://") {
+                let seen = format!("a line of {len} characters");
+                let wanted = format!("at most {LINE_CHARS_MAX}");
+                findings.push(Finding::new(file, number, seen, wanted));
+            }
+        }
+    }
+    findings
+}
+
+/// A last line that is a line, so that files can be joined and compared.
+#[must_use]
+pub fn last_newline(files: &[File]) -> Vec<Finding> {
+    let is_open = |text: &str| !text.is_empty() && !text.ends_with('\n');
+    files
+        .iter()
+        .filter(|file| file.text().is_some_and(is_open))
+        .map(|file| {
+            let last = file.text().unwrap_or_default().lines().count();
+            Finding::new(file, last, "the last line has no end", "a newline after it")
+        })
+        .collect()
+}
+
+/// A repository that is quick to clone.
+#[must_use]
+pub fn file_size(files: &[File]) -> Vec<Finding> {
+    files
+        .iter()
+        .filter(|file| file.size_bytes() > FILE_SIZE_BYTES_MAX)
+        .map(|file| {
+            let seen = format!("a file of {} bytes", file.size_bytes());
+            let wanted =
+                format!("at most {FILE_SIZE_BYTES_MAX}: make it by a script, or shorten it");
+            Finding::new(file, 1, seen, wanted)
+        })
+        .collect()
+}
+
+fn is_blank_shell(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+struct PythonFunction {
+    line: usize,
+    code_lines: usize,
+}
+
+/// Functions of a masked text. A function lasts until a line outside brackets
+/// stands no deeper than its `def`.
+fn python_functions(masked: &str) -> Vec<PythonFunction> {
+    let mut done = Vec::new();
+    let mut open: Vec<(usize, PythonFunction)> = Vec::new();
+    let mut bracket_depth = 0_usize;
+    for (number, line) in numbered(masked) {
+        let body = line.trim_start();
+        if body.is_empty() {
+            continue;
+        }
+        let indent = line.len() - body.len();
+        if bracket_depth == 0 {
+            while open.last().is_some_and(|(def_indent, _)| indent <= *def_indent) {
+                done.extend(open.pop().map(|(_, function)| function));
+            }
+            if body.starts_with("def ") || body.starts_with("async def ") {
+                open.push((indent, PythonFunction { line: number, code_lines: 0 }));
+            }
+        }
+        for (_, function) in &mut open {
+            function.code_lines += 1;
+        }
+        let opening = line.matches(['(', '[', '{']).count();
+        let closing = line.matches([')', ']', '}']).count();
+        bracket_depth = (bracket_depth + opening).saturating_sub(closing);
+    }
+    done.extend(open.into_iter().map(|(_, function)| function));
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_are_found() {
+        let long = "let x = 1;\n".repeat(501);
+        let commented = "// let x = 1;\n\n".repeat(501);
+        let tested = format!("let x = 1;\n#[cfg(test)]\n{long}");
+        let file = |path, text: &str| [File::new(path, text)];
+        assert_eq!(file_len(&file("crates/a/src/b.rs", &long)).len(), 1);
+        assert_eq!(file_len(&file("crates/a/tests/b.rs", &long)).len(), 1);
+        assert_eq!(file_len(&file("tools/b.sh", &long)).len(), 1);
+        assert_eq!(file_len(&file("tools/b.py", &"x = 1\n".repeat(501))).len(), 1);
+        assert!(file_len(&file("crates/a/src/b.rs", &commented)).is_empty());
+        assert!(file_len(&file("crates/a/src/b.rs", &tested)).is_empty());
+    }
+
+    #[test]
+    fn long_python_functions_are_found() {
+        let body = "    x = 1\n".repeat(70);
+        let long = format!("def f(\n    a,\n) -> None:\n{body}\ndef g():\n    pass\n");
+        let findings = function_len(&[File::new("a.py", long)]);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].line, 1);
+        assert!(findings[0].seen.contains("73"), "{}", findings[0]);
+        let documented = format!("def f():\n    \"\"\"\n{}\"\"\"\n    pass\n", "word\n".repeat(99));
+        assert!(function_len(&[File::new("a.py", documented)]).is_empty());
+    }
+
+    #[test]
+    fn long_lines_are_found() {
+        let long = "ä".repeat(101);
+        for (line, count) in [
+            (long.clone(), 1),
+            ("ä".repeat(100), 0),
+            (format!("/// | {long} |"), 0),
+            (format!("// see https://{long}"), 0),
+        ] {
+            assert_eq!(line_len(&[File::new("a.rs", line.clone())]).len(), count, "{line}");
+        }
+    }
+
+    #[test]
+    fn open_last_lines_are_found() {
+        assert_eq!(last_newline(&[File::new("a", "x\ny")])[0].line, 2);
+        assert!(last_newline(&[File::new("a", "x\n"), File::new("b", "")]).is_empty());
+        assert!(last_newline(&[File::new("a.pcap", [0_u8, 1])]).is_empty());
+    }
+
+    #[test]
+    fn large_files_are_found() {
+        let file = |size| [File::new("testdata/a.pcap", vec![0; size])];
+        assert_eq!(file_size(&file(FILE_SIZE_BYTES_MAX + 1)).len(), 1);
+        assert!(file_size(&file(FILE_SIZE_BYTES_MAX)).is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! Dependencies run one way: a new edge between crates fails until it is
+//! allowed here, and a new crate fails until it has a row.
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+/// What a crate may use, in the library or program that it builds.
+enum MayUse {
+    Only(&'static [&'static str]),
+    Anything,
+}
+use MayUse::{Anything, Only};
+
+const APPLICATION: MayUse = Only(&["engine", "model", "packet"]);
+
+/// Crate and what it may use. A crate sees what is below it, never beside it.
+const ROWS: &[(&str, MayUse)] = &[
+    ("packet", Only(&[])),
+    ("capture", Only(&["packet"])),
+    ("engine", Only(&["packet"])),
+    ("model", Only(&["packet"])),
+    ("classify", APPLICATION),
+    ("packetlog", APPLICATION),
+    ("cca", APPLICATION),
+    ("l4s", APPLICATION),
+    ("sink", Only(&["engine"])),
+    ("cli", Anything),
+    ("python", Anything),
+    ("testkit", Anything),
+    ("bench", Anything),
+];
+
+/// Who may depend on the column formats' own crates.
+const ARROW_USERS: &[&str] = &["sink", "cli", "python"];
+
+/// One dependency as a manifest states it, names without the `wirelens-` prefix.
+struct Edge<'a> {
+    from: &'a str,
+    to: &'a str,
+    is_ours: bool,
+    is_dev: bool,
+}
+
+/// Why an edge is not allowed, or `None` where it is.
+fn refuse(edge: &Edge<'_>) -> Option<String> {
+    let Edge { from, to, .. } = edge;
+    let is_arrow = ["arrow", "parquet"].iter().any(|name| to.starts_with(name));
+    if is_arrow && !ARROW_USERS.contains(from) {
+        let users = ARROW_USERS.join(", ");
+        return Some(format!("{from} depends on {to}; wanted: only {users} know column formats"));
+    }
+    if !edge.is_ours {
+        return None;
+    }
+    if *to == "testkit" {
+        let wanted = "testkit under [dev-dependencies] only";
+        return (!edge.is_dev).then(|| format!("{from} builds on testkit; wanted: {wanted}"));
+    }
+    let row = ROWS.iter().find(|(name, _)| name == from);
+    match row {
+        None => Some(format!("{from} has no row; wanted: one in ROWS that says what it may use")),
+        Some((_, Anything)) => None,
+        Some((_, Only(allowed))) if allowed.contains(to) => None,
+        Some((_, Only(allowed))) => {
+            Some(format!("{from} depends on {to}; wanted: {from} uses only {allowed:?}"))
+        }
+    }
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("wirelens-").unwrap_or(name)
+}
+
+/// Everything that is wrong with the workspace's own edges.
+fn complaints(metadata: &Metadata) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for package in metadata.workspace_packages() {
+        let from = short(&package.name);
+        if !ROWS.iter().any(|(name, _)| *name == from) {
+            complaints.push(format!("{from} has no row; wanted: one in ROWS"));
+        }
+        for dependency in &package.dependencies {
+            let edge = Edge {
+                from,
+                to: short(&dependency.name),
+                is_ours: dependency.path.is_some(),
+                is_dev: dependency.kind == DependencyKind::Development,
+            };
+            complaints.extend(refuse(&edge));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn edges_run_downwards() {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
+    let metadata = command.no_deps().exec().expect("cargo metadata");
+    assert!(metadata.workspace_packages().len() >= 5, "the workspace was not read");
+    let complaints = complaints(&metadata);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn forbidden_edges_are_refused() {
+    let edge = |from, to, is_ours, is_dev| Edge { from, to, is_ours, is_dev };
+    for (refused, allowed) in [
+        (edge("packet", "engine", true, false), edge("engine", "packet", true, false)),
+        (edge("capture", "engine", true, false), edge("capture", "packet", true, false)),
+        (edge("engine", "capture", true, true), edge("engine", "proptest", false, true)),
+        (edge("cca", "l4s", true, false), edge("cca", "model", true, false)),
+        (edge("cca", "capture", true, false), edge("cli", "capture", true, false)),
+        (edge("sink", "cca", true, false), edge("sink", "engine", true, false)),
+        (edge("engine", "testkit", true, false), edge("engine", "testkit", true, true)),
+        (edge("engine", "arrow-array", false, false), edge("sink", "arrow-array", false, false)),
+        (edge("bench", "parquet", false, true), edge("python", "parquet", false, true)),
+        (edge("novelty", "packet", true, false), edge("bench", "capture", true, false)),
+    ] {
+        assert!(refuse(&refused).is_some(), "{} -> {} passes", refused.from, refused.to);
+        let complaint = refuse(&allowed);
+        assert!(complaint.is_none(), "{complaint:?}");
+    }
+}

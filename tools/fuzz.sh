@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets: every [[bin]] of fuzz/Cargo.toml, which is the one list.
+#
+#   bash tools/fuzz.sh smoke              each for some seconds; part of make test
+#   bash tools/fuzz.sh long [SECONDS]     each for ten minutes, or so many seconds
+#
+# A target's seeds lie in fuzz/seeds/TARGET/. The target `canary` holds a planted
+# fault: it must be found, or a silence of the others means nothing.
+# Stable Rust suffices: the compiler adds the coverage marks by options of LLVM's.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-5}
+readonly CANARY_SECONDS=60
+readonly INPUT_SECONDS_MAX=10
+readonly MEMORY_MIB_MAX=1024
+
+fail() {
+  printf 'fuzz: %s\n' "$*" >&2
+  exit 1
+}
+
+host() { rustc -vV | sed -n 's/^host: //p'; }
+
+build() {
+  local marks=(
+    -Cpasses=sancov-module
+    -Cllvm-args=-sanitizer-coverage-level=4
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table
+    -Cllvm-args=-sanitizer-coverage-trace-compares
+    -Cdebug-assertions=on -Ccodegen-units=1
+    --cfg=fuzzing
+  )
+  # With a named target, build scripts stay free of the marks.
+  RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked \
+    --manifest-path fuzz/Cargo.toml --target-dir fuzz/target --target "$(host)"
+}
+
+targets() {
+  cargo metadata --format-version 1 --no-deps --locked --manifest-path fuzz/Cargo.toml |
+    python3 -c 'import json, sys
+for package in json.load(sys.stdin)["packages"]:
+    for target in package["targets"]:
+        if "bin" in target["kind"]:
+            print(target["name"])'
+}
+
+# run_target NAME SECONDS: new inputs go to fuzz/corpus, a failing one to fuzz/artifacts.
+run_target() {
+  local name=$1 seconds=$2 seeds=()
+  mkdir -p "fuzz/corpus/$name" "fuzz/artifacts/$name"
+  [ -d "fuzz/seeds/$name" ] && seeds=("fuzz/seeds/$name")
+  "fuzz/target/$(host)/release/$name" -max_total_time="$seconds" -timeout="$INPUT_SECONDS_MAX" \
+    -rss_limit_mb="$MEMORY_MIB_MAX" -artifact_prefix="fuzz/artifacts/$name/" \
+    -print_final_stats=1 "fuzz/corpus/$name" "${seeds[@]}"
+}
+
+# The fault must be found as one: a canary that cannot even start has found nothing.
+check_canary() {
+  rm -rf fuzz/corpus/canary fuzz/artifacts/canary
+  if run_target canary "$CANARY_SECONDS" >fuzz/target/canary.log 2>&1; then
+    fail "the canary lives: its planted fault was not found in $CANARY_SECONDS s; see fuzz/target/canary.log"
+  fi
+  compgen -G 'fuzz/artifacts/canary/crash-*' >/dev/null ||
+    fail "the canary died of something else than its fault; see fuzz/target/canary.log"
+  printf 'fuzz: canary: planted fault found, as it should be\n'
+}
+
+fuzz_all() {
+  local seconds=$1 name log run_count
+  for name in $(targets); do
+    [ "$name" = canary ] && continue
+    log=fuzz/target/$name.log
+    if ! run_target "$name" "$seconds" >"$log" 2>&1; then
+      tail -n 30 "$log" >&2
+      fail "$name failed; the input lies in fuzz/artifacts/$name/, the whole log in $log"
+    fi
+    run_count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    printf 'fuzz: %s: %s inputs, no fault\n' "$name" "$run_count"
+  done
+}
+
+case "${1:-}" in
+  smoke) seconds=$SMOKE_SECONDS ;;
+  long) seconds=${2:-600} ;;
+  *) fail "usage: bash tools/fuzz.sh smoke|long [SECONDS] (seen: ${1:-nothing})" ;;
+esac
+[ -f fuzz/Cargo.toml ] || fail "fuzz/Cargo.toml: not found; the list of targets is wanted there"
+build
+check_canary
+fuzz_all "$seconds"

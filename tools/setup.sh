@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Makes sure that what a task needs is here, and installs what is missing.
+#
+#   bash tools/setup.sh base     to build and run Wirelens
+#   bash tools/setup.sh test     to pass its tests as well
+#   bash tools/setup.sh bench    to measure it beside its peers as well
+#   bash tools/setup.sh capture  to make the demo capture
+#
+# Says nothing and ends within a second where nothing is missing. System
+# packages are installed by apt as root or where sudo asks for no password;
+# otherwise the line to type is printed. Python packages go into .venv only.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly VENV=.venv
+readonly PYTHON_MIN=3.11
+# Debian keeps some programs where only root looks, and rustup where only new shells do.
+export PATH="$PATH:/usr/sbin:/sbin:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+fail() {
+  say "$1"
+  shift
+  local line
+  for line in "$@"; do printf '  %s\n' "$line" >&2; done
+  exit 1
+}
+
+has_program() { command -v "$1" >/dev/null 2>&1; }
+
+has_library() {
+  ldconfig -p 2>/dev/null | grep -q "[[:space:]]$1 " && return
+  compgen -G "/usr/lib/*/$1" >/dev/null || compgen -G "/usr/lib*/$1" >/dev/null
+}
+
+can_make_venv() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+is_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+# --- Rust and Python: looked for, never installed -------------------------------------------
+
+check_rust() {
+  local wanted seen
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+  if ! has_program cargo; then
+    fail "cargo: not found in PATH, nor in ${CARGO_HOME:-$HOME/.cargo}/bin" \
+      "Wirelens is built with Rust $wanted or newer; Debian's own package is older." \
+      "Install it as https://www.rust-lang.org/tools/install says, then run this again." \
+      "If it lies elsewhere: PATH=/its/folder:\$PATH make ..."
+  fi
+  seen=$(cargo --version | cut -d ' ' -f 2)
+  is_at_least "$wanted" "$seen" ||
+    fail "cargo: version $seen found, $wanted or newer wanted" "Try: rustup update stable"
+}
+
+check_rust_lints() {
+  cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return
+  say "rustfmt and clippy: at least one is missing; installing them"
+  has_program rustup && rustup component add rustfmt clippy ||
+    fail "rustfmt, clippy: missing" "Try: rustup component add rustfmt clippy"
+}
+
+check_python() {
+  has_program python3 ||
+    fail "python3: not found in PATH" "Python $PYTHON_MIN or newer is wanted." \
+      "Try: apt-get install python3"
+  python3 -c "import sys; sys.exit(sys.version_info < (${PYTHON_MIN/./, }))" ||
+    fail "python3: $(python3 --version) found, $PYTHON_MIN or newer wanted"
+}
+
+# --- System packages ------------------------------------------------------------------------
+
+missing_packages=()
+
+# want_package PACKAGE TEST...: notes the package when its test fails.
+want_package() {
+  local package=$1
+  shift
+  "$@" || missing_packages+=("$package")
+}
+
+want_base() {
+  want_package build-essential has_program cc
+  want_package python3-venv can_make_venv
+}
+
+want_test() {
+  want_package build-essential has_program c++
+  want_package git has_program git
+  want_package libpcap0.8 has_library libpcap.so.0.8
+  want_package tcpdump has_program tcpdump
+  want_package tshark has_program tshark
+  want_package zstd has_program zstd
+  want_package gzip has_program gzip
+}
+
+install_missing() {
+  [ ${#missing_packages[@]} -gt 0 ] || return 0
+  mapfile -t missing_packages < <(printf '%s\n' "${missing_packages[@]}" | sort -u)
+  local line="apt-get install --yes --no-install-recommends ${missing_packages[*]}"
+  local as_root=()
+  if ! has_program apt-get; then
+    say "missing, by their Debian names: ${missing_packages[*]}; install them with your system's tool"
+    return 0
+  elif [ "$(id -u)" -ne 0 ]; then
+    if ! { has_program sudo && sudo -n true 2>/dev/null; }; then
+      say "missing: ${missing_packages[*]}; to install them, type"
+      printf '  sudo apt-get update && sudo %s\n' "$line" >&2
+      return 0
+    fi
+    as_root=(sudo -n)
+  fi
+  say "installing ${missing_packages[*]}"
+  # shellcheck disable=SC2086  # the line is words
+  "${as_root[@]}" apt-get -qq update &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line -qq >/dev/null ||
+    say "apt-get failed; to see why, type: $line"
+}
+
+# need TEST... -- PACKAGE WHY: stops where a package that cannot be done without is not here.
+need() {
+  local test=()
+  while [ "$1" != -- ]; do
+    test+=("$1")
+    shift
+  done
+  "${test[@]}" || fail "$2: still missing, and $3" "Try: apt-get install $2"
+}
+
+# --- The virtual environment ----------------------------------------------------------------
+
+make_venv() {
+  if ! "$VENV/bin/python" -c '' 2>/dev/null; then
+    say "making $VENV"
+    rm -rf "$VENV"
+    if can_make_venv; then
+      python3 -m venv "$VENV"
+    else
+      python3 -m venv --without-pip "$VENV"
+    fi
+  fi
+}
+
+# Installs a list of pinned packages once; a changed list is installed anew.
+install_python() {
+  local list=tools/requirements-$1.txt stamp=$VENV/requirements-$1.sha256
+  if [ -f "$stamp" ] && sha256sum --check --status "$stamp"; then return; fi
+  if ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
+    need can_make_venv -- python3-venv "Python packages are needed here"
+    rm -rf "$VENV"
+    make_venv
+  fi
+  say "installing Python packages of $list into $VENV"
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$list"
+  sha256sum "$list" >"$stamp"
+}
+
+# --- Tiers ----------------------------------------------------------------------------------
+
+set_up_base() {
+  check_rust
+  check_python
+  want_base
+  install_missing
+  need has_program cc -- build-essential "Rust links with a C compiler"
+  make_venv
+}
+
+set_up_test() {
+  check_rust
+  check_python
+  check_rust_lints
+  want_base
+  want_test
+  install_missing
+  need has_program cc -- build-essential "Rust links with a C compiler"
+  need has_program c++ -- build-essential "the fuzzing engine is C++"
+  need has_program git -- git "the tidy test asks git which files are ours"
+  make_venv
+  install_python test
+}
+
+set_up_bench() {
+  set_up_test
+  install_python bench
+}
+
+# The script knows its own programs and has the privilege it needs anyway.
+set_up_capture() { check_python; }
+
+case "${1:-}" in
+  base | test | bench | capture) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|capture (seen: ${1:-nothing})" ;;
+esac
