@@ -12,11 +12,20 @@ DEMO := testdata/demo.pcapng
 # Captures that may not be passed on are kept beside the repository; see CONTRIBUTING.md.
 WIDE_DATA := ../shared/data
 PYTHON_CODE := $(wildcard python testbed tests tools bench)
-# pytest's status for "no test found".
-NO_TESTS := 5
 
-.PHONY: help setup build demo test rust-test python-test test-wide lint bench fuzz-smoke fuzz \
-	capture clean
+# $(call pytest,MARKS): the tests of tests/ with these marks. That there is none, pytest's
+# status 5, is said and no failure.
+define pytest
+if compgen -G 'tests/test_*.py' >/dev/null; then \
+	.venv/bin/python -m pytest tests -m '$(1)' \
+		-o markers='wide: reads captures that are kept beside the repository' || [ $$? -eq 5 ]; \
+else echo 'pytest: tests/ holds no test yet'; fi
+endef
+
+.PHONY: help setup build demo test rust-test python-test test-wide wide-tests lint bench \
+	fuzz-smoke fuzz capture clean
+# Each task wants all processors for itself.
+.NOTPARALLEL:
 
 # The menu is made of the two-hash comments beside the targets.
 help:
@@ -44,21 +53,20 @@ test: lint rust-test python-test fuzz-smoke ## lint, all tests that need only th
 
 rust-test:
 	@bash tools/setup.sh test
-	cargo test --release --workspace --locked
+	cargo test --release --workspace --locked --no-fail-fast
 
 python-test:
 	@bash tools/setup.sh test
-	@if ! compgen -G 'tests/test_*.py' >/dev/null; then echo 'python-test: tests/ holds no test yet'; \
-	else .venv/bin/python -m pytest tests -o markers='wide: reads captures beside the repository' \
-		-m 'not wide'; fi
+	@$(call pytest,not wide)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
 	@bash tools/setup.sh test
-	@if [ ! -d $(WIDE_DATA) ]; then echo 'test-wide: SKIPPED: no captures at $(WIDE_DATA)'; else \
-		set -x; cargo test --release --workspace --locked -- --ignored; \
-		if compgen -G 'tests/test_*.py' >/dev/null; then \
-			.venv/bin/python -m pytest tests -o markers='wide: reads captures beside the repository' \
-				-m wide || [ $$? -eq $(NO_TESTS) ]; fi; fi
+	@if [ -d $(WIDE_DATA) ]; then $(MAKE) --no-print-directory wide-tests; \
+	else echo 'test-wide: SKIPPED: no captures at $(WIDE_DATA)'; fi
+
+wide-tests:
+	cargo test --release --workspace --locked --no-fail-fast -- --ignored
+	@$(call pytest,wide)
 
 lint: ## format, clippy and ruff; changes nothing
 	@bash tools/setup.sh test

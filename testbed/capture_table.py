@@ -102,7 +102,8 @@ def packet_counts(capture: Path) -> tuple[list[int], list[int]]:
         sys.exit("capture_table: there is no tshark here; try: apt-get install tshark")
     row = next((line for line in done.stdout.splitlines() if "<>" in line), None)
     if done.returncode != 0 or row is None:
-        sys.exit(f"capture_table: tshark could not count {capture}: {done.stderr.strip()}")
+        reason = done.stderr.strip().splitlines()[-1:] or ["it printed no counts"]
+        sys.exit(f"capture_table: tshark could not read {capture} to its end; it said: {reason[0]}")
     cells = [int(cell) for cell in re.findall(r"\|\s+(\d+)(?=\s)", row.split("<>", 1)[1])]
     counts = cells[::2]
     return counts[: len(KINDS)], counts[len(KINDS) :]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the demo capture: real programs talk across namespaces, and a router's LAN side is recorded.
+"""Makes the demo capture: real programs talk across namespaces, and a router's LAN is recorded.
 
 It builds two clients, a router, an access link with 20 ms round-trip time, and four servers, dual
 stack; runs web, DNS, SSH, voice-like UDP, bulk TCP under reno, cubic and bbr, and path probes; and
@@ -55,9 +55,8 @@ SSHD_CHROOT = Path("/run/sshd")  # sshd refuses to start without it; normally it
 
 CAPTURE_FILTER = "arp or ip or ip6"
 SNAP_LENGTH_BYTES = 262_144
-CAPTURE_SETTLE_S = (
-    1.0  # the kernel hands over a partly filled capture block after a fraction of this
-)
+# The kernel hands over a partly filled block of packets after a fraction of this.
+CAPTURE_SETTLE_S = 1.0
 DEFAULT_SEED = 1
 EXAMPLE = "sudo python3 testbed/demo_capture.py --output testdata/demo.pcapng"
 
@@ -72,10 +71,7 @@ def main() -> int:
         print(f"demo_capture: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(
-            "demo_capture: interrupted; everything was removed, no file was written",
-            file=sys.stderr,
-        )
+        print("demo_capture: interrupted; all is removed, no file was written", file=sys.stderr)
         return 130
     return 0
 
@@ -146,9 +142,7 @@ def install_packages(packages: list[str]) -> None:
             SERVICE_POLICY_PATH.unlink()
     if status != 0:
         raise LabError(f"`{' '.join(command)}` ended with status {status}; try: apt-get update")
-    print(
-        "Services of the new packages were not started, but Debian may start them at the next boot."
-    )
+    print("Services of the new packages were not started; Debian may start them at the next boot.")
 
 
 def check_output(output: Path) -> None:
@@ -179,12 +173,11 @@ def make_capture(output: Path, seed: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the tidying up
         lab.close()
+        # Another run may need it now: an empty folder too many is harmless, one too few is not.
         if chroot_is_ours and not other_runs_exist():
             SSHD_CHROOT.rmdir()
-    size_kb = output.stat().st_size / 1000
-    print(
-        f"{output}: {packet_count} packets, {size_kb:.0f} kB, {time.monotonic() - started_s:.0f} s"
-    )
+    size_kb, duration_s = output.stat().st_size / 1000, time.monotonic() - started_s
+    print(f"{output}: {packet_count} packets, {size_kb:.0f} kB, made in {duration_s:.0f} s")
 
 
 def leave_on_signals(*numbers: signal.Signals) -> None:

@@ -57,8 +57,8 @@ check_rust() {
 check_rust_lints() {
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return
   say "rustfmt and clippy: at least one is missing; installing them"
-  has_program rustup && rustup component add rustfmt clippy ||
-    fail "rustfmt, clippy: missing" "Try: rustup component add rustfmt clippy"
+  if has_program rustup && rustup component add rustfmt clippy; then return; fi
+  fail "rustfmt, clippy: missing" "Try: rustup component add rustfmt clippy"
 }
 
 check_python() {
@@ -113,9 +113,10 @@ install_missing() {
   fi
   say "installing ${missing_packages[*]}"
   # shellcheck disable=SC2086  # the line is words
-  "${as_root[@]}" apt-get -qq update &&
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line -qq >/dev/null ||
+  if ! { "${as_root[@]}" apt-get -qq update &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line -qq >/dev/null; }; then
     say "apt-get failed; to see why, type: $line"
+  fi
 }
 
 # need TEST... -- PACKAGE WHY: stops where a package that cannot be done without is not here.

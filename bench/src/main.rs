@@ -1,1 +1,2 @@
-fn main(){}
+#![forbid(unsafe_code)]
+fn main() {}

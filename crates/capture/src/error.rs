@@ -58,15 +58,22 @@ impl fmt::Display for OpenError {
             Self::Unreadable(path, error) => {
                 write!(f, "{}: cannot be read: {error}", path.display())?;
                 if error.kind() == io::ErrorKind::PermissionDenied {
-                    f.write_str("; try as the owner of the file, or make it readable with chmod +r")?;
+                    f.write_str(
+                        "; try as the owner of the file, or make it readable with chmod +r",
+                    )?;
                 }
                 Ok(())
             }
             Self::Empty(name) => {
-                write!(f, "{name}: is empty (0 bytes); {WANTED}; was the capture stopped before it was written?")
+                write!(
+                    f,
+                    "{name}: is empty (0 bytes); {WANTED}; was the capture stopped before it was written?"
+                )
             }
             Self::NotACapture { name, prefix, magic } => match magic {
-                Some(magic) => write!(f, "{name}: is {magic}; {WANTED}; try to convert it with editcap"),
+                Some(magic) => {
+                    write!(f, "{name}: is {magic}; {WANTED}; try to convert it with editcap")
+                }
                 None => {
                     write!(f, "{name}: begins with")?;
                     for byte in prefix.iter().take(4) {

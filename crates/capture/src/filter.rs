@@ -57,16 +57,11 @@ impl Filter {
     /// [`FilterError::Refused`], with libpcap's reason: a syntax error, a
     /// header that the link type does not have, a filter that nothing can pass.
     pub fn compile(&self, link: LinkType) -> Result<Program, FilterError> {
-        let refused = |reason| FilterError::Refused {
-            expression: self.expression.to_string(),
-            link,
-            reason,
-        };
+        let refused =
+            |reason| FilterError::Refused { expression: self.expression.to_string(), link, reason };
         let expression = terminated(&self.expression).map_err(refused)?;
-        let instructions = self
-            .libpcap
-            .compile(&expression, data_link_type(link), SNAPLEN)
-            .map_err(refused)?;
+        let instructions =
+            self.libpcap.compile(&expression, data_link_type(link), SNAPLEN).map_err(refused)?;
         Ok(Program { libpcap: Arc::clone(&self.libpcap), instructions: instructions.into() })
     }
 }

@@ -98,11 +98,8 @@ fn is_capture(path: &Path) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let Ok(prefix) = read_prefix(&mut file) else { return false };
     match Magic::detect(&prefix) {
-        Some(magic) if magic.is_compressed() => {
-            crate::open::decompressed_prefix(path).is_some_and(|inner| {
-                Magic::detect(&inner).is_some_and(Magic::is_capture)
-            })
-        }
+        Some(magic) if magic.is_compressed() => crate::open::decompressed_prefix(path)
+            .is_some_and(|inner| Magic::detect(&inner).is_some_and(Magic::is_capture)),
         Some(magic) => magic.is_capture(),
         None => false,
     }

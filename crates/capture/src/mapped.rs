@@ -141,7 +141,8 @@ impl Source for MappedSource {
             let base = self.position;
             self.position = position;
             if !self.reading.records.is_empty() || self.is_done {
-                let consumed = if self.is_done { self.stop.max(position) } else { position } - start;
+                let consumed =
+                    if self.is_done { self.stop.max(position) } else { position } - start;
                 self.reading.progress().add(consumed as u64, 0);
                 if self.reading.records.is_empty() {
                     return None;

@@ -72,9 +72,12 @@ impl Merged {
     }
 
     /// The sources, in the order they were given: they hold their reports.
+    /// And how many frames were read of them and not handed out.
     #[must_use]
-    pub fn into_sources(self) -> Vec<FileSource> {
-        self.members.into_iter().map(|member| member.source).collect()
+    pub fn into_sources(self) -> (Vec<FileSource>, u64) {
+        let waiting = |member: &Member| (member.records.len() - member.next) as u64;
+        let waiting = self.members.iter().map(waiting).sum();
+        (self.members.into_iter().map(|member| member.source).collect(), waiting)
     }
 }
 

@@ -99,7 +99,9 @@ fn open_stream(
 
 /// A stream without its compression, and the count of bytes taken from below it.
 #[allow(clippy::type_complexity)]
-fn decompress(mut input: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Send>, Arc<AtomicU64>)> {
+fn decompress(
+    mut input: Box<dyn Read + Send>,
+) -> io::Result<(Box<dyn Read + Send>, Arc<AtomicU64>)> {
     let prefix = read_prefix(&mut input)?;
     let magic = Magic::detect(&prefix);
     let (counted, consumed) = Counted::new(io::Cursor::new(prefix).chain(input));
@@ -122,9 +124,7 @@ fn decoder_for(prefix: &[u8], input: &Input) -> Result<(Decoder, usize), OpenErr
     let prefix = prefix.get(..packet::file::PREFIX_LEN).unwrap_or(prefix);
     Decoder::new(prefix).map_err(|fault| match Magic::detect(prefix) {
         Some(magic) if magic.is_capture() => OpenError::HeaderDamaged(input.to_string(), fault),
-        magic => {
-            OpenError::NotACapture { name: input.to_string(), prefix: prefix.to_vec(), magic }
-        }
+        magic => OpenError::NotACapture { name: input.to_string(), prefix: prefix.to_vec(), magic },
     })
 }
 

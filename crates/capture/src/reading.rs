@@ -152,9 +152,8 @@ impl Reading {
             (Some(index), _) => index,
             (None, None) => return Ok(true),
             (None, Some(filter)) => {
-                let program = filter
-                    .compile(link)
-                    .map_err(|error| DamageCause::Filter(error.to_string()))?;
+                let program =
+                    filter.compile(link).map_err(|error| DamageCause::Filter(error.to_string()))?;
                 self.programs.push((link, program));
                 self.programs.len() - 1
             }

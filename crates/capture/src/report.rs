@@ -55,6 +55,12 @@ impl Progress {
         self.frames_read.fetch_add(frames, Ordering::Relaxed);
     }
 
+    /// Begins again, for a second reading of the same captures.
+    pub fn restart(&self) {
+        self.bytes_read.store(0, Ordering::Relaxed);
+        self.frames_read.store(0, Ordering::Relaxed);
+    }
+
     /// Bytes read so far, as they lie on disk.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {

@@ -71,11 +71,8 @@ fn split_mapped(source: &MappedSource, part_count: usize) -> Vec<MappedSource> {
         }
     }
     let stops = starts.iter().skip(1).copied().chain([bytes.len()]);
-    let mut parts: Vec<_> = starts
-        .iter()
-        .zip(stops)
-        .map(|(&start, stop)| preamble.part(start, stop))
-        .collect();
+    let mut parts: Vec<_> =
+        starts.iter().zip(stops).map(|(&start, stop)| preamble.part(start, stop)).collect();
     // The first part reads the preamble itself and must end in the state that
     // the others began with.
     if let Some(first) = parts.first_mut() {

@@ -1,1 +1,58 @@
-//! cli
+//! The front door: what was typed becomes work, results and exit codes.
+//!
+//! Only the doors print, exit and read settings. Data goes to standard output,
+//! everything else to standard error.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod args;
+mod duration;
+mod failure;
+mod info;
+mod interrupt;
+mod output;
+mod progress;
+mod reading;
+mod summary;
+mod top;
+mod version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Arguments, Command};
+use crate::failure::{Failure, Status};
+
+/// Runs the command with these arguments, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors, and go where they are asked for.
+            let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
+            // Where even that cannot be written there is nobody left to tell.
+            let _ = error.print();
+            return status.into();
+        }
+    };
+    match run(arguments) {
+        Ok(status) => status.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Status, Failure> {
+    if arguments.version {
+        return version::print(arguments.verbose);
+    }
+    match arguments.command {
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Info(arguments)) => info::run(&arguments),
+        None => Err(Failure::usage(
+            "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
+        )),
+    }
+}

@@ -120,7 +120,9 @@ impl TextColumn {
     #[must_use]
     pub fn get(&self, row: usize) -> &str {
         match (self.offsets.get(row), self.offsets.get(row + 1)) {
-            (Some(&start), Some(&end)) => self.bytes.get(start as usize..end as usize).unwrap_or_default(),
+            (Some(&start), Some(&end)) => {
+                self.bytes.get(start as usize..end as usize).unwrap_or_default()
+            }
             _ => "",
         }
     }

@@ -1,6 +1,8 @@
 //! The keys by which packets are grouped: addresses, pairs, ports, protocols, flows.
 
-use packet::{FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Layers, Network, Protocol, Timestamp};
+use packet::{
+    FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Layers, Network, Protocol, Timestamp,
+};
 
 use crate::group::{Grouping, Place};
 use crate::table::{Entry, Tally};
@@ -160,7 +162,10 @@ impl Grouping for ByPort {
 
     #[inline]
     fn place(&self, frame: &Frame<'_>) -> (Place<ProtocolKey, Unused>, Tally) {
-        (ports_of(frame).map_or(Place::Absent, Place::Narrow), Tally::of_packet(frame.record.wire_len))
+        (
+            ports_of(frame).map_or(Place::Absent, Place::Narrow),
+            Tally::of_packet(frame.record.wire_len),
+        )
     }
 }
 

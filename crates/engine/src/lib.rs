@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod census;
 pub mod columns;
 pub mod exchange;
 pub mod group;

@@ -170,7 +170,10 @@ impl<K: KeyHash + Default, V: Entry> Table<K, V> {
 
     /// Keys and values, partition by partition.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.slots.iter().filter(|slot| !slot.value.is_vacant()).map(|slot| (&slot.key, &slot.value))
+        self.slots
+            .iter()
+            .filter(|slot| !slot.value.is_vacant())
+            .map(|slot| (&slot.key, &slot.value))
     }
 
     /// How many keys there are.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use packet::{Batch, HashSeed, KeyHash, Span, Timestamp};
 
 use crate::exchange::{Extract, Outlet, Own};
-use crate::group::{Groups, Grouping, Outcome, Place};
+use crate::group::{Grouping, Groups, Outcome, Place};
 
 /// How far the stamps of a capture may run backwards before a packet is late.
 pub const LATENESS_ALLOWANCE: Span = Span::from_seconds(1);

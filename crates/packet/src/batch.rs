@@ -73,8 +73,11 @@ impl<'a> Frame<'a> {
         if self.record.layers.network != Network::Ipv4 {
             return None;
         }
-        let header: &[u8; 20] = self.from_offset(self.record.layers.network_offset).first_chunk()?;
-        let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let header: &[u8; 20] =
+            self.from_offset(self.record.layers.network_offset).first_chunk()?;
+        let word = |at: usize| {
+            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
         Some((word(12), word(16)))
     }
 
@@ -85,7 +88,8 @@ impl<'a> Frame<'a> {
         if self.record.layers.network != Network::Ipv6 {
             return None;
         }
-        let header: &[u8; 40] = self.from_offset(self.record.layers.network_offset).first_chunk()?;
+        let header: &[u8; 40] =
+            self.from_offset(self.record.layers.network_offset).first_chunk()?;
         let source: &[u8; 16] = header[8..].first_chunk()?;
         let destination: &[u8; 16] = header[24..].first_chunk()?;
         Some((u128::from_be_bytes(*source), u128::from_be_bytes(*destination)))

@@ -38,12 +38,25 @@ impl Default for DissectOptions {
 #[inline]
 #[must_use]
 pub fn dissect(link: LinkType, frame: &[u8], wire_len: u32, options: DissectOptions) -> Layers {
-    if link == LinkType::ETHERNET
-        && let Some(layers) = fast::dissect(frame, wire_len, options)
-    {
-        return layers;
+    let mut layers = Layers::default();
+    dissect_into(link, frame, wire_len, options, &mut layers);
+    layers
+}
+
+/// [`dissect`] into a record that already has its place. `layers` is
+/// overwritten; to copy it there afterwards would cost as much as finding it,
+/// because wide loads wait for the narrow stores that filled it.
+#[inline]
+pub fn dissect_into(
+    link: LinkType,
+    frame: &[u8],
+    wire_len: u32,
+    options: DissectOptions,
+    layers: &mut Layers,
+) {
+    if link != LinkType::ETHERNET || !fast::dissect(frame, wire_len, options, layers) {
+        walk::dissect(link, frame, wire_len, options, layers);
     }
-    walk::dissect(link, frame, wire_len, options)
 }
 
 /// [`dissect`] without its fast path; for tests and measurements.
@@ -55,5 +68,7 @@ pub fn dissect_slowly(
     wire_len: u32,
     options: DissectOptions,
 ) -> Layers {
-    walk::dissect(link, frame, wire_len, options)
+    let mut layers = Layers::default();
+    walk::dissect(link, frame, wire_len, options, &mut layers);
+    layers
 }

@@ -36,7 +36,7 @@ use crate::wire::{icmp, icmpv6};
 /// Five words without padding, so that comparing is five compares. The order
 /// (`Ord`) is by low address, high address, ports, protocol and IP version; it
 /// serves stable output, nothing else.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(C)]
 pub struct FlowKey {
     /// The low endpoint's address: upper and lower half in host order. An IPv4
@@ -94,13 +94,26 @@ struct Ports {
 impl Ports {
     const NONE: Self = Self { source: 0, destination: 0, is_one_way: false };
 
+    /// The first four bytes of TCP, UDP, UDP-Lite, DCCP and SCTP alike.
     #[inline]
-    fn of_message(message_type: u8, code: u8, counterpart: Option<u8>) -> Self {
-        Self {
-            source: u16::from(message_type),
-            destination: u16::from(counterpart.unwrap_or(code)),
-            is_one_way: counterpart.is_none(),
-        }
+    fn read(bytes: &[u8]) -> Self {
+        bytes.first_chunk().map_or(Self::NONE, |&[a, b, c, d]| Self {
+            source: u16::from_be_bytes([a, b]),
+            destination: u16::from_be_bytes([c, d]),
+            is_one_way: false,
+        })
+    }
+
+    /// The first two bytes of ICMP and `ICMPv6`: type and code.
+    fn of_message(bytes: &[u8], counterpart_of: fn(u8) -> Option<u8>) -> Self {
+        bytes.first_chunk().map_or(Self::NONE, |&[message_type, code]| {
+            let counterpart = counterpart_of(message_type);
+            Self {
+                source: u16::from(message_type),
+                destination: u16::from(counterpart.unwrap_or(code)),
+                is_one_way: counterpart.is_none(),
+            }
+        })
     }
 }
 
@@ -286,18 +299,10 @@ fn frame_ports(frame: &Frame<'_>, network_end: u16) -> Ports {
     let bytes = frame.from_offset(layers.transport_offset);
     match layers.protocol {
         Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::UDP_LITE | Protocol::DCCP => {
-            bytes.first_chunk().map_or(Ports::NONE, |&[a, b, c, d]| Ports {
-                source: u16::from_be_bytes([a, b]),
-                destination: u16::from_be_bytes([c, d]),
-                is_one_way: false,
-            })
+            Ports::read(bytes)
         }
-        Protocol::ICMP => bytes.first_chunk().map_or(Ports::NONE, |&[kind, code]| {
-            Ports::of_message(kind, code, icmp::counterpart(kind))
-        }),
-        Protocol::ICMPV6 => bytes.first_chunk().map_or(Ports::NONE, |&[kind, code]| {
-            Ports::of_message(kind, code, icmpv6::counterpart(kind))
-        }),
+        Protocol::ICMP => Ports::of_message(bytes, icmp::counterpart),
+        Protocol::ICMPV6 => Ports::of_message(bytes, icmpv6::counterpart),
         _ => Ports::NONE,
     }
 }
@@ -352,5 +357,289 @@ impl fmt::Display for FlowKey {
 impl fmt::Debug for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FlowKey({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layers::Network;
+    use crate::record::Record;
+
+    const V4_A: [u8; 4] = [10, 0, 0, 1];
+    const V4_B: [u8; 4] = [10, 0, 0, 2];
+
+    /// The network header's addresses and what follows it, with the layers a
+    /// dissector would tell of them.
+    fn packet(source: IpAddr, destination: IpAddr, transport: &[u8]) -> (Vec<u8>, Layers) {
+        let (mut bytes, network) = match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => (
+                [[0; 12].as_slice(), &source.octets(), &destination.octets()].concat(),
+                Network::Ipv4,
+            ),
+            (IpAddr::V6(source), IpAddr::V6(destination)) => (
+                [[0; 8].as_slice(), &source.octets(), &destination.octets()].concat(),
+                Network::Ipv6,
+            ),
+            _ => panic!("one version in one packet"),
+        };
+        bytes.splice(0..0, [0xee; 14]);
+        let transport_offset = u16::try_from(bytes.len()).unwrap();
+        bytes.extend(transport);
+        let layers = Layers {
+            network_offset: 14,
+            transport_offset,
+            network,
+            protocol: Protocol::UDP,
+            flags: Layers::TRANSPORT,
+            ..Layers::default()
+        };
+        (bytes, layers)
+    }
+
+    fn key_of(bytes: &[u8], layers: Layers) -> Option<(FlowKey, FlowDirection)> {
+        let captured_len = u32::try_from(bytes.len()).unwrap();
+        let record = Record { captured_len, layers, ..Record::default() };
+        FlowKey::from_frame(&Frame::new(bytes, &record))
+    }
+
+    fn v4_key_of(transport: &[u8], flags: u8, protocol: Protocol) -> FlowKey {
+        let (bytes, layers) = packet(V4_B.into(), V4_A.into(), transport);
+        key_of(&bytes, Layers { flags, protocol, ..layers }).unwrap().0
+    }
+
+    fn ports(key: &FlowKey) -> (u16, u16) {
+        (key.low_port(), key.high_port())
+    }
+
+    #[test]
+    fn the_smaller_address_is_low_then_the_smaller_port() {
+        let key = |a: [u8; 4], b: [u8; 4], a_port, b_port| {
+            FlowKey::from_tuple(a.into(), b.into(), a_port, b_port, Protocol::TCP)
+        };
+        let (by_address, direction) = key(V4_B, V4_A, 1, 2);
+        assert_eq!(direction, FlowDirection::HighToLow);
+        assert_eq!(by_address.to_string(), "tcp 10.0.0.1:2 - 10.0.0.2:1");
+        // As bytes, not as signed or little-endian numbers.
+        assert_eq!(key([200, 0, 0, 1], [3, 0, 0, 9], 1, 2).1, FlowDirection::HighToLow);
+        let (by_port, direction) = key(V4_A, V4_A, 9, 8);
+        assert_eq!((ports(&by_port), direction), ((8, 9), FlowDirection::HighToLow));
+        assert_eq!(key(V4_A, V4_A, 8, 8).1, FlowDirection::LowToHigh);
+        assert_eq!(format!("{by_port:?}"), "FlowKey(tcp 10.0.0.1:8 - 10.0.0.1:9)");
+    }
+
+    #[test]
+    fn ipv6_addresses_are_ordered_by_both_halves() {
+        let key = |a: u128, b: u128| {
+            let (a, b) = (IpAddr::V6(a.into()), IpAddr::V6(b.into()));
+            FlowKey::from_tuple(a, b, 1, 1, Protocol::TCP)
+        };
+        assert_eq!(key(1 << 64, 2).1, FlowDirection::HighToLow);
+        assert_eq!(key(5, 4).1, FlowDirection::HighToLow);
+        assert_eq!(key(5, 4).0.to_string(), "tcp [::4]:1 - [::5]:1");
+    }
+
+    #[test]
+    fn a_frame_without_ip_has_no_key() {
+        let (bytes, layers) = packet(V4_A.into(), V4_B.into(), &[0; 4]);
+        for network in [Network::None, Network::Arp] {
+            assert_eq!(key_of(&bytes, Layers { network, ..layers }), None);
+        }
+        assert_eq!(key_of(&bytes[..14 + 19], layers), None, "addresses cut off");
+        assert!(key_of(&bytes[..14 + 20], layers).is_some());
+        assert_eq!(key_of(&bytes, Layers { network: Network::Ipv6, ..layers }), None);
+    }
+
+    #[test]
+    fn ports_are_read_for_the_protocols_that_have_them() {
+        let both = Layers::TRANSPORT | Layers::FRAGMENT;
+        for number in 0..=u8::MAX {
+            let protocol = Protocol(number);
+            let transport = if number == 1 { [9, 0, 0, 0] } else { [0, 9, 0, 8] };
+            let expected = match number {
+                6 | 17 | 33 | 132 | 136 => (8, 9),
+                // Router advertisement and its counterpart; type and code, in place.
+                1 => (10, 9),
+                58 => (0, 9),
+                _ => (0, 0),
+            };
+            let key = v4_key_of(&transport, Layers::TRANSPORT, protocol);
+            assert_eq!(ports(&key), expected, "{protocol}");
+            assert_eq!(v4_key_of(&transport, both, protocol), key, "first fragment");
+        }
+    }
+
+    #[test]
+    fn a_cut_header_gives_its_ports_if_they_were_captured() {
+        let ports_of = |transport: &[u8], flags| ports(&v4_key_of(transport, flags, Protocol::TCP));
+        assert_eq!(ports_of(&[0, 9, 0, 8], Layers::CUT), (8, 9));
+        assert_eq!(ports_of(&[0, 9, 0], Layers::CUT), (0, 0));
+        assert_eq!(ports_of(&[0, 9, 0, 8], 0), (0, 0), "malformed: may be link padding");
+        let later = Layers::FRAGMENT | Layers::LATER_FRAGMENT;
+        assert_eq!(ports_of(&[0, 9, 0, 8], later), (0, 0));
+        assert_eq!(ports_of(&[0, 9, 0, 8], later | Layers::CUT), (0, 0));
+    }
+
+    #[test]
+    fn a_transport_header_cannot_lie_before_the_network_header_ends() {
+        let (bytes, layers) = packet(V4_A.into(), V4_B.into(), &[0, 9, 0, 8]);
+        for transport_offset in [0, 14, 33, u16::MAX] {
+            let layers = Layers { transport_offset, flags: Layers::CUT, ..layers };
+            assert_eq!(ports(&key_of(&bytes, layers).unwrap().0), (0, 0));
+        }
+    }
+
+    #[test]
+    fn icmp_requests_and_replies_are_one_flow() {
+        let request = packet(V4_B.into(), V4_A.into(), &[8, 0]);
+        let reply = packet(V4_A.into(), V4_B.into(), &[0, 0]);
+        let [request, reply] = [request, reply].map(|(bytes, layers)| {
+            key_of(&bytes, Layers { protocol: Protocol::ICMP, ..layers }).unwrap()
+        });
+        assert_eq!(request.0, reply.0);
+        assert_eq!((request.1, reply.1), (FlowDirection::HighToLow, FlowDirection::LowToHigh));
+        assert_eq!(ports(&request.0), (0, 8));
+    }
+
+    #[test]
+    fn icmp_errors_go_one_way_and_stay_in_place() {
+        let there = packet(V4_B.into(), V4_A.into(), &[3, 4]);
+        let back = packet(V4_A.into(), V4_B.into(), &[3, 4]);
+        let [there, back] = [there, back].map(|(bytes, layers)| {
+            key_of(&bytes, Layers { protocol: Protocol::ICMP, ..layers }).unwrap()
+        });
+        assert_ne!(there.0, back.0);
+        assert_eq!((there.1, back.1), (FlowDirection::LowToHigh, FlowDirection::LowToHigh));
+        assert_eq!(there.0.to_string(), "icmp 10.0.0.2:3 - 10.0.0.1:4");
+    }
+
+    #[test]
+    fn icmpv6_has_its_own_types() {
+        let key =
+            |transport: &[u8]| ports(&v4_key_of(transport, Layers::TRANSPORT, Protocol::ICMPV6));
+        assert_eq!(key(&[135, 0]), (136, 135));
+        assert_eq!(key(&[8, 0]), (8, 0), "no echo request here");
+        assert_eq!(key(&[1]), (0, 0), "code not captured");
+    }
+
+    #[test]
+    fn ipv4_and_its_mapped_form_are_different_flows() {
+        let mapped = |address: [u8; 4]| Ipv4Addr::from(address).to_ipv6_mapped();
+        let compatible = |address: [u8; 4]| Ipv6Addr::from(u128::from(u32::from_be_bytes(address)));
+        let key = |a, b| FlowKey::from_tuple(a, b, 1, 2, Protocol::TCP).0;
+        let v4 = key(V4_A.into(), V4_B.into());
+        let v6 = key(mapped(V4_A).into(), mapped(V4_B).into());
+        assert_ne!(v4, v6);
+        assert_ne!(v4, key(compatible(V4_A).into(), compatible(V4_B).into()));
+        assert_eq!(key(V4_A.into(), mapped(V4_B).into()), v6, "a mixed pair is IPv6");
+        assert!(v6.is_ipv6() && !v4.is_ipv6());
+        let seed = HashSeed::new(7);
+        assert_ne!(v4.key_hash(seed), v6.key_hash(seed));
+    }
+
+    #[test]
+    fn neighbouring_flows_spread_over_the_top_six_bits() {
+        let seed = HashSeed::new(1);
+        for prefix in [None, Some(0x2001_0db8u128 << 96)] {
+            let mut partition_counts = [0u32; 64];
+            for index in 0..64_000u32 {
+                let address = |low: u32| match prefix {
+                    None => IpAddr::V4(low.into()),
+                    Some(prefix) => IpAddr::V6((prefix | u128::from(low)).into()),
+                };
+                let source_port = u16::try_from(index % 1000).unwrap();
+                let source = address(0x0a00_0000 + index / 1000);
+                let (key, _) =
+                    FlowKey::from_tuple(source, address(1), source_port, 443, Protocol::TCP);
+                partition_counts[usize::try_from(key.key_hash(seed) >> 58).unwrap()] += 1;
+            }
+            // 1000 expected each; six standard deviations of a binomial are 190.
+            for count in partition_counts {
+                assert!((810..1190).contains(&count), "{partition_counts:?}");
+            }
+        }
+    }
+
+    fn any_addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+        let v4 = prop_oneof![any::<u32>(), 0x0a00_0000..0x0a00_0004u32];
+        let v6 = prop_oneof![any::<u128>(), 0..4u128, (0..4u128).prop_map(|low| 1 << 64 | low)];
+        prop_oneof![
+            (v4.clone(), v4).prop_map(|(a, b)| (IpAddr::V4(a.into()), IpAddr::V4(b.into()))),
+            (v6.clone(), v6).prop_map(|(a, b)| (IpAddr::V6(a.into()), IpAddr::V6(b.into()))),
+        ]
+    }
+
+    fn any_protocol() -> impl Strategy<Value = Protocol> {
+        prop_oneof![prop::sample::select(vec![1, 6, 17, 33, 58, 132, 136]), any::<u8>()]
+            .prop_map(Protocol)
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_are_one_key_and_one_hash(
+            (a, b) in any_addresses(), a_port: u16, b_port: u16, number: u64,
+            protocol in any_protocol().prop_filter("ports", |p| ![1, 58].contains(&p.0)),
+        ) {
+            let seed = HashSeed::new(number);
+            let (key, direction) = FlowKey::from_tuple(a, b, a_port, b_port, protocol);
+            let (back_key, back) = FlowKey::from_tuple(b, a, b_port, a_port, protocol);
+            prop_assert_eq!(key, back_key);
+            prop_assert_eq!(key.key_hash(seed), back_key.key_hash(seed));
+            if (a, a_port) == (b, b_port) {
+                prop_assert_eq!(direction, back);
+            } else {
+                prop_assert_eq!(direction, back.opposite());
+            }
+            prop_assert!((key.low().address, key.low_port()) <= (key.high().address, key.high_port()));
+        }
+
+        #[test]
+        fn a_key_gives_its_tuple_back(
+            (a, b) in any_addresses(), a_port: u16, b_port: u16, protocol in any_protocol(),
+        ) {
+            let (key, direction) = FlowKey::from_tuple(a, b, a_port, b_port, protocol);
+            let (source, destination) = key.endpoints(direction);
+            prop_assert_eq!((source.address, destination.address), (a, b));
+            prop_assert_eq!(source.port, a_port);
+            prop_assert_eq!(key.protocol(), protocol);
+            let again = FlowKey::from_tuple(
+                source.address, destination.address, source.port, destination.port, protocol,
+            );
+            prop_assert_eq!(again, (key, direction));
+            prop_assert_eq!(key.endpoints(direction.opposite()), (destination, source));
+        }
+
+        #[test]
+        fn a_frame_and_its_tuple_have_one_key(
+            (a, b) in any_addresses(), transport: [u8; 4], protocol in any_protocol(),
+        ) {
+            let (bytes, layers) = packet(a, b, &transport);
+            let from_frame = key_of(&bytes, Layers { protocol, ..layers }).unwrap();
+            let [w, x, y, z] = transport;
+            let (source_port, destination_port) = match protocol.0 {
+                1 | 58 => (u16::from(w), u16::from(x)),
+                6 | 17 | 33 | 132 | 136 => (u16::from_be_bytes([w, x]), u16::from_be_bytes([y, z])),
+                _ => (0, 0),
+            };
+            let from_tuple = FlowKey::from_tuple(a, b, source_port, destination_port, protocol);
+            prop_assert_eq!(from_frame, from_tuple);
+        }
+
+        #[test]
+        fn any_layers_and_bytes_give_a_key_or_none(
+            bytes in prop::collection::vec(any::<u8>(), 0..80), offsets: [u8; 2],
+            flags: u8, is_v6: bool, protocol in any_protocol(),
+        ) {
+            let [network_offset, transport_offset] = offsets.map(u16::from);
+            let network = if is_v6 { Network::Ipv6 } else { Network::Ipv4 };
+            let layers = Layers {
+                network_offset, transport_offset, network, protocol, flags, ..Layers::default()
+            };
+            if let Some((key, direction)) = key_of(&bytes, layers) {
+                let _ = (key.to_string(), key.endpoints(direction));
+            }
+        }
     }
 }

@@ -27,7 +27,7 @@ pub mod time;
 pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
-// pub use flow_key::{FlowDirection, FlowKey};
+pub use flow_key::{FlowDirection, FlowKey};
 pub use hash::{HashSeed, KeyHash};
 pub use layers::{Layers, Network, Protocol, Tunnel};
 pub use link::LinkType;

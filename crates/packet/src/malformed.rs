@@ -177,10 +177,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-const _: () = assert!(
-    size_of::<Option<Malformed>>() == 1,
-    "a record keeps one fault in one byte"
-);
+const _: () = assert!(size_of::<Option<Malformed>>() == 1, "a record keeps one fault in one byte");
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,8 @@ fn separate(out: &mut Vec<u8>, index: usize) {
 /// Quoted only where it must be. An empty value that is alone on its line is
 /// quoted too: readers skip empty lines.
 fn text(out: &mut Vec<u8>, value: &str, alone: bool) {
-    let quoted = value.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) || (alone && value.is_empty());
+    let quoted = value.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+        || (alone && value.is_empty());
     if !quoted {
         out.extend_from_slice(value.as_bytes());
         return;

@@ -122,13 +122,22 @@ impl fmt::Display for WriteError {
                 names(f, wanted)?;
                 f.write_str("; write each kind of row to an output of its own")
             }
-            Self::NoColumns => f.write_str("a schema without columns has no rows to write; declare at least one column"),
+            Self::NoColumns => f.write_str(
+                "a schema without columns has no rows to write; declare at least one column",
+            ),
             Self::DuplicateColumn(name) => write!(f, "two columns are named `{name}`; rename one"),
             Self::TextTooLong(name) => {
-                write!(f, "column `{name}` holds over 2 GiB of text in one batch of rows; write fewer rows at once")
+                write!(
+                    f,
+                    "column `{name}` holds over 2 GiB of text in one batch of rows; write fewer rows at once"
+                )
             }
-            Self::Encoding { format, cause } => write!(f, "cannot write {format}: {cause}; try another --format"),
-            Self::AfterFailure => f.write_str("an earlier write failed, so the output is incomplete; start again"),
+            Self::Encoding { format, cause } => {
+                write!(f, "cannot write {format}: {cause}; try another --format")
+            }
+            Self::AfterFailure => {
+                f.write_str("an earlier write failed, so the output is incomplete; start again")
+            }
         }
     }
 }
@@ -147,7 +156,11 @@ impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exists(path) => {
-                write!(f, "`{}` exists already; give --force to replace it, or another name", path.display())
+                write!(
+                    f,
+                    "`{}` exists already; give --force to replace it, or another name",
+                    path.display()
+                )
             }
             Self::IsFolder(path) => {
                 let path = path.display();
@@ -155,14 +168,24 @@ impl fmt::Display for OutputError {
             }
             Self::NoFolder { path, folder } => {
                 let (path, folder) = (path.display(), folder.display());
-                write!(f, "cannot create `{path}`: there is no folder `{folder}`; create it first (mkdir -p)")
+                write!(
+                    f,
+                    "cannot create `{path}`: there is no folder `{folder}`; create it first (mkdir -p)"
+                )
             }
             Self::Busy { path, partial } => {
                 let (path, partial) = (path.display(), partial.display());
-                write!(f, "`{path}` is being written by another run, which has `{partial}` open; wait, or give another name")
+                write!(
+                    f,
+                    "`{path}` is being written by another run, which has `{partial}` open; wait, or give another name"
+                )
             }
             Self::PartialNotOurs(partial) => {
-                write!(f, "`{}` is in the way and no file of ours; move it, or give another name", partial.display())
+                write!(
+                    f,
+                    "`{}` is in the way and no file of ours; move it, or give another name",
+                    partial.display()
+                )
             }
             Self::Create { path, source } => {
                 write!(f, "cannot create `{}`: {source}", path.display())?;
@@ -174,7 +197,11 @@ impl fmt::Display for OutputError {
                 }
             }
             Self::Write { path, written_bytes, removed, source } => {
-                write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
+                write!(
+                    f,
+                    "cannot write `{}`: {source} after {written_bytes} bytes",
+                    path.display()
+                )?;
                 if *removed {
                     f.write_str("; the incomplete file was removed")?;
                 }
@@ -210,12 +237,12 @@ impl Error for OutputError {}
 impl From<OutputError> for io::Error {
     fn from(error: OutputError) -> Self {
         let kind = match &error {
-            OutputError::Create { source, .. } | OutputError::Write { source, .. } | OutputError::Publish { source, .. } => {
-                source.kind()
-            }
-            OutputError::Exists(_) | OutputError::Appeared { .. } | OutputError::PartialNotOurs(_) => {
-                io::ErrorKind::AlreadyExists
-            }
+            OutputError::Create { source, .. }
+            | OutputError::Write { source, .. }
+            | OutputError::Publish { source, .. } => source.kind(),
+            OutputError::Exists(_)
+            | OutputError::Appeared { .. }
+            | OutputError::PartialNotOurs(_) => io::ErrorKind::AlreadyExists,
             OutputError::IsFolder(_) => io::ErrorKind::IsADirectory,
             OutputError::NoFolder { .. } => io::ErrorKind::NotFound,
             OutputError::Busy { .. } => io::ErrorKind::ResourceBusy,

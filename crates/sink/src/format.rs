@@ -66,12 +66,17 @@ impl Format {
     /// # Errors
     /// [`FormatError`] where the name has no suffix or one that stands for no format.
     pub fn from_suffix(path: &Path) -> Result<Self, FormatError> {
-        let Some(suffix) = path.extension() else { return Err(FormatError::NoSuffix(path.to_owned())) };
+        let Some(suffix) = path.extension() else {
+            return Err(FormatError::NoSuffix(path.to_owned()));
+        };
         let suffix = suffix.to_string_lossy();
         Self::ALL
             .into_iter()
             .find(|format| format.suffixes().iter().any(|known| suffix.eq_ignore_ascii_case(known)))
-            .ok_or_else(|| FormatError::UnknownSuffix { path: path.to_owned(), suffix: suffix.into_owned() })
+            .ok_or_else(|| FormatError::UnknownSuffix {
+                path: path.to_owned(),
+                suffix: suffix.into_owned(),
+            })
     }
 
     /// Whether the output is text that a person can read.
@@ -116,7 +121,8 @@ impl fmt::Display for Names {
 
 impl fmt::Display for Suffixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<&str> = Format::ALL.iter().flat_map(|format| format.suffixes()).copied().collect();
+        let all: Vec<&str> =
+            Format::ALL.iter().flat_map(|format| format.suffixes()).copied().collect();
         listed(f, &all, ".")
     }
 }

@@ -30,7 +30,8 @@ enum Layout<W: Write> {
 impl<W: Write> Ipc<W> {
     pub(crate) fn file(schema: Schema, io: W) -> Result<Self, WriteError> {
         let fields = Arc::new(arrow_schema(schema));
-        let layout = Layout::File(Box::new(FileWriter::try_new_buffered(io, &fields).map_err(refused)?));
+        let layout =
+            Layout::File(Box::new(FileWriter::try_new_buffered(io, &fields).map_err(refused)?));
         Ok(Self { layout, schema: fields, held: Rows::new(schema) })
     }
 
@@ -38,7 +39,11 @@ impl<W: Write> Ipc<W> {
         let fields = Arc::new(arrow_schema(schema));
         let mut writer = StreamWriter::try_new_buffered(io, &fields).map_err(refused)?;
         writer.flush().map_err(refused)?;
-        Ok(Self { layout: Layout::Stream(Box::new(writer)), schema: fields, held: Rows::new(schema) })
+        Ok(Self {
+            layout: Layout::Stream(Box::new(writer)),
+            schema: fields,
+            held: Rows::new(schema),
+        })
     }
 
     pub(crate) fn write(&mut self, rows: &Columns) -> Result<(), WriteError> {
@@ -73,7 +78,9 @@ impl<W: Write> Ipc<W> {
             return Ok(());
         }
         let arrays = self.held.take().into_iter().map(array).collect::<Result<_, _>>();
-        let batch = arrays.and_then(|arrays| RecordBatch::try_new(Arc::clone(&self.schema), arrays)).map_err(refused)?;
+        let batch = arrays
+            .and_then(|arrays| RecordBatch::try_new(Arc::clone(&self.schema), arrays))
+            .map_err(refused)?;
         match &mut self.layout {
             Layout::File(writer) => writer.write(&batch),
             Layout::Stream(writer) => writer.write(&batch),
@@ -90,7 +97,8 @@ fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
     };
-    let fields: Vec<Field> = schema.iter().map(|field| Field::new(field.name, data_type(field.kind), false)).collect();
+    let fields: Vec<Field> =
+        schema.iter().map(|field| Field::new(field.name, data_type(field.kind), false)).collect();
     arrow_schema::Schema::new(fields)
 }
 
@@ -99,9 +107,9 @@ fn array(held: Held) -> Result<ArrayRef, ArrowError> {
     Ok(match held {
         Held::U64(values) => Arc::new(PrimitiveArray::<UInt64Type>::new(values.into(), None)),
         Held::U16(values) => Arc::new(PrimitiveArray::<UInt16Type>::new(values.into(), None)),
-        Held::TimestampNs(values) => {
-            Arc::new(PrimitiveArray::<TimestampNanosecondType>::new(values.into(), None).with_timezone(UTC))
-        }
+        Held::TimestampNs(values) => Arc::new(
+            PrimitiveArray::<TimestampNanosecondType>::new(values.into(), None).with_timezone(UTC),
+        ),
         Held::F64(values) => Arc::new(PrimitiveArray::<Float64Type>::new(values.into(), None)),
         Held::Text { bytes, ends } => {
             let ends = OffsetBuffer::new(ScalarBuffer::from(ends));

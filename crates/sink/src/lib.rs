@@ -22,6 +22,8 @@
 //! # }
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod csv;
 mod error;
 mod format;

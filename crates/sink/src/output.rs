@@ -22,6 +22,8 @@ use crate::OutputError;
 
 const PARTIAL_SUFFIX: &str = ".partial";
 
+const FAILED_BEFORE: &str = "an earlier write failed";
+
 /// Links followed before a chain of them is taken for a loop; the kernel's own bound.
 const LINKS_MAX: usize = 40;
 
@@ -76,7 +78,9 @@ impl OutputFile {
         let found = match fs::metadata(path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(no_folder(path, path)),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(no_folder(path, path));
+            }
             Err(source) => return Err(OutputError::Create { path: path.to_owned(), source }),
         };
         match &found {
@@ -87,11 +91,19 @@ impl OutputFile {
                     return Err(OutputError::Exists(path.to_owned()));
                 }
             }
-            None if path.as_os_str().as_bytes().ends_with(b"/") => return Err(OutputError::IsFolder(path.to_owned())),
+            None if path.file_name().is_none() => {
+                let source = io::Error::new(io::ErrorKind::InvalidInput, "the file name is empty");
+                return Err(OutputError::Create { path: path.to_owned(), source });
+            }
+            None if path.as_os_str().as_bytes().ends_with(b"/") => {
+                return Err(OutputError::IsFolder(path.to_owned()));
+            }
             _ => {}
         }
         match found {
-            Some(found) if !found.is_file() => Self::stream(path, OpenOptions::new().write(true).open(path)),
+            Some(found) if !found.is_file() => {
+                Self::stream(path, OpenOptions::new().write(true).open(path))
+            }
             found => Self::partial(path, existing, found.as_ref()),
         }
     }
@@ -116,7 +128,9 @@ impl OutputFile {
     /// kept under its partial name. [`OutputError::Write`] where an earlier write had failed.
     pub fn finish(mut self) -> Result<u64, OutputError> {
         self.flush_file()?;
-        let Place::Partial { partial, target, existing } = &self.place else { return Ok(self.written_bytes) };
+        let Place::Partial { partial, target, existing } = &self.place else {
+            return Ok(self.written_bytes);
+        };
         let named = match existing {
             Existing::Replace => fs::rename(partial, target),
             Existing::Refuse => name_new(partial, target),
@@ -126,7 +140,11 @@ impl OutputFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(OutputError::Appeared { path: self.path.clone(), partial: partial.clone() })
             }
-            Err(source) => Err(OutputError::Publish { path: self.path.clone(), partial: partial.clone(), source }),
+            Err(source) => Err(OutputError::Publish {
+                path: self.path.clone(),
+                partial: partial.clone(),
+                source,
+            }),
         };
         // Named or not, what was written stays.
         self.place = Place::Gone { removed: false };
@@ -135,13 +153,20 @@ impl OutputFile {
 
     fn stream(path: &Path, file: io::Result<File>) -> Result<Self, OutputError> {
         match file {
-            Ok(file) => Ok(Self { path: path.to_owned(), file, written_bytes: 0, place: Place::Stream }),
+            Ok(file) => {
+                Ok(Self { path: path.to_owned(), file, written_bytes: 0, place: Place::Stream })
+            }
             Err(source) => Err(OutputError::Create { path: path.to_owned(), source }),
         }
     }
 
-    fn partial(path: &Path, existing: Existing, replaced: Option<&Metadata>) -> Result<Self, OutputError> {
-        let target = follow_links(path).map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
+    fn partial(
+        path: &Path,
+        existing: Existing,
+        replaced: Option<&Metadata>,
+    ) -> Result<Self, OutputError> {
+        let target = follow_links(path)
+            .map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
         let mut partial: OsString = target.clone().into_os_string();
         partial.push(PARTIAL_SUFFIX);
         let partial = PathBuf::from(partial);
@@ -158,7 +183,7 @@ impl OutputFile {
 
     fn flush_file(&mut self) -> Result<(), OutputError> {
         match (&self.place, self.file.flush()) {
-            (Place::Gone { .. }, _) => Err(self.failed(io::ErrorKind::Other.into())),
+            (Place::Gone { .. }, _) => Err(self.failed(io::Error::other(FAILED_BEFORE))),
             (_, Ok(())) => Ok(()),
             (_, Err(error)) => Err(self.failed(error)),
         }
@@ -168,7 +193,12 @@ impl OutputFile {
     fn failed(&mut self, source: io::Error) -> OutputError {
         self.abandon();
         let removed = matches!(self.place, Place::Gone { removed: true });
-        OutputError::Write { path: self.path.clone(), written_bytes: self.written_bytes, removed, source }
+        OutputError::Write {
+            path: self.path.clone(),
+            written_bytes: self.written_bytes,
+            removed,
+            source,
+        }
     }
 
     fn abandon(&mut self) {
@@ -183,7 +213,7 @@ impl Write for OutputFile {
     /// An error holds an [`OutputError::Write`], so that its text names the file.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Place::Gone { .. } = self.place {
-            return Err(self.failed(io::Error::other("an earlier write failed")).into());
+            return Err(self.failed(io::Error::other(FAILED_BEFORE)).into());
         }
         match self.file.write(bytes) {
             Ok(0) if !bytes.is_empty() => Err(self.failed(io::ErrorKind::WriteZero.into()).into()),
@@ -211,8 +241,12 @@ impl Drop for OutputFile {
 /// opened anew: opening `/dev/stdout` behind `>> log` would start at the log's beginning.
 fn descriptor(path: &Path) -> Option<io::Result<File>> {
     let owned = match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => io::stdout().as_fd().try_clone_to_owned(),
-        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => io::stderr().as_fd().try_clone_to_owned(),
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            io::stdout().as_fd().try_clone_to_owned()
+        }
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            io::stderr().as_fd().try_clone_to_owned()
+        }
         other if other.starts_with("/dev/fd/") || other.starts_with("/proc/self/fd/") => {
             return Some(OpenOptions::new().append(true).open(path));
         }
@@ -271,7 +305,9 @@ fn open_partial(path: &Path, partial: &Path) -> Result<File, OutputError> {
                     fs::remove_file(partial).map_err(create_failed)?;
                 }
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !folder_of(partial).is_dir() =>
+            {
                 return Err(no_folder(path, partial));
             }
             Err(error) => return Err(create_failed(error)),
@@ -299,8 +335,11 @@ fn is_named(file: &File, path: &Path) -> bool {
 /// first leaves a gap in which another process's file may be replaced.
 fn name_new(partial: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(partial, target) {
-        // Both names lead to the complete file, so a failure here loses nothing.
-        Ok(()) => fs::remove_file(partial),
+        Ok(()) => {
+            // Both names lead to the complete file: one too many loses nothing.
+            let _ = fs::remove_file(partial);
+            Ok(())
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
         Err(_) => match fs::symlink_metadata(target) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -310,9 +349,63 @@ fn name_new(partial: &Path, target: &Path) -> io::Result<()> {
 }
 
 fn no_folder(path: &Path, beside: &Path) -> OutputError {
-    let folder = match beside.parent() {
+    OutputError::NoFolder { path: path.to_owned(), folder: folder_of(beside).to_owned() }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    };
-    OutputError::NoFolder { path: path.to_owned(), folder: folder.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that is full from the first byte on, behind a partial file.
+    fn full_disk(name: &str) -> (OutputFile, PathBuf) {
+        let partial =
+            std::env::temp_dir().join(format!("wirelens-{}-{name}.partial", std::process::id()));
+        fs::write(&partial, "").unwrap();
+        let output = OutputFile {
+            path: "flows.csv".into(),
+            file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
+            written_bytes: 4096,
+            place: Place::Partial {
+                partial: partial.clone(),
+                target: "flows.csv".into(),
+                existing: Existing::Refuse,
+            },
+        };
+        (output, partial)
+    }
+
+    #[test]
+    fn a_full_disk_leaves_nothing_and_says_so() {
+        let (mut output, partial) = full_disk("write");
+        let error = output.write_all(b"x").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            error.to_string(),
+            "cannot write `flows.csv`: No space left on device (os error 28) after 4096 bytes; \
+             the incomplete file was removed; free some space, or write to another disk"
+        );
+        assert!(!partial.exists(), "removed at once, not only when dropped");
+        assert!(output.write_all(b"x").unwrap_err().to_string().contains(FAILED_BEFORE));
+        assert!(output.finish().is_err(), "a failed output is never given its name");
+    }
+
+    #[test]
+    fn a_new_name_is_not_taken_from_another_file() {
+        let (_output, partial) = full_disk("name");
+        let target = partial.with_extension("csv");
+        fs::write(&target, "precious").unwrap();
+        assert_eq!(name_new(&partial, &target).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        fs::remove_file(&target).unwrap();
+        name_new(&partial, &target).unwrap();
+        assert!(!partial.exists());
+        fs::remove_file(&target).unwrap();
+    }
 }

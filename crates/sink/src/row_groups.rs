@@ -21,15 +21,22 @@ use crate::{Format, WriteError};
 const CREATED_BY: &str = "wirelens";
 
 pub(crate) struct RowGroups<W: Write + Send> {
-    file: SerializedFileWriter<W>,
+    file: SerializedFileWriter<Lent<W>>,
     held: Rows,
 }
+
+/// An output that can be taken back. The library's own way of giving it back
+/// turns the error of the last flush into text; finishing keeps it an error.
+struct Lent<W>(Option<W>);
 
 impl<W: Write + Send> RowGroups<W> {
     pub(crate) fn new(schema: Schema, io: W) -> Result<Self, WriteError> {
         let fields = schema.iter().map(column).collect::<Result<_, _>>();
-        let root = fields.and_then(|fields| Type::group_type_builder(CREATED_BY).with_fields(fields).build());
-        let file = root.and_then(|root| SerializedFileWriter::new(io, Arc::new(root), Arc::new(properties(schema))));
+        let root = fields
+            .and_then(|fields| Type::group_type_builder(CREATED_BY).with_fields(fields).build());
+        let file = root.and_then(|root| {
+            SerializedFileWriter::new(Lent(Some(io)), Arc::new(root), Arc::new(properties(schema)))
+        });
         Ok(Self { file: file.map_err(refused)?, held: Rows::new(schema) })
     }
 
@@ -46,9 +53,8 @@ impl<W: Write + Send> RowGroups<W> {
 
     pub(crate) fn finish(mut self) -> Result<W, WriteError> {
         self.end_group().map_err(refused)?;
-        // Finishing flushes, so that taking the buffer off has nothing left to write.
         self.file.finish().map_err(refused)?;
-        self.file.into_inner().map_err(refused)
+        self.file.inner_mut().0.take().ok_or(WriteError::AfterFailure)
     }
 
     fn end_group(&mut self) -> Result<(), ParquetError> {
@@ -66,11 +72,22 @@ impl<W: Write + Send> RowGroups<W> {
     }
 }
 
+impl<W: Write> Write for Lent<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_mut().ok_or(io::ErrorKind::NotConnected)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.as_mut().ok_or(io::ErrorKind::NotConnected)?.flush()
+    }
+}
+
 /// Snappy: what the readers' own writers choose, and no C to compile. Stamps
 /// mostly rise, so they are kept as differences.
 fn properties(schema: Schema) -> WriterProperties {
-    let mut properties =
-        WriterProperties::builder().set_created_by(CREATED_BY.to_owned()).set_compression(Compression::SNAPPY);
+    let mut properties = WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_owned())
+        .set_compression(Compression::SNAPPY);
     for field in schema.iter().filter(|field| field.kind == Kind::TimestampNs) {
         let path = ColumnPath::from(field.name);
         properties = properties

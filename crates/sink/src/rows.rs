@@ -50,7 +50,9 @@ impl Rows {
         let mut next = next;
         while next < rows.row_count() && !self.is_full() {
             let step = STEP_ROWS.min(GROUP_ROWS_MAX - self.row_count).min(rows.row_count() - next);
-            for ((held, column), field) in self.columns.iter_mut().zip(rows.columns()).zip(self.schema) {
+            for ((held, column), field) in
+                self.columns.iter_mut().zip(rows.columns()).zip(self.schema)
+            {
                 match held.append(column, next..next + step) {
                     Some(text_bytes) => self.text_bytes += text_bytes,
                     None => return Err(WriteError::TextTooLong(field.name)),
@@ -84,7 +86,9 @@ impl Held {
         match (self, column) {
             (Self::U64(held), Column::U64(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::U16(held), Column::U16(values)) => held.extend_from_slice(values.get(rows)?),
-            (Self::TimestampNs(held), Column::TimestampNs(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::TimestampNs(held), Column::TimestampNs(values)) => {
+                held.extend_from_slice(values.get(rows)?)
+            }
             (Self::F64(held), Column::F64(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::Text { bytes, ends }, Column::Text(values)) => {
                 let len_before = bytes.len();

@@ -8,7 +8,7 @@ use engine::columns::{Columns, Schema};
 use crate::ipc::Ipc;
 use crate::lines::Lines;
 use crate::row_groups::RowGroups;
-use crate::{Format, WriteError};
+use crate::{Format, OutputFile, WriteError};
 
 /// Writes rows in one of the formats to anything that takes bytes.
 ///
@@ -105,6 +105,17 @@ impl<W: Write + Send> Writer<W> {
             Encoder::Parquet(_) => Format::Parquet,
             Encoder::Arrow(_) => Format::Arrow,
         }
+    }
+}
+
+impl Writer<OutputFile> {
+    /// [`new`](Self::new) for a file, [`streaming`](Self::streaming) for a pipe or device.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn to_file(format: Format, schema: Schema, file: OutputFile) -> Result<Self, WriteError> {
+        let at_once = file.is_stream();
+        Self::with(format, schema, file, at_once)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Dependencies run one way: a new edge between crates fails until it is
 //! allowed here, and a new crate fails until it has a row.
 
+use cargo_metadata::camino::Utf8Path;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// What a crate may use, in the library or program that it builds.
@@ -32,7 +33,7 @@ const ROWS: &[(&str, MayUse)] = &[
 /// Who may depend on the column formats' own crates.
 const ARROW_USERS: &[&str] = &["sink", "cli", "python"];
 
-/// One dependency as a manifest states it, names without the `wirelens-` prefix.
+/// One dependency as a manifest states it, our crates named by their folder.
 struct Edge<'a> {
     from: &'a str,
     to: &'a str,
@@ -66,22 +67,23 @@ fn refuse(edge: &Edge<'_>) -> Option<String> {
     }
 }
 
-fn short(name: &str) -> &str {
-    name.strip_prefix("wirelens-").unwrap_or(name)
+/// A crate of ours goes by its folder, which is its name in every wing.
+fn folder(path: &Utf8Path) -> &str {
+    path.file_name().unwrap_or_default()
 }
 
 /// Everything that is wrong with the workspace's own edges.
 fn complaints(metadata: &Metadata) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in metadata.workspace_packages() {
-        let from = short(&package.name);
+        let from = package.manifest_path.parent().map_or("", folder);
         if !ROWS.iter().any(|(name, _)| *name == from) {
             complaints.push(format!("{from} has no row; wanted: one in ROWS"));
         }
         for dependency in &package.dependencies {
             let edge = Edge {
                 from,
-                to: short(&dependency.name),
+                to: dependency.path.as_deref().map_or(dependency.name.as_str(), folder),
                 is_ours: dependency.path.is_some(),
                 is_dev: dependency.kind == DependencyKind::Development,
             };

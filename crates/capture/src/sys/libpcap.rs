@@ -35,8 +35,7 @@ type Compile =
 type GetError = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
 type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
 type Close = unsafe extern "C" fn(*mut c_void);
-type BpfFilter =
-    unsafe extern "C" fn(*const Instruction, *const c_uchar, c_uint, c_uint) -> c_uint;
+type BpfFilter = unsafe extern "C" fn(*const Instruction, *const c_uchar, c_uint, c_uint) -> c_uint;
 type LibVersion = unsafe extern "C" fn() -> *const c_char;
 
 /// The opened library.
@@ -132,8 +131,9 @@ impl Libpcap {
         }
         let mut program = BpfProgram { length: 0, instructions: std::ptr::null_mut() };
         // SAFETY: handle and program are valid, the expression is terminated.
-        let status =
-            unsafe { (self.compile)(handle, &raw mut program, expression.as_ptr(), 1, NETMASK_UNKNOWN) };
+        let status = unsafe {
+            (self.compile)(handle, &raw mut program, expression.as_ptr(), 1, NETMASK_UNKNOWN)
+        };
         let result = if status == 0 {
             // SAFETY: on success libpcap gives `length` instructions.
             let instructions = unsafe {
@@ -162,9 +162,8 @@ impl Libpcap {
         // SAFETY: the program was validated by libpcap's compiler, so it ends
         // and stays within itself; the interpreter checks each load against
         // the captured length it is given.
-        let verdict = unsafe {
-            (self.bpf_filter)(program.as_ptr(), frame.as_ptr(), wire_len, captured_len)
-        };
+        let verdict =
+            unsafe { (self.bpf_filter)(program.as_ptr(), frame.as_ptr(), wire_len, captured_len) };
         verdict != 0
     }
 }

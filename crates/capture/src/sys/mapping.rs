@@ -45,7 +45,8 @@ const EXIT_ERROR: libc::c_int = 1;
 
 extern "C" fn on_bus_error(_signal: libc::c_int) {
     // SAFETY: write(2) is async-signal-safe; the buffer is static.
-    let _ = unsafe { libc::write(libc::STDERR_FILENO, BUS_MESSAGE.as_ptr().cast(), BUS_MESSAGE.len()) };
+    let _ =
+        unsafe { libc::write(libc::STDERR_FILENO, BUS_MESSAGE.as_ptr().cast(), BUS_MESSAGE.len()) };
     // SAFETY: _exit(2) is async-signal-safe and does not return.
     unsafe { libc::_exit(EXIT_ERROR) }
 }

@@ -1,5 +1,5 @@
 //! Ethernet, at most one VLAN tag, IP without options or extension headers,
-//! TCP or UDP, all headers captured, nothing wrong. `None` means "ask
+//! TCP or UDP, all headers captured, nothing wrong. `false` and `None` mean "ask
 //! [`walk`](super::walk)", never "nothing found".
 
 use super::DissectOptions;
@@ -24,8 +24,19 @@ struct Carried {
     len: usize,
 }
 
+/// Fills `layers` and says so; on `false` they are as they were.
 #[inline]
-pub(super) fn dissect(frame: &[u8], wire_len: u32, options: DissectOptions) -> Option<Layers> {
+pub(super) fn dissect(
+    frame: &[u8],
+    wire_len: u32,
+    options: DissectOptions,
+    layers: &mut Layers,
+) -> bool {
+    find(frame, wire_len, options, layers).is_some()
+}
+
+#[inline]
+fn find(frame: &[u8], wire_len: u32, options: DissectOptions, layers: &mut Layers) -> Option<()> {
     const UNTAGGED: u16 = ethernet::HEADER_LEN as u16;
     const TAGGED: u16 = (ethernet::HEADER_LEN + vlan::HEADER_LEN) as u16;
     // Whatever carries IP is longer than a tag, so that one check serves both.
@@ -37,9 +48,7 @@ pub(super) fn dissect(frame: &[u8], wire_len: u32, options: DissectOptions) -> O
             ether_type: word(16),
             vlan_id: word(14) & vlan::IDENTIFIER_MAX,
         },
-        ether_type => {
-            Link { network_offset: UNTAGGED, ether_type, vlan_id: Layers::NO_VLAN }
-        }
+        ether_type => Link { network_offset: UNTAGGED, ether_type, vlan_id: Layers::NO_VLAN },
     };
     let wire_end = frame.len().max(wire_len as usize);
     let carried = match link.ether_type {
@@ -48,7 +57,7 @@ pub(super) fn dissect(frame: &[u8], wire_len: u32, options: DissectOptions) -> O
         _ => return None,
     };
     let (header_len, payload_len) = transport(frame, carried, options)?;
-    Some(Layers {
+    *layers = Layers {
         network_offset: link.network_offset,
         outer_network_offset: link.network_offset,
         transport_offset: carried.offset,
@@ -61,7 +70,8 @@ pub(super) fn dissect(frame: &[u8], wire_len: u32, options: DissectOptions) -> O
         protocol: carried.protocol,
         flags: if options.transport { Layers::TRANSPORT } else { 0 },
         ..Layers::default()
-    })
+    };
+    Some(())
 }
 
 #[inline]
@@ -88,10 +98,7 @@ fn ipv4(frame: &[u8], offset: u16, wire_end: usize) -> Option<Carried> {
 fn ipv6(frame: &[u8], offset: u16, wire_end: usize) -> Option<Carried> {
     let header: &[u8; ipv6::HEADER_LEN] = frame.get(usize::from(offset)..)?.first_chunk()?;
     let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if header[0] >> 4 != 6
-        || len == 0
-        || usize::from(offset) + ipv6::HEADER_LEN + len > wire_end
-    {
+    if header[0] >> 4 != 6 || len == 0 || usize::from(offset) + ipv6::HEADER_LEN + len > wire_end {
         return None;
     }
     Some(Carried {

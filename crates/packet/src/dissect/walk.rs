@@ -61,7 +61,8 @@ pub(super) fn dissect(
     frame: &[u8],
     wire_len: u32,
     options: DissectOptions,
-) -> Layers {
+    layers: &mut Layers,
+) {
     let first = match link {
         LinkType::ETHERNET => Next::Ethernet,
         LinkType::RAW | LinkType::RAW_OLD_12 | LinkType::RAW_OLD_14 => Next::RawIp,
@@ -85,7 +86,7 @@ pub(super) fn dissect(
         layers: Layers { vlan_id: Layers::NO_VLAN, ..Layers::default() },
     };
     walk.run(first);
-    walk.layers
+    *layers = walk.layers;
 }
 
 impl<'a> Walk<'a> {

@@ -40,13 +40,18 @@ file_faults! {
         /// What they are.
         magic: Magic,
     } = "format_unsupported";
-    /// A pcap header with a version other than 2.0 to 2.4.
+    /// A pcap header with a major version other than 2.
     PcapVersionUnsupported {
         /// Major version.
         major: u16,
         /// Minor version.
         minor: u16,
     } = "pcap_version_unsupported";
+    /// A pcap header whose link type has more than 16 bits.
+    LinkTypeUnknown {
+        /// The field without the bits of the check sequence.
+        link: u32,
+    } = "link_type_unknown";
     /// A record says that it holds more than any frame of its link type can.
     RecordTooLong {
         /// Captured length it claims.
@@ -149,7 +154,10 @@ impl fmt::Display for FileFault {
                 write!(f, "file is {magic}; wanted pcap or pcapng")
             }
             Self::PcapVersionUnsupported { major, minor } => {
-                write!(f, "pcap version is {major}.{minor}; wanted 2.0 to 2.4")
+                write!(f, "pcap version is {major}.{minor}; wanted 2.x")
+            }
+            Self::LinkTypeUnknown { link } => {
+                write!(f, "link type is {link}; registered ones are at most 65535")
             }
             Self::RecordTooLong { captured_len, captured_len_max } => write!(
                 f,

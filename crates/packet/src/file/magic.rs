@@ -27,7 +27,7 @@ macro_rules! magics {
             }
 
             /// Each known prefix with what it tells; none is the start of another.
-            const PREFIXES: &'static [(&'static [u8], Self)] = &[
+            pub(super) const PREFIXES: &'static [(&'static [u8], Self)] = &[
                 $($((&$prefix, Self::$name),)+)*
             ];
         }

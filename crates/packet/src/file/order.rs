@@ -9,6 +9,15 @@ pub enum ByteOrder {
     Big,
 }
 
+impl std::fmt::Display for ByteOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Little => "little-endian",
+            Self::Big => "big-endian",
+        })
+    }
+}
+
 impl ByteOrder {
     /// The 32-bit number at `at`; 0 past the end. Callers have checked the length,
     /// so that with a constant `at` and a sized array the test folds away.

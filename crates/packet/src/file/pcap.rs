@@ -16,7 +16,7 @@ use super::fault::{FileFault, Stop};
 use super::metadata::{FileCounts, Interface};
 use super::order::ByteOrder;
 use super::resolution::Resolution;
-use super::{FrameHeader, frame_len_max};
+use super::{FrameHeader, Item, frame_len_max, in_registers};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -86,17 +86,20 @@ impl Pcap {
         let length_order = match version {
             (2, 0..=2) | (543, 0) => LengthOrder::Swapped,
             (2, 3) => LengthOrder::Smaller,
-            (2, 4) => LengthOrder::Regular,
+            (2, 4..) => LengthOrder::Regular,
             (major, minor) => return Err(FileFault::PcapVersionUnsupported { major, minor }),
         };
         let modified = magic == MAGIC_MODIFIED;
         let nanoseconds = magic == MAGIC_NANOSECONDS;
         let resolution =
             if nanoseconds { Resolution::NANOSECONDS } else { Resolution::MICROSECONDS };
-        // As libpcap: the link type is 16 bits; of the rest, bit 26 says that the
-        // top four bits count the frame check sequence in units of 16 bits.
+        // As libpcap: bit 26 says that the top four bits count the frame check
+        // sequence in units of 16 bits. Of the rest 16 bits are registered link types;
+        // files that have more hold what only their writer knows.
         let link_field = order.u32_at(header, 20);
-        let link = LinkType(link_field as u16);
+        let Ok(link) = u16::try_from(link_field & 0x03ff_ffff).map(LinkType) else {
+            return Err(FileFault::LinkTypeUnknown { link: link_field & 0x03ff_ffff });
+        };
         let fcs_len = (link_field & 0x0400_0000 != 0).then_some((link_field >> 28) as u8 * 2);
         let snaplen = order.u32_at(header, 16);
         let plain = length_order == LengthOrder::Regular && !modified;
@@ -121,21 +124,21 @@ impl Pcap {
         &self,
         bytes: &[u8],
         counts: &mut FileCounts,
-    ) -> Result<(FrameHeader, usize), Stop> {
+    ) -> Result<(Item, usize), Stop> {
         let Some(header) = bytes.first_chunk::<RECORD_HEADER_LEN>() else {
             return Err(Stop::NeedMore(RECORD_HEADER_LEN));
         };
         let subsecond = self.order.u32_at(header, 4);
         let captured_len = self.order.u32_at(header, 8);
         if captured_len >= self.plain_len_end || subsecond >= self.ticks_per_second {
-            return self.next_unusual(bytes, counts);
+            return in_registers(self.next_unusual(bytes, counts));
         }
         let total = RECORD_HEADER_LEN.wrapping_add(captured_len as usize);
         if bytes.len() < total {
             return Err(Stop::NeedMore(total));
         }
         let frame = self.frame(header, captured_len, self.order.u32_at(header, 12));
-        Ok((frame, total))
+        Ok((Item::Frame(frame), total))
     }
 
     #[inline(always)]
@@ -170,11 +173,7 @@ impl Pcap {
     /// stamps that carry, lengths that are too long.
     #[cold]
     #[inline(never)]
-    fn next_unusual(
-        &self,
-        bytes: &[u8],
-        counts: &mut FileCounts,
-    ) -> Result<(FrameHeader, usize), Stop> {
+    fn next_unusual(&self, bytes: &[u8], counts: &mut FileCounts) -> Result<(Item, usize), Stop> {
         let header_len = self.record_header_len();
         let Some((header, more)) = bytes.get(..header_len).and_then(<[u8]>::split_first_chunk)
         else {
@@ -204,7 +203,7 @@ impl Pcap {
         if swapped {
             counts.lengths_swapped = counts.lengths_swapped.wrapping_add(1);
         }
-        Ok((frame, total))
+        Ok((Item::Frame(frame), total))
     }
 
     pub(super) const fn record_header_len(&self) -> usize {

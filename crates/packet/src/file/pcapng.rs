@@ -9,13 +9,15 @@
 //!                                  28 frame, padded; then options
 //! ```
 
+use std::ops::Range;
+
 use super::block;
 use super::fault::{FileFault, Stop};
 use super::metadata::FileCounts;
 use super::option::{Options, code};
 use super::order::ByteOrder;
 use super::resolution::Resolution;
-use super::{BLOCK_LEN_MAX, BlockKind, FrameHeader, Item, Metadata};
+use super::{BLOCK_LEN_MAX, BlockKind, FrameHeader, Item, Metadata, in_registers};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -85,6 +87,16 @@ impl Channel {
     }
 }
 
+/// Direction by the low two bits of the flags.
+#[inline]
+const fn direction_of(flags: u32) -> Direction {
+    match flags & 0b11 {
+        1 => Direction::Inbound,
+        2 => Direction::Outbound,
+        _ => Direction::Unknown,
+    }
+}
+
 /// State of a pcapng file: all of it belongs to the current section.
 #[derive(Clone, Debug)]
 pub(super) struct Pcapng {
@@ -115,10 +127,9 @@ impl Pcapng {
         if let Some(header) = bytes.first_chunk::<PACKET_HEADER_LEN>()
             && self.order.u32_at(header, 0) == block_type::ENHANCED_PACKET
         {
-            let (frame, consumed) = self.enhanced(header, bytes, &mut metadata.counts)?;
-            return Ok((Item::Frame(frame), consumed));
+            return self.enhanced(header, bytes, &mut metadata.counts);
         }
-        self.next_block(bytes, metadata)
+        in_registers(self.next_block(bytes, metadata))
     }
 
     #[inline]
@@ -127,12 +138,12 @@ impl Pcapng {
         header: &[u8; PACKET_HEADER_LEN],
         bytes: &[u8],
         counts: &mut FileCounts,
-    ) -> Result<(FrameHeader, usize), Stop> {
+    ) -> Result<(Item, usize), Stop> {
         let block_len = self.order.u32_at(header, 4);
         let interface = self.order.u32_at(header, 8);
         let captured_len = self.order.u32_at(header, 20);
         let Some(channel) = self.channels.get(interface as usize) else {
-            return Err(self.explain(header, interface));
+            return in_registers(Err(self.explain(header, interface)));
         };
         // A length below the overhead wraps to one above the maximum.
         let room = block_len.wrapping_sub(PACKET_OVERHEAD);
@@ -142,7 +153,7 @@ impl Pcapng {
             || captured_len > channel.frame_len_max
             || padded_len > room
         {
-            return Err(self.explain(header, interface));
+            return in_registers(Err(self.explain(header, interface)));
         }
         let total = block_len as usize;
         let Some(block) = bytes.get(..total) else {
@@ -170,26 +181,26 @@ impl Pcapng {
         if options_len > 0 {
             frame.options_offset = (PACKET_HEADER_LEN as u32).wrapping_add(padded_len);
             frame.options_len = options_len;
-            self.read_frame_options(&mut frame, block, counts);
+            frame.flags = self.read_frame_options(frame.options_range(), block, counts);
+            frame.direction = direction_of(frame.flags);
         }
-        Ok((frame, total))
+        Ok((Item::Frame(frame), total))
     }
 
-    /// Direction and losses, where the options tell. Not inlined, so that frames
-    /// without options, the common kind, do not pay for it.
+    /// Counts losses and tells the flags; 0 where there are none. Not inlined, so
+    /// that frames without options, the common kind, do not pay for it.
     #[inline(never)]
-    pub(super) fn read_frame_options(
+    fn read_frame_options(
         &self,
-        frame: &mut FrameHeader,
+        range: Range<usize>,
         block: &[u8],
         counts: &mut FileCounts,
-    ) {
-        let start = frame.options_offset as usize;
-        let end = start.saturating_add(frame.options_len as usize);
-        let mut options = Options::new(block.get(start..end).unwrap_or_default(), self.order);
+    ) -> u32 {
+        let mut flags = 0;
+        let mut options = Options::new(block.get(range).unwrap_or_default(), self.order);
         for option in &mut options {
             match (option.code, option.value.len()) {
-                (code::PACKET_FLAGS, 4) => frame.flags = self.order.u32_at(option.value, 0),
+                (code::PACKET_FLAGS, 4) => flags = self.order.u32_at(option.value, 0),
                 (code::PACKET_DROPCOUNT, 8) => {
                     let dropped = self.order.u64_of(option.value).unwrap_or(0);
                     counts.packets_dropped = counts.packets_dropped.saturating_add(dropped);
@@ -203,11 +214,7 @@ impl Pcapng {
         if options.is_malformed() {
             counts.options_malformed = counts.options_malformed.wrapping_add(1);
         }
-        frame.direction = match frame.flags & 0b11 {
-            1 => Direction::Inbound,
-            2 => Direction::Outbound,
-            _ => Direction::Unknown,
-        };
+        flags
     }
 
     /// Which of the tests of a packet block failed.
@@ -324,7 +331,8 @@ impl Pcapng {
             link: channel.link,
             direction: Direction::Unknown,
         };
-        self.read_frame_options(&mut frame, block, counts);
+        frame.flags = self.read_frame_options(frame.options_range(), block, counts);
+        frame.direction = direction_of(frame.flags);
         Ok(frame)
     }
 

@@ -107,3 +107,66 @@ pub(super) fn write(out: &mut [u8], start: usize, at: usize, sum: u16) {
         *target = sum.to_be_bytes();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 1071 word for word: sixteen bits at a time, carry folded each time.
+    fn checksum_by_the_book(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        !u16::try_from(sum).unwrap()
+    }
+
+    #[test]
+    fn example_of_rfc_1071() {
+        // §3: the sum of these is ddf2.
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(checksum(&bytes), !0xddf2);
+    }
+
+    #[test]
+    fn versions_do_not_mix() {
+        let v4 = IpAddr::from([192, 0, 2, 1]);
+        let v6 = IpAddr::from([0; 16]);
+        assert_eq!(PseudoHeader::new(v4, v6), None);
+        assert!(PseudoHeader::new(v4, v4).is_some() && PseudoHeader::new(v6, v6).is_some());
+    }
+
+    #[test]
+    fn a_place_outside_is_left_alone() {
+        let mut bytes = [0u8; 4];
+        write(&mut bytes, 0, 3, 0xffff);
+        write(&mut bytes, 9, 0, 0xffff);
+        assert_eq!(bytes, [0; 4]);
+        write(&mut bytes, 1, 1, 0x1234);
+        assert_eq!(bytes, [0, 0, 0x12, 0x34]);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_book(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            prop_assert_eq!(checksum(&bytes), checksum_by_the_book(&bytes));
+        }
+
+        #[test]
+        fn agrees_with_the_book_over_a_pseudo_header(
+            source: u128, destination: u128, protocol: u8,
+            segment in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let pseudo = PseudoHeader::Ipv6(source.into(), destination.into());
+            let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+            bytes.extend(u32::try_from(segment.len()).unwrap().to_be_bytes());
+            bytes.extend([0, 0, 0, protocol]);
+            bytes.extend(&segment);
+            let expected = checksum_by_the_book(&bytes);
+            prop_assert_eq!(pseudo.checksum(Protocol(protocol), &segment), expected);
+        }
+    }
+}

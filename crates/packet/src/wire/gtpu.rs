@@ -307,3 +307,139 @@ impl GtpuRepr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Crafted with Scapy 2.6, values as TShark shows them; the start of an
+    /// IPv4 packet of 28 or 20 bytes follows.
+    const SEQUENCED: [u8; 14] =
+        [0x32, 0xff, 0x00, 0x20, 0x12, 0x34, 0x56, 0x78, 0x00, 0x09, 0x00, 0x00, 0x45, 0x00];
+    const EXTENDED: [u8; 18] = [
+        0x34, 0xff, 0x00, 0x24, 0x12, 0x34, 0x56, 0x78, 0x00, 0x00, 0x00, 0x85, 0x01, 0x10, 0x09,
+        0x00, 0x45, 0x00,
+    ];
+
+    #[test]
+    fn reads_and_tells() {
+        let gtpu = Gtpu::new(&SEQUENCED).unwrap();
+        assert!(gtpu.is_user_plane());
+        assert_eq!((gtpu.message_type(), gtpu.teid()), (MESSAGE_GPDU, 0x1234_5678));
+        assert_eq!((gtpu.header_len(), gtpu.length()), (12, 32));
+        assert_eq!((gtpu.sequence_number(), gtpu.n_pdu_number()), (Some(9), None));
+        assert_eq!(gtpu.payload(), [0x45, 0x00]);
+        assert_eq!(gtpu.to_string(), "GTP-U, type 255, teid 0x12345678, seq 9, length 32");
+
+        let gtpu = Gtpu::new(&EXTENDED).unwrap();
+        let extension = GtpuExtension { extension_type: 0x85, content: &[0x10, 0x09] };
+        assert_eq!(gtpu.extensions().collect::<Vec<_>>(), [extension]);
+        assert_eq!((gtpu.header_len(), gtpu.sequence_number()), (16, None));
+        assert_eq!(gtpu.to_string(), "GTP-U, type 255, teid 0x12345678, ext 0x85, length 36");
+    }
+
+    #[test]
+    fn a_header_without_options_is_eight_bytes() {
+        let gtpu = Gtpu::new(&[0x30, 0x01, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4]).unwrap();
+        assert_eq!((gtpu.header_len(), gtpu.payload().len()), (8, 4));
+        assert_eq!(gtpu.extensions().next(), None);
+    }
+
+    #[test]
+    fn without_the_flag_the_next_type_means_nothing() {
+        let mut bytes = SEQUENCED;
+        bytes[11] = 0x85;
+        let gtpu = Gtpu::new(&bytes).unwrap();
+        assert_eq!((gtpu.header_len(), gtpu.extensions().count()), (12, 0));
+    }
+
+    #[test]
+    fn other_versions_are_not_looked_into() {
+        for first in [0x24, 0x54, 0x14] {
+            let mut bytes = EXTENDED;
+            bytes[0] = first;
+            let gtpu = Gtpu::new(&bytes[..8]).unwrap();
+            assert!(!gtpu.is_user_plane());
+            assert_eq!(gtpu.header_len(), 8);
+            assert_eq!(GtpuRepr::parse(&gtpu), None);
+            assert!(gtpu.to_string().starts_with("GTP version "));
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        let short = Malformed::GtpuHeaderShort;
+        for len in 0..12 {
+            assert_eq!(Gtpu::new(&SEQUENCED[..len]).unwrap_err(), short);
+        }
+        for len in 0..16 {
+            assert_eq!(Gtpu::new(&EXTENDED[..len]).unwrap_err(), short);
+        }
+        // Extension of length 0, one that is too long, a chain that goes on
+        // behind the end, and a message too short for its own options.
+        for (at, value) in [(12, 0), (12, 2), (15, 0x85), (3, 3), (3, 7)] {
+            let mut bytes = EXTENDED;
+            bytes[at] = value;
+            assert_eq!(Gtpu::new(&bytes).unwrap_err(), short, "byte {at} set to {value}");
+        }
+    }
+
+    #[test]
+    fn an_extension_fills_words() {
+        assert!(GtpuExtensionRepr::new(0x85, &[1, 2]).is_some());
+        assert!(GtpuExtensionRepr::new(0x85, &[0; 1018]).is_some());
+        assert_eq!(GtpuExtensionRepr::new(0, &[1, 2]), None);
+        assert_eq!(GtpuExtensionRepr::new(0x85, &[]), None);
+        assert_eq!(GtpuExtensionRepr::new(0x85, &[1, 2, 3]), None);
+        assert_eq!(GtpuExtensionRepr::new(0x85, &[0; 1022]), None);
+    }
+
+    #[test]
+    fn emits_the_same_bytes() {
+        for (bytes, header_len) in [(&SEQUENCED[..], 12), (&EXTENDED, 16)] {
+            let mut out = Vec::new();
+            GtpuRepr::parse(&Gtpu::new(bytes).unwrap()).unwrap().emit(&mut out);
+            assert_eq!(out, bytes[..header_len]);
+        }
+    }
+
+    prop_compose! {
+        fn any_repr()(
+            message_type: u8, teid: u32, sequence_number: Option<u16>, n_pdu_number: Option<u8>,
+            payload_len in 0..60_000u16,
+            words in prop::collection::vec((1..=u8::MAX, 0..6usize), 0..4),
+        ) -> GtpuRepr {
+            let extensions = words
+                .into_iter()
+                .map(|(kind, words)| GtpuExtensionRepr::new(kind, &vec![7; words * 4 + 2]).unwrap())
+                .collect();
+            GtpuRepr { message_type, teid, sequence_number, n_pdu_number, extensions, payload_len }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(value in any_repr()) {
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(GtpuRepr::parse(&Gtpu::new(&bytes).unwrap()), Some(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            mut bytes in prop::collection::vec(any::<u8>(), 4..48), is_plain: bool,
+        ) {
+            if is_plain {
+                bytes[0] = bytes[0] & 0x07 | VERSION_1_GTP;
+                bytes[2] = 0;
+            }
+            if let Ok(gtpu) = Gtpu::new(&bytes) {
+                prop_assert!(gtpu.extensions().count() * 4 <= bytes.len());
+                let _ = (gtpu.to_string(), gtpu.n_pdu_number(), GtpuRepr::parse(&gtpu));
+            }
+        }
+    }
+}

@@ -283,3 +283,91 @@ impl IcmpRepr {
         checksum::write(out, start, field::CHECKSUM, sum);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Crafted with Scapy 2.6, checksums found good by TShark.
+    const ECHO: [u8; 12] = [0x08, 0, 0x06, 0xf4, 0x12, 0x34, 0, 7, 0x70, 0x69, 0x6e, 0x67];
+    const TOO_BIG: [u8; 36] = [
+        0x03, 0x04, 0xe3, 0xd4, 0x00, 0x00, 0x05, 0x78, 0x45, 0x00, 0x00, 0x1c, 0x00, 0x01, 0x00,
+        0x00, 0x40, 0x11, 0x8e, 0x99, 0xc6, 0x33, 0x64, 0x02, 0xc0, 0x00, 0x02, 0x01, 0x00, 0x01,
+        0x00, 0x02, 0x00, 0x08, 0x13, 0xa4,
+    ];
+    const REDIRECT: [u8; 8] = [0x05, 0x01, 0xbe, 0xf4, 0xcb, 0x00, 0x71, 0x09];
+
+    #[test]
+    fn reads_and_tells() {
+        let echo = Icmp::new(&ECHO).unwrap();
+        assert_eq!((echo.message_type(), echo.code(), echo.checksum()), (8, 0, 0x06f4));
+        assert_eq!((echo.identifier(), echo.sequence_number()), (Some(0x1234), Some(7)));
+        assert_eq!(echo.original_packet(), None);
+        assert_eq!(echo.to_string(), "ICMP echo request, id 4660, seq 7, length 12");
+
+        let too_big = Icmp::new(&TOO_BIG).unwrap();
+        assert_eq!(too_big.next_hop_mtu(), Some(1400));
+        assert_eq!((too_big.identifier(), too_big.gateway()), (None, None));
+        assert_eq!(too_big.original_packet().unwrap().len(), 28);
+        assert_eq!(
+            too_big.to_string(),
+            "ICMP destination unreachable, code 4, mtu 1400, length 36"
+        );
+
+        let redirect = Icmp::new(&REDIRECT).unwrap();
+        assert_eq!(redirect.to_string(), "ICMP redirect, code 1, gateway 203.0.113.9, length 8");
+        assert_eq!(
+            Icmp::new(&[40, 2, 0, 0, 0, 0, 0, 0]).unwrap().to_string(),
+            "ICMP type 40, code 2, length 8"
+        );
+    }
+
+    #[test]
+    fn emits_the_same_bytes_with_the_checksum_tshark_wants() {
+        for bytes in [&ECHO[..], &TOO_BIG, &REDIRECT] {
+            let icmp = Icmp::new(bytes).unwrap();
+            let mut out = Vec::new();
+            IcmpRepr::parse(&icmp).unwrap().emit_message(icmp.payload(), &mut out);
+            assert_eq!(out, bytes);
+        }
+        let echo = IcmpRepr::parse(&Icmp::new(&ECHO).unwrap());
+        assert_eq!(echo, Ok(IcmpRepr::echo(false, 0x1234, 7)));
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        assert_eq!(Icmp::new(&ECHO[..7]).unwrap_err(), Malformed::IcmpHeaderShort);
+    }
+
+    #[test]
+    fn the_counterpart_of_a_counterpart_is_the_message() {
+        let pairs = (0..=u8::MAX).filter_map(|kind| Some((kind, counterpart(kind)?)));
+        for (kind, answer) in pairs.clone() {
+            assert_eq!(counterpart(answer), Some(kind));
+            assert!(name(kind).is_some());
+        }
+        assert_eq!(pairs.count(), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(
+            message_type: u8, code: u8, rest_of_header: [u8; 4],
+        ) {
+            let value = IcmpRepr { message_type, code, rest_of_header };
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(IcmpRepr::parse(&Icmp::new(&bytes).unwrap()), Ok(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..16)) {
+            if let Ok(icmp) = Icmp::new(&bytes) {
+                let _ = (icmp.to_string(), icmp.original_packet(), icmp.payload());
+            }
+        }
+    }
+}

@@ -169,12 +169,12 @@ impl<'a> Icmpv6<'a> {
     }
 }
 
-/// `ICMP6 echo request, id 1, seq 2, length 64` (bytes of the whole message)
+/// `ICMP6, echo request, id 1, seq 2, length 64` (bytes of the whole message)
 impl fmt::Display for Icmpv6<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match name(self.message_type()) {
-            Some(name) => write!(f, "ICMP6 {name}")?,
-            None => write!(f, "ICMP6 type {}", self.message_type())?,
+            Some(name) => write!(f, "ICMP6, {name}")?,
+            None => write!(f, "ICMP6, type {}", self.message_type())?,
         }
         if let Some((identifier, sequence)) = self.echo() {
             write!(f, ", id {identifier}, seq {sequence}")?;
@@ -251,5 +251,101 @@ impl Icmpv6Repr {
         self.emit(out);
         out.extend_from_slice(body);
         checksum::fill(out, start, field::CHECKSUM, pseudo, Protocol::ICMPV6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// From 2001:db8::1 to 2001:db8::2; crafted with Scapy 2.6, checksums found good by TShark.
+    const ECHO: [u8; 12] = [0x80, 0, 0x33, 0x38, 0x12, 0x34, 0, 7, 0x70, 0x69, 0x6e, 0x67];
+    const TOO_BIG: [u8; 56] = [
+        0x02, 0x00, 0x2b, 0xe9, 0x00, 0x00, 0x05, 0x00, 0x60, 0x00, 0x00, 0x00, 0x00, 0x08, 0x11,
+        0x40, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x20, 0x01, 0x0d, 0xb8,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0x00, 0x35, 0x00, 0x35, 0x00, 0x08, 0xa3, 0xff,
+    ];
+    const SOLICITATION: [u8; 24] = [
+        0x87, 0x00, 0xef, 0x7c, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 2,
+    ];
+
+    fn address(last: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last)
+    }
+
+    #[test]
+    fn reads_and_tells() {
+        let echo = Icmpv6::new(&ECHO).unwrap();
+        assert_eq!((echo.message_type(), echo.code(), echo.checksum()), (128, 0, 0x3338));
+        assert_eq!((echo.echo(), echo.is_error()), (Some((0x1234, 7)), false));
+        assert_eq!(echo.to_string(), "ICMP6, echo request, id 4660, seq 7, length 12");
+
+        let too_big = Icmpv6::new(&TOO_BIG).unwrap();
+        assert_eq!((too_big.mtu(), too_big.is_error()), (Some(1280), true));
+        assert_eq!(too_big.original_packet().unwrap().len(), 48);
+        assert_eq!(too_big.to_string(), "ICMP6, packet too big, code 0, mtu 1280, length 56");
+
+        let solicitation = Icmpv6::new(&SOLICITATION).unwrap();
+        assert_eq!(solicitation.target(), Some(address(2)));
+        assert_eq!(
+            solicitation.to_string(),
+            "ICMP6, neighbor solicitation, code 0, target 2001:db8::2, length 24"
+        );
+    }
+
+    #[test]
+    fn what_was_not_captured_is_none() {
+        let echo = Icmpv6::new(&ECHO[..7]).unwrap();
+        assert_eq!((echo.echo(), echo.mtu(), echo.target()), (None, None, None));
+        assert_eq!(echo.to_string(), "ICMP6, echo request, code 0, length 7");
+        assert_eq!(Icmpv6::new(&SOLICITATION[..23]).unwrap().target(), None);
+        assert_eq!(Icmpv6::new(&TOO_BIG[..7]).unwrap().original_packet(), None);
+    }
+
+    #[test]
+    fn emits_the_same_bytes_with_the_checksum_tshark_wants() {
+        let pseudo = PseudoHeader::Ipv6(address(1), address(2));
+        for bytes in [&ECHO[..], &TOO_BIG, &SOLICITATION] {
+            let icmpv6 = Icmpv6::new(bytes).unwrap();
+            let mut out = Vec::new();
+            Icmpv6Repr::parse(&icmpv6).unwrap().emit_message(&pseudo, icmpv6.body(), &mut out);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        assert_eq!(Icmpv6::new(&ECHO[..3]).unwrap_err(), Malformed::Icmpv6HeaderShort);
+    }
+
+    #[test]
+    fn the_counterpart_of_a_counterpart_is_the_message() {
+        let pairs = (0..=u8::MAX).filter_map(|kind| Some((kind, counterpart(kind)?)));
+        for (kind, answer) in pairs.clone() {
+            assert_eq!(counterpart(answer), Some(kind));
+            assert!(name(kind).is_some());
+        }
+        assert_eq!(pairs.count(), 12);
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(message_type: u8, code: u8) {
+            let value = Icmpv6Repr { message_type, code };
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(Icmpv6Repr::parse(&Icmpv6::new(&bytes).unwrap()), Ok(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..32)) {
+            if let Ok(icmpv6) = Icmpv6::new(&bytes) {
+                let _ = (icmpv6.to_string(), icmpv6.original_packet(), icmpv6.body());
+            }
+        }
     }
 }

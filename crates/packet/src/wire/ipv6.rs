@@ -154,8 +154,7 @@ impl Ipv6Repr {
 
     /// Appends the header.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        let word =
-            6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL_MAX;
+        let word = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL_MAX;
         out.extend_from_slice(&word.to_be_bytes());
         out.extend_from_slice(&self.payload_length.to_be_bytes());
         out.extend_from_slice(&[self.next_header.0, self.hop_limit]);

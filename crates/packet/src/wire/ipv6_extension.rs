@@ -11,6 +11,10 @@ use crate::malformed::Malformed;
 
 /// Bytes of the shortest extension header.
 pub const HEADER_LEN_MIN: usize = 8;
+/// Bytes of an authentication header without its check value.
+pub const AH_HEADER_LEN_MIN: usize = 12;
+/// Bytes of the fragment header.
+pub const FRAGMENT_HEADER_LEN: usize = 8;
 
 /// An extension header of any kind that has a length.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +67,7 @@ impl<'a> Ipv6Extension<'a> {
     pub fn header_len(&self) -> usize {
         let units = usize::from(self.bytes[1]);
         match self.protocol {
-            Protocol::IPV6_FRAGMENT => Ipv6Fragment::HEADER_LEN,
+            Protocol::IPV6_FRAGMENT => FRAGMENT_HEADER_LEN,
             Protocol::AH => (units + 2) * 4,
             _ => (units + 1) * 8,
         }
@@ -73,13 +77,10 @@ impl<'a> Ipv6Extension<'a> {
 /// A fragment header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6Fragment<'a> {
-    header: &'a [u8; Self::HEADER_LEN],
+    header: &'a [u8; FRAGMENT_HEADER_LEN],
 }
 
 impl<'a> Ipv6Fragment<'a> {
-    /// Bytes of the header.
-    pub const HEADER_LEN: usize = 8;
-
     /// # Errors
     /// [`Malformed::Ipv6ExtensionShort`].
     #[inline]
@@ -175,7 +176,7 @@ impl Ipv6ExtensionRepr {
     #[must_use]
     pub fn header_len(&self) -> usize {
         match self {
-            Self::Fragment { .. } => Ipv6Fragment::HEADER_LEN,
+            Self::Fragment { .. } => FRAGMENT_HEADER_LEN,
             Self::Units { content, .. } => (content.len() + 2).div_ceil(8).min(256) * 8,
         }
     }

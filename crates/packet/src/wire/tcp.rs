@@ -402,3 +402,159 @@ impl TcpRepr {
         checksum::fill(out, start, field::CHECKSUM, pseudo, Protocol::TCP);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tcp_options::TcpOption;
+    use super::*;
+
+    /// From 192.0.2.1 to 198.51.100.2; crafted with Scapy 2.6, values as
+    /// TShark and tcpdump show them, checksum found good by TShark.
+    const SYN: [u8; 40] = [
+        0xc3, 0x50, 0x01, 0xbb, 0xff, 0xff, 0xff, 0xf0, 0x00, 0x00, 0x00, 0x00, 0xa0, 0xc2, 0xfa,
+        0xf0, 0xb8, 0xd9, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4, 0x04, 0x02, 0x08, 0x0a, 0x00, 0x01,
+        0xe2, 0x40, 0x00, 0x00, 0x00, 0x00, 0x01, 0x03, 0x03, 0x07,
+    ];
+    /// Every flag set, three bytes of payload; between the same addresses.
+    const ALL_FLAGS: [u8; 23] = [
+        0x00, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x02, 0x51, 0xff, 0x00,
+        0x01, 0xbd, 0x99, 0x00, 0x09, 0x01, 0x02, 0x03,
+    ];
+
+    fn pseudo() -> PseudoHeader {
+        PseudoHeader::Ipv4([192, 0, 2, 1].into(), [198, 51, 100, 2].into())
+    }
+
+    #[test]
+    fn reads_and_tells_a_syn() {
+        let tcp = Tcp::new(&SYN).unwrap();
+        assert_eq!((tcp.source_port(), tcp.destination_port()), (50_000, 443));
+        assert_eq!(tcp.sequence_number(), SeqNumber(0xffff_fff0));
+        assert_eq!(tcp.flags(), TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR);
+        assert_eq!(tcp.flags().bits(), 0x0c2);
+        assert_eq!((tcp.header_len(), tcp.window(), tcp.checksum()), (40, 64_240, 0xb8d9));
+        assert_eq!(
+            tcp.to_string(),
+            "50000 > 443: Flags [SEW], seq 4294967280, win 64240, \
+             options [mss 1460,sackOK,TS val 123456 ecr 0,nop,wscale 7], length 0"
+        );
+    }
+
+    #[test]
+    fn reads_and_tells_every_flag() {
+        let tcp = Tcp::new(&ALL_FLAGS).unwrap();
+        assert_eq!(tcp.flags().bits(), 0x1ff);
+        assert_eq!((tcp.acknowledgment_number(), tcp.urgent_pointer()), (SeqNumber(2), 9));
+        assert_eq!(tcp.payload(), [1, 2, 3]);
+        assert_eq!(
+            tcp.to_string(),
+            "1 > 2: Flags [FSRP.UEWe], seq 1, ack 2, win 1, urg 9, length 3"
+        );
+        assert_eq!(TcpFlags::default().to_string(), "none");
+    }
+
+    #[test]
+    fn emits_the_same_bytes_with_the_checksum_tshark_wants() {
+        for bytes in [&SYN[..], &ALL_FLAGS] {
+            let tcp = Tcp::new(bytes).unwrap();
+            let mut out = vec![0xaa; 3];
+            TcpRepr::parse(&tcp).unwrap().emit_segment(&pseudo(), tcp.payload(), &mut out);
+            assert_eq!(out[3..], *bytes);
+            assert_eq!(pseudo().checksum(Protocol::TCP, bytes), 0, "carries a valid checksum");
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        assert_eq!(Tcp::new(&SYN[..19]).unwrap_err(), Malformed::TcpHeaderShort);
+        assert_eq!(Tcp::new(&SYN[..39]).unwrap_err(), Malformed::TcpDataOffsetLong);
+        let mut bytes = SYN;
+        bytes[12] = 0x40;
+        assert_eq!(Tcp::new(&bytes).unwrap_err(), Malformed::TcpDataOffsetSmall);
+        let mut bytes = SYN;
+        bytes[21] = 1;
+        let tcp = Tcp::new(&bytes).unwrap();
+        assert_eq!(tcp.check_options(), Err(Malformed::TcpOptionWrong));
+        assert_eq!(TcpRepr::parse(&tcp), Err(Malformed::TcpOptionWrong));
+    }
+
+    #[test]
+    fn sequence_numbers_compare_across_the_wrap() {
+        let near_end = SeqNumber(u32::MAX - 9);
+        let near_start = near_end.plus(20);
+        assert_eq!(near_start, SeqNumber(10));
+        assert_eq!((near_start.since(near_end), near_end.since(near_start)), (20, -20));
+        assert!(near_end.is_before(near_start) && !near_end.is_after(near_start));
+        assert!(near_start.is_after(near_end) && !near_start.is_before(near_end));
+        assert!(!near_end.is_before(near_end) && !near_end.is_after(near_end));
+    }
+
+    #[test]
+    fn numbers_half_a_circle_apart_have_no_order() {
+        let (a, b) = (SeqNumber(5), SeqNumber(5 + (1 << 31)));
+        assert_eq!((a.compare(b), b.compare(a)), (None, None));
+        assert!(!a.is_before(b) && !b.is_before(a) && !a.is_after(b) && !b.is_after(a));
+    }
+
+    prop_compose! {
+        fn any_repr()(
+            ports: (u16, u16), numbers: (u32, u32), flags: u16, window: u16, urgent_pointer: u16,
+            mss: Option<u16>, shift: Option<u8>, sack_permitted: bool, times: Option<(u32, u32)>,
+            data in prop::collection::vec(any::<u8>(), 0..16),
+        ) -> TcpRepr {
+            let mut options = TcpOptions::default();
+            let mut push = |option| assert!(options.push(&option));
+            mss.map(TcpOption::MaximumSegmentSize).map(&mut push);
+            shift.map(TcpOption::WindowScale).map(&mut push);
+            sack_permitted.then_some(TcpOption::SackPermitted).map(&mut push);
+            let times = times.map(|(value, echo_reply)| TcpOption::Timestamps { value, echo_reply });
+            times.map(&mut push);
+            push(TcpOption::Raw { kind: 34, data: &data });
+            TcpRepr {
+                source_port: ports.0,
+                destination_port: ports.1,
+                sequence_number: SeqNumber(numbers.0),
+                acknowledgment_number: SeqNumber(numbers.1),
+                flags: TcpFlags::from_bits(flags),
+                window,
+                urgent_pointer,
+                options,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(value in any_repr()) {
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(TcpRepr::parse(&Tcp::new(&bytes).unwrap()), Ok(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 16..80)) {
+            if let Ok(tcp) = Tcp::new(&bytes) {
+                prop_assert_eq!(tcp.check_options().is_err(), tcp.options().any(|o| o.is_err()));
+                let _ = (tcp.to_string(), tcp.urgent_pointer(), tcp.checksum());
+                if let Ok(value) = TcpRepr::parse(&tcp) {
+                    let mut out = Vec::new();
+                    value.emit_segment(&pseudo(), tcp.payload(), &mut out);
+                    out[16..18].copy_from_slice(&bytes[16..18]);
+                    prop_assert_eq!(out, bytes, "nothing but the checksum is lost");
+                }
+            }
+        }
+
+        #[test]
+        fn comparison_is_antisymmetric_and_shifts(a: u32, b: u32, by: u32) {
+            let (a, b) = (SeqNumber(a), SeqNumber(b));
+            prop_assert_eq!(a.compare(b).map(Ordering::reverse), b.compare(a));
+            prop_assert_eq!(a.plus(by).compare(b.plus(by)), a.compare(b));
+            prop_assert_eq!(a.is_before(b), a.compare(b) == Some(Ordering::Less));
+            prop_assert_eq!(a.is_after(b), a.compare(b) == Some(Ordering::Greater));
+        }
+    }
+}

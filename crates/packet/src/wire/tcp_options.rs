@@ -350,3 +350,128 @@ impl fmt::Debug for TcpOptions {
         write!(f, "TcpOptions[{}]", self.iter())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Vec<Result<TcpOption<'_>, Malformed>> {
+        TcpOptionIter::new(bytes).collect()
+    }
+
+    /// Crafted with Scapy 2.6; text as tcpdump shows it with `-S`.
+    const SACK: [u8; 20] = [
+        0x01, 0x01, 0x05, 0x12, 0x00, 0x00, 0x0b, 0xb8, 0x00, 0x00, 0x0f, 0xa0, 0x00, 0x00, 0x13,
+        0x88, 0x00, 0x00, 0x17, 0x70,
+    ];
+
+    #[test]
+    fn sack_blocks_are_read_without_allocation() {
+        assert_eq!(TcpOptionIter::new(&SACK).to_string(), "nop,nop,sack 2 {3000:4000}{5000:6000}");
+        let Some(Ok(TcpOption::Sack(blocks))) = TcpOptionIter::new(&SACK).nth(2) else {
+            panic!("a SACK option stands third");
+        };
+        let edges: Vec<_> = blocks.iter().map(|(left, right)| (left.0, right.0)).collect();
+        assert_eq!(edges, [(3000, 4000), (5000, 6000)]);
+        assert_eq!(blocks.count(), 2);
+    }
+
+    #[test]
+    fn a_known_kind_with_a_strange_length_is_raw() {
+        let cases: [(&[u8], &str); 6] = [
+            (&[2, 3, 0xff], "unknown-2 0xff"),
+            (&[3, 2], "unknown-3"),
+            (&[4, 3, 1], "unknown-4 0x01"),
+            (&[5, 2], "unknown-5"),
+            (&[5, 3, 9], "unknown-5 0x09"),
+            (&[8, 4, 1, 2], "unknown-8 0x0102"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(TcpOptionIter::new(bytes).to_string(), text);
+            assert_eq!(check(bytes), Ok(()));
+        }
+        let mut five_blocks = [0; 42];
+        five_blocks[..2].copy_from_slice(&[5, 42]);
+        let five_blocks = read(&five_blocks);
+        assert!(matches!(five_blocks[0], Ok(TcpOption::Raw { kind: 5, .. })));
+    }
+
+    #[test]
+    fn other_kinds_are_handed_out_raw() {
+        let bytes = [30, 4, 0x12, 0x34, 34, 2, 253, 3, 7];
+        assert_eq!(TcpOptionIter::new(&bytes).to_string(), "mptcp 0x1234,tfo,unknown-253 0x07");
+    }
+
+    #[test]
+    fn the_list_ends_where_it_says() {
+        assert_eq!(read(&[1, 0, 2, 0]), [Ok(TcpOption::NoOperation), Ok(TcpOption::EndOfList)]);
+        assert_eq!(check(&[1, 0, 2, 0]), Ok(()), "padding is not looked at");
+        assert_eq!(read(&[]), []);
+    }
+
+    #[test]
+    fn a_length_of_0_or_1_or_past_the_end_is_malformed() {
+        let wrong = Err(Malformed::TcpOptionWrong);
+        for bytes in [&[2, 0][..], &[2, 1], &[2, 4, 0], &[2], &[254, 255, 0, 0], &[8, 10, 0, 0]] {
+            assert_eq!(check(bytes), wrong, "{bytes:?}");
+            assert_eq!(read(bytes), [wrong.map(|()| TcpOption::EndOfList)], "{bytes:?}");
+            assert_eq!(TcpOptions::parse(bytes), wrong.map(|()| TcpOptions::default()));
+            assert_eq!(TcpOptionIter::new(bytes).to_string(), "bad opt");
+        }
+        // What looks like the common layout, but is cut or goes on wrongly.
+        let mut common = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        assert_eq!(check(&common), Ok(()));
+        assert_eq!(check(&common[..11]), wrong);
+        common.extend([2, 1, 0, 0]);
+        assert_eq!(check(&common), wrong);
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut options = TcpOptions::new(&[TcpOption::Raw { kind: 9, data: &[7; 35] }]).unwrap();
+        let before = options;
+        assert!(!options.push(&TcpOption::MaximumSegmentSize(1)));
+        assert!(!options.push(&TcpOption::Raw { kind: 9, data: &[0; 300] }));
+        assert_eq!(options, before);
+        assert!(options.push(&TcpOption::SackPermitted));
+        assert!(options.push(&TcpOption::NoOperation), "the fortieth byte");
+        assert!(!options.push(&TcpOption::NoOperation));
+        assert_eq!(options.as_bytes().len(), OPTIONS_LEN_MAX);
+        assert_eq!(TcpOptions::parse(&[1; 41]), Err(Malformed::TcpOptionWrong));
+    }
+
+    proptest! {
+        #[test]
+        fn iterating_gives_back_what_was_pushed(
+            kinds in prop::collection::vec(0..6u8, 0..4), mss: u16, value: u32, echo_reply: u32,
+            shift: u8, edges in prop::collection::vec(any::<[u8; 8]>(), 1..4),
+        ) {
+            let edges = edges.concat();
+            let pushed: Vec<_> = kinds.iter().map(|kind| match kind {
+                0 => TcpOption::MaximumSegmentSize(mss),
+                1 => TcpOption::WindowScale(shift),
+                2 => TcpOption::SackPermitted,
+                3 => TcpOption::Timestamps { value, echo_reply },
+                4 => TcpOption::Sack(SackBlocks::new(&edges).unwrap()),
+                _ => TcpOption::NoOperation,
+            }).collect();
+            if let Some(options) = TcpOptions::new(&pushed) {
+                prop_assert_eq!(check(options.as_bytes()), Ok(()));
+                let read: Vec<_> = options.iter().map(Result::unwrap).take(pushed.len()).collect();
+                prop_assert_eq!(read, pushed);
+                prop_assert_eq!(TcpOptions::parse(options.as_bytes()), Ok(options));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
+            let read = read(&bytes);
+            prop_assert!(read.len() <= bytes.len());
+            prop_assert_eq!(read.iter().any(Result::is_err), check(&bytes).is_err());
+            prop_assert!(read.iter().rev().skip(1).all(Result::is_ok), "ends after a fault");
+            let _ = TcpOptionIter::new(&bytes).to_string();
+        }
+    }
+}

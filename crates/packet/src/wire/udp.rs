@@ -165,3 +165,107 @@ impl UdpRepr {
         checksum::write(out, start, field::CHECKSUM, if sum == 0 { u16::MAX } else { sum });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// From 192.0.2.1 to 198.51.100.2; crafted with Scapy 2.6, checksum found good by TShark.
+    const OVER_IPV4: [u8; 13] =
+        [0x00, 0x35, 0xc3, 0x50, 0x00, 0x0d, 0x0c, 0x45, 0x68, 0x65, 0x6c, 0x6c, 0x6f];
+    /// From 2001:db8::1 to 2001:db8::2, likewise.
+    const OVER_IPV6: [u8; 14] =
+        [0x00, 0x35, 0xc3, 0x50, 0x00, 0x0e, 0x9c, 0xe4, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x21];
+
+    #[test]
+    fn reads_and_tells() {
+        let udp = Udp::new(&OVER_IPV4).unwrap();
+        assert_eq!((udp.source_port(), udp.destination_port()), (53, 50_000));
+        assert_eq!((udp.length(), udp.checksum()), (13, 0x0c45));
+        assert_eq!(udp.payload(), b"hello");
+        assert_eq!(udp.to_string(), "53 > 50000: UDP, length 5");
+    }
+
+    #[test]
+    fn emits_the_same_bytes_with_the_checksum_tshark_wants() {
+        let v4 = PseudoHeader::Ipv4([192, 0, 2, 1].into(), [198, 51, 100, 2].into());
+        let address = |last| [0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into();
+        let v6 = PseudoHeader::Ipv6(address(1), address(2));
+        for (pseudo, bytes) in [(v4, &OVER_IPV4[..]), (v6, &OVER_IPV6)] {
+            let udp = Udp::new(bytes).unwrap();
+            let mut out = Vec::new();
+            UdpRepr::parse(&udp).unwrap().emit_datagram(&pseudo, udp.payload(), &mut out);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn a_checksum_of_0_is_sent_as_its_other_form() {
+        let pseudo = PseudoHeader::Ipv4([0; 4].into(), [0; 4].into());
+        // Choose the payload so that everything sums up to ffff.
+        let mut out = Vec::new();
+        UdpRepr::default().emit_datagram(&pseudo, &[0, 0], &mut out);
+        let payload = [out[6], out[7]];
+        out.clear();
+        UdpRepr::default().emit_datagram(&pseudo, &payload, &mut out);
+        assert_eq!(Udp::new(&out).unwrap().checksum(), 0xffff);
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        assert_eq!(Udp::new(&OVER_IPV4[..7]).unwrap_err(), Malformed::UdpHeaderShort);
+        let check = |length: u16, available| {
+            let mut bytes = OVER_IPV4;
+            bytes[4..6].copy_from_slice(&length.to_be_bytes());
+            Udp::new(&bytes).unwrap().check_length(available)
+        };
+        assert_eq!(check(13, 13), Ok(()));
+        assert_eq!(check(8, 13), Ok(()), "IP may carry more than UDP tells of");
+        assert_eq!(check(7, 13), Err(Malformed::UdpLengthSmall));
+        assert_eq!(check(14, 13), Err(Malformed::UdpLengthLong));
+        assert_eq!(check(0, 65_535), Err(Malformed::UdpLengthSmall));
+        assert_eq!(check(0, 65_536), Ok(()), "a jumbogram");
+    }
+
+    #[test]
+    fn a_strange_length_keeps_the_captured_payload() {
+        for (length, text) in [(7, "bad length 7"), (200, "length 192")] {
+            let mut bytes = OVER_IPV4;
+            bytes[5] = length;
+            let udp = Udp::new(&bytes).unwrap();
+            assert_eq!(udp.payload(), b"hello");
+            assert_eq!(udp.to_string(), format!("53 > 50000: UDP, {text}"));
+        }
+        let mut bytes = OVER_IPV4;
+        bytes[5] = 10;
+        assert_eq!(Udp::new(&bytes).unwrap().payload(), b"he", "padding is left out");
+        bytes[5] = 7;
+        let udp = Udp::new(&bytes).unwrap();
+        assert_eq!(UdpRepr::parse(&udp), Err(Malformed::UdpLengthSmall));
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(
+            source_port: u16, destination_port: u16, payload_len in 0..=PAYLOAD_LEN_MAX,
+        ) {
+            let value = UdpRepr { source_port, destination_port, payload_len };
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(UdpRepr::parse(&Udp::new(&bytes).unwrap()), Ok(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..16), available: usize,
+        ) {
+            if let Ok(udp) = Udp::new(&bytes) {
+                let _ = (udp.to_string(), udp.payload(), UdpRepr::parse(&udp));
+                let _ = udp.check_length(available);
+            }
+        }
+    }
+}

@@ -102,3 +102,53 @@ impl VxlanRepr {
         out.extend_from_slice(&((self.vni & VNI_MAX) << 8).to_be_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Crafted with Scapy 2.6, text as tcpdump shows it; the start of a frame follows.
+    const BYTES: [u8; 10] = [0x08, 0x00, 0x00, 0x00, 0x12, 0x34, 0x56, 0x00, 0x02, 0x00];
+
+    #[test]
+    fn reads_and_tells() {
+        let vxlan = Vxlan::new(&BYTES).unwrap();
+        assert!(vxlan.is_vni_valid());
+        assert_eq!((vxlan.vni(), vxlan.payload()), (0x12_3456, &[0x02, 0x00][..]));
+        assert_eq!(vxlan.to_string(), "VXLAN, flags [I] (0x08), vni 1193046");
+    }
+
+    #[test]
+    fn without_the_flag_no_network_is_named() {
+        let vxlan = Vxlan::new(&[0; 8]).unwrap();
+        assert!(!vxlan.is_vni_valid());
+        assert_eq!(VxlanRepr::parse(&vxlan), None);
+        assert_eq!(vxlan.to_string(), "VXLAN, flags [.] (0x00), vni 0");
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_be() {
+        assert_eq!(Vxlan::new(&BYTES[..7]).unwrap_err(), Malformed::VxlanHeaderShort);
+    }
+
+    proptest! {
+        #[test]
+        fn parse_gives_back_what_emit_wrote(vni in 0..=VNI_MAX) {
+            let value = VxlanRepr { vni };
+            let mut bytes = Vec::new();
+            value.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), value.header_len());
+            prop_assert_eq!(VxlanRepr::parse(&Vxlan::new(&bytes).unwrap()), Some(value));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..12)) {
+            if let Ok(vxlan) = Vxlan::new(&bytes) {
+                prop_assert!(vxlan.vni() <= VNI_MAX);
+                let _ = (vxlan.to_string(), vxlan.payload());
+            }
+        }
+    }
+}

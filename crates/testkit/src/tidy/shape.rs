@@ -59,16 +59,16 @@ pub fn function_len(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Lines that fit beside each other on a screen. Addresses and tables in
-/// comments cannot be broken and are excused.
+/// Lines that fit beside each other on a screen. Excused is what would be read
+/// or found less well in two lines: addresses, rows of tables, and a text that
+/// stands alone.
 #[must_use]
 pub fn line_len(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| matches!(file.suffix(), "rs" | "py")) {
         for (number, line) in numbered(file.text().unwrap_or_default()) {
             let len = line.chars().count();
-            let is_table = line.trim_start_matches([' ', '/', '!', '#']).starts_with('|');
-            if len > LINE_CHARS_MAX && !is_table && !line.contains("://") {
+            if len > LINE_CHARS_MAX && !is_unbreakable(line) {
                 let seen = format!("a line of {len} characters");
                 let wanted = format!("at most {LINE_CHARS_MAX}");
                 findings.push(Finding::new(file, number, seen, wanted));
@@ -105,6 +105,15 @@ pub fn file_size(files: &[File]) -> Vec<Finding> {
             Finding::new(file, 1, seen, wanted)
         })
         .collect()
+}
+
+fn is_unbreakable(line: &str) -> bool {
+    let code = line.trim();
+    let is_row_of_comment = code.trim_start_matches([' ', '/', '!', '#']).starts_with('|');
+    let is_row = code.starts_with(['(', '[']) && (code.ends_with("),") || code.ends_with("],"));
+    let text = code.trim_start_matches(['b', 'f', 'r', '#']).trim_end_matches([',', ')', ';', '#']);
+    let is_text = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    is_row_of_comment || is_row || is_text || line.contains("://")
 }
 
 fn is_blank_shell(line: &str) -> bool {
@@ -186,6 +195,10 @@ mod tests {
             ("ä".repeat(100), 0),
             (format!("/// | {long} |"), 0),
             (format!("// see https://{long}"), 0),
+            (format!("    (17, \"{long}\"),"), 0),
+            (format!("    r#\"{long}\"#,"), 0),
+            (format!("    say(\"{long}\");"), 1),
+            (format!("    (17, {long}) + 1"), 1),
         ] {
             assert_eq!(line_len(&[File::new("a.rs", line.clone())]).len(), count, "{line}");
         }

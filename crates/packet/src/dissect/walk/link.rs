@@ -93,6 +93,7 @@ impl Walk<'_> {
     fn below_mpls(&mut self) -> Next {
         let bytes = self.captured();
         match bytes.first() {
+            None if self.remaining() == 0 => Next::Stop,
             None => self.missing(1, Malformed::MplsStackShort),
             Some(0x40..=0x4f) => Next::Ipv4,
             Some(0x60..=0x6f) => Next::Ipv6,

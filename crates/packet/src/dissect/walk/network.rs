@@ -8,7 +8,7 @@ use crate::wire::arp::{self, Arp};
 use crate::wire::ethernet::ether_type;
 use crate::wire::ipv4::{self, Ipv4};
 use crate::wire::ipv6::{self, Ipv6};
-use crate::wire::ipv6_extension::{HEADER_LEN_MIN, Ipv6Extension, Ipv6Fragment};
+use crate::wire::ipv6_extension::{AH_HEADER_LEN_MIN, HEADER_LEN_MIN, Ipv6Extension, Ipv6Fragment};
 
 impl Walk<'_> {
     pub(super) fn arp(&mut self) -> Next {
@@ -141,6 +141,9 @@ impl Walk<'_> {
         let view = Ipv6Extension::new(protocol, bytes)
             .map_err(|cause| self.missing(HEADER_LEN_MIN, cause))?;
         let (next, header_len) = (view.next_header(), view.header_len());
+        if protocol == Protocol::AH && header_len < AH_HEADER_LEN_MIN {
+            return Err(self.fault(Malformed::Ipv6ExtensionShort));
+        }
         if bytes.len() < header_len {
             return Err(self.missing(header_len, Malformed::Ipv6ExtensionShort));
         }

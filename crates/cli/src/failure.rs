@@ -1,0 +1,101 @@
+//! Errors leave by this door, with one line and one exit status.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use capture::{FilterError, OpenError};
+use sink::{FormatError, OutputError, WriteError};
+
+/// How a run ended; README's table of exit statuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    /// All was read and written.
+    Fine = 0,
+    /// Something could not be done.
+    Error = 1,
+    /// The arguments make no sense.
+    Usage = 2,
+    /// Done, but an input was damaged: the results cover what came before.
+    Damaged = 3,
+}
+
+/// What ends a run early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self { status: Status::Usage, message: message.to_string() }
+    }
+
+    pub(crate) fn error(message: impl fmt::Display) -> Self {
+        Self { status: Status::Error, message: message.to_string() }
+    }
+
+    /// The reader of our output has seen enough, as `head` has: no error.
+    pub(crate) fn enough() -> Self {
+        Self { status: Status::Fine, message: String::new() }
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            eprintln!("wirelens: {}", self.message);
+        }
+        self.status.into()
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Filter(error) => error.into(),
+            error => Self::error(error),
+        }
+    }
+}
+
+impl From<FilterError> for Failure {
+    fn from(error: FilterError) -> Self {
+        match error {
+            FilterError::LibraryMissing { .. } => Self::error(error),
+            FilterError::Refused { .. } => Self::usage(error),
+        }
+    }
+}
+
+impl From<FormatError> for Failure {
+    fn from(error: FormatError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::error(error)
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        if error.is_broken_pipe() { Self::enough() } else { Self::error(error) }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::enough()
+        } else {
+            Self::error(format_args!("standard output: {error}"))
+        }
+    }
+}

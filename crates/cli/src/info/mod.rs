@@ -1,0 +1,119 @@
+//! `wirelens info`: what is in a capture.
+
+mod report;
+mod row;
+
+use engine::Stage as _;
+use engine::census::Census;
+use engine::columns::Columns;
+use engine::run::run_one;
+
+use crate::args::InfoArguments;
+use crate::failure::{Failure, Status};
+use crate::output::{self, Show};
+use crate::reading::{Inputs, Received};
+use crate::summary;
+
+/// What one capture holds.
+struct Capture {
+    name: String,
+    source: capture::FileSource,
+    census: Census,
+}
+
+/// Runs `wirelens info`.
+pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
+    let inputs = Inputs::find(&arguments.input, true)?;
+    let sources = inputs.open()?;
+    let show = output::show(&arguments.output)?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let mut rows = match show {
+        Show::Table => None,
+        Show::Rows(format) => Some(output::create(&arguments.output, format, row::SCHEMA)?),
+    };
+    let captures = read(&inputs, sources);
+    if let Some(rows) = &mut rows {
+        let mut columns = Columns::new(row::SCHEMA);
+        for capture in &captures {
+            row::push(&mut columns, capture).map_err(Failure::error)?;
+        }
+        rows.write(&columns)?;
+    } else {
+        for capture in &captures {
+            report::print(capture)?;
+        }
+    }
+    if let Some(rows) = rows {
+        rows.finish()?;
+    }
+    let sources: Vec<_> = captures.into_iter().map(|capture| capture.source).collect();
+    let received = Received::of(&sources);
+    summary::print(&inputs, arguments.input.quiet, &received, None)
+}
+
+/// Reads the captures, each for itself, several at a time.
+fn read(inputs: &Inputs, sources: Vec<capture::FileSource>) -> Vec<Capture> {
+    let bar = inputs.bar();
+    let named = inputs.resolved.inputs.iter().zip(sources);
+    let captures = if inputs.count.is_some() || inputs.thread_count == 1 {
+        let mut left = inputs.count.unwrap_or(u64::MAX);
+        named
+            .map(|(input, source)| {
+                let mut source = capture::limited::Limited::new(source, left);
+                let mut census = Census::default();
+                run_one(&mut source, &mut census, &inputs.control);
+                left -= census.total.packets;
+                Capture { name: input.to_string(), source: source.into_inner().0, census }
+            })
+            .collect()
+    } else {
+        let readers: Vec<_> = named
+            .map(|(input, source)| Reader {
+                capture: Capture { name: input.to_string(), source, census: Census::default() },
+                is_done: false,
+            })
+            .collect();
+        let finished = engine::run::run(readers, inputs.thread_count, || Nothing, &inputs.control);
+        finished.sources.into_iter().map(|reader| reader.capture).collect()
+    };
+    drop(bar);
+    captures
+}
+
+/// A capture that is surveyed as it is read, since each has a census of its own.
+struct Reader {
+    capture: Capture,
+    is_done: bool,
+}
+
+impl packet::Source for Reader {
+    fn next_batch(&mut self) -> Option<packet::Batch<'_>> {
+        if self.is_done {
+            return None;
+        }
+        let batch = self.capture.source.next_batch();
+        match batch {
+            Some(batch) => {
+                self.capture.census.on_batch(&batch);
+                Some(batch)
+            }
+            None => {
+                self.is_done = true;
+                None
+            }
+        }
+    }
+}
+
+/// The stage of a run whose sources do the work.
+struct Nothing;
+
+impl engine::Stage for Nothing {
+    fn on_batch(&mut self, _: &packet::Batch<'_>) {}
+}
+
+impl engine::Fold for Nothing {
+    fn fold(&mut self, _: Self) {}
+}

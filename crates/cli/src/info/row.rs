@@ -1,0 +1,107 @@
+//! A capture as one row, for tables of many captures.
+
+use engine::census::{Census, Feature, NetworkName};
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::table::Tally;
+use packet::Protocol;
+
+use super::Capture;
+use super::report::format_name;
+
+const fn count(name: &'static str, about: &'static str) -> Field {
+    Field { name, kind: Kind::U64, about }
+}
+
+const fn text(name: &'static str, about: &'static str) -> Field {
+    Field { name, kind: Kind::Text, about }
+}
+
+const fn time(name: &'static str, about: &'static str) -> Field {
+    Field { name, kind: Kind::TimestampNs, about }
+}
+
+/// The columns of `info`.
+pub(super) const SCHEMA: Schema = &[
+    text("capture", "The capture as it was named."),
+    text("format", "pcap or pcapng, with byte order and resolution."),
+    text("link_types", "Link types of its frames, joined by spaces."),
+    count("interfaces", "Interfaces it describes."),
+    time("first_ns", "Earliest stamp, nanoseconds since the epoch; 0 without frames."),
+    time("last_ns", "Latest stamp; 0 without frames."),
+    count("packets", "Frames."),
+    count("bytes", "Bytes on the wire."),
+    count("captured_bytes", "Bytes that were captured."),
+    count("shortened_packets", "Frames captured shorter than they were."),
+    count("cut_packets", "Frames whose capture ends before their headers do."),
+    count("backwards_packets", "Frames stamped earlier than the frame before."),
+    count("ipv4_packets", "Frames whose innermost network layer is IPv4."),
+    count("ipv6_packets", "Frames whose innermost network layer is IPv6."),
+    count("arp_packets", "Frames that carry ARP."),
+    count("other_packets", "Frames of other network layers, or of none that could be read."),
+    count("tcp_packets", "IP packets that carry TCP."),
+    count("udp_packets", "IP packets that carry UDP."),
+    count("icmp_packets", "IP packets that carry ICMP or ICMPv6."),
+    count("vlan_packets", "Frames with an 802.1Q or 802.1ad tag."),
+    count("fragment_packets", "Fragments of IP packets."),
+    count("tunnelled_packets", "Frames in which a tunnel was opened."),
+    count("malformed_packets", "Frames in which a header is malformed."),
+    text("malformed_causes", "The causes with their counts, as cause=count, joined by spaces."),
+    text("damage", "Why it could not be read to its end; empty if it could."),
+];
+
+/// Appends a capture's row.
+pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefused> {
+    let Capture { name, source, census } = capture;
+    let decoder = source.decoder();
+    let links = joined(census.links.keys().map(ToString::to_string));
+    let causes = joined(census.malformed.iter().map(|(cause, count)| format!("{cause}={count}")));
+    let damage = source.report().damage.as_ref().map(ToString::to_string).unwrap_or_default();
+    let is_empty = census.total.packets == 0;
+    let stamp =
+        |stamp: packet::Timestamp| Value::TimestampNs(if is_empty { 0 } else { stamp.as_ns() });
+    let counts = counts(census).map(Value::U64);
+    let format = format_name(decoder.format());
+    let mut values = vec![
+        Value::Text(name),
+        Value::Text(&format),
+        Value::Text(&links),
+        Value::U64(decoder.interfaces().len() as u64),
+        stamp(census.first),
+        stamp(census.last),
+    ];
+    values.extend(counts);
+    values.extend([Value::Text(&causes), Value::Text(&damage)]);
+    rows.push_row(&values)
+}
+
+/// The counts from `packets` to `malformed_packets`.
+fn counts(census: &Census) -> [u64; 17] {
+    let packets = |tally: Option<&Tally>| tally.map_or(0, |tally| tally.packets);
+    let network = |name| packets(census.networks.get(&name));
+    let protocol = |protocol| packets(census.protocols.get(&protocol));
+    let [ipv4, ipv6, arp] = [NetworkName::Ipv4, NetworkName::Ipv6, NetworkName::Arp].map(network);
+    let is_tunnel = |(feature, _): &(&Feature, &Tally)| matches!(feature, Feature::Tunnel(_));
+    [
+        census.total.packets,
+        census.total.bytes,
+        census.captured_bytes,
+        census.shortened,
+        census.cut,
+        census.backwards,
+        ipv4,
+        ipv6,
+        arp,
+        census.total.packets - ipv4 - ipv6 - arp,
+        protocol(Protocol::TCP),
+        protocol(Protocol::UDP),
+        protocol(Protocol::ICMP) + protocol(Protocol::ICMPV6),
+        packets(census.features.get(&Feature::Vlan)),
+        packets(census.features.get(&Feature::Fragment)),
+        census.features.iter().filter(is_tunnel).map(|(_, tally)| tally.packets).sum(),
+        census.malformed.total(),
+    ]
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(" ")
+}

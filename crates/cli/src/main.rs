@@ -1,0 +1,7 @@
+//! The `wirelens` command.
+
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    cli::main(std::env::args_os())
+}

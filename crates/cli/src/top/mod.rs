@@ -1,0 +1,177 @@
+//! `wirelens top`: who sends what.
+
+mod row;
+mod table;
+
+pub(crate) use table::{grouped, share};
+
+use engine::columns::{Columns, Schema, Value};
+use engine::exchange::exchange;
+use engine::group::{GroupStage, Groups, Outcome};
+use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
+use engine::table::{Entry as _, Tally};
+use engine::window::{WindowExtract, WindowOwner, fold_windows};
+use packet::{HashSeed, Span, Timestamp};
+
+use crate::args::{By, SortBy, TopArguments};
+use crate::failure::{Failure, Status};
+use crate::output::{self, Rows, Show};
+use crate::reading::{Inputs, Received, hash_seed};
+use crate::summary::{self, StageSummary};
+use row::{Presented, Row as _};
+
+/// Runs `wirelens top`.
+pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
+    match arguments.by {
+        By::Source => run_by(arguments, BySource),
+        By::Destination => run_by(arguments, ByDestination),
+        By::Pair => run_by(arguments, ByPair),
+        By::Port => run_by(arguments, ByPort),
+        By::Protocol => run_by(arguments, ByProtocol),
+        By::Flow => run_by(arguments, ByFlow),
+    }
+}
+
+/// One run: what was asked, where it goes.
+struct Run<'a, G> {
+    arguments: &'a TopArguments,
+    grouping: G,
+    inputs: Inputs,
+    seed: HashSeed,
+    show: Show,
+    schema: Schema,
+    rows: Option<Rows>,
+}
+
+fn run_by<G: Presented>(arguments: &TopArguments, grouping: G) -> Result<Status, Failure> {
+    let inputs = Inputs::find(&arguments.input, G::NEEDS_TRANSPORT)?;
+    let sources = inputs.open()?;
+    let show = output::show(&arguments.output)?;
+    let windowed = arguments.window.is_some();
+    let schema = if windowed { G::WINDOWED_SCHEMA } else { G::SCHEMA };
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let rows = match show {
+        Show::Table => None,
+        Show::Rows(format) => Some(output::create(&arguments.output, format, schema)?),
+    };
+    let seed = hash_seed(arguments.input.seed);
+    let mut run = Run { arguments, grouping, inputs, seed, show, schema, rows };
+    let (outcome, received, late, refused) = match arguments.window {
+        None => run.whole(sources)?,
+        Some(window) => run.windowed(sources, window)?,
+    };
+    if let Some(rows) = run.rows.take() {
+        rows.finish()?;
+    }
+    let stage = StageSummary {
+        name: "top",
+        outcome: &outcome,
+        key: G::KEY,
+        late,
+        beyond_max_keys: refused.packets,
+    };
+    summary::print(&run.inputs, arguments.input.quiet, &received, Some(&stage))
+}
+
+type Ran = (Outcome, Received, u64, Tally);
+
+impl<G: Presented> Run<'_, G> {
+    fn whole(&mut self, sources: Vec<capture::FileSource>) -> Result<Ran, Failure> {
+        let (grouping, seed, max_keys) = (self.grouping, self.seed, self.arguments.max_keys);
+        let make_stage = || GroupStage::new(grouping, seed, max_keys);
+        let (stage, received) = self.inputs.run_unordered(sources, make_stage)?;
+        let (groups, outcome) = stage.finish();
+        let refused = G::tally(&groups.refused());
+        self.put(None, &groups)?;
+        Ok((outcome, received, 0, refused))
+    }
+
+    fn windowed(
+        &mut self,
+        sources: Vec<capture::FileSource>,
+        window: Span,
+    ) -> Result<Ran, Failure> {
+        let mut source = self.inputs.in_order(sources);
+        let mut extract = WindowExtract::new(self.grouping, self.seed, window);
+        let (seed, max_keys) = (self.seed, self.arguments.max_keys);
+        let thread_count = self.inputs.thread_count;
+        let control = std::sync::Arc::clone(&self.inputs.control);
+        let mut refused = Tally::default();
+        let mut written = Ok(());
+        let bar = self.inputs.bar();
+        exchange(
+            &mut source,
+            &mut extract,
+            || WindowOwner::<G>::new(seed, max_keys),
+            thread_count,
+            &control,
+            |parts| {
+                for (start, groups) in fold_windows(parts) {
+                    refused.fold(&G::tally(&groups.refused()));
+                    if written.is_ok() {
+                        written = self.put(Some(start), &groups);
+                    }
+                    if written.is_err() {
+                        control.stop();
+                    }
+                }
+            },
+        );
+        drop(bar);
+        written?;
+        let (outcome, late) = extract.finish();
+        Ok((outcome, source.received(), late, refused))
+    }
+
+    /// Writes the rows of one window, or of the whole run.
+    fn put(&mut self, window_start: Option<Timestamp>, groups: &Groups<G>) -> Result<(), Failure> {
+        let limit = if self.arguments.rows == 0 { usize::MAX } else { self.arguments.rows };
+        let (rows, total) = largest(groups, limit, self.arguments.sort);
+        if self.show == Show::Table {
+            return table::print(window_start, &rows, total, groups.key_count());
+        }
+        let Some(output) = &mut self.rows else { return Ok(()) };
+        // Rows go out in pieces, so that text buffers stay small.
+        for piece in rows.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(self.schema);
+            for row in piece {
+                let start = window_start.map(|start| Value::TimestampNs(start.as_ns()));
+                let values = row.values();
+                let values: Vec<_> = start.into_iter().chain(values).collect();
+                columns.push_row(&values).map_err(Failure::error)?;
+            }
+            output.write(&columns)?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows turned into columns at once.
+const ROWS_PER_PIECE: usize = 1 << 16;
+
+/// The largest groups in order, and the sum of all groups.
+fn largest<G: Presented>(groups: &Groups<G>, limit: usize, sort: SortBy) -> (Vec<G::Row>, Tally) {
+    let mut total = Tally::default();
+    let mut rows: Vec<G::Row> = Vec::with_capacity(groups.key_count());
+    rows.extend(groups.narrow.iter().map(|(key, value)| G::narrow_row(key, value)));
+    rows.extend(groups.wide.iter().map(|(key, value)| G::wide_row(key, value)));
+    for row in &rows {
+        total.fold(&row.tally());
+    }
+    // Ties are broken by the key, so that equal runs print equal rows.
+    let order = |a: &G::Row, b: &G::Row| {
+        let rank = |row: &G::Row| match sort {
+            SortBy::Bytes => (row.tally().bytes, row.tally().packets),
+            SortBy::Packets => (row.tally().packets, row.tally().bytes),
+        };
+        rank(b).cmp(&rank(a)).then_with(|| a.cmp(b))
+    };
+    if limit < rows.len() {
+        rows.select_nth_unstable_by(limit, order);
+        rows.truncate(limit);
+    }
+    rows.sort_unstable_by(order);
+    (rows, total)
+}

@@ -1,0 +1,67 @@
+//! `top` as people read it.
+
+use std::io::Write as _;
+
+use comfy_table::{CellAlignment, Table};
+use engine::table::Tally;
+use packet::Timestamp;
+
+use super::row::Row;
+use crate::failure::Failure;
+
+/// Prints the rows of one window, or of the whole run, with their shares of all packets that have a key.
+pub(super) fn print<R: Row>(
+    window_start: Option<Timestamp>,
+    rows: &[R],
+    total: Tally,
+    key_count: usize,
+) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    let measures = ["packets", "bytes", "share"];
+    table.set_header(R::TITLES.iter().copied().chain(measures));
+    for row in rows {
+        let tally = row.tally();
+        let measures = [
+            grouped(tally.packets),
+            grouped(tally.bytes),
+            format!("{:.1} %", share(tally.bytes, total.bytes) * 100.0),
+        ];
+        table.add_row(row.cells().into_iter().chain(measures));
+    }
+    for column in table.column_iter_mut().skip(R::TITLES.len()) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut out = std::io::stdout().lock();
+    if let Some(start) = window_start {
+        writeln!(out, "window from {start}")?;
+    }
+    writeln!(out, "{}", table.trim_fmt())?;
+    let others = key_count - rows.len().min(key_count);
+    if others > 0 {
+        writeln!(out, " … and {others} more (-n 0 shows all)")?;
+    }
+    if window_start.is_some() {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A number in groups of three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The part of `whole` that `part` is; of nothing, nothing.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
