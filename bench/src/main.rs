@@ -1,2 +1,66 @@
+//! `wirelens-bench`: makes large captures, and measures what the engine is made of.
+//!
+//! Whole programs are measured from outside, by `bench/run.py`; what happens
+//! inside one process is measured here: queues between two threads
+//! ([`queues`]), records in memory through the paper's design and through ours
+//! ([`pipeline`]), and items that cross cores ([`crossing`]). Each measurement
+//! prints one line of JSON.
+
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod clock;
+mod crossing;
+mod generate;
+mod measurement;
+mod own_ring;
+mod pipeline;
+mod placement;
+mod queues;
+mod records;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Makes large captures and measures queues, pipelines and crossings.
+#[derive(Debug, Parser)]
+#[command(name = "wirelens-bench", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a backbone-like capture, as frames, as 40-byte records and as columns
+    Gen(generate::GenArguments),
+    /// Write a capture anew: cut, as records, as columns
+    Convert(generate::ConvertArguments),
+    /// Integers between two threads through seven queues (Figure 3 of the paper)
+    Queues(queues::QueuesArguments),
+    /// Records in memory, counted by source: the paper's three threads and Wirelens (Figure 4)
+    Pipeline(pipeline::PipelineArguments),
+    /// Items that cross from one core to another in chunks
+    Crossing(crossing::CrossingArguments),
+}
+
+/// What went wrong, as one line: what was seen, what was wanted.
+type Failure = String;
+
+#[allow(clippy::print_stderr)] // A door: this program is run by developers.
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Gen(arguments) => generate::generate(&arguments),
+        Command::Convert(arguments) => generate::convert(&arguments),
+        Command::Queues(arguments) => queues::run(&arguments),
+        Command::Pipeline(arguments) => pipeline::run(&arguments),
+        Command::Crossing(arguments) => crossing::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("wirelens-bench: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

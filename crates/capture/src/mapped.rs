@@ -140,15 +140,15 @@ impl Source for MappedSource {
             }
             let base = self.position;
             self.position = position;
-            if !self.reading.records.is_empty() || self.is_done {
+            if !self.reading.records().is_empty() || self.is_done {
                 let consumed =
                     if self.is_done { self.stop.max(position) } else { position } - start;
                 self.reading.progress().add(consumed as u64, 0);
-                if self.reading.records.is_empty() {
+                if self.reading.records().is_empty() {
                     return None;
                 }
                 let bytes = self.map.get(base..).unwrap_or_default();
-                return Some(Batch { bytes, records: &self.reading.records });
+                return Some(Batch { bytes, records: self.reading.records() });
             }
         }
     }

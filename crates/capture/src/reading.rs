@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use packet::dissect::{DissectOptions, dissect};
+use packet::dissect::{DissectOptions, dissect_into};
 use packet::file::{Decoder, FrameHeader, Item, Stop};
 use packet::{BATCH_LEN_MAX, LinkType, Record};
 
@@ -31,7 +31,10 @@ pub struct ReadOptions {
 pub(crate) struct Reading {
     pub(crate) name: String,
     pub(crate) decoder: Decoder,
-    pub(crate) records: Vec<Record>,
+    /// Records are filled in place: to build one and then move it costs more
+    /// than finding its headers.
+    slots: Box<[Record]>,
+    record_count: usize,
     pub(crate) report: Report,
     options: ReadOptions,
     programs: Vec<(LinkType, Program)>,
@@ -58,12 +61,18 @@ impl Default for ReadOptions {
     }
 }
 
+/// A batch's records, each standing for one packet on the wire.
+fn slots() -> Box<[Record]> {
+    vec![Record { segments: 1, ..Record::default() }; BATCH_LEN_MAX].into()
+}
+
 impl Reading {
     pub(crate) fn new(name: String, decoder: Decoder, options: ReadOptions) -> Self {
         Self {
             name,
             decoder,
-            records: Vec::with_capacity(BATCH_LEN_MAX),
+            slots: slots(),
+            record_count: 0,
             report: Report::default(),
             options,
             programs: Vec::new(),
@@ -75,22 +84,28 @@ impl Reading {
         Self {
             name: self.name.clone(),
             decoder: self.decoder.fork(),
-            records: Vec::with_capacity(BATCH_LEN_MAX),
+            slots: slots(),
+            record_count: 0,
             report: Report::default(),
             options: self.options.clone(),
             programs: self.programs.clone(),
         }
     }
 
-    /// Fills `self.records` from the items that begin in `bytes[start..stop]`;
-    /// an item may reach past `stop`. Offsets count from `start`. Returns where
+    /// The records of the last [`Reading::fill`].
+    pub(crate) fn records(&self) -> &[Record] {
+        self.slots.get(..self.record_count).unwrap_or_default()
+    }
+
+    /// Fills the records from the items that begin in `bytes[start..stop]`; an
+    /// item may reach past `stop`. Offsets count from `start`. Returns where
     /// the next item begins, and why it paused.
     #[inline]
     pub(crate) fn fill(&mut self, bytes: &[u8], start: usize, stop: usize) -> (usize, Pause) {
-        self.records.clear();
+        self.record_count = 0;
         let mut at = start;
         let pause = loop {
-            if self.records.len() >= BATCH_LEN_MAX || at >= stop {
+            if self.record_count >= BATCH_LEN_MAX || at >= stop {
                 break Pause::Full;
             }
             let rest = bytes.get(at..).unwrap_or_default();
@@ -107,12 +122,12 @@ impl Reading {
                 Err(Stop::Fault(fault)) => break Pause::Damaged(DamageCause::Fault(fault)),
             }
         };
-        let frame_count = self.records.len() as u64;
-        self.options.progress.add(0, frame_count);
+        self.report.received += self.record_count as u64;
+        self.options.progress.add(0, self.record_count as u64);
         (at, pause)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_frame(
         &mut self,
         item: &[u8],
@@ -120,9 +135,8 @@ impl Reading {
         item_offset: usize,
     ) -> Result<(), DamageCause> {
         let data_offset = header.data_offset as usize;
-        let frame = item
-            .get(data_offset..data_offset.saturating_add(header.captured_len as usize))
-            .unwrap_or_default();
+        let Some(data) = item.get(data_offset..) else { return Ok(()) };
+        let Some(frame) = data.get(..header.captured_len as usize) else { return Ok(()) };
         if self.options.filter.is_some() && !self.passes(header.link, frame, header.wire_len)? {
             self.report.received += 1;
             self.report.filtered += 1;
@@ -130,18 +144,17 @@ impl Reading {
         }
         let captured_len = header.captured_len.min(self.options.snaplen);
         let frame = frame.get(..captured_len as usize).unwrap_or(frame);
-        self.report.received += 1;
-        self.records.push(Record {
-            timestamp: header.timestamp,
-            offset: u32::try_from(item_offset + data_offset).unwrap_or(u32::MAX),
-            captured_len,
-            wire_len: header.wire_len,
-            interface: header.interface,
-            link: header.link,
-            segments: 1,
-            direction: header.direction,
-            layers: dissect(header.link, frame, header.wire_len, self.options.dissect),
-        });
+        let Some(record) = self.slots.get_mut(self.record_count) else { return Ok(()) };
+        self.record_count += 1;
+        record.timestamp = header.timestamp;
+        record.offset = u32::try_from(item_offset + data_offset).unwrap_or(u32::MAX);
+        record.captured_len = captured_len;
+        record.wire_len = header.wire_len;
+        record.interface = header.interface;
+        record.link = header.link;
+        record.direction = header.direction;
+        let options = self.options.dissect;
+        dissect_into(header.link, frame, header.wire_len, options, &mut record.layers);
         Ok(())
     }
 

@@ -147,7 +147,7 @@ impl StreamSource {
         let readable = self.buffer.get(..self.end).unwrap_or_default();
         let (position, pause) = self.reading.fill(readable, self.start, self.end);
         self.start = position;
-        let has_records = !self.reading.records.is_empty();
+        let has_records = !self.reading.records().is_empty();
         match pause {
             Pause::Damaged(cause) => self.stop(cause),
             Pause::Full | Pause::NeedMore(_) if has_records => {}
@@ -181,6 +181,6 @@ impl Source for StreamSource {
         }
         self.report_progress();
         let bytes = self.buffer.get(base?..self.end).unwrap_or_default();
-        Some(Batch { bytes, records: &self.reading.records })
+        Some(Batch { bytes, records: self.reading.records() })
     }
 }

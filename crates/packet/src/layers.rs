@@ -56,9 +56,10 @@ pub struct Layers {
     pub payload_offset: u16,
     /// Length of the payload as the headers tell it, in bytes, captured or not; link padding excluded.
     pub payload_len: u32,
-    /// EtherType of the innermost network layer; 0 where the link names none.
+    /// EtherType of the innermost network layer, whether the link named it or not; of what
+    /// the link named last where no network layer was found; else 0.
     pub ether_type: u16,
-    /// Outermost VLAN identifier, or [`Layers::NO_VLAN`].
+    /// Outermost VLAN identifier of the frame itself, tunnels not looked into, or [`Layers::NO_VLAN`].
     pub vlan_id: u16,
     /// Innermost network layer.
     pub network: Network,
@@ -79,7 +80,7 @@ impl Layers {
     pub const NO_VLAN: u16 = u16::MAX;
     /// The transport header was read whole: ports, flags and lengths may be used.
     pub const TRANSPORT: u8 = 1;
-    /// The capture ends before the headers do.
+    /// The capture, or the fragment, ends before the headers do.
     pub const CUT: u8 = 1 << 1;
     /// A fragment of a larger packet, first or later.
     pub const FRAGMENT: u8 = 1 << 2;

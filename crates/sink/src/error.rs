@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::columns::Schema;
 
@@ -197,20 +197,7 @@ impl fmt::Display for OutputError {
                 }
             }
             Self::Write { path, written_bytes, removed, source } => {
-                write!(
-                    f,
-                    "cannot write `{}`: {source} after {written_bytes} bytes",
-                    path.display()
-                )?;
-                if *removed {
-                    f.write_str("; the incomplete file was removed")?;
-                }
-                match source.kind() {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                        f.write_str("; free some space, or write to another disk")
-                    }
-                    _ => Ok(()),
-                }
+                write_failed(f, path, *written_bytes, *removed, source)
             }
             Self::Appeared { path, partial } => {
                 let (path, partial) = (path.display(), partial.display());
@@ -229,6 +216,25 @@ impl fmt::Display for OutputError {
                 )
             }
         }
+    }
+}
+
+fn write_failed(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    written_bytes: u64,
+    removed: bool,
+    source: &io::Error,
+) -> fmt::Result {
+    write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
+    if removed {
+        f.write_str("; the incomplete file was removed")?;
+    }
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            f.write_str("; free some space, or write to another disk")
+        }
+        _ => Ok(()),
     }
 }
 

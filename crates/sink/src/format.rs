@@ -12,7 +12,7 @@ pub enum Format {
     Csv,
     /// One JSON object a line.
     Jsonl,
-    /// Apache Parquet, compressed with Snappy.
+    /// Apache Parquet, compressed with Zstandard.
     Parquet,
     /// Arrow IPC: the file layout in a file, the stream layout in a pipe.
     Arrow,

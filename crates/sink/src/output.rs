@@ -86,10 +86,11 @@ impl OutputFile {
         match &found {
             Some(found) if found.is_dir() => return Err(OutputError::IsFolder(path.to_owned())),
             // A block device holds data, as a file does.
-            Some(found) if found.is_file() || found.file_type().is_block_device() => {
-                if existing == Existing::Refuse {
-                    return Err(OutputError::Exists(path.to_owned()));
-                }
+            Some(found)
+                if (found.is_file() || found.file_type().is_block_device())
+                    && existing == Existing::Refuse =>
+            {
+                return Err(OutputError::Exists(path.to_owned()));
             }
             None if path.file_name().is_none() => {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, "the file name is empty");

@@ -8,7 +8,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use engine::columns::{Columns, Field, Kind, Schema};
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -82,12 +84,13 @@ impl<W: Write> Write for Lent<W> {
     }
 }
 
-/// Snappy: what the readers' own writers choose, and no C to compile. Stamps
-/// mostly rise, so they are kept as differences.
+/// Zstandard at level 1: a quarter smaller than Snappy, about as fast,
+/// and already compiled for compressed captures. Stamps mostly rise, so they
+/// are kept as differences.
 fn properties(schema: Schema) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
-        .set_compression(Compression::SNAPPY);
+        .set_compression(Compression::ZSTD(ZstdLevel::default()));
     for field in schema.iter().filter(|field| field.kind == Kind::TimestampNs) {
         let path = ColumnPath::from(field.name);
         properties = properties

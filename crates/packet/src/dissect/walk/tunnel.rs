@@ -3,6 +3,7 @@
 
 use super::{Next, Walk};
 use crate::layers::Tunnel;
+use crate::malformed::Malformed;
 use crate::wire::ethernet::ether_type;
 use crate::wire::gre::{self, Gre};
 use crate::wire::gtpu::{self, Gtpu};
@@ -30,8 +31,10 @@ impl Walk<'_> {
     pub(super) fn vxlan(&mut self) -> Next {
         const VNI_VALID: u8 = 0x08;
         let bytes = self.captured();
-        if bytes.first().is_some_and(|flags| flags & VNI_VALID == 0) {
-            return Next::Stop;
+        match bytes.first() {
+            None => return self.missing(1, Malformed::VxlanHeaderShort),
+            Some(flags) if flags & VNI_VALID == 0 => return Next::Stop,
+            Some(_) => {}
         }
         match Vxlan::new(bytes) {
             Ok(_) => {
@@ -48,11 +51,11 @@ impl Walk<'_> {
         /// Version 1, protocol type GTP.
         const VERSION_AND_TYPE: u8 = 0x30;
         let bytes = self.captured();
-        if let [first, rest @ ..] = bytes
-            && (first & 0xf0 != VERSION_AND_TYPE
-                || rest.first().is_some_and(|&kind| kind != gtpu::MESSAGE_GPDU))
-        {
-            return Next::Stop;
+        match bytes {
+            [] => return self.missing(1, Malformed::GtpuHeaderShort),
+            [first, ..] if first & 0xf0 != VERSION_AND_TYPE => return Next::Stop,
+            [_, kind, ..] if *kind != gtpu::MESSAGE_GPDU => return Next::Stop,
+            _ => {}
         }
         let view = match Gtpu::new(bytes) {
             Ok(view) => view,
@@ -64,6 +67,7 @@ impl Walk<'_> {
         match self.captured().first() {
             Some(0x40..=0x4f) => Next::Ipv4,
             Some(0x60..=0x6f) => Next::Ipv6,
+            None if self.remaining() > 0 => self.missing(1, Malformed::GtpuHeaderShort),
             _ => Next::Stop,
         }
     }
