@@ -55,13 +55,22 @@ COUNTERPARTS = {
     },
 }
 
+# What tshark marks a header with that cannot be what it claims to be, or is not whole.
+MARKS = (
+    "_ws.malformed", "_ws.short", "ip.bogus_ip_length", "ip.bogus_ip_version",
+    "ip.bogus_header_length", "ip.opt.len.invalid", "ipv6.bogus_ipv6_version",
+    "ipv6.plen_exceeds_framing", "ipv6.invalid_header", "ipv6.opt.invalid_len",
+    "ipv6.routing.invalid_length", "udp.length.bad", "udp.length.bad_zero", "tcp.short_segment",
+    "tcp.bogus_header_length", "tcp.option.len.invalid",
+)  # fmt: skip
+
 FIELDS = (
     "frame.time_epoch", "frame.len", "frame.cap_len", "frame.protocols",
     "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", *NEXT_HEADERS.values(),
     "ip.flags.mf", "ip.frag_offset", "ipv6.fraghdr.more", "ipv6.fraghdr.offset",
     "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
     "dccp.srcport", "dccp.dstport", "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
-    *ETHER_TYPES.values(), "communityid", "_ws.malformed",
+    *ETHER_TYPES.values(), "communityid", *MARKS,
 )  # fmt: skip
 
 
@@ -83,14 +92,15 @@ class Network:
 class Packet:
     """One frame as tshark sees it."""
 
-    time_ns: int
+    # A simple packet block of pcapng has none.
+    time_ns: int | None
     wire_len: int
     captured_len: int
     protocols: list[str]
     networks: list[Network] = field(default_factory=list)
     ether_type: int = 0
     community_id: str = ""
-    is_malformed: bool = False
+    marks: list[str] = field(default_factory=list)
 
     def network(self, decapsulate: bool) -> Network | None:
         """The header that describes the packet: the innermost one, or the outermost."""
@@ -151,12 +161,12 @@ def packet_of(line: list[str]) -> Packet:
         return int(text, 0) if text else 0
 
     packet = Packet(
-        time_ns=nanoseconds(values["frame.time_epoch"]),
+        time_ns=nanoseconds(values["frame.time_epoch"]) if values["frame.time_epoch"] else None,
         wire_len=int(values["frame.len"]),
         captured_len=int(values["frame.cap_len"]),
         protocols=values["frame.protocols"].split(":"),
         community_id=values["communityid"],
-        is_malformed=bool(values["_ws.malformed"]),
+        marks=[name for name in MARKS if values[name]],
     )
     at: Network | None = None
     for name in packet.protocols:

@@ -1,1 +1,8 @@
-//! What the targets share.
+//! What the fuzz targets share: taking values from the engine's bytes, and the
+//! promises that hold for more than one of them.
+
+pub mod capture_file;
+pub mod decoding;
+pub mod expression;
+pub mod input;
+pub mod promises;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
@@ -19,6 +20,17 @@ pub(super) trait Push: Send {
 pub(super) trait Pop: Send {
     /// The oldest item, if there is one.
     fn pop(&mut self) -> Option<u32>;
+
+    /// The oldest item, as soon as there is one.
+    #[inline]
+    fn wait(&mut self) -> u32 {
+        loop {
+            match self.pop() {
+                Some(item) => return item,
+                None => thread::yield_now(),
+            }
+        }
+    }
 }
 
 /// A kind of queue.
@@ -160,10 +172,15 @@ impl Push for mpsc::SyncSender<u32> {
 }
 
 impl Pop for mpsc::Receiver<u32> {
-    /// Waits as a user of a channel would; the test asks an empty one, which must answer.
     #[inline]
     fn pop(&mut self) -> Option<u32> {
-        if cfg!(test) { self.try_recv().ok() } else { self.recv().ok() }
+        self.try_recv().ok()
+    }
+
+    /// Parks, as the user of a channel would.
+    #[inline]
+    fn wait(&mut self) -> u32 {
+        self.recv().unwrap_or_default()
     }
 }
 

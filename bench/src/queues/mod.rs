@@ -61,12 +61,7 @@ fn one_by_one<Q: QueueKind>(name: &str, item_count: u32, processors: &Processors
         move || {
             let mut sum = 0_u64;
             for _ in 0..item_count {
-                sum += u64::from(loop {
-                    match popper.pop() {
-                        Some(item) => break item,
-                        None => thread::yield_now(),
-                    }
-                });
+                sum += u64::from(popper.wait());
             }
             sum
         },

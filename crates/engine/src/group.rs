@@ -61,7 +61,8 @@ pub struct GroupStage<G: Grouping> {
 
 /// One batch's keys between the pass that hashes and prefetches and the pass that adds.
 struct Staged<K, V> {
-    entries: Vec<(u64, K, V)>,
+    entries: Box<[(u64, K, V)]>,
+    len: usize,
 }
 
 impl Outcome {
@@ -120,22 +121,29 @@ impl<G: Grouping> Groups<G> {
 
 impl<K: KeyHash + Default, V: Entry> Staged<K, V> {
     fn new() -> Self {
-        Self { entries: Vec::with_capacity(BATCH_LEN_MAX) }
+        Self { entries: vec![(0, K::default(), V::default()); BATCH_LEN_MAX].into(), len: 0 }
     }
 
     #[inline]
-    fn push(&mut self, table: &Table<K, V>, key: K, value: V) {
+    fn push(&mut self, table: &mut Table<K, V>, key: K, value: V) {
         let hash = table.hash(&key);
         table.prefetch(hash);
-        self.entries.push((hash, key, value));
-    }
-
-    #[inline]
-    fn add_to(&mut self, table: &mut Table<K, V>) {
-        for &(hash, key, value) in &self.entries {
+        if let Some(entry) = self.entries.get_mut(self.len) {
+            *entry = (hash, key, value);
+            self.len += 1;
+        } else {
+            // A source that breaks its promise about the length of a batch.
             table.add(hash, key, &value);
         }
-        self.entries.clear();
+    }
+
+    /// Adds what was staged.
+    #[inline]
+    fn add_to(&mut self, table: &mut Table<K, V>) {
+        for (hash, key, value) in self.entries.iter().take(self.len) {
+            table.add(*hash, *key, value);
+        }
+        self.len = 0;
     }
 }
 
@@ -163,14 +171,16 @@ impl<G: Grouping> Stage for GroupStage<G> {
     fn on_batch(&mut self, batch: &Batch<'_>) {
         for frame in batch.frames() {
             let (place, value) = self.grouping.place(&frame);
+            self.outcome.keyed += 1;
             match place {
-                Place::Narrow(key) => self.narrow_staged.push(&self.groups.narrow, key, value),
-                Place::Wide(key) => self.wide_staged.push(&self.groups.wide, key, value),
-                Place::Absent => self.outcome.add_absent(&frame),
+                Place::Narrow(key) => self.narrow_staged.push(&mut self.groups.narrow, key, value),
+                Place::Wide(key) => self.wide_staged.push(&mut self.groups.wide, key, value),
+                Place::Absent => {
+                    self.outcome.keyed -= 1;
+                    self.outcome.add_absent(&frame);
+                }
             }
         }
-        let keyed = self.narrow_staged.entries.len() + self.wide_staged.entries.len();
-        self.outcome.keyed += keyed as u64;
         self.narrow_staged.add_to(&mut self.groups.narrow);
         self.wide_staged.add_to(&mut self.groups.wide);
     }

@@ -3,7 +3,7 @@
 //! [`walk`](super::walk)", never "nothing found".
 
 use super::DissectOptions;
-use crate::layers::{Layers, Network, Protocol};
+use crate::layers::{Layers, Network, Protocol, Tunnel};
 use crate::wire::ethernet::{self, ether_type};
 use crate::wire::{gtpu, ipv4, ipv6, tcp, tcp_options, udp, vlan, vxlan};
 
@@ -32,7 +32,68 @@ pub(super) fn dissect(
     options: DissectOptions,
     layers: &mut Layers,
 ) -> bool {
-    find(frame, wire_len, options, layers).is_some()
+    plain_ipv4(frame, wire_len, options, layers)
+        || find(frame, wire_len, options, layers).is_some()
+}
+
+/// The commonest frame of all, with every header at a constant offset: one
+/// check of the length serves all loads, and two compares settle what it is.
+#[inline(always)]
+fn plain_ipv4(
+    frame: &[u8],
+    wire_len: u32,
+    options: DissectOptions,
+    layers: &mut Layers,
+) -> bool {
+    const NETWORK: u16 = ethernet::HEADER_LEN as u16;
+    const TRANSPORT: u16 = NETWORK + ipv4::HEADER_LEN as u16;
+    const LEN_MIN: usize = TRANSPORT as usize + udp::HEADER_LEN;
+    let Some(head) = frame.first_chunk::<LEN_MIN>() else { return false };
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    // EtherType IPv4, version 4, five words of header; neither fragment bit nor offset.
+    let kind = u32::from_be_bytes([head[12], head[13], head[14], 0]);
+    let fragment = word(20) & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
+    let total_len = word(16);
+    let wire_end = frame.len().max(wire_len as usize);
+    if kind != 0x0800_4500
+        || fragment != 0
+        || total_len < ipv4::HEADER_LEN as u16
+        || usize::from(NETWORK) + usize::from(total_len) > wire_end
+    {
+        return false;
+    }
+    let len = usize::from(total_len) - ipv4::HEADER_LEN;
+    let protocol = Protocol(head[23]);
+    let lens = match protocol {
+        Protocol::TCP if options.transport => match frame.get(usize::from(TRANSPORT)..) {
+            Some(bytes) => tcp(bytes, len),
+            None => None,
+        },
+        Protocol::TCP => Some((0, len as u32)),
+        Protocol::UDP => match udp(&head[usize::from(TRANSPORT)..], len, options.decapsulate) {
+            Some(lens) if options.transport => Some(lens),
+            Some(_) => Some((0, len as u32)),
+            None => None,
+        },
+        _ => None,
+    };
+    let Some((header_len, payload_len)) = lens else { return false };
+    *layers = Layers {
+        network_offset: NETWORK,
+        outer_network_offset: NETWORK,
+        transport_offset: TRANSPORT,
+        payload_offset: TRANSPORT + header_len,
+        payload_len,
+        ether_type: ether_type::IPV4,
+        vlan_id: Layers::NO_VLAN,
+        network: Network::Ipv4,
+        outer_network: Network::Ipv4,
+        protocol,
+        flags: if options.transport { Layers::TRANSPORT } else { 0 },
+        tunnel: Tunnel::None,
+        fault: None,
+    };
+    true
 }
 
 #[inline]

@@ -152,6 +152,33 @@ impl FrameHeader {
     }
 }
 
+/// The loop of [`Decoder::read`].
+#[inline(always)]
+fn read_items(
+    bytes: &[u8],
+    start: usize,
+    stop: usize,
+    mut next: impl FnMut(&[u8]) -> Result<(Item, usize), Stop>,
+    take: &mut impl TakeFrame,
+) -> (usize, Option<Stop>) {
+    let mut at = start;
+    while at < stop {
+        let item = bytes.get(at..).unwrap_or_default();
+        match next(item) {
+            Ok((Item::Frame(frame), consumed)) => {
+                let more = take.take(item, frame, at);
+                at = at.wrapping_add(consumed);
+                if !more {
+                    break;
+                }
+            }
+            Ok((Item::Meta(_), consumed)) => at = at.wrapping_add(consumed),
+            Err(stop) => return (at, Some(stop)),
+        }
+    }
+    (at, None)
+}
+
 /// The same value, taken apart and put together again.
 ///
 /// A long path that is not inlined returns through memory. Handed on as it is, it
@@ -183,6 +210,14 @@ fn in_registers(result: Result<(Item, usize), Stop>) -> Result<(Item, usize), St
         Err(Stop::NeedMore(wanted)) => Err(Stop::NeedMore(wanted)),
         Err(Stop::Fault(fault)) => Err(Stop::Fault(fault)),
     }
+}
+
+/// Where [`Decoder::read`] puts frames. A trait and no closure, because only a
+/// method can be made to be inlined into the loop.
+pub trait TakeFrame {
+    /// Takes the frame of the item that begins at offset `at` and reaches no
+    /// further than `item`. False when no more is wanted.
+    fn take(&mut self, item: &[u8], frame: FrameHeader, at: usize) -> bool;
 }
 
 /// Decodes one capture file.
@@ -262,6 +297,29 @@ impl Decoder {
         match &mut self.layout {
             Layout::Pcap(pcap) => pcap.next(bytes, &mut self.metadata.counts),
             Layout::Pcapng(pcapng) => pcapng.next(bytes, &mut self.metadata),
+        }
+    }
+
+    /// Decodes the items that begin in `bytes[start..stop]`, an item may reach
+    /// past `stop`, and hands each frame to `take` until it wants no more. Returns where the next item begins
+    /// and, where something else ended it, why.
+    ///
+    /// The same as [`Decoder::next`] in a loop, but what does not change from
+    /// record to record is looked at once: measured, a third of the time.
+    #[inline]
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        stop: usize,
+        take: &mut impl TakeFrame,
+    ) -> (usize, Option<Stop>) {
+        let metadata = &mut self.metadata;
+        match &mut self.layout {
+            Layout::Pcap(pcap) => pcap.read(bytes, start, stop, &mut metadata.counts, take),
+            Layout::Pcapng(pcapng) => {
+                read_items(bytes, start, stop, |item| pcapng.next(item, metadata), take)
+            }
         }
     }
 

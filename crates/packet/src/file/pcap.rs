@@ -16,7 +16,7 @@ use super::fault::{FileFault, Stop};
 use super::metadata::{FileCounts, Interface};
 use super::order::ByteOrder;
 use super::resolution::Resolution;
-use super::{FrameHeader, Item, frame_len_max, in_registers};
+use super::{FrameHeader, Item, frame_len_max, TakeFrame, in_registers, read_items};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -119,7 +119,7 @@ impl Pcap {
     }
 
     /// Decodes the record at the start of `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(
         &self,
         bytes: &[u8],
@@ -139,6 +139,30 @@ impl Pcap {
         }
         let frame = self.frame(header, captured_len, self.order.u32_at(header, 12));
         Ok((Item::Frame(frame), total))
+    }
+
+    /// The loop of [`Decoder::read`](super::Decoder::read).
+    #[inline(always)]
+    pub(super) fn read(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        stop: usize,
+        counts: &mut FileCounts,
+        take: &mut impl TakeFrame,
+    ) -> (usize, Option<Stop>) {
+        // A copy with a constant byte order, which no reference can reach: its
+        // fields stay in registers.
+        match self.order {
+            ByteOrder::Little => {
+                let pcap = Self { order: ByteOrder::Little, ..*self };
+                read_items(bytes, start, stop, |item| pcap.next(item, counts), take)
+            }
+            ByteOrder::Big => {
+                let pcap = Self { order: ByteOrder::Big, ..*self };
+                read_items(bytes, start, stop, |item| pcap.next(item, counts), take)
+            }
+        }
     }
 
     #[inline(always)]

@@ -259,8 +259,8 @@ fn lengths_that_the_interface_will_write() {
     frame[16..18].fill(0);
     let layers = read(LinkType::ETHERNET, &frame);
     assert_eq!((layers.fault, layers.payload_len), (None, 5));
-    let mut packet = ipv6(Protocol::TCP, &tcp(&[], b"hello"));
-    packet[4..6].fill(0);
-    let layers = read(LinkType::RAW, &packet);
+    let mut frame = ethernet(IPV6, &ipv6(Protocol::TCP, &tcp(&[], b"hello")));
+    frame[18..20].fill(0);
+    let layers = read(LinkType::ETHERNET, &frame);
     assert_eq!((layers.fault, layers.payload_len), (None, 5));
 }

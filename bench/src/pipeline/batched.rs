@@ -1,0 +1,76 @@
+//! Wirelens on the same records: a batch at a time, to completion, on one core.
+//!
+//! The table, the hash, the size of a batch, the two passes over it (hash and
+//! prefetch, then add) and the folding of threads are the engine's; only the
+//! source of keys differs, because the engine's own batches hold frames.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use engine::table::{Table, Tally};
+use packet::{BATCH_LEN_MAX, HashSeed};
+
+use super::Totals;
+use crate::records::PacketRecord;
+
+/// Keys kept at most: the default of `wirelens top`.
+const KEY_COUNT_MAX: usize = 16_000_000;
+
+/// Records that a thread draws at once: large enough that drawing is free,
+/// small enough that threads end together.
+const PIECE_LEN: usize = 1 << 16;
+
+const SEED: HashSeed = HashSeed::new(1);
+
+/// Counts `passes` times the records on `thread_count` threads.
+pub(super) fn run(records: &[PacketRecord], passes: usize, thread_count: usize) -> Totals {
+    let pieces: Vec<&[PacketRecord]> = records.chunks(PIECE_LEN).collect();
+    let drawn = AtomicUsize::new(0);
+    let work = || {
+        let mut counter = Counter::new();
+        loop {
+            let number = drawn.fetch_add(1, Ordering::Relaxed);
+            if number >= pieces.len() * passes {
+                return counter.table;
+            }
+            if let Some(piece) = pieces.get(number % pieces.len()) {
+                piece.chunks(BATCH_LEN_MAX).for_each(|batch| counter.on_batch(batch));
+            }
+        }
+    };
+    let table = thread::scope(|scope| {
+        let helpers: Vec<_> = (1..thread_count).map(|_| scope.spawn(work)).collect();
+        let mut table = work();
+        for part in helpers.into_iter().filter_map(|helper| helper.join().ok()) {
+            table.fold(&part);
+        }
+        table
+    });
+    let mut totals = Totals::default();
+    table.iter().for_each(|(_, tally)| totals.add(tally.packets, tally.bytes));
+    totals
+}
+
+struct Counter {
+    table: Table<u32, Tally>,
+    staged: Vec<(u64, u32, Tally)>,
+}
+
+impl Counter {
+    fn new() -> Self {
+        Self { table: Table::new(SEED, KEY_COUNT_MAX), staged: Vec::with_capacity(BATCH_LEN_MAX) }
+    }
+
+    fn on_batch(&mut self, batch: &[PacketRecord]) {
+        self.staged.clear();
+        for record in batch {
+            let hash = self.table.hash(&record.source);
+            self.table.prefetch(hash);
+            let tally = Tally::of_packet(u32::from(record.wire_len));
+            self.staged.push((hash, record.source, tally));
+        }
+        for &(hash, source, tally) in &self.staged {
+            self.table.add(hash, source, &tally);
+        }
+    }
+}
