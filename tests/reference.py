@@ -2,15 +2,13 @@
 
 tshark is told to know only the protocols that Wirelens reads (`READ`): every other dissector is
 switched off in a configuration of its own, so that neither the user's settings nor the rest of
-Wireshark take part. What it then finds is compared without exceptions, but for those that
-`test_against_tshark.py` lists. What the rest of Wireshark would have found is a test of its own.
+Wireshark take part. What the rest of Wireshark would have opened is a test of its own.
 """
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,27 +30,24 @@ PREFERENCES = (
     "tcp.analyze_sequence_numbers:FALSE",
 )
 
+# Protocol, and the prefix of its fields.
 TRANSPORTS = {
     "tcp": "tcp", "udp": "udp", "udplite": "udp", "sctp": "sctp", "dccp": "dccp",
     "icmp": "icmp", "icmpv6": "icmpv6",
-}
+}  # fmt: skip
 # Where each header that passes on to another keeps what comes next.
 NEXT_HEADERS = {
     "ip": "ip.proto", "ipv6": "ipv6.nxt", "ipv6.hopopts": "ipv6.hopopts.nxt",
     "ipv6.dstopts": "ipv6.dstopts.nxt", "ipv6.routing": "ipv6.routing.nxt",
     "ipv6.fraghdr": "ipv6.fraghdr.nxt", "ah": "ah.next_header",
-}
+}  # fmt: skip
 ETHER_TYPES = {
     "eth": "eth.type", "vlan": "vlan.etype", "sll": "sll.etype", "llc": "llc.type",
     "gre": "gre.proto", "chdlc": "chdlc.protocol",
-}
-# Messages that ask or answer, and their counterparts: Community ID v1's list.
-COUNTERPARTS = {
-    "icmp": {8: 0, 0: 8, 13: 14, 14: 13, 15: 16, 16: 15, 10: 9, 9: 10, 17: 18, 18: 17},
-    "icmpv6": {
-        128: 129, 129: 128, 133: 134, 134: 133, 135: 136, 136: 135, 130: 131, 131: 130,
-        144: 145, 145: 144, 139: 140, 140: 139,
-    },
+}  # fmt: skip
+FRAGMENTS = {
+    "ip": ("ip.flags.mf", "ip.frag_offset"),
+    "ipv6.fraghdr": ("ipv6.fraghdr.more", "ipv6.fraghdr.offset"),
 }
 
 # What tshark marks a header with that cannot be what it claims to be, or is not whole.
@@ -65,12 +60,13 @@ MARKS = (
 )  # fmt: skip
 
 FIELDS = (
-    "frame.time_epoch", "frame.len", "frame.cap_len", "frame.protocols",
-    "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", *NEXT_HEADERS.values(),
-    "ip.flags.mf", "ip.frag_offset", "ipv6.fraghdr.more", "ipv6.fraghdr.offset",
+    "frame.interface_id", "frame.encap_type", "frame.time_epoch", "frame.len", "frame.cap_len",
+    "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", *NEXT_HEADERS.values(),
+    *FRAGMENTS["ip"], *FRAGMENTS["ipv6.fraghdr"],
     "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
     "dccp.srcport", "dccp.dstport", "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
-    *ETHER_TYPES.values(), "communityid", *MARKS,
+    *ETHER_TYPES.values(), "chdlc.address", "vxlan.flag_i", "vxlan.next_proto", "communityid",
+    *MARKS,
 )  # fmt: skip
 
 
@@ -83,8 +79,8 @@ class Network:
     destination: str = ""
     protocol: int = 0
     is_fragment: bool = False
-    is_later_fragment: bool = False
     transport: str = ""
+    # Of a message, type and code.
     ports: tuple[int, int] | None = None
 
 
@@ -109,48 +105,90 @@ class Packet:
         return self.networks[-1 if decapsulate else 0]
 
 
-@cache
-def configuration() -> TemporaryDirectory[str]:
-    """A folder of settings in which all is switched off that is not in `READ`."""
-    folder = TemporaryDirectory(prefix="wirelens-tshark-")
-    listed = subprocess.run(
-        ["tshark", "-G", "protocols"], capture_output=True, check=True, text=True
-    ).stdout
-    names = {line.split("\t")[2] for line in listed.splitlines()}
-    settings = Path(folder.name) / "wireshark"
-    settings.mkdir()
-    (settings / "disabled_protos").write_text("".join(f"{n}\n" for n in sorted(names - READ)))
-    return folder
+@dataclass
+class Reading:
+    """All frames of a capture, and what tshark says about the capture itself."""
+
+    packets: list[Packet] = field(default_factory=list)
+    complaint: str = ""
 
 
-def lines(path: Path, fields: tuple[str, ...], settings: str) -> Iterator[list[str]]:
-    """The fields of every frame; what tshark complains of is found by the comparison."""
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a"]
-    for preference in PREFERENCES:
-        command += ["-o", preference]
-    for name in fields:
-        command += ["-e", name]
-    command += ["--enable-protocol", "communityid"]
-    environment = os.environ | {"XDG_CONFIG_HOME": settings, "TZ": "UTC", "LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, check=False, env=environment, timeout=300)
-    for line in done.stdout.decode(errors="replace").splitlines():
-        yield line.split("\t")
+class Tshark:
+    """tshark with settings of its own; to be closed."""
+
+    def __init__(self) -> None:
+        self.folder = TemporaryDirectory(prefix="wirelens-tshark-")
+        for name in ("read", "all"):
+            (Path(self.folder.name) / name / "wireshark").mkdir(parents=True)
+        listed = self.run(["-G", "protocols"], "all").stdout.decode()
+        names = {line.split("\t")[2] for line in listed.splitlines()}
+        disabled = Path(self.folder.name) / "read/wireshark/disabled_protos"
+        disabled.write_text("".join(f"{name}\n" for name in sorted(names - READ)))
+
+    def close(self) -> None:
+        self.folder.cleanup()
+
+    def run(
+        self, arguments: list[str], settings: str, stdin: bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        configuration = str(Path(self.folder.name) / settings)
+        environment = os.environ | {"XDG_CONFIG_HOME": configuration, "TZ": "UTC", "LC_ALL": "C"}
+        return subprocess.run(
+            ["tshark", *arguments], input=stdin, capture_output=True, check=False, timeout=300,
+            env=environment,
+        )  # fmt: skip
+
+    def fields(
+        self, source: Path | bytes, names: Iterable[str], settings: str
+    ) -> tuple[list[list[str]], str]:
+        """The fields of every frame, and what was said on standard error."""
+        is_path = isinstance(source, Path)
+        arguments = ["-n", "-r", str(source) if is_path else "-", "-T", "fields"]
+        arguments += [word for preference in PREFERENCES for word in ("-o", preference)]
+        arguments += [word for name in names for word in ("-e", name)]
+        arguments += ["--enable-protocol", "communityid"]
+        done = self.run(arguments, settings, None if is_path else source)
+        lines = done.stdout.decode(errors="replace").splitlines()
+        said = done.stderr.decode(errors="replace").splitlines()
+        complaint = " ".join(line for line in said if not line.startswith("Running as user"))
+        return [line.split("\t") for line in lines], complaint
+
+    def read(self, path: Path) -> Reading:
+        """Every frame that tshark can read."""
+        lines, complaint = self.fields(path, FIELDS, "read")
+        return Reading([packet_of(values) for values in valued(lines)], complaint)
+
+    def read_joined(self, paths: list[Path]) -> list[Reading]:
+        """The same for many sound captures with one interface each, at the price of one."""
+        joined = subprocess.run(
+            ["mergecap", "-a", "-I", "none", "-F", "pcapng", "-w", "-", *paths],
+            capture_output=True, check=False, timeout=300,
+        )  # fmt: skip
+        lines, complaint = self.fields(joined.stdout, FIELDS, "read")
+        if joined.returncode or complaint:
+            return [self.read(path) for path in paths]
+        readings = [Reading() for _ in paths]
+        for values in valued(lines):
+            readings[int(values["frame.interface_id"])].packets.append(packet_of(values))
+        return readings
+
+    def layers_in_full(self, path: Path) -> list[list[str]]:
+        """The protocols of every frame, with all that Wireshark knows."""
+        lines, _ = self.fields(path, ("frame.protocols",), "all")
+        return [line[0].split(":") for line in lines]
 
 
-def read(path: Path) -> list[Packet]:
-    """Every frame that tshark can read."""
-    return [packet_of(line) for line in lines(path, FIELDS, configuration().name)]
+def valued(lines: list[list[str]]) -> Iterable[dict[str, str]]:
+    """Frames by the names of their fields. What tshark shows of pcapng's custom blocks, and of
+    others that hold no packet, has no link type and is left out."""
+    for line in lines:
+        values = dict(zip(FIELDS, line, strict=True))
+        if values["frame.encap_type"]:
+            yield values
 
 
-def layers_in_full(path: Path) -> list[list[str]]:
-    """The protocols of every frame with all that Wireshark knows."""
-    with TemporaryDirectory(prefix="wirelens-tshark-") as settings:
-        return [line[0].split(":") for line in lines(path, ("frame.protocols",), settings)]
-
-
-def packet_of(line: list[str]) -> Packet:
+def packet_of(values: dict[str, str]) -> Packet:
     """One frame: its protocols in order, each with the next occurrence of its fields."""
-    values = dict(zip(FIELDS, line, strict=True))
     rest = {name: iter(text.split(",")) for name, text in values.items() if text}
 
     def take(name: str) -> str:
@@ -160,8 +198,9 @@ def packet_of(line: list[str]) -> Packet:
         text = take(name)
         return int(text, 0) if text else 0
 
+    time = values["frame.time_epoch"]
     packet = Packet(
-        time_ns=nanoseconds(values["frame.time_epoch"]) if values["frame.time_epoch"] else None,
+        time_ns=nanoseconds(time) if time else None,
         wire_len=int(values["frame.len"]),
         captured_len=int(values["frame.cap_len"]),
         protocols=values["frame.protocols"].split(":"),
@@ -170,24 +209,25 @@ def packet_of(line: list[str]) -> Packet:
     )
     at: Network | None = None
     for name in packet.protocols:
-        if name in ETHER_TYPES and not (at and at.name == "arp"):
-            packet.ether_type = number(ETHER_TYPES[name]) or packet.ether_type
         if name in ("ip", "ipv6"):
             at = Network(name, take(f"{name}.src"), take(f"{name}.dst"))
             packet.networks.append(at)
         elif name == "arp":
             packet.networks.append(Network(name))
             break
+        elif name == "chdlc" and take("chdlc.address") not in ("0x0f", "0x8f"):
+            packet.marks.append("chdlc.address")
+        elif name == "vxlan" and not opens_vxlan(take):
+            break
+        if name in ETHER_TYPES:
+            packet.ether_type = ether_type(name, number) or packet.ether_type
         if at is None:
             continue
         if name in NEXT_HEADERS:
             at.protocol = number(NEXT_HEADERS[name])
-        if name in ("ip", "ipv6.fraghdr"):
-            prefix = ("ip.flags.mf", "ip.frag_offset") if name == "ip" else (
-                "ipv6.fraghdr.more", "ipv6.fraghdr.offset")
-            more, offset = number(prefix[0]), number(prefix[1])
+        if name in FRAGMENTS:
+            more, offset = (number(part) for part in FRAGMENTS[name])
             at.is_fragment |= bool(more or offset)
-            at.is_later_fragment |= bool(offset)
         if name in TRANSPORTS:
             at.transport = name
             at.ports = ports_of(name, take)
@@ -197,13 +237,22 @@ def packet_of(line: list[str]) -> Packet:
     return packet
 
 
-def ports_of(name: str, take) -> tuple[int, int] | None:
+def opens_vxlan(take: Callable[[str], str]) -> bool:
+    """Wirelens opens VXLAN whose identifier is valid (RFC 7348 §5), and not its extension GPE."""
+    return take("vxlan.flag_i") in ("1", "True") and not take("vxlan.next_proto")
+
+
+def ether_type(name: str, number: Callable[[str], int]) -> int:
+    value = number(ETHER_TYPES[name])
+    # On this link the number of RARP is Cisco's SLARP, which is no EtherType.
+    return 0 if name == "chdlc" and value == 0x8035 else value
+
+
+def ports_of(name: str, take: Callable[[str], str]) -> tuple[int, int] | None:
     """Source and destination port; type and code of a message."""
-    first, second = (
-        ("type", "code") if name.startswith("icmp") else ("srcport", "dstport")
-    )
-    texts = take(f"{TRANSPORTS[name]}.{first}"), take(f"{TRANSPORTS[name]}.{second}")
-    return (int(texts[0]), int(texts[1])) if all(texts) else None
+    names = ("type", "code") if name.startswith("icmp") else ("srcport", "dstport")
+    first, second = (take(f"{TRANSPORTS[name]}.{part}") for part in names)
+    return (int(first), int(second)) if first and second else None
 
 
 def nanoseconds(text: str) -> int:

@@ -54,7 +54,9 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
                 black_box(program.passes(&frame[..frame.len() / 2], wire_len));
             }
         }
-        Err(error) => assert_one_line(&error),
+        // The message repeats the expression, line breaks included.
+        Err(error) if !text.contains(['\n', '\r']) => assert_one_line(&error),
+        Err(_) => {}
     }
     Corpus::Keep
 });

@@ -14,15 +14,15 @@ use capture::{FileSource, ReadOptions, open};
 use fuzz::capture_file::{Frames, MemoryFile, read};
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
-use packet::file::{
-    Decoder, FrameNote, Interface, PcapEncoder, PcapngEncoder, Section,
-};
+use packet::file::{Decoder, FrameNote, Interface, PcapEncoder, PcapngEncoder, Section};
 use packet::{LinkType, Timestamp};
 
-/// Four parts of the least size and some more.
-const FILE_LEN: usize = (16 << 20) + 12_345;
-const FRAME_LEN: usize = 8_000;
-const PART_COUNT_MAX: usize = 4;
+/// Three parts of the least size and some more.
+const FILE_LEN: usize = (12 << 20) + 12_345;
+/// As long as can be, so that frames are few: what is looked at for a cut holds
+/// a chain of 64 records and not much more.
+const FRAME_LEN: usize = 16_000;
+const PART_COUNT_MAX: usize = 3;
 
 struct Prepared {
     bytes: Vec<u8>,

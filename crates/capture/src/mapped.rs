@@ -64,8 +64,9 @@ impl MappedSource {
     }
 
     /// A second source for the same stretch, to look ahead with.
-    pub(crate) fn from_start(&self) -> Self {
-        self.part(self.start, self.stop)
+    pub(crate) fn look_ahead(&self) -> Self {
+        let reading = self.reading.fork_unwatched();
+        Self::with_reading(Arc::clone(&self.map), reading, self.start, self.stop)
     }
 
     /// What was read, filtered and found damaged.

@@ -155,7 +155,7 @@ impl FileSource {
             source.next_batch()?.records.first().map(|record| record.timestamp)
         };
         match self {
-            Self::Mapped(source) => first(Self::Mapped(Box::new(source.from_start()))),
+            Self::Mapped(source) => first(Self::Mapped(Box::new(source.look_ahead()))),
             Self::Later(later) => later.open().ok().and_then(first),
             Self::Stream(_) => None,
         }

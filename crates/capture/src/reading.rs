@@ -12,7 +12,7 @@ use crate::sys::prefetch::prefetch;
 
 /// How far ahead of the walk lines are asked for: far enough for memory to
 /// answer, near enough that they are still there.
-const PREFETCH_DISTANCE: usize = 4096;
+const PREFETCH_DISTANCE: usize = 6144;
 
 const CACHE_LINE_LEN: usize = 64;
 
@@ -83,6 +83,12 @@ impl Reading {
         Self::new(self.name.clone(), self.decoder.fork(), self.frames.options.clone())
     }
 
+    /// For a look at the same capture that is no progress.
+    pub(crate) fn fork_unwatched(&self) -> Self {
+        let options = ReadOptions { progress: Arc::default(), ..self.frames.options.clone() };
+        Self::new(self.name.clone(), self.decoder.fork(), options)
+    }
+
     /// The records of the last [`Reading::fill`].
     pub(crate) fn records(&self) -> &[Record] {
         self.frames.slots.get(..self.frames.record_count).unwrap_or_default()
@@ -95,13 +101,20 @@ impl Reading {
     pub(crate) fn fill(&mut self, bytes: &[u8], start: usize, stop: usize) -> (usize, Pause) {
         let Self { decoder, frames, report, .. } = self;
         (frames.record_count, frames.filtered) = (0, 0);
-        let (at, stop, refusal) = if frames.options.filter.is_none() {
-            let (at, stop) = decoder.read(bytes, start, stop, &mut TakeAll { frames, start });
-            (at, stop, None)
+        let ReadOptions { dissect, snaplen, .. } = frames.options;
+        let slots = frames.slots.iter_mut();
+        let mut all = TakeAll { slots, start, snaplen, dissect };
+        let (at, stop, refusal) = if let Some(filter) = &frames.options.filter {
+            let programs = &mut frames.programs;
+            let mut passing = TakePassing { all, filter, programs, filtered: 0, refusal: None };
+            let (at, stop) = decoder.read(bytes, start, stop, &mut passing);
+            frames.record_count = BATCH_LEN_MAX - passing.all.slots.len();
+            frames.filtered = passing.filtered;
+            (at, stop, passing.refusal)
         } else {
-            let mut take = TakePassing { frames, start, refusal: None };
-            let (at, stop) = decoder.read(bytes, start, stop, &mut take);
-            (at, stop, take.refusal)
+            let (at, stop) = decoder.read(bytes, start, stop, &mut all);
+            frames.record_count = BATCH_LEN_MAX - all.slots.len();
+            (at, stop, None)
         };
         report.filtered += frames.filtered;
         report.received += frames.filtered + frames.record_count as u64;
@@ -127,16 +140,20 @@ impl Reading {
     }
 }
 
-/// Takes every frame.
+/// Makes a record of every frame, while there is room.
 struct TakeAll<'a> {
-    frames: &'a mut Frames,
+    slots: std::slice::IterMut<'a, Record>,
     start: usize,
+    snaplen: u32,
+    dissect: DissectOptions,
 }
 
-/// Takes the frames that pass the filter.
+/// Makes a record of each frame that passes the filter.
 struct TakePassing<'a> {
-    frames: &'a mut Frames,
-    start: usize,
+    all: TakeAll<'a>,
+    filter: &'a Filter,
+    programs: &'a mut Vec<(LinkType, Program)>,
+    filtered: u64,
     refusal: Option<FilterError>,
 }
 
@@ -144,19 +161,32 @@ impl TakeFrame for TakeAll<'_> {
     #[inline(always)]
     fn take(&mut self, item: &[u8], header: FrameHeader, at: usize) -> bool {
         prefetch_item(item, header.captured_len as usize);
-        let Some(frame) = captured(item, &header) else { return true };
-        self.frames.take(frame, &header, at - self.start)
+        let captured_len = header.captured_len.min(self.snaplen);
+        let Some(frame) = captured(item, &header, captured_len) else { return true };
+        let Some(record) = self.slots.next() else { return false };
+        record.timestamp = header.timestamp;
+        // A batch spans at most BATCH_SPAN_MAX and 256 blocks of 16 MiB, which a u32 counts.
+        #[allow(clippy::cast_possible_truncation)]
+        let item_offset = at.wrapping_sub(self.start) as u32;
+        record.offset = item_offset.wrapping_add(header.data_offset);
+        record.captured_len = captured_len;
+        record.wire_len = header.wire_len;
+        record.interface = header.interface;
+        record.link = header.link;
+        record.direction = header.direction;
+        dissect_into(header.link, frame, header.wire_len, self.dissect, &mut record.layers);
+        self.slots.len() > 0
     }
 }
 
 impl TakeFrame for TakePassing<'_> {
     fn take(&mut self, item: &[u8], header: FrameHeader, at: usize) -> bool {
-        let Some(frame) = captured(item, &header) else { return true };
-        match self.frames.passes(header.link, frame, header.wire_len) {
-            Ok(true) => self.frames.take(frame, &header, at - self.start),
+        let Some(frame) = captured(item, &header, header.captured_len) else { return true };
+        match self.passes(header.link, frame, header.wire_len) {
+            Ok(true) => self.all.take(item, header, at),
             Ok(false) => {
-                self.frames.filtered += 1;
-                at - self.start < BATCH_SPAN_MAX
+                self.filtered += 1;
+                at.wrapping_sub(self.all.start) < BATCH_SPAN_MAX
             }
             Err(error) => {
                 self.refusal = Some(error);
@@ -164,6 +194,26 @@ impl TakeFrame for TakePassing<'_> {
             }
         }
     }
+}
+
+impl TakePassing<'_> {
+    fn passes(&mut self, link: LinkType, frame: &[u8], wire_len: u32) -> Result<bool, FilterError> {
+        let index = match self.programs.iter().position(|(known, _)| *known == link) {
+            Some(index) => index,
+            None => {
+                self.programs.push((link, self.filter.compile(link)?));
+                self.programs.len() - 1
+            }
+        };
+        Ok(self.programs.get(index).is_none_or(|(_, program)| program.passes(frame, wire_len)))
+    }
+}
+
+/// The first `len` captured bytes of the frame in `item`; the decoder has seen
+/// that they are there.
+#[inline(always)]
+fn captured<'a>(item: &'a [u8], header: &FrameHeader, len: u32) -> Option<&'a [u8]> {
+    item.get(header.data_offset as usize..)?.get(..len as usize)
 }
 
 /// Asks for the lines that lie [`PREFETCH_DISTANCE`] behind those of an item:
@@ -182,12 +232,6 @@ fn prefetch_item(item: &[u8], captured_len: usize) {
     }
 }
 
-/// The captured bytes of the frame in `item`; the decoder has seen that they are there.
-#[inline(always)]
-fn captured<'a>(item: &'a [u8], header: &FrameHeader) -> Option<&'a [u8]> {
-    item.get(header.data_offset as usize..)?.get(..header.captured_len as usize)
-}
-
 impl Frames {
     fn new(options: ReadOptions) -> Self {
         // Each frame of a file stands for one packet on the wire.
@@ -199,46 +243,5 @@ impl Frames {
             options,
             programs: Vec::new(),
         }
-    }
-
-    /// Makes a record of a frame; false when there is room for no more.
-    #[inline(always)]
-    fn take(&mut self, frame: &[u8], header: &FrameHeader, item_offset: usize) -> bool {
-        let captured_len = header.captured_len.min(self.options.snaplen);
-        let frame = frame.get(..captured_len as usize).unwrap_or(frame);
-        let Some(record) = self.slots.get_mut(self.record_count) else { return false };
-        self.record_count += 1;
-        record.timestamp = header.timestamp;
-        // A batch spans at most BATCH_SPAN_MAX and 256 blocks of 16 MiB, which a u32 counts.
-        #[allow(clippy::cast_possible_truncation)]
-        let item_offset = item_offset as u32;
-        record.offset = item_offset.wrapping_add(header.data_offset);
-        record.captured_len = captured_len;
-        record.wire_len = header.wire_len;
-        record.interface = header.interface;
-        record.link = header.link;
-        record.direction = header.direction;
-        let options = self.options.dissect;
-        dissect_into(header.link, frame, header.wire_len, options, &mut record.layers);
-        self.record_count < self.slots.len()
-    }
-
-    #[inline(never)]
-    fn passes(
-        &mut self,
-        link: LinkType,
-        frame: &[u8],
-        wire_len: u32,
-    ) -> Result<bool, FilterError> {
-        let known = self.programs.iter().position(|(known, _)| *known == link);
-        let index = match (known, &self.options.filter) {
-            (Some(index), _) => index,
-            (None, None) => return Ok(true),
-            (None, Some(filter)) => {
-                self.programs.push((link, filter.compile(link)?));
-                self.programs.len() - 1
-            }
-        };
-        Ok(self.programs.get(index).is_none_or(|(_, program)| program.passes(frame, wire_len)))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -10,7 +9,7 @@ use capture::input::{Resolved, resolve};
 use capture::limited::Limited;
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
-use capture::{FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, open};
+use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, open};
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
@@ -144,10 +143,6 @@ impl Inputs {
         let total = self.resolved.inputs.iter().map(len).sum();
         Bar::start(&self.options.progress, total, self.quiet)
     }
-
-    pub(crate) fn progress(&self) -> &Progress {
-        &self.options.progress
-    }
 }
 
 /// An error about a file that may have been a word of a filter without its quotes.
@@ -222,9 +217,4 @@ impl Received {
 pub(crate) fn hash_seed(given: Option<u64>) -> HashSeed {
     use std::hash::{BuildHasher as _, RandomState};
     HashSeed::new(given.unwrap_or_else(|| RandomState::new().hash_one("wirelens")))
-}
-
-/// A path for messages.
-pub(crate) fn display_paths(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -169,18 +169,19 @@ impl<G: Grouping> GroupStage<G> {
 
 impl<G: Grouping> Stage for GroupStage<G> {
     fn on_batch(&mut self, batch: &Batch<'_>) {
+        let mut absent = 0;
         for frame in batch.frames() {
             let (place, value) = self.grouping.place(&frame);
-            self.outcome.keyed += 1;
             match place {
                 Place::Narrow(key) => self.narrow_staged.push(&mut self.groups.narrow, key, value),
                 Place::Wide(key) => self.wide_staged.push(&mut self.groups.wide, key, value),
                 Place::Absent => {
-                    self.outcome.keyed -= 1;
+                    absent += 1;
                     self.outcome.add_absent(&frame);
                 }
             }
         }
+        self.outcome.keyed += batch.records.len() as u64 - absent;
         self.narrow_staged.add_to(&mut self.groups.narrow);
         self.wide_staged.add_to(&mut self.groups.wide);
     }

@@ -112,7 +112,7 @@ impl<K: KeyHash + Default, V: Entry> Table<K, V> {
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     fn first_slot(&self, hash: u64) -> usize {
-        (hash >> self.shift) as usize
+        hash.wrapping_shr(self.shift) as usize
     }
 
     /// Asks for the slot of a key some packets ahead of [`Table::add`].

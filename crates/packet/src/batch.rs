@@ -52,10 +52,8 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn new(batch_bytes: &'a [u8], record: &'a Record) -> Self {
         let start = record.offset as usize;
-        let bytes = start
-            .checked_add(record.captured_len as usize)
-            .and_then(|end| batch_bytes.get(start..end))
-            .unwrap_or_default();
+        let end = start.wrapping_add(record.captured_len as usize);
+        let bytes = batch_bytes.get(start..end).unwrap_or_default();
         Self { record, bytes }
     }
 

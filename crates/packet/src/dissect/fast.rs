@@ -32,19 +32,13 @@ pub(super) fn dissect(
     options: DissectOptions,
     layers: &mut Layers,
 ) -> bool {
-    plain_ipv4(frame, wire_len, options, layers)
-        || find(frame, wire_len, options, layers).is_some()
+    plain_ipv4(frame, wire_len, options, layers) || find(frame, wire_len, options, layers).is_some()
 }
 
 /// The commonest frame of all, with every header at a constant offset: one
 /// check of the length serves all loads, and two compares settle what it is.
 #[inline(always)]
-fn plain_ipv4(
-    frame: &[u8],
-    wire_len: u32,
-    options: DissectOptions,
-    layers: &mut Layers,
-) -> bool {
+fn plain_ipv4(frame: &[u8], wire_len: u32, options: DissectOptions, layers: &mut Layers) -> bool {
     const NETWORK: u16 = ethernet::HEADER_LEN as u16;
     const TRANSPORT: u16 = NETWORK + ipv4::HEADER_LEN as u16;
     const LEN_MIN: usize = TRANSPORT as usize + udp::HEADER_LEN;

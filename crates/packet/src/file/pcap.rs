@@ -16,7 +16,7 @@ use super::fault::{FileFault, Stop};
 use super::metadata::{FileCounts, Interface};
 use super::order::ByteOrder;
 use super::resolution::Resolution;
-use super::{FrameHeader, Item, frame_len_max, TakeFrame, in_registers, read_items};
+use super::{FrameHeader, Item, TakeFrame, frame_len_max, in_registers, read_items};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -125,20 +125,27 @@ impl Pcap {
         bytes: &[u8],
         counts: &mut FileCounts,
     ) -> Result<(Item, usize), Stop> {
-        let Some(header) = bytes.first_chunk::<RECORD_HEADER_LEN>() else {
-            return Err(Stop::NeedMore(RECORD_HEADER_LEN));
-        };
+        match self.next_plain(bytes) {
+            Some((frame, total)) => Ok((Item::Frame(frame), total)),
+            None => in_registers(self.next_unusual(bytes, counts)),
+        }
+    }
+
+    /// A record of the ordinary kind that lies whole in `bytes`, and its length.
+    #[inline(always)]
+    fn next_plain(&self, bytes: &[u8]) -> Option<(FrameHeader, usize)> {
+        let header = bytes.first_chunk::<RECORD_HEADER_LEN>()?;
         let subsecond = self.order.u32_at(header, 4);
         let captured_len = self.order.u32_at(header, 8);
-        if captured_len >= self.plain_len_end || subsecond >= self.ticks_per_second {
-            return in_registers(self.next_unusual(bytes, counts));
-        }
         let total = RECORD_HEADER_LEN.wrapping_add(captured_len as usize);
-        if bytes.len() < total {
-            return Err(Stop::NeedMore(total));
+        if captured_len >= self.plain_len_end
+            || subsecond >= self.ticks_per_second
+            || bytes.len() < total
+        {
+            return None;
         }
-        let frame = self.frame(header, captured_len, self.order.u32_at(header, 12));
-        Ok((Item::Frame(frame), total))
+        let wire_len = self.order.u32_at(header, 12);
+        Some((self.frame(header, captured_len, wire_len), total))
     }
 
     /// The loop of [`Decoder::read`](super::Decoder::read).
@@ -156,13 +163,56 @@ impl Pcap {
         match self.order {
             ByteOrder::Little => {
                 let pcap = Self { order: ByteOrder::Little, ..*self };
-                read_items(bytes, start, stop, |item| pcap.next(item, counts), take)
+                pcap.read_ordered(bytes, start, stop, counts, take)
             }
             ByteOrder::Big => {
                 let pcap = Self { order: ByteOrder::Big, ..*self };
-                read_items(bytes, start, stop, |item| pcap.next(item, counts), take)
+                pcap.read_ordered(bytes, start, stop, counts, take)
             }
         }
+    }
+
+    #[inline(always)]
+    fn read_ordered(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        stop: usize,
+        counts: &mut FileCounts,
+        take: &mut impl TakeFrame,
+    ) -> (usize, Option<Stop>) {
+        let mut at = start;
+        while at < stop {
+            let item = bytes.get(at..).unwrap_or_default();
+            let Some((frame, consumed)) = self.next_plain(item) else {
+                // One unusual record at a time, out of the way of the others.
+                let only = at.saturating_add(1);
+                let (next, why) = self.read_unusual(bytes, at, only, counts, take);
+                if why.is_some() || next == at {
+                    return (next, why);
+                }
+                at = next;
+                continue;
+            };
+            at = at.wrapping_add(consumed);
+            if !take.take(item, frame, at.wrapping_sub(consumed)) {
+                break;
+            }
+        }
+        (at, None)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_unusual(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        stop: usize,
+        counts: &mut FileCounts,
+        take: &mut impl TakeFrame,
+    ) -> (usize, Option<Stop>) {
+        read_items(bytes, start, stop, |item| self.next_unusual(item, counts), take)
     }
 
     #[inline(always)]

@@ -1,0 +1,208 @@
+"""What is measured: one job a program, with what it reads and how its time is told."""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WIRELENS = "target/release/wirelens"
+BENCH = "target/release/wirelens-bench"
+YARDSTICKS = Path("bench/data/yardsticks")
+RECORD_LEN = 40
+# tshark takes a fifth of a millisecond for a packet.
+TSHARK_PACKETS = 200_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one process told of one thing it measured itself."""
+
+    name: str
+    items: int
+    wall_s: float
+    cpu_s: float
+    figure: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process. Its time is the process's own from start to end, user and
+    system, children included, unless `parts` reads better times from its output."""
+
+    figure: str
+    group: str
+    name: str
+    items: int
+    command: list[str]
+    parts: Callable[[str], list[Part]] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A capture in all its forms."""
+
+    name: str
+    folder: Path
+    packets: int
+
+    @classmethod
+    def open(cls, name: str, folder: Path) -> "Input":
+        """Counts packets by the headers of the cut capture."""
+        path = folder / "headers.pcap"
+        size, at, packets = path.stat().st_size, 24, 0
+        with path.open("rb") as file:
+            data = file.read()
+        while at + 16 <= size:
+            at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+            packets += 1
+        return cls(name, folder, packets)
+
+    def file(self, name: str) -> str:
+        return str(self.folder / name)
+
+    @property
+    def records(self) -> int:
+        return (self.folder / "records.bin").stat().st_size // RECORD_LEN
+
+
+def from_json(output: str) -> list[Part]:
+    """Lines of JSON, as our own programs print them."""
+    import json
+
+    parts = []
+    for line in output.splitlines():
+        told = json.loads(line)
+        parts.append(
+            Part(told["name"], told["items"], told["wall_s"], told["cpu_s"], told.get("figure"))
+        )
+    return parts
+
+
+def from_rec(output: str) -> list[Part]:
+    """Lines such as `open addr + prefetch  srcs 9 wall 0.1 2.0 Mpps cpu 0.1 2.0 M/core-s`."""
+    names = {
+        "unordered_map inline": "C++ map in place",
+        "open addr + prefetch": "tuned loop, 1 thread",
+        "2 threads + merge": "tuned loop, 2 threads",
+    }
+    pattern = r"(.+?)\s+srcs \d+ wall ([\d.]+) ([\d.]+) Mpps cpu ([\d.]+) ([\d.]+)"
+    parts = []
+    for name, wall, wall_rate, _cpu, cpu_rate in re.findall(pattern, output):
+        items = round(float(wall) * float(wall_rate) * 1e6)
+        # Times are printed in milliseconds; the rates say more.
+        parts.append(
+            Part(
+                names[name.strip()],
+                items,
+                items / float(wall_rate) / 1e6,
+                items / float(cpu_rate) / 1e6,
+            )
+        )
+    return parts
+
+
+def from_paper(name: str) -> Callable[[str], list[Part]]:
+    """`... recs 9 srcs 9 1.0 s 2.0 Mpps` and `process cpu 1.0 s`. The processor
+    time includes reading the records, about a hundredth of it."""
+
+    def read(output: str) -> list[Part]:
+        run = re.search(r"recs (\d+) srcs \d+ ([\d.]+) s", output)
+        cpu = re.search(r"process cpu ([\d.]+) s", output)
+        if run is None or cpu is None:
+            return []
+        return [Part(name, int(run[1]), float(run[2]), float(cpu[1]))]
+
+    return read
+
+
+def inside_jobs(only: set[str], first: Input, is_quick: bool) -> Iterator[Job]:
+    """What happens inside one process: figures 3 and 4, items that cross."""
+    if "fig3" in only:
+        items = "400000" if is_quick else "4000000"
+        yield Job("fig3", "", "queues", 0, [BENCH, "queues", "--items", items], from_json)
+    if "crossing" in only:
+        items = "2000000" if is_quick else "20000000"
+        yield Job("crossing", "", "crossing", 0, [BENCH, "crossing", "--items", items], from_json)
+    if "fig4" in only:
+        passes = "1" if is_quick else "2"
+        records = first.file("records.bin")
+        command = [BENCH, "pipeline", "--records", records, "--passes", passes]
+        yield Job("fig4", first.name, "pipeline", first.records, command, from_json)
+        yield from yardstick_record_jobs(first, is_quick)
+
+
+def yardstick_record_jobs(first: Input, is_quick: bool) -> Iterator[Job]:
+    records = first.file("records.bin")
+    if not (YARDSTICKS / "paper").exists():
+        return
+    for replicas in (1, 2):
+        for mode, work in ((0, "count"), (1, "pass-through")):
+            name = f"paper's design in C++, {work}, r={replicas}"
+            command = [str(YARDSTICKS / "paper"), records, str(replicas), str(mode)]
+            command.append("1" if is_quick else "4")
+            yield Job("fig4", first.name, name, first.records, command, from_paper(name))
+    command = [str(YARDSTICKS / "rec"), records]
+    yield Job("fig4", first.name, "rec", first.records, command, from_rec)
+
+
+def top_jobs(source: Input, is_quick: bool) -> Iterator[Job]:
+    """Packets and bytes by source, from a capture: whole programs."""
+    for form, file_name in (("snaplen 96", "headers.pcap"), ("full frames", "full.pcap")):
+        group = f"{source.name}, {form}"
+        file = source.file(file_name)
+        yield from capture_jobs(group, source.packets, file)
+        if form == "full frames":
+            yield from tshark_jobs(group, source.packets, file, is_quick)
+    yield from column_jobs(source)
+
+
+def capture_jobs(group: str, packets: int, file: str) -> Iterator[Job]:
+    for threads in (1, 2):
+        plural = "" if threads == 1 else "s"
+        name = f"wirelens top, {threads} thread{plural}"
+        command = [WIRELENS, "top", "-q", "-r", file, "--by", "source", "-n", "10"]
+        yield Job("top", group, name, packets, [*command, "--threads", str(threads)])
+        if (YARDSTICKS / "tuned").exists():
+            name = f"tuned loop, {threads} thread{plural}"
+            command = [str(YARDSTICKS / "tuned"), file, "1", str(threads)]
+            yield Job("top", group, name, packets, command)
+    if shutil.which("tcpdump"):
+        reading = ["tcpdump", "-q", "-r", file, "-w", "/dev/null"]
+        yield Job("top", group, "tcpdump, copy", packets, reading)
+        # An EtherType that nothing has: what libpcap costs before any work is done.
+        name = "tcpdump, filter that rejects all"
+        yield Job("top", group, name, packets, [*reading, "ether proto 0x88b5"])
+
+
+def tshark_jobs(group: str, packets: int, file: str, is_quick: bool) -> Iterator[Job]:
+    if not shutil.which("tshark"):
+        return
+    count = min(packets, TSHARK_PACKETS // (10 if is_quick else 1))
+    reading = ["tshark", "-n", "-r", file, "-c", str(count)]
+    yield Job("top", group, "tshark, endpoints", count, [*reading, "-q", "-z", "endpoints,ip"])
+    adding = "{n[$1]++; b[$1] += $2} END {for (a in n) print a, n[a], b[a]}"
+    fields = " ".join([*reading, "-T", "fields", "-e", "ip.src", "-e", "frame.len"])
+    shell = ["bash", "-o", "pipefail", "-c", f"{fields} | awk '{adding}'"]
+    yield Job("top", group, "tshark, fields to awk", count, shell)
+
+
+def column_jobs(source: Input) -> Iterator[Job]:
+    """The same question to engines that are given columns, parsed already."""
+    for form in ("memory", "parquet"):
+        for engine in ("duckdb", "polars"):
+            for threads in (1, 2):
+                command = [sys.executable, "bench/columns.py", engine, form, str(threads)]
+                command += ["--data", str(source.folder)]
+                group = f"{source.name}, columns, {form}"
+                yield Job("top", group, engine, source.records, command, from_json)
+
+
+def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
+    """Every job; Figure 4 on the last input, which is the mixed one where there is one."""
+    jobs = list(inside_jobs(only, inputs[-1], is_quick))
+    if "top" in only:
+        for source in inputs:
+            jobs += top_jobs(source, is_quick)
+    return jobs

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Measures Wirelens beside its peers: `make bench`, or
+#
+#   bash bench/run.sh                 everything, five rounds; about half an hour on two cores
+#   bash bench/run.sh --quick         a small capture, two rounds; under two minutes
+#   bash bench/run.sh --rounds 9      more rounds
+#   bash bench/run.sh --only fig3,fig4,crossing,top
+#   bash bench/run.sh --output DIR    results there
+#
+# Captures are made once, under bench/data/, which takes about 9 GB there and
+# should fit into memory beside the programs. Results go to a new folder
+# bench/results/DATE-CPU/; those of --quick to bench/data/quick-results/.
+# Peers that are not installed are named and left out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly DATA=bench/data YARDSTICKS=../shared/bench REAL=../shared/data/services
+readonly PYTHON=.venv/bin/python BENCH=target/release/wirelens-bench
+
+say() { printf 'bench: %s\n' "$*" >&2; }
+
+is_quick() {
+  local word
+  for word in "$@"; do [ "$word" != --quick ] || return 0; done
+  return 1
+}
+
+build() {
+  cargo build --release --locked --package wirelens --package wirelens-bench
+}
+
+# Single-file C++ programs that say what the machine allows; kept beside the repository.
+build_yardsticks() {
+  if ! [ -d "$YARDSTICKS" ]; then
+    say "SKIPPED: tuned loop, paper's design in C++ and mixed capture: no $YARDSTICKS"
+    return
+  fi
+  local name
+  for name in gen tuned paper rec; do
+    if [ "$DATA/yardsticks/$name" -nt "$YARDSTICKS/$name.cpp" ]; then continue; fi
+    mkdir -p "$DATA/yardsticks"
+    g++ -O3 -march=native -std=c++17 -pthread "$YARDSTICKS/$name.cpp" -o "$DATA/yardsticks/$name"
+  done
+}
+
+# make_input NAME MAKER...: a folder with a capture and its other forms, made once.
+make_input() {
+  local folder=$DATA/$1
+  shift
+  if [ -d "$folder" ]; then return; fi
+  say "making $folder"
+  rm -rf "$folder.partial"
+  mkdir -p "$folder.partial"
+  "$@" "$folder.partial"
+  mv "$folder.partial" "$folder"
+}
+
+make_backbone() { # PACKETS FOLDER
+  "$BENCH" gen --packets "$1" --output "$2/full.pcap" --headers "$2/headers.pcap" \
+    --records "$2/records.bin" --columns "$2"
+}
+
+# The yardsticks' own capture, on which the speeds to reach are stated: a fifth real packets.
+make_mix() { # FOLDER
+  ln -s "$(realpath "$REAL")" "$1/ndpi"
+  (cd "$1" && ../yardsticks/gen 1000000 4000000 full.pcap)
+  rm "$1/ndpi"
+  "$BENCH" convert --read "$1/full.pcap" --headers "$1/headers.pcap" \
+    --records "$1/records.bin" --columns "$1"
+}
+
+make_inputs() {
+  local version
+  # What another generator made is another input.
+  version=$(cat bench/src/generate/*.rs | sha256sum | cut -c 1-8)
+  if is_quick "$@"; then
+    make_input "backbone-300k-$version" make_backbone 300000
+    inputs=("backbone=$DATA/backbone-300k-$version")
+    return
+  fi
+  make_input "backbone-5m-$version" make_backbone 5000000
+  inputs=("backbone=$DATA/backbone-5m-$version")
+  if [ -x "$DATA/yardsticks/gen" ] && [ -d "$REAL" ]; then
+    make_input "mix-5m" make_mix
+    inputs+=("mix=$DATA/mix-5m")
+  else
+    say "SKIPPED: mixed capture: no $REAL"
+  fi
+}
+
+export PATH="$PATH:/usr/sbin:${CARGO_HOME:-$HOME/.cargo}/bin"
+inputs=()
+bash tools/setup.sh bench
+mkdir -p "$DATA"
+build
+build_yardsticks
+make_inputs "$@"
+exec "$PYTHON" bench/run.py "${inputs[@]/#/--input=}" "$@"

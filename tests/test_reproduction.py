@@ -1,0 +1,69 @@
+"""docs/reproduction.md has a whole row for everything that a paper numbers."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reproduction.md"
+
+# By heading: what each paper numbers. A paper that is begun later has its heading only.
+NUMBERED = {
+    "Packet-level analytics": ["Figure 1", "Figure 2", "Figure 3", "Figure 4"],
+    "ServeFlow": [],
+    "TitanLog": [],
+    "Dragonfly": [],
+    "SwiftQueue": [],
+}
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text under each heading of the second level."""
+    parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def rows(section: str) -> list[list[str]]:
+    """The cells of the first table, without its two lines of head."""
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def complaints(page: str) -> list[str]:
+    """What is missing, one line each."""
+    found = sections(page)
+    missing = [f"no heading: {paper}" for paper in NUMBERED if paper not in found]
+    for paper, labels in NUMBERED.items():
+        table = rows(found.get(paper, ""))
+        for label in labels:
+            same = [row for row in table if re.match(rf"{label}\b", row[0])]
+            if len(same) != 1:
+                missing.append(f"{paper}: {label} has {len(same)} rows")
+        for row in table:
+            if len(row) != 5 or not all(row):
+                missing.append(f"{paper}: a row with an empty cell: {row[0]}")
+    return missing
+
+
+def test_every_figure_of_a_paper_has_a_whole_row() -> None:
+    assert complaints(PAGE.read_text()) == []
+
+
+def test_commands_name_what_is_there() -> None:
+    for section in sections(PAGE.read_text()).values():
+        for command in (cell for row in rows(section) for cell in row[1:2] if "`" in cell):
+            words = command.strip("`").split()
+            if words[0] == "make":
+                assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(), command
+            else:
+                assert words[0] == "bash" and (ROOT / words[1]).exists(), command
+
+
+def test_a_missing_row_and_an_empty_cell_are_found() -> None:
+    page = PAGE.read_text()
+    line = next(line for line in page.splitlines() if line.startswith("| Figure 3"))
+    assert complaints(page.replace(line, "")) == ["Packet-level analytics: Figure 3 has 0 rows"]
+    cells = line.split("|")
+    cells[3] = " "
+    found = complaints(page.replace(line, "|".join(cells)))
+    assert len(found) == 1 and "empty cell" in found[0]
+    assert complaints(page.replace("## Dragonfly", "")) == ["no heading: Dragonfly"]
