@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from captures import overflowing_stamps
+from captures import is_pcap, overflowing_stamps
 from command import DEMO, KEYS, captures, in_parallel, short, wirelens
 from reference import Packet, Reading, Tshark
 
@@ -32,6 +32,8 @@ COUNTERPARTS = {
     "icmpv6": {128: 129, 133: 134, 135: 136, 130: 131, 144: 145, 139: 140},
 }
 PORT_PROTOCOLS = {6, 17, 132}
+# Tunnels that carry Ethernet.
+OPENED = {"vxlan", "gre"}
 
 PROTOCOL_NAMES = {
     0: "hopopt", 1: "icmp", 2: "igmp", 4: "ipv4", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6",
@@ -50,7 +52,7 @@ ETHER_TYPE_NAMES = {
 }  # fmt: skip
 
 # Link types that tshark 4.0 refuses; Wirelens counts their frames and reads no header in them.
-LINKS_UNKNOWN_TO_TSHARK = frozenset(())
+LINKS_UNKNOWN_TO_TSHARK = frozenset((132, 164, 182, 281, 282, 284, 285))
 # Captures in which the two programs differ for a reason of their own.
 FILES_THAT_DIFFER: dict[str, str] = {}
 # Layers in front of an IP header that Wirelens does not look into.
@@ -118,7 +120,8 @@ def key_of_row(row: dict[str, str], by: str) -> tuple[str, ...]:
     kind = {"icmp": "icmp", "ipv6-icmp": "icmpv6"}.get(row["protocol"])
     ends = [source, destination]
     pairs = COUNTERPARTS.get(kind, {})
-    if kind is None or int(source[1]) in {*pairs, *pairs.values()}:
+    # Later fragments have no type, and 0 in its place.
+    if kind is None or int(source[1]) in {*pairs, *pairs.values(), 0}:
         ends.sort(key=lambda end: (ip_address(end[0]), int(end[1])))
     return (row["protocol"], *ends[0], *ends[1])
 
@@ -195,9 +198,15 @@ def expected_info(reading: Reading) -> dict[str, int]:
         "tcp_packets": protocols[6],
         "udp_packets": protocols[17],
         "icmp_packets": protocols[1] + protocols[58],
-        "vlan_packets": sum("vlan" in packet.protocols for packet in packets),
+        "vlan_packets": sum(has_tag(packet.protocols) for packet in packets),
         "fragment_packets": sum(any(n.is_fragment for n in p.networks) for p in packets),
     }
+
+
+def has_tag(protocols: list[str]) -> bool:
+    """Whether the frame itself is tagged, not one in a tunnel."""
+    outer = protocols[: next((i for i, name in enumerate(protocols) if name in OPENED), None)]
+    return not {"vlan", "ieee8021ad"}.isdisjoint(outer)
 
 
 def compare_info(path: Path, reading: Reading, seen: dict) -> Iterator[str]:
@@ -281,7 +290,7 @@ def check_joined(tshark: Tshark, folder: str) -> Findings:
     findings = Findings()
     paths = captures(folder)
     # Several interfaces in one file could not be told from several files.
-    joinable = [path for path in paths if ".pcapng" not in path.name]
+    joinable = [path for path in paths if is_pcap(path)]
     groups = list(batched(joinable, 24)) + [[path] for path in paths if path not in joinable]
 
     def work(group: list[Path]) -> list[tuple[Path, Reading, list[str]]]:

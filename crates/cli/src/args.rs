@@ -51,12 +51,12 @@ pub struct InputArguments {
     #[arg(short = 'f', long = "filter", value_name = "EXPRESSION", conflicts_with = "expression")]
     pub filter: Option<String>,
     /// Filter, as tcpdump takes it: `tcp port 443 and host 192.0.2.1`
-    #[arg(value_name = "EXPRESSION", trailing_var_arg = true)]
+    #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
     /// Stop after this many frames, in order of time
-    #[arg(short = 'c', long = "count", value_name = "N")]
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Use only the first BYTES of each frame, as if it had been captured with this limit
+    /// Use only the first BYTES of each frame, as if it had been captured with this limit; 0 for all
     #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
     pub snaplen: Option<u32>,
     /// Report tunnels by their outer headers: leave GRE, VXLAN, IP-in-IP and GTP-U closed

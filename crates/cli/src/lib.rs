@@ -26,6 +26,15 @@ use clap::Parser as _;
 use crate::args::{Arguments, Command};
 use crate::failure::{Failure, Status};
 
+/// The columns that each command declares, by the words that ask for them; for
+/// the reference pages.
+#[must_use]
+pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
+    let mut declared = top::declared_columns();
+    declared.push(("wirelens info", info::SCHEMA));
+    declared
+}
+
 /// Runs the command with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {

@@ -56,7 +56,8 @@ impl Inputs {
         let options = ReadOptions {
             dissect: DissectOptions { decapsulate: !arguments.no_decap, transport },
             filter,
-            snaplen: arguments.snaplen.unwrap_or(u32::MAX),
+            // As tcpdump has it, 0 sets no limit.
+            snaplen: arguments.snaplen.filter(|&snaplen| snaplen > 0).unwrap_or(u32::MAX),
             progress: Arc::default(),
         };
         let cores = thread::available_parallelism().map_or(1, NonZero::get);

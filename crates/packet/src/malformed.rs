@@ -20,12 +20,12 @@ pub enum Layer {
 }
 
 macro_rules! malformed {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $layer:ident;)*) => {
+    ($($(#[doc = $about:literal])* $name:ident = $text:literal, $layer:ident;)*) => {
         /// Why a header cannot be what it claims to be. One byte, `Copy`.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Malformed {
-            $($(#[$doc])* $name,)*
+            $($(#[doc = $about])* $name,)*
         }
 
         impl Malformed {
@@ -38,6 +38,12 @@ macro_rules! malformed {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
+            }
+
+            /// One sentence for people: what was seen.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$name => concat!($($about),*).trim_ascii(),)* }
             }
 
             /// What the fault spoils.
@@ -70,7 +76,7 @@ malformed! {
     LoopbackHeaderShort = "loopback_header_short", Link;
     /// A raw IP frame whose first nibble is neither 4 nor 6, or that is empty.
     RawVersionWrong = "raw_version_wrong", Link;
-    /// More nested headers than [`HEADERS_MAX`](crate::dissect::HEADERS_MAX), or deeper than 65,535 bytes.
+    /// More than 16 nested headers, or headers deeper than 65,535 bytes.
     HeadersTooDeep = "headers_too_deep", Link;
 
     /// An ARP packet ends before its addresses do.
@@ -97,7 +103,7 @@ malformed! {
     Ipv6PayloadLengthLong = "ipv6_payload_length_long", Network;
     /// An extension header reaches past the end of the packet.
     Ipv6ExtensionShort = "ipv6_extension_short", Network;
-    /// More extension headers than [`HEADERS_MAX`](crate::dissect::HEADERS_MAX).
+    /// More than 16 extension headers.
     Ipv6ExtensionsTooMany = "ipv6_extensions_too_many", Network;
 
     /// Fewer than 20 bytes of TCP.

@@ -3,6 +3,8 @@
 mod report;
 mod row;
 
+pub(crate) use row::SCHEMA;
+
 use engine::Stage as _;
 use engine::census::Census;
 use engine::columns::Columns;

@@ -21,7 +21,7 @@ const fn time(name: &'static str, about: &'static str) -> Field {
 }
 
 /// The columns of `info`.
-pub(super) const SCHEMA: Schema = &[
+pub(crate) const SCHEMA: Schema = &[
     text("capture", "The capture as it was named."),
     text("format", "pcap or pcapng, with byte order and resolution."),
     text("link_types", "Link types of its frames, joined by spaces."),

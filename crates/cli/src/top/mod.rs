@@ -20,6 +20,19 @@ use crate::reading::{Inputs, Received, hash_seed};
 use crate::summary::{self, StageSummary};
 use row::{Presented, Row as _};
 
+/// The columns of each grouping, without windows and with them.
+pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("wirelens top --by source", BySource::SCHEMA),
+        ("wirelens top --by destination", ByDestination::SCHEMA),
+        ("wirelens top --by pair", ByPair::SCHEMA),
+        ("wirelens top --by port", ByPort::SCHEMA),
+        ("wirelens top --by protocol", ByProtocol::SCHEMA),
+        ("wirelens top --by flow", ByFlow::SCHEMA),
+        ("wirelens top --by source --window DURATION", BySource::WINDOWED_SCHEMA),
+    ]
+}
+
 /// Runs `wirelens top`.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     match arguments.by {

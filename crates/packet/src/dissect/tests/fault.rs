@@ -191,3 +191,17 @@ fn what_was_not_captured_is_not_malformed() {
         }
     }
 }
+
+#[test]
+fn what_may_be_no_tunnel_is_not_malformed_when_cut() {
+    // Shorter than a GTP-U header, and by its second byte none: it stays UDP.
+    let frame = ipv4(Protocol::UDP, &udp(2152, 2152, &[0x30, 1, 0, 0]));
+    let wire_len = u32::try_from(frame.len()).unwrap();
+    assert_eq!(read(LinkType::RAW, &frame).fault, None);
+    for captured_len in 28..frame.len() {
+        let captured = &frame[..captured_len];
+        let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
+        assert_eq!(layers.fault, None, "{captured_len} bytes");
+        assert_eq!(layers.is_cut(), captured_len < 30, "{captured_len} bytes");
+    }
+}

@@ -54,6 +54,7 @@ impl Walk<'_> {
         match bytes {
             [] => return self.missing(1, Malformed::GtpuHeaderShort),
             [first, ..] if first & 0xf0 != VERSION_AND_TYPE => return Next::Stop,
+            [_] => return self.missing(2, Malformed::GtpuHeaderShort),
             [_, kind, ..] if *kind != gtpu::MESSAGE_GPDU => return Next::Stop,
             _ => {}
         }
