@@ -222,6 +222,9 @@ def packet_of(values: dict[str, str]) -> Packet:
             packet.marks.append("chdlc.address")
         elif name == "vxlan" and not opens_vxlan(take):
             break
+        elif name.startswith("ipv6.") and at and at.name == "ip":
+            # Hop-by-hop options are IPv6's; tshark follows them behind IPv4 as well.
+            break
         if name in ETHER_TYPES:
             packet.ether_type = ether_type(name, number) or packet.ether_type
         if at is None:

@@ -18,7 +18,7 @@ const WORDS: &[&str] = &[
     "rarp", "tcp", "udp", "sctp", "icmp", "icmp6", "igmp", "igrp", "pim", "vrrp", "carp", "ah",
     "esp", "atalk", "aarp", "decnet", "lat", "sca", "moprc", "mopdl", "iso", "esis", "isis",
     "es-is", "is-is", "l1", "l2", "iih", "lsp", "snp", "csnp", "psnp", "clnp", "stp", "ipx",
-    "netbeui", "vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan", "type", "subtype", "dir",
+    "netbeui", "vlan", "mpls", "pppoed", "pppoes", "geneve", "type", "subtype", "dir",
     "addr1", "addr2", "addr3", "addr4", "ifname", "rnr", "rulenum", "reason", "action", "rset",
     "on", "lane", "llc", "metac", "bcc", "sc", "ilmic", "oamf4ec", "oamf4sc", "oam", "oamf4",
     "connectmsg", "metaconnect", "vpi", "vci", "sio", "opc", "dpc", "sls", "fisu", "lssu", "msu",
@@ -46,10 +46,14 @@ pub fn expression(bytes: &[u8]) -> String {
         let is_word = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         let len = rest.find(|char| is_word(char) != is_word(first)).unwrap_or(rest.len());
         let (run, behind) = rest.split_at(len);
-        safe.push_str(if is_word(first) { known(run) } else { run });
+        let run = if is_word(first) { known(run) } else { run };
+        // Whole, because a part of a known word may be an unknown one.
+        if safe.len() + run.len() > EXPRESSION_LEN_MAX {
+            break;
+        }
+        safe.push_str(run);
         rest = behind;
     }
-    safe.truncate(safe.floor_char_boundary(EXPRESSION_LEN_MAX));
     safe
 }
 

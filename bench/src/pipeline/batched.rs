@@ -53,24 +53,25 @@ pub(super) fn run(records: &[PacketRecord], passes: usize, thread_count: usize) 
 
 struct Counter {
     table: Table<u32, Tally>,
-    staged: Vec<(u64, u32, Tally)>,
+    staged: Box<[(u64, u32, Tally)]>,
 }
 
 impl Counter {
     fn new() -> Self {
-        Self { table: Table::new(SEED, KEY_COUNT_MAX), staged: Vec::with_capacity(BATCH_LEN_MAX) }
+        Self {
+            table: Table::new(SEED, KEY_COUNT_MAX),
+            staged: vec![(0, 0, Tally::default()); BATCH_LEN_MAX].into(),
+        }
     }
 
     fn on_batch(&mut self, batch: &[PacketRecord]) {
-        self.staged.clear();
-        for record in batch {
+        for (entry, record) in self.staged.iter_mut().zip(batch) {
             let hash = self.table.hash(&record.source);
             self.table.prefetch(hash);
-            let tally = Tally::of_packet(u32::from(record.wire_len));
-            self.staged.push((hash, record.source, tally));
+            *entry = (hash, record.source, Tally::of_packet(u32::from(record.wire_len)));
         }
-        for &(hash, source, tally) in &self.staged {
-            self.table.add(hash, source, &tally);
+        for (hash, source, tally) in self.staged.iter().take(batch.len()) {
+            self.table.add(*hash, *source, tally);
         }
     }
 }

@@ -28,4 +28,4 @@ pub use filter::{Filter, FilterError};
 pub use input::Input;
 pub use open::{FileSource, open};
 pub use reading::ReadOptions;
-pub use report::{Damage, Progress, Report};
+pub use report::{Damage, DamageCause, Progress, Report};

@@ -8,13 +8,14 @@ use std::sync::atomic::AtomicU64;
 
 use flate2::read::MultiGzDecoder;
 use packet::file::{Decoder, Magic};
-use packet::{Batch, Source, Timestamp};
+use packet::{Batch, LinkType, Source, Timestamp};
 
 use crate::error::OpenError;
 use crate::input::{Input, read_prefix, unreadable};
 use crate::mapped::{self, MappedSource};
 use crate::reading::{ReadOptions, Reading};
 use crate::report::{Damage, DamageCause, Report};
+use crate::split;
 use crate::stream::{Counted, StreamSource};
 
 /// Frames of one capture, however it is stored.
@@ -130,9 +131,13 @@ fn decoder_for(prefix: &[u8], input: &Input) -> Result<(Decoder, usize), OpenErr
 
 impl Later {
     fn open(&self) -> Result<FileSource, OpenError> {
+        self.open_with(&self.options)
+    }
+
+    fn open_with(&self, options: &ReadOptions) -> Result<FileSource, OpenError> {
         let unreadable = |error| unreadable(&self.path, error);
         let file = File::open(&self.path).map_err(unreadable)?;
-        open_stream(Box::new(file), &Input::File(self.path.clone()), &self.options)
+        open_stream(Box::new(file), &Input::File(self.path.clone()), options)
     }
 }
 
@@ -158,6 +163,27 @@ impl FileSource {
             Self::Mapped(source) => first(Self::Mapped(Box::new(source.look_ahead()))),
             Self::Later(later) => later.open().ok().and_then(first),
             Self::Stream(_) => None,
+        }
+    }
+
+    /// Link types that the capture names before its first frame, found without
+    /// taking one; none of a stream, which cannot be read twice.
+    #[must_use]
+    pub fn first_links(&self) -> Vec<LinkType> {
+        let links = |decoder: &Decoder| {
+            decoder.interfaces().iter().map(|interface| interface.link).collect()
+        };
+        match self {
+            Self::Mapped(source) => split::read_preamble(source)
+                .map_or_else(|| links(source.decoder()), |ahead| links(ahead.decoder())),
+            Self::Later(later) => {
+                // Without the filter, which may have to read far for a frame that passes.
+                let options = ReadOptions { filter: None, ..later.options.clone() };
+                let Ok(mut source) = later.open_with(&options) else { return Vec::new() };
+                source.next_batch();
+                links(source.decoder())
+            }
+            Self::Stream(source) => links(source.decoder()),
         }
     }
 

@@ -83,7 +83,7 @@ fn split_mapped(source: &MappedSource, part_count: usize) -> Vec<MappedSource> {
 }
 
 /// A reader that knows what stands before the first frame: interfaces above all.
-fn read_preamble(source: &MappedSource) -> Option<MappedSource> {
+pub(crate) fn read_preamble(source: &MappedSource) -> Option<MappedSource> {
     let bytes = source.bytes();
     let mut reader = source.part(source.start(), bytes.len());
     let mut at = source.start();

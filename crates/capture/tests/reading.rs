@@ -1,5 +1,7 @@
 //! Captures written by our own encoder, read in every way there is.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

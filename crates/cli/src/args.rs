@@ -47,16 +47,18 @@ pub struct InputArguments {
     /// several times. pcap and pcapng, plain or compressed with gzip or zstd, told by content
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", required = true)]
     pub read: Vec<PathBuf>,
-    /// Only frames that pass this filter (pcap-filter(7)); the same may stand at the end of the line
+    /// Only frames that pass this filter (pcap-filter(7)); the same may stand at the end of the
+    /// line
     #[arg(short = 'f', long = "filter", value_name = "EXPRESSION", conflicts_with = "expression")]
     pub filter: Option<String>,
     /// Filter, as tcpdump takes it: `tcp port 443 and host 192.0.2.1`
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
     /// Stop after this many frames, in order of time
-    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = parse_frame_count)]
     pub count: Option<u64>,
-    /// Use only the first BYTES of each frame, as if it had been captured with this limit; 0 for all
+    /// Use only the first BYTES of each frame, as if it had been captured with this limit; 0 for
+    /// all
     #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
     pub snaplen: Option<u32>,
     /// Report tunnels by their outer headers: leave GRE, VXLAN, IP-in-IP and GTP-U closed
@@ -134,7 +136,8 @@ pub struct TopArguments {
     /// Add up each window of this length for itself, such as 1s, 100ms or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub window: Option<packet::Span>,
-    /// Keys kept at most, of each window if there are windows; packets of keys beyond are counted together
+    /// Keys kept at most, of each window if there are windows; packets of keys beyond are counted
+    /// together
     #[arg(long, value_name = "KEYS", default_value_t = 16_000_000, value_parser = parse_key_count)]
     pub max_keys: usize,
 }
@@ -178,6 +181,14 @@ pub struct InfoArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
+}
+
+/// A positive number of frames.
+fn parse_frame_count(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(String::from("wanted a number of frames, at least 1")),
+    }
 }
 
 /// A positive number of keys; the slots of a table are numbered by 32 bits.

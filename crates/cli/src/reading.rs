@@ -76,8 +76,8 @@ impl Inputs {
         let open_one = |input| {
             let source = open(input, &self.options)?;
             if let Some(filter) = &self.options.filter {
-                for interface in source.decoder().interfaces() {
-                    filter.compile(interface.link)?;
+                for link in source.first_links() {
+                    filter.compile(link)?;
                 }
             }
             Ok(source)

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use capture::{Damage, DamageCause};
 use engine::group::Outcome;
 
 use crate::failure::{Failure, Status};
@@ -28,6 +29,11 @@ pub(crate) fn print(
     received: &Received,
     stage: Option<&StageSummary<'_>>,
 ) -> Result<Status, Failure> {
+    // A pipe names its link type only as it is read: there a filter is refused as late as this.
+    let refused = received.damages.iter().find(|damage| damage.frames_before == 0);
+    if let Some(Damage { cause: DamageCause::Filter(reason), .. }) = refused {
+        return Err(Failure::usage(reason));
+    }
     if !quiet {
         eprint!("{}", lines(inputs, received, stage));
     }

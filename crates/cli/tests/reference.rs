@@ -1,6 +1,8 @@
 //! The reference pages are made from the definitions, and checked here.
 //! `UPDATE_REFERENCE=1 cargo test --release -p wirelens --test reference` writes them.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;

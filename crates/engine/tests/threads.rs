@@ -1,5 +1,7 @@
 //! What comes out does not depend on the number of threads.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use engine::exchange::exchange;
@@ -30,7 +32,8 @@ impl Source for Frames {
 }
 
 impl Frames {
-    /// UDP over IPv4 between few hosts: `(source, destination, port, payload length, milliseconds)`.
+    /// UDP over IPv4 between few hosts: `(source, destination, port, payload length,
+    /// milliseconds)`.
     fn of(packets: &[(u8, u8, u16, u8, i64)], batch_len: usize) -> Self {
         let mut frames = Self { bytes: Vec::new(), records: Vec::new(), batch_len, next: 0 };
         for &(source, destination, port, payload_len, milliseconds) in packets {

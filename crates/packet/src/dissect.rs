@@ -19,7 +19,8 @@ pub const HEADERS_MAX: usize = 16;
 /// What [`dissect`] looks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DissectOptions {
-    /// Open tunnels and describe the innermost headers. Without it the first IP header is described.
+    /// Open tunnels and describe the innermost headers. Without it the first IP header is
+    /// described.
     pub decapsulate: bool,
     /// Read the transport header; off where addresses are enough.
     pub transport: bool,

@@ -282,6 +282,9 @@ const fn halves(bits: u128) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
+/// Bytes of UDP-Lite; DCCP has more.
+const UNREAD_HEADER_LEN_MIN: u32 = 8;
+
 /// What a frame has in place of ports. `network_end` is where its network
 /// header ends at the earliest: what a cut capture calls the transport header
 /// cannot lie before it.
@@ -290,7 +293,11 @@ fn frame_ports(frame: &Frame<'_>, network_end: u16) -> Ports {
     let layers = &frame.record.layers;
     // Bytes behind a header that is neither whole nor cut are none of the
     // packet's: link padding, or what a malformed length leaves out.
-    let is_present = layers.flags & (Layers::TRANSPORT | Layers::CUT) != 0
+    let is_read = layers.flags & (Layers::TRANSPORT | Layers::CUT) != 0;
+    // The headers of these are never read whole; their first bytes are ports all the same.
+    let is_unread = matches!(layers.protocol, Protocol::UDP_LITE | Protocol::DCCP)
+        && layers.payload_len >= UNREAD_HEADER_LEN_MIN;
+    let is_present = (is_read || is_unread)
         && !layers.has(Layers::LATER_FRAGMENT)
         && layers.transport_offset >= network_end;
     if !is_present {
@@ -428,6 +435,20 @@ mod tests {
         assert_eq!((ports(&by_port), direction), ((8, 9), FlowDirection::HighToLow));
         assert_eq!(key(V4_A, V4_A, 8, 8).1, FlowDirection::LowToHigh);
         assert_eq!(format!("{by_port:?}"), "FlowKey(tcp 10.0.0.1:8 - 10.0.0.1:9)");
+    }
+
+    #[test]
+    fn protocols_whose_headers_are_not_read_have_ports_where_they_have_a_header() {
+        let (bytes, layers) = packet(V4_A.into(), V4_B.into(), &[0, 5, 0, 9, 0, 8, 0, 0]);
+        for protocol in [Protocol::UDP_LITE, Protocol::DCCP] {
+            let unread = Layers { flags: 0, protocol, payload_len: 8, ..layers };
+            assert_eq!(ports(&key_of(&bytes, unread).unwrap().0), (5, 9));
+            // Link padding is no header.
+            let padded = Layers { payload_len: 7, ..unread };
+            assert_eq!(ports(&key_of(&bytes, padded).unwrap().0), (0, 0));
+            let later = Layers { flags: Layers::LATER_FRAGMENT, ..unread };
+            assert_eq!(ports(&key_of(&bytes, later).unwrap().0), (0, 0));
+        }
     }
 
     #[test]
@@ -592,7 +613,8 @@ mod tests {
             } else {
                 prop_assert_eq!(direction, back.opposite());
             }
-            prop_assert!((key.low().address, key.low_port()) <= (key.high().address, key.high_port()));
+            let (low, high) = (key.low(), key.high());
+            prop_assert!((low.address, low.port) <= (high.address, high.port));
         }
 
         #[test]

@@ -52,14 +52,17 @@ pub struct Layers {
     pub outer_network_offset: u16,
     /// Start of the transport header, behind IP options and extension headers.
     pub transport_offset: u16,
-    /// Start of what the transport header carries; equal to `transport_offset` where that was not read.
+    /// Start of what the transport header carries; equal to `transport_offset` where that was not
+    /// read.
     pub payload_offset: u16,
-    /// Length of the payload as the headers tell it, in bytes, captured or not; link padding excluded.
+    /// Length of the payload as the headers tell it, in bytes, captured or not; link padding
+    /// excluded.
     pub payload_len: u32,
     /// EtherType of the innermost network layer, whether the link named it or not; of what
     /// the link named last where no network layer was found; else 0.
     pub ether_type: u16,
-    /// Outermost VLAN identifier of the frame itself, tunnels not looked into, or [`Layers::NO_VLAN`].
+    /// Outermost VLAN identifier of the frame itself, tunnels not looked into, or
+    /// [`Layers::NO_VLAN`].
     pub vlan_id: u16,
     /// Innermost network layer.
     pub network: Network,

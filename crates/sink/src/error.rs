@@ -12,7 +12,8 @@ use crate::Format;
 /// A [`Writer`](crate::Writer) could not write.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The output refused the bytes. Where it is an [`OutputFile`](crate::OutputFile), the text names the file.
+    /// The output refused the bytes. Where it is an [`OutputFile`](crate::OutputFile), the text
+    /// names the file.
     Io(io::Error),
     /// The rows have other columns than the writer was made for.
     OtherSchema {
@@ -74,7 +75,8 @@ pub enum OutputError {
         path: PathBuf,
         /// How many bytes it had taken before.
         written_bytes: u64,
-        /// Whether the incomplete file was removed; false for a pipe or device, which keeps what it got.
+        /// Whether the incomplete file was removed; false for a pipe or device, which keeps what
+        /// it got.
         removed: bool,
         /// Its refusal.
         source: io::Error,
@@ -203,8 +205,9 @@ impl fmt::Display for OutputError {
                 let (path, partial) = (path.display(), partial.display());
                 write!(
                     f,
-                    "`{path}` appeared while its rows were being written; they are complete in `{partial}`: \
-                     move that before the next run replaces it, or give --force next time"
+                    "`{path}` appeared while its rows were being written; they are complete \
+                     in `{partial}`: move that before the next run replaces it, or give \
+                     --force next time"
                 )
             }
             Self::Publish { path, partial, source } => {

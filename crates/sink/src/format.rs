@@ -146,10 +146,13 @@ impl fmt::Display for FormatError {
             Self::UnknownSuffix { path, suffix } => {
                 write!(f, "`{}`: the suffix `.{suffix}` names no output format; ", path.display())?;
                 match suffix.to_ascii_lowercase().as_str() {
-                    "json" => f.write_str("for one JSON object a line use .jsonl, or say --format jsonl"),
-                    "gz" | "zst" | "bz2" | "xz" => {
-                        f.write_str("text is not compressed here: use .parquet, or pipe --format csv into the compressor")
+                    "json" => {
+                        f.write_str("for one JSON object a line use .jsonl, or say --format jsonl")
                     }
+                    "gz" | "zst" | "bz2" | "xz" => f.write_str(
+                        "text is not compressed here: use .parquet, or pipe --format csv into \
+                             the compressor",
+                    ),
                     _ => write!(f, "use {Suffixes}, or say --format with {Names}"),
                 }
             }
@@ -195,8 +198,8 @@ mod tests {
         let text = Format::from_suffix(Path::new("flows.txt")).unwrap_err().to_string();
         assert_eq!(
             text,
-            "`flows.txt`: the suffix `.txt` names no output format; use .csv, .jsonl, .ndjson, .parquet, .arrow \
-             or .feather, or say --format with csv, jsonl, parquet or arrow"
+            "`flows.txt`: the suffix `.txt` names no output format; use .csv, .jsonl, .ndjson, \
+             .parquet, .arrow or .feather, or say --format with csv, jsonl, parquet or arrow"
         );
         let text = Format::from_suffix(Path::new("flows.json")).unwrap_err().to_string();
         assert!(text.ends_with("use .jsonl, or say --format jsonl"), "{text}");

@@ -92,7 +92,8 @@ impl Libpcap {
         Ok(Self {
             // SAFETY: `pcap_t *pcap_open_dead(int, int)`.
             open_dead: unsafe { function(&library, "pcap_open_dead") }?,
-            // SAFETY: `int pcap_compile(pcap_t *, struct bpf_program *, const char *, int, bpf_u_int32)`.
+            // SAFETY: `int pcap_compile(pcap_t *, struct bpf_program *, const char *, int,
+            // bpf_u_int32)`.
             compile: unsafe { function(&library, "pcap_compile") }?,
             // SAFETY: `char *pcap_geterr(pcap_t *)`.
             get_error: unsafe { function(&library, "pcap_geterr") }?,

@@ -9,7 +9,8 @@ use packet::Timestamp;
 use super::row::Row;
 use crate::failure::Failure;
 
-/// Prints the rows of one window, or of the whole run, with their shares of all packets that have a key.
+/// Prints the rows of one window, or of the whole run, with their shares of all packets that have
+/// a key.
 pub(super) fn print<R: Row>(
     window_start: Option<Timestamp>,
     rows: &[R],

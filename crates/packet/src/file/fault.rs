@@ -5,7 +5,10 @@ use std::fmt;
 use super::magic::Magic;
 
 macro_rules! file_faults {
-    ($($(#[$doc:meta])* $name:ident $({ $($(#[$field_doc:meta])* $field:ident: $ty:ty),* $(,)? })? = $text:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $({ $($(#[$field_doc:meta])* $field:ident: $ty:ty),* $(,)? })? = $text:literal;
+    )*) => {
         /// Why reading a file cannot go on. The caller knows at which offset.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum FileFault {

@@ -301,8 +301,8 @@ impl Decoder {
     }
 
     /// Decodes the items that begin in `bytes[start..stop]`, an item may reach
-    /// past `stop`, and hands each frame to `take` until it wants no more. Returns where the next item begins
-    /// and, where something else ended it, why.
+    /// past `stop`, and hands each frame to `take` until it wants no more. Returns where the next
+    /// item begins and, where something else ended it, why.
     ///
     /// The same as [`Decoder::next`] in a loop, but what does not change from
     /// record to record is looked at once: measured, a third of the time.

@@ -189,23 +189,6 @@ impl<'a> Iterator for GtpuExtensionIter<'a> {
     }
 }
 
-/// `GTP-U, type 255, teid 0x1, seq 2, ext 0x85, length 84`
-impl fmt::Display for Gtpu<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.is_user_plane() {
-            return write!(f, "GTP version {}, flags {:#04x}", self.version(), self.header[0]);
-        }
-        write!(f, "GTP-U, type {}, teid {:#x}", self.message_type(), self.teid())?;
-        if let Some(sequence) = self.sequence_number() {
-            write!(f, ", seq {sequence}")?;
-        }
-        for extension in self.extensions() {
-            write!(f, ", ext {:#04x}", extension.extension_type)?;
-        }
-        write!(f, ", length {}", self.length())
-    }
-}
-
 /// A GTP-U header as a value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GtpuRepr {
@@ -305,6 +288,23 @@ impl GtpuRepr {
             out.extend_from_slice(&extension.content);
             out.push(next_type);
         }
+    }
+}
+
+/// `GTP-U, type 255, teid 0x1, seq 2, ext 0x85, length 84`
+impl fmt::Display for Gtpu<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_user_plane() {
+            return write!(f, "GTP version {}, flags {:#04x}", self.version(), self.header[0]);
+        }
+        write!(f, "GTP-U, type {}, teid {:#x}", self.message_type(), self.teid())?;
+        if let Some(sequence) = self.sequence_number() {
+            write!(f, ", seq {sequence}")?;
+        }
+        for extension in self.extensions() {
+            write!(f, ", ext {:#04x}", extension.extension_type)?;
+        }
+        write!(f, ", length {}", self.length())
     }
 }
 

@@ -186,28 +186,6 @@ impl<'a> Icmp<'a> {
     }
 }
 
-/// `ICMP echo request, id 1, seq 2, length 64` (bytes of the whole message)
-impl fmt::Display for Icmp<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match name(self.message_type()) {
-            Some(name) => write!(f, "ICMP {name}")?,
-            None => write!(f, "ICMP type {}", self.message_type())?,
-        }
-        if let (Some(identifier), Some(sequence)) = (self.identifier(), self.sequence_number()) {
-            write!(f, ", id {identifier}, seq {sequence}")?;
-        } else {
-            write!(f, ", code {}", self.code())?;
-        }
-        if let Some(gateway) = self.gateway() {
-            write!(f, ", gateway {gateway}")?;
-        }
-        if let Some(mtu) = self.next_hop_mtu() {
-            write!(f, ", mtu {mtu}")?;
-        }
-        write!(f, ", length {}", HEADER_LEN + self.payload.len())
-    }
-}
-
 const fn name(message_type: u8) -> Option<&'static str> {
     Some(match message_type {
         kind::ECHO_REPLY => "echo reply",
@@ -281,6 +259,28 @@ impl IcmpRepr {
         out.extend_from_slice(payload);
         let sum = checksum::checksum(out.get(start..).unwrap_or_default());
         checksum::write(out, start, field::CHECKSUM, sum);
+    }
+}
+
+/// `ICMP echo request, id 1, seq 2, length 64` (bytes of the whole message)
+impl fmt::Display for Icmp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name(self.message_type()) {
+            Some(name) => write!(f, "ICMP {name}")?,
+            None => write!(f, "ICMP type {}", self.message_type())?,
+        }
+        if let (Some(identifier), Some(sequence)) = (self.identifier(), self.sequence_number()) {
+            write!(f, ", id {identifier}, seq {sequence}")?;
+        } else {
+            write!(f, ", code {}", self.code())?;
+        }
+        if let Some(gateway) = self.gateway() {
+            write!(f, ", gateway {gateway}")?;
+        }
+        if let Some(mtu) = self.next_hop_mtu() {
+            write!(f, ", mtu {mtu}")?;
+        }
+        write!(f, ", length {}", HEADER_LEN + self.payload.len())
     }
 }
 

@@ -169,28 +169,6 @@ impl<'a> Icmpv6<'a> {
     }
 }
 
-/// `ICMP6, echo request, id 1, seq 2, length 64` (bytes of the whole message)
-impl fmt::Display for Icmpv6<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match name(self.message_type()) {
-            Some(name) => write!(f, "ICMP6, {name}")?,
-            None => write!(f, "ICMP6, type {}", self.message_type())?,
-        }
-        if let Some((identifier, sequence)) = self.echo() {
-            write!(f, ", id {identifier}, seq {sequence}")?;
-        } else {
-            write!(f, ", code {}", self.code())?;
-        }
-        if let Some(mtu) = self.mtu() {
-            write!(f, ", mtu {mtu}")?;
-        }
-        if let Some(target) = self.target() {
-            write!(f, ", target {target}")?;
-        }
-        write!(f, ", length {}", HEADER_LEN + self.body.len())
-    }
-}
-
 const fn name(message_type: u8) -> Option<&'static str> {
     Some(match message_type {
         kind::DESTINATION_UNREACHABLE => "destination unreachable",
@@ -251,6 +229,28 @@ impl Icmpv6Repr {
         self.emit(out);
         out.extend_from_slice(body);
         checksum::fill(out, start, field::CHECKSUM, pseudo, Protocol::ICMPV6);
+    }
+}
+
+/// `ICMP6, echo request, id 1, seq 2, length 64` (bytes of the whole message)
+impl fmt::Display for Icmpv6<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name(self.message_type()) {
+            Some(name) => write!(f, "ICMP6, {name}")?,
+            None => write!(f, "ICMP6, type {}", self.message_type())?,
+        }
+        if let Some((identifier, sequence)) = self.echo() {
+            write!(f, ", id {identifier}, seq {sequence}")?;
+        } else {
+            write!(f, ", code {}", self.code())?;
+        }
+        if let Some(mtu) = self.mtu() {
+            write!(f, ", mtu {mtu}")?;
+        }
+        if let Some(target) = self.target() {
+            write!(f, ", target {target}")?;
+        }
+        write!(f, ", length {}", HEADER_LEN + self.body.len())
     }
 }
 

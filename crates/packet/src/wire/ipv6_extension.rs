@@ -143,7 +143,8 @@ pub enum Ipv6ExtensionRepr {
     Units {
         /// What follows.
         next_header: Protocol,
-        /// All behind the length; 6 bytes and a multiple of 8, 2,046 at most. Other lengths are padded or cut.
+        /// All behind the length; 6 bytes and a multiple of 8, 2,046 at most. Other lengths are
+        /// padded or cut.
         content: Vec<u8>,
     },
 }

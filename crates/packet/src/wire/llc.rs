@@ -197,7 +197,8 @@ mod tests {
         #[test]
         fn parse_gives_back_what_emit_wrote(
             value in prop_oneof![
-                (any::<u8>(), any::<u8>(), 4_u8..).prop_map(|(destination_sap, source_sap, control)| {
+                (any::<u8>(), any::<u8>(), 4_u8..).prop_map(|saps| {
+            let (destination_sap, source_sap, control) = saps;
                     LlcRepr::Plain { destination_sap, source_sap, control }
                 }),
                 (0_u32..1 << 24, any::<u16>())

@@ -60,7 +60,8 @@ pub struct LoopbackRepr {
 
 impl LoopbackRepr {
     /// # Errors
-    /// [`Malformed::LoopbackHeaderShort`] where neither half is zero: no family needs more than 2 bytes.
+    /// [`Malformed::LoopbackHeaderShort`] where neither half is zero: no family needs more than 2
+    /// bytes.
     pub fn parse(view: &Loopback<'_>) -> Result<Self, Malformed> {
         let family = u16::try_from(view.family()).map_err(|_| Malformed::LoopbackHeaderShort)?;
         Ok(Self { family })

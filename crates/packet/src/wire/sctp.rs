@@ -155,20 +155,6 @@ impl SctpChunk<'_> {
     }
 }
 
-/// `5000 > 5001: sctp (1) [INIT], tag 0`
-impl fmt::Display for Sctp<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} > {}: sctp", self.source_port(), self.destination_port())?;
-        for (index, chunk) in self.chunks().enumerate() {
-            match chunk.name() {
-                Some(name) => write!(f, " ({}) [{name}]", index + 1)?,
-                None => write!(f, " ({}) [type {}]", index + 1, chunk.chunk_type)?,
-            }
-        }
-        write!(f, ", tag {}", self.verification_tag())
-    }
-}
-
 /// An SCTP common header as a value. The checksum is no part of it: it
 /// depends on the chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -245,6 +231,20 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
         }
     }
     !crc
+}
+
+/// `5000 > 5001: sctp (1) [INIT], tag 0`
+impl fmt::Display for Sctp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} > {}: sctp", self.source_port(), self.destination_port())?;
+        for (index, chunk) in self.chunks().enumerate() {
+            match chunk.name() {
+                Some(name) => write!(f, " ({}) [{name}]", index + 1)?,
+                None => write!(f, " ({}) [type {}]", index + 1, chunk.chunk_type)?,
+            }
+        }
+        write!(f, ", tag {}", self.verification_tag())
+    }
 }
 
 #[cfg(test)]

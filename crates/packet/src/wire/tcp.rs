@@ -313,26 +313,6 @@ impl<'a> Tcp<'a> {
     }
 }
 
-/// `443 > 50000: Flags [S.], seq 1, ack 2, win 65535, options [mss 1460], length 0`
-impl fmt::Display for Tcp<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = self.flags();
-        write!(f, "{} > {}: Flags [{flags}]", self.source_port(), self.destination_port())?;
-        write!(f, ", seq {}", self.sequence_number())?;
-        if flags.contains(TcpFlags::ACK) {
-            write!(f, ", ack {}", self.acknowledgment_number())?;
-        }
-        write!(f, ", win {}", self.window())?;
-        if flags.contains(TcpFlags::URG) {
-            write!(f, ", urg {}", self.urgent_pointer())?;
-        }
-        if !self.options.is_empty() {
-            write!(f, ", options [{}]", self.options())?;
-        }
-        write!(f, ", length {}", self.payload.len())
-    }
-}
-
 /// A TCP header as a value. The checksum is no part of it: it depends on what
 /// surrounds the header.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -400,6 +380,26 @@ impl TcpRepr {
         self.emit(out);
         out.extend_from_slice(payload);
         checksum::fill(out, start, field::CHECKSUM, pseudo, Protocol::TCP);
+    }
+}
+
+/// `443 > 50000: Flags [S.], seq 1, ack 2, win 65535, options [mss 1460], length 0`
+impl fmt::Display for Tcp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = self.flags();
+        write!(f, "{} > {}: Flags [{flags}]", self.source_port(), self.destination_port())?;
+        write!(f, ", seq {}", self.sequence_number())?;
+        if flags.contains(TcpFlags::ACK) {
+            write!(f, ", ack {}", self.acknowledgment_number())?;
+        }
+        write!(f, ", win {}", self.window())?;
+        if flags.contains(TcpFlags::URG) {
+            write!(f, ", urg {}", self.urgent_pointer())?;
+        }
+        if !self.options.is_empty() {
+            write!(f, ", options [{}]", self.options())?;
+        }
+        write!(f, ", length {}", self.payload.len())
     }
 }
 
@@ -509,7 +509,8 @@ mod tests {
             mss.map(TcpOption::MaximumSegmentSize).map(&mut push);
             shift.map(TcpOption::WindowScale).map(&mut push);
             sack_permitted.then_some(TcpOption::SackPermitted).map(&mut push);
-            let times = times.map(|(value, echo_reply)| TcpOption::Timestamps { value, echo_reply });
+            let stamps = |(value, echo_reply)| TcpOption::Timestamps { value, echo_reply };
+                let times = times.map(stamps);
             times.map(&mut push);
             push(TcpOption::Raw { kind: 34, data: &data });
             TcpRepr {

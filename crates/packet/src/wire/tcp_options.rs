@@ -182,15 +182,12 @@ fn decode(kind: u8, data: &[u8]) -> TcpOption<'_> {
 pub fn check(bytes: &[u8]) -> Result<(), Malformed> {
     // Most segments carry nothing, or the layout that RFC 7323 appendix A
     // recommends: two NOPs and the timestamps.
-    if bytes.is_empty()
-        || matches!(
-            bytes,
-            [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10, rest @ ..] if rest.len() == 8
-        )
-    {
-        return Ok(());
+    const NOP: u8 = kind::NO_OPERATION;
+    match bytes {
+        [] => Ok(()),
+        [NOP, NOP, kind::TIMESTAMPS, 10, rest @ ..] if rest.len() == 8 => Ok(()),
+        _ => check_all(bytes),
     }
-    check_all(bytes)
 }
 
 fn check_all(mut bytes: &[u8]) -> Result<(), Malformed> {

@@ -103,17 +103,6 @@ impl<'a> Udp<'a> {
     }
 }
 
-/// `53 > 50000: UDP, length 44` (payload bytes, as tcpdump counts)
-impl fmt::Display for Udp<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (source, destination) = (self.source_port(), self.destination_port());
-        match usize::from(self.length()).checked_sub(HEADER_LEN) {
-            Some(payload_len) => write!(f, "{source} > {destination}: UDP, length {payload_len}"),
-            None => write!(f, "{source} > {destination}: UDP, bad length {}", self.length()),
-        }
-    }
-}
-
 /// A UDP header as a value; jumbograms are not represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UdpRepr {
@@ -163,6 +152,17 @@ impl UdpRepr {
         let sum = pseudo.checksum(Protocol::UDP, out.get(start..).unwrap_or_default());
         // A sum of 0 is sent as its other form, because 0 says "none".
         checksum::write(out, start, field::CHECKSUM, if sum == 0 { u16::MAX } else { sum });
+    }
+}
+
+/// `53 > 50000: UDP, length 44` (payload bytes, as tcpdump counts)
+impl fmt::Display for Udp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (source, destination) = (self.source_port(), self.destination_port());
+        match usize::from(self.length()).checked_sub(HEADER_LEN) {
+            Some(payload_len) => write!(f, "{source} > {destination}: UDP, length {payload_len}"),
+            None => write!(f, "{source} > {destination}: UDP, bad length {}", self.length()),
+        }
     }
 }
 

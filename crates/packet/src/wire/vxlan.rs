@@ -68,14 +68,6 @@ impl<'a> Vxlan<'a> {
     }
 }
 
-/// `VXLAN, flags [I] (0x08), vni 100`
-impl fmt::Display for Vxlan<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letter = if self.is_vni_valid() { "I" } else { "." };
-        write!(f, "VXLAN, flags [{letter}] ({:#04x}), vni {}", self.flags(), self.vni())
-    }
-}
-
 /// A VXLAN header as a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VxlanRepr {
@@ -100,6 +92,14 @@ impl VxlanRepr {
     pub fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[FLAG_VNI_VALID, 0, 0, 0]);
         out.extend_from_slice(&((self.vni & VNI_MAX) << 8).to_be_bytes());
+    }
+}
+
+/// `VXLAN, flags [I] (0x08), vni 100`
+impl fmt::Display for Vxlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = if self.is_vni_valid() { "I" } else { "." };
+        write!(f, "VXLAN, flags [{letter}] ({:#04x}), vni {}", self.flags(), self.vni())
     }
 }
 

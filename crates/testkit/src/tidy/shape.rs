@@ -84,6 +84,8 @@ pub fn last_newline(files: &[File]) -> Vec<Finding> {
     let is_open = |text: &str| !text.is_empty() && !text.ends_with('\n');
     files
         .iter()
+        // Seeds of a fuzzer are data, also where they look like text.
+        .filter(|file| !file.path.starts_with("fuzz/seeds/"))
         .filter(|file| file.text().is_some_and(is_open))
         .map(|file| {
             let last = file.text().unwrap_or_default().lines().count();

@@ -1,4 +1,5 @@
-//! Properties of all frames: the two paths agree, nothing panics, offsets lie where they can be used.
+//! Properties of all frames: the two paths agree, nothing panics, offsets lie where they can be
+//! used.
 
 use proptest::prelude::*;
 
