@@ -312,7 +312,7 @@ def file_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     for name, file in pcapngs(frames).items():
         yield "pcapng", name, file
     sample = pcaps(frames)["us-little"]
-    for choice in (0x00, 0x08, 0x18, 0x2F, 0x4C, 0x50):
+    for choice in (0x00, 0x08, 0x18, 0x2F, 0x4C, 0x50, 0x80, 0x90):
         for name, file in (pcaps(frames) | pcapngs(frames)).items():
             if name in ("ns-little", "modified-big", "cut", "demo"):
                 yield "read_file", f"{name}-{choice:02x}", file + bytes([choice])
@@ -363,7 +363,8 @@ def other_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     ):
         head = bytes([flags, protocol]) + u16(1, *ports) + V6
         yield "flow_key", "tuple", head
-    for frame in frames:
+    lite = [ethernet(0x0800, ipv4(number, udp(1, 2, b"lite"))) for number in (33, 136)]
+    for frame in frames + lite:
         yield "flow_key", "frame", bytes([0, 6]) + u16(0, 1, 2) + V6 + frame
     for index, text in enumerate(FILTERS):
         head = bytes([0, 40]) + frames[0][:40] if index % 2 == 0 else bytes([1 + index % 9, 0])

@@ -99,9 +99,14 @@ fn check_frame(bytes: &[u8], id_seed: u16) {
     }
 }
 
-/// The tuple of a frame whose transport header was read, from views alone.
+/// The tuple of a frame whose transport header was read, from views alone. The
+/// ports of UDP-Lite and DCCP stand where those of UDP do.
 fn tuple_of(bytes: &[u8], layers: Layers) -> Option<Tuple> {
-    if !layers.has(Layers::TRANSPORT) {
+    let is_like_udp = matches!(layers.protocol, Protocol::UDP_LITE | Protocol::DCCP)
+        && !layers.has(Layers::LATER_FRAGMENT)
+        && layers.payload_len >= 8
+        && usize::from(layers.transport_offset) + 8 <= bytes.len();
+    if !layers.is_ip() || !(layers.has(Layers::TRANSPORT) || is_like_udp) {
         return None;
     }
     let network = &bytes[usize::from(layers.network_offset)..];
@@ -122,7 +127,7 @@ fn tuple_of(bytes: &[u8], layers: Layers) -> Option<Tuple> {
             let view = Tcp::new(transport).expect(was_read);
             (view.source_port(), view.destination_port())
         }
-        Protocol::UDP => {
+        Protocol::UDP | Protocol::UDP_LITE | Protocol::DCCP => {
             let view = Udp::new(transport).expect(was_read);
             (view.source_port(), view.destination_port())
         }

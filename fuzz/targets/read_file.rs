@@ -1,16 +1,18 @@
 //! The readers of files: a memory map, a pipe, gzip and zstd give the same
-//! frames of the same bytes.
+//! frames of the same bytes, and two captures of them merge into twice as many.
 //!
 //! Input: a file as it is, so that captures serve as seeds. Its last byte, which
 //! stays part of it, chooses what is done with it.
 #![no_main]
 
+use capture::merged::Merged;
 use capture::{FileSource, Input, OpenError, ReadOptions, open};
 use fuzz::capture_file::{Frames, MemoryFile, PIPE_LEN_MAX, gzip, pipe, read, zstd};
 use fuzz::promises::assert_one_line;
 use libfuzzer_sys::fuzz_target;
 use packet::dissect::DissectOptions;
 use packet::file::Magic;
+use packet::{BATCH_LEN_MAX, Source};
 
 /// What opening and reading came to.
 #[derive(PartialEq, Debug)]
@@ -44,6 +46,9 @@ fuzz_target!(|bytes: &[u8]| {
         if !bytes.is_empty() {
             assert_eq!(outcome_of(&packed, &options), plain);
         }
+        if let (true, Outcome::Read(frames)) = (choice & 128 != 0, &plain) {
+            check_merged([bytes, &packed], &options, frames);
+        }
     } else {
         outcome_of(&packed[..packed.len() - packed.len() / 7 - 1], &options);
     }
@@ -52,6 +57,31 @@ fuzz_target!(|bytes: &[u8]| {
 fn outcome_of(bytes: &[u8], options: &ReadOptions) -> Outcome {
     let file = MemoryFile::new(bytes).expect("a file in memory");
     outcome(&file.input(), options)
+}
+
+/// Two captures of the same frames as one: each frame twice, none left over.
+fn check_merged(files: [&[u8]; 2], options: &ReadOptions, frames: &Frames) {
+    let files = files.map(|bytes| MemoryFile::new(bytes).expect("a file in memory"));
+    let sources = files.iter().map(|file| open(&file.input(), options).expect("a capture"));
+    let mut merged = Merged::new(sources.collect());
+    let mut stamps = Vec::new();
+    while let Some(batch) = merged.next_batch() {
+        assert!((1..=BATCH_LEN_MAX).contains(&batch.records.len()));
+        stamps.extend(batch.frames().map(|frame| {
+            assert_eq!(frame.bytes.len(), frame.record.captured_len as usize);
+            frame.record.timestamp
+        }));
+    }
+    let (sources, waiting_count) = merged.into_sources();
+    assert_eq!((sources.len(), waiting_count), (2, 0));
+    let mut expected: Vec<_> =
+        frames.frames.iter().flat_map(|(record, _)| [record.timestamp; 2]).collect();
+    if expected.is_sorted() {
+        assert_eq!(stamps, expected);
+    }
+    stamps.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(stamps, expected);
 }
 
 fn outcome(input: &Input, options: &ReadOptions) -> Outcome {

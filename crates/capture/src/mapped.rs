@@ -10,10 +10,12 @@ use packet::{Batch, Source};
 
 use crate::reading::{Pause, Reading};
 use crate::report::{DamageCause, Report};
-use crate::sys::mapping::{map_file, populate};
+use crate::sys::mapping::{map_file, populate, release};
 
-/// Bytes whose pages are mapped at once.
+/// Bytes whose pages are mapped at once, and unmapped at once when they were read.
 const POPULATE_LEN: usize = 8 << 20;
+
+const PAGE_MASK: usize = 4095;
 
 /// Frames of one stretch of a memory-mapped capture.
 pub struct MappedSource {
@@ -26,6 +28,7 @@ pub struct MappedSource {
     /// Items that begin from here on are not ours.
     stop: usize,
     populated_to: usize,
+    released_to: usize,
     initial_structure_version: u64,
     is_done: bool,
 }
@@ -53,6 +56,8 @@ impl MappedSource {
             position: start,
             stop,
             populated_to: start,
+            // Rounded up: the page before belongs to another part as well.
+            released_to: (start + PAGE_MASK) & !PAGE_MASK,
             initial_structure_version,
             is_done: false,
         }
@@ -107,9 +112,11 @@ impl MappedSource {
 
     fn populate_ahead(&mut self) {
         if self.position >= self.populated_to {
+            let whole_pages = self.position & !PAGE_MASK;
+            release(&self.map, self.released_to, whole_pages.saturating_sub(self.released_to));
+            self.released_to = whole_pages.max(self.released_to);
             let len = POPULATE_LEN.min(self.stop.saturating_sub(self.position));
-            let aligned = self.position & !0xfff;
-            populate(&self.map, aligned, len + (self.position - aligned));
+            populate(&self.map, whole_pages, len + (self.position - whole_pages));
             self.populated_to = self.position.saturating_add(len);
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Once;
 
-use memmap2::{Advice, Mmap, MmapOptions};
+use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
 /// Maps a whole file for reading.
 ///
@@ -33,6 +33,17 @@ pub fn populate(map: &Mmap, start: usize, len: usize) {
     let len = len.min(map.len().saturating_sub(start));
     if len > 0 {
         let _ = map.advise_range(Advice::PopulateRead, start, len);
+    }
+}
+
+/// Unmaps the pages of a range that was read, so that resident memory stays
+/// flat on a capture of any size. Whoever looks again gets them back from the file.
+pub fn release(map: &Mmap, start: usize, len: usize) {
+    let len = len.min(map.len().saturating_sub(start));
+    if len > 0 {
+        // SAFETY: the map is shared and only read, so that its pages hold
+        // nothing that is not in the file: dropping them loses nothing.
+        let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
     }
 }
 

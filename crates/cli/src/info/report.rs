@@ -158,6 +158,9 @@ fn tables(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     for (cause, count) in census.malformed.iter() {
         table.add_row(["malformed", cause.name(), &grouped(count), "", ""]);
     }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }

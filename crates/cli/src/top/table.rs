@@ -30,6 +30,9 @@ pub(super) fn print<R: Row>(
         ];
         table.add_row(row.cells().into_iter().chain(measures));
     }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     for column in table.column_iter_mut().skip(R::TITLES.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -40,7 +43,7 @@ pub(super) fn print<R: Row>(
     writeln!(out, "{}", table.trim_fmt())?;
     let others = key_count - rows.len().min(key_count);
     if others > 0 {
-        writeln!(out, " … and {others} more (-n 0 shows all)")?;
+        writeln!(out, "… and {others} more (-n 0 shows all)")?;
     }
     if window_start.is_some() {
         writeln!(out)?;
