@@ -75,7 +75,7 @@ def disorder(ran: Ran) -> str | None:
 
 
 def captures(folder: str) -> list[Path]:
-    """The captures of the wide data in a folder, as its manifest lists them; a skip without them."""
+    """The captures in a folder of the wide data, by its manifest; skips where there is none."""
     manifest = WIDE_DATA / folder / "MANIFEST.tsv"
     if not manifest.exists():
         pytest.skip(f"no captures at {WIDE_DATA}; see CONTRIBUTING.md")

@@ -174,8 +174,8 @@ class Tshark:
 
     def layers_in_full(self, path: Path) -> list[list[str]]:
         """The protocols of every frame, with all that Wireshark knows."""
-        lines, _ = self.fields(path, ("frame.protocols",), "all")
-        return [line[0].split(":") for line in lines]
+        lines, _ = self.fields(path, ("frame.encap_type", "frame.protocols"), "all")
+        return [line[1].split(":") for line in lines if line[0]]
 
 
 def valued(lines: list[list[str]]) -> Iterable[dict[str, str]]:

@@ -73,8 +73,12 @@ FILES_THAT_DIFFER = {
     "malformed/seladb__null_loopback.pcap": LOOPBACK,
     "malformed/seladb__solaris.snoop": "a snoop capture, which Wirelens names and refuses",
 }
-# What stands in front of an IP header that Wirelens does not look for.
-NOT_LOOKED_INTO: dict[str, str] = {}
+# Layers of Wireshark's behind which IP lies that Wirelens leaves closed: what this stage of the
+# project reads is listed in its issue, and these are not in it.
+CLOSED_TUNNELS = {"geneve", "teredo", "erspan", "nsh", "ipcomp", "vntag"}
+CLOSED_LINKS = {
+    "wlan", "ppi", "fddi", "arcnet", "fr", "juniper", "ipnet", "ipoib", "nflog", "pktap",
+}  # fmt: skip
 
 
 @dataclass
@@ -182,7 +186,13 @@ def compare_community_ids(reading: Reading, rows: list[dict[str, str]]) -> Itera
         at = packet.network(decapsulate=False)
         headers = packet.protocols.count("ip") + packet.protocols.count("ipv6")
         is_plain = headers == 1 == len(packet.networks) and not packet.marks
-        if is_plain and not at.is_fragment and at.ports and at.protocol in PORT_PROTOCOLS and packet.community_id:
+        if (
+            is_plain
+            and not at.is_fragment
+            and at.ports
+            and at.protocol in PORT_PROTOCOLS
+            and packet.community_id
+        ):
             expected[key_of(packet, "flow", decapsulate=False)].add(packet.community_id)
     for row in rows:
         wanted = expected.get(key_of_row(row, "flow"), {row["community_id"]})
@@ -337,6 +347,23 @@ def test_the_demo_capture_is_what_tshark_finds(tshark: Tshark) -> None:
     assert compare(DEMO, reading) == []
 
 
+@pytest.mark.parametrize("window_ns", [10**7, 10**9, 5 * 10**9])
+def test_windows_of_the_demo_capture_are_what_tshark_finds(tshark: Tshark, window_ns: int) -> None:
+    expected = Counter()
+    for packet in tshark.read(DEMO).packets:
+        if key := key_of(packet, "source", decapsulate=True):
+            start = packet.time_ns - packet.time_ns % window_ns
+            expected[str(start), *key, "packets"] += 1
+            expected[str(start), *key, "bytes"] += packet.wire_len
+    seen = Counter()
+    window = f"{window_ns}ns"
+    ran = wirelens("top", "-n", "0", "--format", "csv", "--window", window, "-r", DEMO)
+    for row in ran.rows:
+        for measure in ("packets", "bytes"):
+            seen[row["window_start_ns"], row["source"], measure] += int(row[measure])
+    assert seen == expected
+
+
 def test_a_comparison_notices_one_packet_and_one_byte(tshark: Tshark) -> None:
     reading = tshark.read(DEMO)
     reading.packets[100].wire_len += 1
@@ -365,3 +392,33 @@ def test_real_traffic_is_what_tshark_finds(tshark: Tshark, folder: str) -> None:
     report(findings)
     known = {name for name in FILES_THAT_DIFFER if name.startswith(f"{folder}/")}
     assert findings.excused == known, "exceptions that excuse nothing any more"
+
+
+def ip_places(protocols: list[str]) -> list[int]:
+    """Where the IP headers stand that belong to the packet, not to what a message quotes."""
+    end = next((i for i, name in enumerate(protocols) if name in ("icmp", "icmpv6")), None)
+    return [i for i, name in enumerate(protocols[:end]) if name in ("ip", "ipv6")]
+
+
+@pytest.mark.wide
+def test_what_is_left_closed_is_known(tshark: Tshark) -> None:
+    """With all of Wireshark at work, more IP is found only behind layers that are listed."""
+    known = CLOSED_TUNNELS | CLOSED_LINKS
+    met: set[str] = set()
+    complaints = []
+
+    def work(path: Path) -> list[tuple[list[str], list[str]]]:
+        ours = [packet.protocols for packet in tshark.read(path).packets]
+        return list(zip(tshark.layers_in_full(path), ours, strict=True))
+
+    for path, pairs in in_parallel(work, captures("formats")):
+        for full, ours in pairs:
+            places = ip_places(full)
+            if len(places) <= len(ip_places(ours)):
+                continue
+            behind = known & set(full[: places[-1]])
+            met |= behind
+            if not behind:
+                complaints.append(f"{short(path)}: {':'.join(full)}")
+    assert not complaints, "\n".join(complaints[:50])
+    assert met == known, f"never met: {known - met}"

@@ -43,15 +43,20 @@ def complaints_about(path: Path) -> list[str]:
             if fault := disorder(ran):
                 complaints.append(f"{name}, {way}: {fault}")
         if unnamed(from_file, path) != unnamed(from_pipe, path):
-            complaints.append(f"{name}: a pipe gives something else: {difference(from_file, from_pipe)}")
+            other = difference(from_file, from_pipe)
+            complaints.append(f"{name}: a pipe gives something else: {other}")
     return complaints
 
 
 def difference(one: Ran, other: Ran) -> str:
-    pairs = [(str(one.status), str(other.status)), (one.stderr, other.stderr)]
-    pairs.append((one.stdout.decode(errors="replace"), other.stdout.decode(errors="replace")))
-    lines = (pair for left, right in pairs for pair in zip(left.split("\n"), right.split("\n"), strict=False))
-    return " / ".join(next(((a, b) for a, b in lines if a != b), ("more", "lines")))
+    """The first line of which two runs have different versions."""
+
+    def lines(ran: Ran) -> list[str]:
+        text = f"{ran.status}\n{ran.stderr}\n{ran.stdout.decode(errors='replace')}"
+        return text.split("\n")
+
+    pairs = zip(lines(one), lines(other), strict=False)
+    return " / ".join(next(((a, b) for a, b in pairs if a != b), ("more", "lines")))
 
 
 def test_the_demo_capture_is_read_in_every_way() -> None:
@@ -116,7 +121,8 @@ def test_flipped_bytes_are_survived(tmp_path: Path) -> None:
         return found
 
     variants = [tmp_path / str(seed) for seed in range(FUZZED_COUNT)]
-    found = [f"seed {path.name}: {text}" for path, texts in in_parallel(complaint, variants) for text in texts]
+    results = in_parallel(complaint, variants)
+    found = [f"seed {path.name}: {text}" for path, texts in results for text in texts]
     assert not found, "\n".join(found)
 
 

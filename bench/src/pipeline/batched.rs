@@ -1,14 +1,14 @@
-//! Wirelens on the same records: a batch at a time, to completion, on one core.
+//! Wirelens on the same records: a run of them at a time, to completion, on one core.
 //!
-//! The table, the hash, the size of a batch, the two passes over it (hash and
-//! prefetch, then add) and the folding of threads are the engine's; only the
-//! source of keys differs, because the engine's own batches hold frames.
+//! The table, the hash, the staging of keys and the folding of threads are the
+//! engine's; only the source of keys differs, because the engine's own batches
+//! hold frames.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use engine::table::{Table, Tally};
-use packet::{BATCH_LEN_MAX, HashSeed};
+use engine::table::{Staging, Table, Tally};
+use packet::HashSeed;
 
 use super::Totals;
 use crate::records::PacketRecord;
@@ -27,14 +27,19 @@ pub(super) fn run(records: &[PacketRecord], passes: usize, thread_count: usize) 
     let pieces: Vec<&[PacketRecord]> = records.chunks(PIECE_LEN).collect();
     let drawn = AtomicUsize::new(0);
     let work = || {
-        let mut counter = Counter::new();
+        let mut table = Table::new(SEED, KEY_COUNT_MAX);
+        let mut staging = Staging::default();
         loop {
             let number = drawn.fetch_add(1, Ordering::Relaxed);
             if number >= pieces.len() * passes {
-                return counter.table;
+                return table;
             }
             if let Some(piece) = pieces.get(number % pieces.len()) {
-                piece.chunks(BATCH_LEN_MAX).for_each(|batch| counter.on_batch(batch));
+                for record in *piece {
+                    let tally = Tally::of_packet(u32::from(record.wire_len));
+                    staging.push(&mut table, record.source, tally);
+                }
+                staging.flush(&mut table);
             }
         }
     };
@@ -49,29 +54,4 @@ pub(super) fn run(records: &[PacketRecord], passes: usize, thread_count: usize) 
     let mut totals = Totals::default();
     table.iter().for_each(|(_, tally)| totals.add(tally.packets, tally.bytes));
     totals
-}
-
-struct Counter {
-    table: Table<u32, Tally>,
-    staged: Box<[(u64, u32, Tally)]>,
-}
-
-impl Counter {
-    fn new() -> Self {
-        Self {
-            table: Table::new(SEED, KEY_COUNT_MAX),
-            staged: vec![(0, 0, Tally::default()); BATCH_LEN_MAX].into(),
-        }
-    }
-
-    fn on_batch(&mut self, batch: &[PacketRecord]) {
-        for (entry, record) in self.staged.iter_mut().zip(batch) {
-            let hash = self.table.hash(&record.source);
-            self.table.prefetch(hash);
-            *entry = (hash, record.source, Tally::of_packet(u32::from(record.wire_len)));
-        }
-        for (hash, source, tally) in self.staged.iter().take(batch.len()) {
-            self.table.add(*hash, *source, tally);
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! Packets and bytes by key: the aggregation most questions begin with.
 
-use packet::{BATCH_LEN_MAX, Batch, Frame, HashSeed, KeyHash, MalformedCounts};
+use packet::{Batch, Frame, HashSeed, KeyHash, MalformedCounts};
 
 use crate::stage::{Fold, Stage};
-use crate::table::{Entry, Table};
+use crate::table::{Entry, Staging, Table};
 
 /// Where one packet belongs: keys come in two widths, so that IPv4 does not pay for IPv6.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +55,8 @@ pub struct GroupStage<G: Grouping> {
     grouping: G,
     groups: Groups<G>,
     outcome: Outcome,
-    narrow_staged: Staged<G::Narrow, G::Value>,
-    wide_staged: Staged<G::Wide, G::Value>,
-}
-
-/// One batch's keys between the pass that hashes and prefetches and the pass that adds.
-struct Staged<K, V> {
-    entries: Box<[(u64, K, V)]>,
-    len: usize,
+    narrow_staging: Staging<G::Narrow, G::Value>,
+    wide_staging: Staging<G::Wide, G::Value>,
 }
 
 impl Outcome {
@@ -119,34 +113,6 @@ impl<G: Grouping> Groups<G> {
     }
 }
 
-impl<K: KeyHash + Default, V: Entry> Staged<K, V> {
-    fn new() -> Self {
-        Self { entries: vec![(0, K::default(), V::default()); BATCH_LEN_MAX].into(), len: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, table: &mut Table<K, V>, key: K, value: V) {
-        let hash = table.hash(&key);
-        table.prefetch(hash);
-        if let Some(entry) = self.entries.get_mut(self.len) {
-            *entry = (hash, key, value);
-            self.len += 1;
-        } else {
-            // A source that breaks its promise about the length of a batch.
-            table.add(hash, key, &value);
-        }
-    }
-
-    /// Adds what was staged.
-    #[inline]
-    fn add_to(&mut self, table: &mut Table<K, V>) {
-        for (hash, key, value) in self.entries.iter().take(self.len) {
-            table.add(*hash, *key, value);
-        }
-        self.len = 0;
-    }
-}
-
 impl<G: Grouping> GroupStage<G> {
     /// No packets yet; at most `key_count_max` keys of each width.
     #[must_use]
@@ -155,8 +121,8 @@ impl<G: Grouping> GroupStage<G> {
             grouping,
             groups: Groups::new(seed, key_count_max),
             outcome: Outcome::default(),
-            narrow_staged: Staged::new(),
-            wide_staged: Staged::new(),
+            narrow_staging: Staging::default(),
+            wide_staging: Staging::default(),
         }
     }
 
@@ -173,8 +139,8 @@ impl<G: Grouping> Stage for GroupStage<G> {
         for frame in batch.frames() {
             let (place, value) = self.grouping.place(&frame);
             match place {
-                Place::Narrow(key) => self.narrow_staged.push(&mut self.groups.narrow, key, value),
-                Place::Wide(key) => self.wide_staged.push(&mut self.groups.wide, key, value),
+                Place::Narrow(key) => self.narrow_staging.push(&mut self.groups.narrow, key, value),
+                Place::Wide(key) => self.wide_staging.push(&mut self.groups.wide, key, value),
                 Place::Absent => {
                     absent += 1;
                     self.outcome.add_absent(&frame);
@@ -182,8 +148,8 @@ impl<G: Grouping> Stage for GroupStage<G> {
             }
         }
         self.outcome.keyed += batch.records.len() as u64 - absent;
-        self.narrow_staged.add_to(&mut self.groups.narrow);
-        self.wide_staged.add_to(&mut self.groups.wide);
+        self.narrow_staging.flush(&mut self.groups.narrow);
+        self.wide_staging.flush(&mut self.groups.wide);
     }
 }
 

@@ -70,8 +70,54 @@ pub struct Table<K, V> {
     refused: V,
 }
 
+/// Keys on their way into a table: each slot is asked for when its key comes
+/// and touched when 64 have come, so that memory answers meanwhile.
+///
+/// Sixty-four, because their slots, the keys and the records of a batch then
+/// lie in 32 KiB of first-level cache together; measured, 256 cost a fifth.
+pub struct Staging<K, V> {
+    entries: [(u64, K, V); STAGED_LEN],
+    len: usize,
+}
+
+const STAGED_LEN: usize = 64;
+
+impl<K: KeyHash + Default, V: Entry> Default for Staging<K, V> {
+    fn default() -> Self {
+        Self { entries: [(0, K::default(), V::default()); STAGED_LEN], len: 0 }
+    }
+}
+
+impl<K: KeyHash + Default, V: Entry> Staging<K, V> {
+    /// Takes in one key on its way to `table`, which must be the same each time.
+    #[inline(always)]
+    pub fn push(&mut self, table: &mut Table<K, V>, key: K, value: V) {
+        let hash = table.hash(&key);
+        table.prefetch(hash);
+        if let Some(entry) = self.entries.get_mut(self.len) {
+            *entry = (hash, key, value);
+            self.len += 1;
+        }
+        if self.len == STAGED_LEN {
+            self.flush(table);
+        }
+    }
+
+    /// Adds what is on its way.
+    #[inline(never)]
+    pub fn flush(&mut self, table: &mut Table<K, V>) {
+        for (hash, key, value) in self.entries.iter().take(self.len) {
+            table.add(*hash, *key, value);
+        }
+        self.len = 0;
+    }
+}
+
 /// Slots a partition starts with.
 const SLOT_COUNT_MIN: usize = 8;
+
+/// Bytes below which a table grows fourfold.
+const SMALL_TABLE_LEN: usize = 1 << 20;
 
 impl<K: KeyHash + Default, V: Entry> Table<K, V> {
     /// An empty table for at most `key_count_max` keys, rounded up to a
@@ -160,7 +206,9 @@ impl<K: KeyHash + Default, V: Entry> Table<K, V> {
     #[inline(never)]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
-        self.allocate((self.mask + 1) * 2);
+        // Small tables grow faster: to move them often costs more than they hold.
+        let factor = if size_of_val(old.as_slice()) < SMALL_TABLE_LEN { 4 } else { 2 };
+        self.allocate((self.mask + 1) * factor);
         for slot in old.iter().filter(|slot| !slot.value.is_vacant()) {
             let mut index = self.first_slot(slot.key.key_hash(self.seed));
             while !self.slots[index].value.is_vacant() {

@@ -166,25 +166,70 @@ const ROWS_PER_PIECE: usize = 1 << 16;
 
 /// The largest groups in order, and the sum of all groups.
 fn largest<G: Presented>(groups: &Groups<G>, limit: usize, sort: SortBy) -> (Vec<G::Row>, Tally) {
+    let mut largest = Largest { rows: Vec::new(), limit, sort, least: (0, 0) };
     let mut total = Tally::default();
-    let mut rows: Vec<G::Row> = Vec::with_capacity(groups.key_count());
-    rows.extend(groups.narrow.iter().map(|(key, value)| G::narrow_row(key, value)));
-    rows.extend(groups.wide.iter().map(|(key, value)| G::wide_row(key, value)));
-    for row in &rows {
-        total.fold(&row.tally());
+    for (key, value) in groups.narrow.iter() {
+        let tally = G::tally(value);
+        total.fold(&tally);
+        largest.offer(tally, || G::narrow_row(key, value));
     }
-    // Ties are broken by the key, so that equal runs print equal rows.
-    let order = |a: &G::Row, b: &G::Row| {
-        let rank = |row: &G::Row| match sort {
-            SortBy::Bytes => (row.tally().bytes, row.tally().packets),
-            SortBy::Packets => (row.tally().packets, row.tally().bytes),
-        };
-        rank(b).cmp(&rank(a)).then_with(|| a.cmp(b))
-    };
-    if limit < rows.len() {
-        rows.select_nth_unstable_by(limit, order);
-        rows.truncate(limit);
+    for (key, value) in groups.wide.iter() {
+        let tally = G::tally(value);
+        total.fold(&tally);
+        largest.offer(tally, || G::wide_row(key, value));
     }
-    rows.sort_unstable_by(order);
-    (rows, total)
+    (largest.into_rows(), total)
+}
+
+/// Keeps the largest rows of many without making a row of each.
+struct Largest<R> {
+    rows: Vec<R>,
+    limit: usize,
+    sort: SortBy,
+    /// The rank below which no row can be among the largest any more.
+    least: (u64, u64),
+}
+
+/// Rows kept beyond the limit before the smaller ones are dropped.
+const SPARE_ROWS: usize = 1024;
+
+impl<R: row::Row> Largest<R> {
+    fn rank(sort: SortBy, tally: Tally) -> (u64, u64) {
+        match sort {
+            SortBy::Bytes => (tally.bytes, tally.packets),
+            SortBy::Packets => (tally.packets, tally.bytes),
+        }
+    }
+
+    #[inline]
+    fn offer(&mut self, tally: Tally, make_row: impl FnOnce() -> R) {
+        if Self::rank(self.sort, tally) < self.least {
+            return;
+        }
+        self.rows.push(make_row());
+        if self.rows.len() >= self.limit.saturating_add(SPARE_ROWS) {
+            self.drop_smaller();
+        }
+    }
+
+    /// Ties are broken by the key, so that equal runs print equal rows.
+    fn order(sort: SortBy) -> impl Fn(&R, &R) -> std::cmp::Ordering {
+        let rank = move |row: &R| Self::rank(sort, row.tally());
+        move |a, b| rank(b).cmp(&rank(a)).then_with(|| a.cmp(b))
+    }
+
+    fn drop_smaller(&mut self) {
+        if self.limit < self.rows.len() {
+            self.rows.select_nth_unstable_by(self.limit, Self::order(self.sort));
+            self.rows.truncate(self.limit);
+            let ranks = self.rows.iter().map(|row| Self::rank(self.sort, row.tally()));
+            self.least = ranks.min().unwrap_or_default();
+        }
+    }
+
+    fn into_rows(mut self) -> Vec<R> {
+        self.drop_smaller();
+        self.rows.sort_unstable_by(Self::order(self.sort));
+        self.rows
+    }
 }
