@@ -344,7 +344,8 @@ IDENTITY = re.compile(
     r"(?P<passed>\d+) packets captured\n(?P<received>\d+) packets received by filter\n"
     r"(?P<dropped>\d+) packets dropped\n"
     r"top: (?P<processed>\d+) processed = (?P<counted>\d+) counted \+ (?P<absent>\d+) without "
-    r".+ \+ (?P<cut>\d+) cut short by the capture; (?P<malformed>\d+) malformed(?P<causes> \(.+\))?\n"
+    r".+ \+ (?P<cut>\d+) cut short by the capture; "
+    r"(?P<malformed>\d+) malformed(?P<causes> \(.+\))?\n"
 )
 
 

@@ -103,6 +103,19 @@ fn every_way_of_storing_gives_the_same_frames() {
 }
 
 #[test]
+fn link_types_are_known_before_the_first_frame_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = frames(300, 100, 60);
+    let plain = pcapng(&expected, None);
+    let packed = zstd::encode_all(&*plain, 1).unwrap();
+    for (name, bytes) in [("a.pcapng", plain), ("b", packed), ("c.pcap", pcap(&expected))] {
+        let mut source = open_path(&write(folder.path(), name, &bytes));
+        assert_eq!(source.first_links(), [LinkType::ETHERNET], "{name}");
+        assert_eq!(read_all(&mut source), expected, "{name}: nothing was taken");
+    }
+}
+
+#[test]
 fn parts_of_a_capture_are_the_capture() {
     let folder = tempfile::tempdir().unwrap();
     let expected = frames(20_000, 100, 900);
