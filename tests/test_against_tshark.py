@@ -75,7 +75,7 @@ FILES_THAT_DIFFER = {
 }
 # Layers of Wireshark's behind which IP lies that Wirelens leaves closed: what this stage of the
 # project reads is listed in its issue, and these are not in it.
-CLOSED_TUNNELS = {"geneve", "teredo", "erspan", "nsh", "ipcomp", "vntag"}
+CLOSED_TUNNELS = {"geneve", "teredo", "erspan", "nsh", "ipcomp", "vntag", "cmd"}
 CLOSED_LINKS = {
     "wlan", "ppi", "fddi", "arcnet", "fr", "juniper", "ipnet", "ipoib", "nflog", "pktap",
 }  # fmt: skip

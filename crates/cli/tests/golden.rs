@@ -6,10 +6,9 @@ use testkit::golden::check_all;
 
 fn check(prefix: &str, case_count_min: usize) {
     let program = Path::new(env!("CARGO_BIN_EXE_wirelens"));
-    match check_all(program, prefix, &[]) {
-        Ok(count) => assert!(count >= case_count_min, "only {count} cases `{prefix}*`"),
-        Err(complaints) => panic!("{complaints}"),
-    }
+    let count = check_all(program, prefix, &[]).map_err(|complaints| complaints.to_string());
+    let is_enough = count.as_ref().is_ok_and(|&count| count >= case_count_min);
+    assert!(is_enough, "{case_count_min} cases `{prefix}*` wanted: {count:?}");
 }
 
 #[test]
