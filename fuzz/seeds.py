@@ -150,10 +150,10 @@ def demo_blocks() -> Iterator[tuple[int, bytes]]:
 
 
 def segment_kind(protocol: int, segment: bytes) -> int:
-    """Type of ICMP messages; of TCP segments, whether they open or end; else 0."""
+    """Type of ICMP messages; of TCP segments, whether they open, end or carry; else 0."""
     if protocol in (1, 58):
         return segment[0]
-    return segment[13] & 7 if protocol == 6 else 0
+    return segment[13] & 15 if protocol == 6 else 0
 
 
 def demo_frames() -> Iterator[bytes]:
@@ -210,13 +210,19 @@ class Pcapng:
         lists = [self.pack("HH", code, len(value)) + padded(value) for code, value in options]
         return b"".join(lists) + self.pack("HH", 0, 0)
 
-    def start(self) -> bytes:
-        section = self.pack("IHHq", 0x1A2B3C4D, 1, 0, -1)
-        section += self.options((1, b"comment"), (2, b"box"), (3, b"os"), (4, b"app"))
+    def section(self) -> bytes:
+        body = self.pack("IHHq", 0x1A2B3C4D, 1, 0, -1)
+        body += self.options((1, b"comment"), (2, b"box"), (3, b"os"), (4, b"app"))
+        return self.block(0x0A0D0D0A, body)
+
+    def interface(self) -> bytes:
         numbers = (8, self.pack("Q", 10**9)), (9, bytes([0x94])), (13, b"\4")
         texts = (2, b"eth0"), (11, b"\0ip"), (14, self.pack("q", -7))
-        interface = self.pack("HHI", 1, 0, 96) + self.options(*texts, *numbers)
-        return self.block(0x0A0D0D0A, section) + self.block(1, interface)
+        body = self.pack("HHI", 1, 0, 96) + self.options(*texts, *numbers)
+        return self.block(1, body)
+
+    def start(self) -> bytes:
+        return self.section() + self.interface()
 
     def packet(self, frame: bytes, *options: tuple[int, bytes]) -> bytes:
         head = self.pack("IIIII", 0, 5, 6, len(frame), len(frame))
@@ -320,20 +326,27 @@ def file_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     yield "read_file", "gzip-cut", gzip.compress(sample, mtime=0)[:-20]
     yield "read_file", "gzip-twice", gzip.compress(sample, mtime=0) * 2
     yield "read_file", "zstd", zstd(sample)
+    yield from split_seeds(frames[0])
+
+
+def split_seeds(frame: bytes) -> Iterator[tuple[str, str, bytes]]:
     blocks = Pcapng("<")
     patches = {
         "nothing": b"",
         "zeros": bytes(64),
-        "record": pcap([frames[0]], 0xA1B23C4D, "<")[24:],
-        "packet": blocks.packet(frames[0]),
-        "interface": blocks.start(),
-        "statistics": blocks.rest(frames[0]),
+        "record": pcap([frame], 0xA1B23C4D, "<")[24:],
+        "packet": blocks.packet(frame),
+        "interface": blocks.interface(),
+        "section": blocks.start(),
+        "statistics": blocks.rest(frame),
     }
-    for choice in range(4):
-        for name, patch in patches.items():
-            parts = choice >> 1
-            seed = bytes([choice, parts]) + u16(9000 * parts) + patch
-            yield "split", f"{name}-{choice}", seed
+    # Bits of the first byte, as targets/split.rs takes them.
+    pcapng, nested, fitted, before = 1, 2, 8, 128
+    for name, patch in patches.items():
+        for kind in (0, pcapng, pcapng | nested):
+            for place in (0, fitted, fitted | before):
+                seed = bytes([kind | place, kind >> 1]) + u16(20_000) + patch
+                yield "split", f"{name}-{kind | place:02x}", seed
 
 
 FILTERS = [
@@ -351,8 +364,10 @@ def other_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
         yield "dissect", name, bytes([link, 0]) + frame
         yield "dissect", f"{name}-choice", bytes([link, 37 * index % 256]) + frame
     for frame in frames:
-        yield "dissect", "demo", bytes([0, 0]) + frame
-        yield "dissect", "cut", bytes([0, 0xFF]) + frame[: len(frame) // 2]
+        # Of a frame that was cut here, more was on the wire.
+        choice = 0xF8 if len(frame) == FRAME_LEN_MAX else 0
+        yield "dissect", "demo", bytes([0, choice]) + frame
+        yield "dissect", "cut", bytes([0, 0xFC]) + frame[: len(frame) // 2]
     for flags, protocol, ports in (
         (0, 6, (50000, 443)),
         (0, 1, (8, 0)),

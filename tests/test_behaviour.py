@@ -256,6 +256,21 @@ def test_a_pipe_that_closes_early_is_no_error() -> None:
 # --- Runs -----------------------------------------------------------------------------------
 
 
+def test_an_interrupt_ends_a_pipe_on_which_nothing_comes(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    write_pcap(path, frames(100))
+    command = [PROGRAM, "top", "--format", "csv", "-r", "-"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    run = subprocess.Popen(command, env=ENVIRONMENT, **pipes)
+    # Not even a whole frame at the end: a stop is no damage.
+    run.stdin.write(path.read_bytes()[:-3])
+    run.stdin.flush()
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=10) == 0
+    assert b"99 packets received" in run.stderr.read()
+
+
 @pytest.mark.parametrize("window", [(), ("--window", "1s")])
 def test_an_interrupt_ends_a_stream_in_good_order(tmp_path: Path, window: tuple[str, ...]) -> None:
     path, output = tmp_path / "a.pcap", tmp_path / "out.csv"

@@ -3,8 +3,9 @@
 //! Parts have at least 4 MiB, so the bytes that the engine makes up are written
 //! over a stretch of a prepared file, around the place where it will be cut.
 //!
-//! Input: format and contents of the prepared file, number of parts, offset
-//! from the cut in 16 bits, then the bytes.
+//! Input: format and contents of the prepared file, which cut, and whether the
+//! bytes stand where an item does; number of parts; offset from the cut in 16
+//! bits; then the bytes.
 #![no_main]
 
 use std::cell::RefCell;
@@ -23,10 +24,16 @@ const FILE_LEN: usize = (12 << 20) + 12_345;
 /// a chain of 64 records and not much more.
 const FRAME_LEN: usize = 16_000;
 const PART_COUNT_MAX: usize = 3;
+/// When all frames were seen.
+const SECONDS: u32 = 1_700_000_000;
 
 struct Prepared {
     bytes: Vec<u8>,
     file: MemoryFile,
+    is_pcapng: bool,
+    /// Where the first frame's item begins, and how long each of them is.
+    start: usize,
+    item_len: usize,
 }
 
 thread_local! {
@@ -37,21 +44,48 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let choice = input.u8();
     let part_count = 2 + usize::from(input.u8()) % (PART_COUNT_MAX - 1);
+    let (is_pcapng, is_nested) = (choice & 1 != 0, choice & 2 != 0);
+    let (cut_index, is_fitted) = (1 + usize::from(choice >> 2 & 1), choice & 8 != 0);
     PREPARED.with_borrow_mut(|prepared| {
-        let index = usize::from(choice & 3);
-        let Prepared { bytes, file } =
-            prepared[index].get_or_insert_with(|| prepare(choice & 1 != 0, choice & 2 != 0));
-        let cut = bytes.len() / part_count * (1 + usize::from(choice >> 2) % (part_count - 1));
+        let prepared = &mut prepared[usize::from(choice & 3)];
+        let prepared = prepared.get_or_insert_with(|| prepare(is_pcapng, is_nested));
+        let cut = prepared.bytes.len() / part_count * cut_index.min(part_count - 1);
         let offset = usize::from(input.u16());
         let at = if choice & 128 == 0 { cut + offset } else { cut - offset };
-        let patch = input.rest();
-        let end = (at + patch.len()).min(bytes.len());
+        let (at, patch) = match is_fitted {
+            true => prepared.fitted(at, input.rest()),
+            false => (at, input.rest().to_vec()),
+        };
+        let end = (at + patch.len()).min(prepared.bytes.len());
         let patch = &patch[..end - at];
-        file.write_at(patch, at).expect("a file in memory");
-        check(file, part_count, patch.is_empty() && choice & 2 == 0);
-        file.write_at(&bytes[at..end], at).expect("a file in memory");
+        prepared.file.write_at(patch, at).expect("a file in memory");
+        check(&prepared.file, part_count, patch.is_empty() && !is_nested);
+        prepared.file.write_at(&prepared.bytes[at..end], at).expect("a file in memory");
     });
 });
+
+impl Prepared {
+    /// `patch` as it stands between whole items: moved to where one begins, and
+    /// with an item behind it that fills the gap up to the next.
+    fn fitted(&self, at: usize, patch: &[u8]) -> (usize, Vec<u8>) {
+        const GAP_LEN_MIN: usize = 16;
+        let mut patch = patch.to_vec();
+        patch.resize(patch.len().next_multiple_of(4), 0);
+        let at = self.start + (at - self.start) / self.item_len * self.item_len;
+        let gap_len = self.item_len - (patch.len() + GAP_LEN_MIN) % self.item_len + GAP_LEN_MIN;
+        let words = match self.is_pcapng {
+            true => [0xbad, gap_len as u32, 32_473, 0],
+            false => [SECONDS, 0, gap_len as u32 - 16, gap_len as u32 - 16],
+        };
+        patch.extend(words.map(u32::to_le_bytes).concat());
+        patch.resize(patch.len() + gap_len - GAP_LEN_MIN, 0);
+        if self.is_pcapng {
+            let trailing = patch.len() - 4;
+            patch[trailing..].copy_from_slice(&(gap_len as u32).to_le_bytes());
+        }
+        (at, patch)
+    }
+}
 
 fn check(file: &MemoryFile, part_count: usize, is_sound: bool) {
     let open = || open(&file.input(), &ReadOptions::default()).expect("a capture");
@@ -83,33 +117,40 @@ fn joined(parts: &[FileSource]) -> Decoder {
 }
 
 /// A capture of large frames. Where they hold captures themselves, every one of
-/// them is full of places that look like the start of a record.
+/// them is full of places that look like the start of an item.
 fn prepare(is_pcapng: bool, is_nested: bool) -> Prepared {
-    let frame = if is_nested { frames(is_pcapng, &[7; 24], FRAME_LEN) } else { vec![0; FRAME_LEN] };
-    let bytes = frames(is_pcapng, &frame, FILE_LEN);
+    let inner = if is_nested { items(is_pcapng, &[7; 24], FRAME_LEN).0 } else { vec![0] };
+    let mut frame = inner;
+    frame.resize(FRAME_LEN, 0);
+    let (bytes, start, item_len) = items(is_pcapng, &frame, FILE_LEN);
     let file = MemoryFile::new(&bytes).expect("a file in memory");
-    Prepared { bytes, file }
+    Prepared { bytes, file, is_pcapng, start, item_len }
 }
 
-/// A capture of at least `len` bytes, all frames the same.
-fn frames(is_pcapng: bool, frame: &[u8], len: usize) -> Vec<u8> {
-    let (mut file, stamp, wire_len) =
-        (Vec::new(), Timestamp::from_parts(1_700_000_000, 0), frame.len() as u32);
-    if is_pcapng {
+/// A capture of at least `len` bytes, all frames the same; where the first item
+/// begins, and how long each is.
+fn items(is_pcapng: bool, frame: &[u8], len: usize) -> (Vec<u8>, usize, usize) {
+    let mut file = Vec::new();
+    let (timestamp, wire_len) = (Timestamp::from_parts(i64::from(SECONDS), 0), frame.len() as u32);
+    let start = if is_pcapng {
         let mut encoder = PcapngEncoder::new();
         let interface = Interface { link: LinkType::ETHERNET, ..Interface::default() };
         encoder.section(&mut file, &Section::default());
         encoder.interface(&mut file, &interface).expect("a first interface");
-        let note = FrameNote { timestamp: stamp, wire_len, ..FrameNote::default() };
+        let (start, note) = (file.len(), FrameNote { timestamp, wire_len, ..FrameNote::default() });
         while file.len() < len {
             encoder.frame(&mut file, &note, frame).expect("a known interface");
         }
+        start
     } else {
         let mut encoder = PcapEncoder::nanoseconds(LinkType::ETHERNET, 0);
         encoder.header(&mut file);
+        let start = file.len();
         while file.len() < len {
-            encoder.frame(&mut file, stamp, wire_len, frame);
+            encoder.frame(&mut file, timestamp, wire_len, frame);
         }
-    }
-    file
+        start
+    };
+    let item_len = if is_pcapng { frame.len().next_multiple_of(4) + 32 } else { frame.len() + 16 };
+    (file, start, item_len)
 }

@@ -83,6 +83,9 @@ impl fmt::Display for OpenError {
                 }
             },
             Self::HeaderDamaged(name, fault) => write!(f, "{name}: {fault}; {WANTED}"),
+            Self::FolderWithoutCaptures { path, file_count: 0 } => {
+                write!(f, "{}: a folder without files; {WANTED}", path.display())
+            }
             Self::FolderWithoutCaptures { path, file_count } => write!(
                 f,
                 "{}: none of its {file_count} files is a capture; {WANTED}; was another folder meant?",

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,6 +18,7 @@ use crate::reading::{ReadOptions, Reading};
 use crate::report::{Damage, DamageCause, Report};
 use crate::split;
 use crate::stream::{Counted, StreamSource};
+use crate::sys::interruptible::Interruptible;
 
 /// Frames of one capture, however it is stored.
 pub enum FileSource {
@@ -43,7 +45,11 @@ pub struct Later {
 /// There is none, it cannot be read, it is empty, or it is something else.
 pub fn open(input: &Input, options: &ReadOptions) -> Result<FileSource, OpenError> {
     match input {
-        Input::Stdin => open_stream(Box::new(io::stdin()), input, options),
+        Input::Stdin => {
+            let unreadable = |error| OpenError::Unreadable(PathBuf::from(STDIN), error);
+            let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?;
+            open_pipe(File::from(stdin), input, options)
+        }
         Input::File(path) => open_file(path, input, options),
     }
 }
@@ -53,7 +59,7 @@ fn open_file(path: &Path, input: &Input, options: &ReadOptions) -> Result<FileSo
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return open_stream(Box::new(file), input, options);
+        return open_pipe(file, input, options);
     }
     if metadata.len() == 0 {
         return Err(OpenError::Empty(input.to_string()));
@@ -78,13 +84,21 @@ fn open_file(path: &Path, input: &Input, options: &ReadOptions) -> Result<FileSo
     Ok(FileSource::Mapped(Box::new(MappedSource::new(Arc::new(map), reading, header_len))))
 }
 
+/// What standard input is called in messages.
+const STDIN: &str = "standard input";
+
+fn open_pipe(file: File, named: &Input, options: &ReadOptions) -> Result<FileSource, OpenError> {
+    let input = Interruptible::new(file, Arc::clone(&options.stop));
+    open_stream(Box::new(input), named, options)
+}
+
 fn open_stream(
     input: Box<dyn Read + Send>,
     named: &Input,
     options: &ReadOptions,
 ) -> Result<FileSource, OpenError> {
     let cannot_read = |error| match named {
-        Input::Stdin => OpenError::Unreadable(PathBuf::from("standard input"), error),
+        Input::Stdin => OpenError::Unreadable(PathBuf::from(STDIN), error),
         Input::File(path) => unreadable(path, error),
     };
     let (mut input, consumed) = decompress(input).map_err(cannot_read)?;

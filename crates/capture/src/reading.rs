@@ -1,10 +1,11 @@
 //! Bytes of a capture file to records: the loop every source of files runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use packet::dissect::{DissectOptions, dissect_into};
 use packet::file::{Decoder, FrameHeader, Stop, TakeFrame};
-use packet::{BATCH_LEN_MAX, LinkType, Record};
+use packet::{BATCH_LEN_MAX, LinkType, Record, Timestamp};
 
 use crate::filter::{Filter, FilterError, Program};
 use crate::report::{Damage, DamageCause, Progress, Report};
@@ -31,6 +32,8 @@ pub struct ReadOptions {
     pub snaplen: u32,
     /// Where reading tells how far it is.
     pub progress: Arc<Progress>,
+    /// Set from outside, it ends the reading of a pipe on which nothing comes.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// The state of reading one capture.
@@ -69,6 +72,7 @@ impl Default for ReadOptions {
             filter: None,
             snaplen: u32::MAX,
             progress: Arc::default(),
+            stop: Arc::default(),
         }
     }
 }
@@ -128,6 +132,11 @@ impl Reading {
         (at, pause)
     }
 
+    /// Whether a stop was asked for.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.frames.options.stop.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn progress(&self) -> &Progress {
         &self.frames.options.progress
     }
@@ -164,7 +173,7 @@ impl TakeFrame for TakeAll<'_> {
         let captured_len = header.captured_len.min(self.snaplen);
         let Some(frame) = captured(item, &header, captured_len) else { return true };
         let Some(record) = self.slots.next() else { return false };
-        record.timestamp = header.timestamp;
+        record.timestamp = if header.has_timestamp { header.timestamp } else { Timestamp::UNKNOWN };
         // A batch spans at most BATCH_SPAN_MAX and 256 blocks of 16 MiB, which a u32 counts.
         #[allow(clippy::cast_possible_truncation)]
         let item_offset = at.wrapping_sub(self.start) as u32;

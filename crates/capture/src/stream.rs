@@ -162,7 +162,8 @@ impl StreamSource {
         let left = self.end - self.start;
         if self.is_at_end {
             self.is_done = true;
-            if left > 0 {
+            // A stop may come in the middle of an item: that is no damage.
+            if left > 0 && !self.reading.is_stopped() {
                 self.stop(DamageCause::Fault(FileFault::truncated(wanted, left)));
             }
             return;

@@ -11,7 +11,6 @@ use crate::duration::parse_duration;
 #[command(
     name = "wirelens",
     disable_version_flag = true,
-    disable_help_subcommand = true,
     after_help = "Examples:
   wirelens info -r capture.pcapng
   wirelens top -r capture.pcap.gz --by pair -n 20

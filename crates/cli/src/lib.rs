@@ -44,12 +44,36 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
             // Where even that cannot be written there is nobody left to tell.
             let _ = error.print();
+            if let Some(hint) = hint(&error) {
+                eprintln!("{hint}");
+            }
             return status.into();
         }
     };
     match run(arguments) {
         Ok(status) => status.into(),
         Err(failure) => failure.report(),
+    }
+}
+
+/// What somebody who knows other tools may have meant.
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let argument = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => argument.as_str(),
+        _ => "",
+    };
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => {
+            Some("Captures are given with -r: wirelens top -r FILE")
+        }
+        ErrorKind::UnknownArgument if argument.starts_with("-i") => {
+            Some("Interfaces are read through a pipe: tcpdump -i eth0 -w - | wirelens top -r -")
+        }
+        ErrorKind::UnknownArgument if argument.starts_with("-w") => {
+            Some("Results are written with -o FILE; frames are not written")
+        }
+        _ => None,
     }
 }
 

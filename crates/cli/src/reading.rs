@@ -53,12 +53,14 @@ impl Inputs {
         let resolved = resolve(&arguments.read).map_err(|error| explain(error, &expression))?;
         let filter =
             if expression.trim().is_empty() { None } else { Some(Filter::new(&expression)?) };
+        let control = crate::interrupt::control();
         let options = ReadOptions {
             dissect: DissectOptions { decapsulate: !arguments.no_decap, transport },
             filter,
             // As tcpdump has it, 0 sets no limit.
             snaplen: arguments.snaplen.filter(|&snaplen| snaplen > 0).unwrap_or(u32::MAX),
             progress: Arc::default(),
+            stop: control.flag(),
         };
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self {
@@ -66,7 +68,7 @@ impl Inputs {
             options,
             thread_count: arguments.threads.map_or(cores, usize::from),
             count: arguments.count,
-            control: crate::interrupt::control(),
+            control,
             quiet: arguments.quiet,
         })
     }

@@ -21,12 +21,14 @@ pub struct Census {
     pub wire_len_min: u32,
     /// Longest frame on the wire, in bytes.
     pub wire_len_max: u32,
-    /// Earliest stamp; meaningless without frames.
+    /// Earliest stamp; meaningless where [`Census::has_time`] is false.
     pub first: Timestamp,
     /// Latest stamp.
     pub last: Timestamp,
     /// Frames stamped earlier than the frame before them.
     pub backwards: u64,
+    /// Frames of which the capture tells no time.
+    pub unstamped: u64,
     /// Frames whose capture is shorter than they were on the wire.
     pub shortened: u64,
     /// Frames whose capture ends before their headers do.
@@ -147,6 +149,7 @@ impl Default for Census {
             first: Timestamp::MAX,
             last: Timestamp::MIN,
             backwards: 0,
+            unstamped: 0,
             shortened: 0,
             cut: 0,
             malformed: MalformedCounts::default(),
@@ -161,10 +164,16 @@ impl Default for Census {
 }
 
 impl Census {
-    /// From the first stamp to the last; zero without frames.
+    /// Whether any frame has a stamp.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.total.packets > self.unstamped
+    }
+
+    /// From the first stamp to the last; zero without stamps.
     #[must_use]
     pub fn duration(&self) -> Span {
-        if self.total.is_vacant() { Span::default() } else { self.last.since(self.first) }
+        if !self.has_time() { Span::default() } else { self.last.since(self.first) }
     }
 
     fn add(&mut self, frame: &Frame<'_>) {
@@ -174,10 +183,14 @@ impl Census {
         self.captured_bytes += u64::from(record.captured_len);
         self.wire_len_min = self.wire_len_min.min(record.wire_len);
         self.wire_len_max = self.wire_len_max.max(record.wire_len);
-        self.first = self.first.min(record.timestamp);
-        self.last = self.last.max(record.timestamp);
-        self.backwards += u64::from(record.timestamp < self.previous);
-        self.previous = record.timestamp;
+        if record.timestamp == Timestamp::UNKNOWN {
+            self.unstamped += 1;
+        } else {
+            self.first = self.first.min(record.timestamp);
+            self.last = self.last.max(record.timestamp);
+            self.backwards += u64::from(record.timestamp < self.previous);
+            self.previous = record.timestamp;
+        }
         self.shortened += u64::from(record.captured_len < record.wire_len);
         let interface = usize::from(record.interface);
         if self.interfaces.len() <= interface {

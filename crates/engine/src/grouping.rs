@@ -1,8 +1,6 @@
 //! The keys by which packets are grouped: addresses, pairs, ports, protocols, flows.
 
-use packet::{
-    FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Layers, Network, Protocol, Timestamp,
-};
+use packet::{FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Network, Protocol, Timestamp};
 
 use crate::group::{Grouping, Place};
 use crate::table::{Entry, Tally};
@@ -169,20 +167,12 @@ impl Grouping for ByPort {
     }
 }
 
-/// Protocol and lower port of a packet whose transport header was read and has ports.
+/// Protocol and lower port of a packet whose ports can be read.
 #[inline]
 fn ports_of(frame: &Frame<'_>) -> Option<ProtocolKey> {
-    let layers = &frame.record.layers;
-    let protocol = layers.protocol;
-    if !layers.has(Layers::TRANSPORT)
-        || !matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::SCTP)
-    {
-        return None;
-    }
-    let ports: &[u8; 4] = frame.from_offset(layers.transport_offset).first_chunk()?;
-    let source = u16::from_be_bytes([ports[0], ports[1]]);
-    let destination = u16::from_be_bytes([ports[2], ports[3]]);
-    Some(ProtocolKey { protocol: Some(protocol), number: source.min(destination) })
+    let (source, destination) = packet::flow_key::ports(frame)?;
+    let protocol = Some(frame.record.layers.protocol);
+    Some(ProtocolKey { protocol, number: source.min(destination) })
 }
 
 impl Grouping for ByProtocol {

@@ -1,7 +1,7 @@
 //! Drives stages over sources whose order does not matter to them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use packet::Source;
@@ -11,13 +11,19 @@ use crate::stage::{Fold, Stage};
 /// The way to stop a run from outside: an interrupt, a limit reached.
 #[derive(Debug, Default)]
 pub struct Control {
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 impl Control {
     /// Asks every thread to stop after the batch in hand.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The flag that a stop sets, for a source that waits where nothing comes.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Whether a stop was asked for.

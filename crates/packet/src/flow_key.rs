@@ -28,7 +28,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::batch::Frame;
 use crate::hash::{HashSeed, KeyHash};
-use crate::layers::{Layers, Protocol};
+
+use crate::layers::{Layers, Network, Protocol};
 use crate::wire::{icmp, icmpv6};
 
 /// The two endpoints of a conversation in canonical order, and its protocol.
@@ -285,11 +286,44 @@ const fn halves(bits: u128) -> [u64; 2] {
 /// Bytes of UDP-Lite; DCCP has more.
 const UNREAD_HEADER_LEN_MIN: u32 = 8;
 
+/// Source and destination port of a frame's innermost transport header, where
+/// the protocol has ports and they can be read: as in its [`FlowKey`].
+#[inline]
+#[must_use]
+pub fn ports(frame: &Frame<'_>) -> Option<(u16, u16)> {
+    let layers = &frame.record.layers;
+    let has_ports = matches!(
+        layers.protocol,
+        Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::UDP_LITE | Protocol::DCCP
+    );
+    if !has_ports || !layers.is_ip() {
+        return None;
+    }
+    let header_len = if layers.network == Network::Ipv4 { 20 } else { 40 };
+    transport_bytes(frame, layers.network_offset.saturating_add(header_len))?
+        .first_chunk()
+        .map(|&[a, b, c, d]: &[u8; 4]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
 /// What a frame has in place of ports. `network_end` is where its network
 /// header ends at the earliest: what a cut capture calls the transport header
 /// cannot lie before it.
 #[inline]
 fn frame_ports(frame: &Frame<'_>, network_end: u16) -> Ports {
+    let Some(bytes) = transport_bytes(frame, network_end) else { return Ports::NONE };
+    match frame.record.layers.protocol {
+        Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::UDP_LITE | Protocol::DCCP => {
+            Ports::read(bytes)
+        }
+        Protocol::ICMP => Ports::of_message(bytes, icmp::counterpart),
+        Protocol::ICMPV6 => Ports::of_message(bytes, icmpv6::counterpart),
+        _ => Ports::NONE,
+    }
+}
+
+/// The transport header and what follows, where its first bytes are the packet's.
+#[inline]
+fn transport_bytes<'a>(frame: &Frame<'a>, network_end: u16) -> Option<&'a [u8]> {
     let layers = &frame.record.layers;
     // Bytes behind a header that is neither whole nor cut are none of the
     // packet's: link padding, or what a malformed length leaves out.
@@ -300,18 +334,7 @@ fn frame_ports(frame: &Frame<'_>, network_end: u16) -> Ports {
     let is_present = (is_read || is_unread)
         && !layers.has(Layers::LATER_FRAGMENT)
         && layers.transport_offset >= network_end;
-    if !is_present {
-        return Ports::NONE;
-    }
-    let bytes = frame.from_offset(layers.transport_offset);
-    match layers.protocol {
-        Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::UDP_LITE | Protocol::DCCP => {
-            Ports::read(bytes)
-        }
-        Protocol::ICMP => Ports::of_message(bytes, icmp::counterpart),
-        Protocol::ICMPV6 => Ports::of_message(bytes, icmpv6::counterpart),
-        _ => Ports::NONE,
-    }
+    is_present.then(|| frame.from_offset(layers.transport_offset))
 }
 
 /// Ports of a tuple that somebody else took apart.

@@ -21,7 +21,7 @@ pub enum Direction {
 /// [`Batch`](crate::Batch) that lends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Record {
-    /// When it was seen.
+    /// When it was seen; [`Timestamp::UNKNOWN`] where the capture does not tell.
     pub timestamp: Timestamp,
     /// Start of the frame within the batch's bytes.
     pub offset: u32,

@@ -19,6 +19,8 @@ pub struct Span(i64);
 impl Timestamp {
     /// The earliest stamp: before anything was seen.
     pub const MIN: Self = Self(i64::MIN);
+    /// The stamp of a frame whose capture tells no time: before everything else.
+    pub const UNKNOWN: Self = Self::MIN;
     /// The latest stamp: after everything was seen.
     pub const MAX: Self = Self(i64::MAX);
 

@@ -80,6 +80,12 @@ fn times(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     if census.total.packets == 0 {
         return line(out, "packets", "0");
     }
+    if census.unstamped > 0 {
+        line(out, "without time", format!("{} packets", grouped(census.unstamped)))?;
+    }
+    if !census.has_time() {
+        return Ok(());
+    }
     line(out, "first", census.first)?;
     line(out, "last", census.last)?;
     let seconds = census.duration().as_seconds_f64();

@@ -26,8 +26,8 @@ pub(crate) const SCHEMA: Schema = &[
     text("format", "pcap or pcapng, with byte order and resolution."),
     text("link_types", "Link types of its frames, joined by spaces."),
     count("interfaces", "Interfaces it describes."),
-    time("first_ns", "Earliest stamp, nanoseconds since the epoch; 0 without frames."),
-    time("last_ns", "Latest stamp; 0 without frames."),
+    time("first_ns", "Earliest stamp, nanoseconds since the epoch; 0 without any."),
+    time("last_ns", "Latest stamp; 0 without any."),
     count("packets", "Frames."),
     count("bytes", "Bytes on the wire."),
     count("captured_bytes", "Bytes that were captured."),
@@ -56,9 +56,9 @@ pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefus
     let links = joined(census.links.keys().map(ToString::to_string));
     let causes = joined(census.malformed.iter().map(|(cause, count)| format!("{cause}={count}")));
     let damage = source.report().damage.as_ref().map(ToString::to_string).unwrap_or_default();
-    let is_empty = census.total.packets == 0;
-    let stamp =
-        |stamp: packet::Timestamp| Value::TimestampNs(if is_empty { 0 } else { stamp.as_ns() });
+    let stamp = |stamp: packet::Timestamp| {
+        Value::TimestampNs(if census.has_time() { stamp.as_ns() } else { 0 })
+    };
     let counts = counts(census).map(Value::U64);
     let format = format_name(decoder.format());
     let mut values = vec![
