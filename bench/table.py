@@ -99,11 +99,15 @@ def figure_tables(found: list[Line]) -> list[str]:
 def targets(found: list[Line]) -> list[tuple[str, float | None, float]]:
     """What was promised of this part: the claim, what was found, what is wanted."""
     ours = find(found, "fig4", "Wirelens, count, threads=1")
-    paper = find(found, "fig4", "paper's design, count, r=1")
+    # The yardstick is the paper's program as a stranger would write it in C++; ours in
+    # Rust, with a cheaper hash, is the harder one to beat, so it stands beside it.
+    yardstick = find(found, "fig4", "paper's design in C++, count, r=1")
+    rebuilt = find(found, "fig4", "paper's design, count, r=1")
     crossing = find(found, "crossing", "ring, 8-byte items, chunks of 64")
     rows: list[tuple[str, float | None, float]] = [
         ("records in memory, M packets per core-second", ours and ours.core_median, 60.0),
-        ("the same, × the paper's design on two cores", ratio(ours, paper), 8.0),
+        ("the same, × the paper's design on two cores, C++", ratio(ours, yardstick), 8.0),
+        ("the same, × the paper's design on two cores, Rust", ratio(ours, rebuilt), 8.0),
     ]
     groups = dict.fromkeys(line.group for line in found if line.name.startswith("wirelens top"))
     for group in groups:

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
 
-use packet::file::{Decoder, Item, Magic, Stop};
+use packet::file::{Decoder, FrameHeader, Item, Magic, Stop, TakeFrame};
 
 use crate::promises::assert_one_line;
 
@@ -47,6 +47,11 @@ pub fn check_file(bytes: &[u8]) {
         assert_eq!(decode_in_pieces(&mut pieces, bytes, start, extra), decoded);
         assert_same(&pieces, &whole);
     }
+    for batch_len in [1, 2, 5, usize::MAX] {
+        let mut batches = decoder.clone();
+        check_batches(&mut batches, bytes, start, &decoded, batch_len);
+        assert_same(&batches, &whole);
+    }
     check_parts(&decoder, bytes, start, &decoded, &whole);
     let from = bytes.len() / 3;
     let stretch = &bytes[from..bytes.len().min(from + STRETCH_LEN_MAX)];
@@ -54,6 +59,54 @@ pub fn check_file(bytes: &[u8]) {
         let found = decoder.find_boundary(stretch, chain_len);
         assert!(found.is_none_or(|offset| offset < stretch.len()));
     }
+}
+
+/// Takes frames until it has enough, and none after that.
+struct Batch {
+    room: usize,
+    frames: Vec<(usize, FrameHeader)>,
+}
+
+impl TakeFrame for Batch {
+    fn take(&mut self, item: &[u8], frame: FrameHeader, at: usize) -> bool {
+        assert!(self.frames.len() < self.room, "a frame more than was wanted");
+        assert!(frame.data_range().end <= item.len());
+        self.frames.push((at, frame));
+        self.frames.len() < self.room
+    }
+}
+
+/// Reads in batches, which pause at the middle too, what was decoded one by one.
+fn check_batches(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    start: usize,
+    decoded: &Decoded,
+    batch_len: usize,
+) {
+    let mut offset = start;
+    let mut expected = decoded.items.iter().filter_map(|(len, item, _)| {
+        let at = offset;
+        offset += len;
+        if let Item::Frame(frame) = item { Some((at, *frame)) } else { None }
+    });
+    let mut at = start;
+    for end in [bytes.len() / 2, bytes.len()] {
+        while at < end {
+            let mut batch = Batch { room: batch_len, frames: Vec::new() };
+            let (next, stop) = decoder.read(bytes, at, end, &mut batch);
+            assert!(next > at || stop.is_some(), "stands still at {at}");
+            at = next;
+            for frame in batch.frames {
+                assert_eq!(Some(frame), expected.next());
+            }
+            if let Some(stop) = stop {
+                assert_eq!((stop, expected.next()), (decoded.stop, None));
+                return;
+            }
+        }
+    }
+    assert_eq!((at, expected.next()), (bytes.len(), None));
 }
 
 /// Takes up at the item in the middle with a fork, and joins the two.

@@ -16,7 +16,7 @@ use super::fault::{FileFault, Stop};
 use super::metadata::{FileCounts, Interface};
 use super::order::ByteOrder;
 use super::resolution::Resolution;
-use super::{FrameHeader, Item, TakeFrame, frame_len_max, in_registers, read_items};
+use super::{FrameHeader, Item, TakeFrame, frame_len_max, in_registers};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -186,12 +186,15 @@ impl Pcap {
             let item = bytes.get(at..).unwrap_or_default();
             let Some((frame, consumed)) = self.next_plain(item) else {
                 // One unusual record at a time, out of the way of the others.
-                let only = at.saturating_add(1);
-                let (next, why) = self.read_unusual(bytes, at, only, counts, take);
-                if why.is_some() || next == at {
-                    return (next, why);
+                match self.take_unusual(item, at, counts, take) {
+                    Ok((consumed, is_more_wanted)) => {
+                        at = at.wrapping_add(consumed);
+                        if !is_more_wanted {
+                            break;
+                        }
+                    }
+                    Err(stop) => return (at, Some(stop)),
                 }
-                at = next;
                 continue;
             };
             at = at.wrapping_add(consumed);
@@ -202,17 +205,21 @@ impl Pcap {
         (at, None)
     }
 
+    /// Hands over the record at the start of `item`; its length, and whether
+    /// more are wanted.
     #[cold]
     #[inline(never)]
-    fn read_unusual(
+    fn take_unusual(
         &self,
-        bytes: &[u8],
-        start: usize,
-        stop: usize,
+        item: &[u8],
+        at: usize,
         counts: &mut FileCounts,
         take: &mut impl TakeFrame,
-    ) -> (usize, Option<Stop>) {
-        read_items(bytes, start, stop, |item| self.next_unusual(item, counts), take)
+    ) -> Result<(usize, bool), Stop> {
+        Ok(match self.next_unusual(item, counts)? {
+            (Item::Frame(frame), consumed) => (consumed, take.take(item, frame, at)),
+            (Item::Meta(_), consumed) => (consumed, true),
+        })
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Classic pcap.
 
 use super::{decode, words};
-use crate::file::{Decoder, FileFault, Format, PcapEncoder, Resolution};
+use crate::file::{Decoder, FileFault, Format, FrameHeader, PcapEncoder, Resolution, TakeFrame};
 use crate::link::LinkType;
 use crate::record::Direction;
 use crate::time::Timestamp;
@@ -123,4 +123,37 @@ fn the_encoder_bends_what_the_format_cannot_say() {
     assert_eq!((frames[0].0.wire_len, &frames[0].1[..]), (9, &[1, 2, 3, 4][..]));
     assert_eq!(frames[1].0.timestamp, Timestamp::from_ns(0));
     assert_eq!(frames[2].0.timestamp, Timestamp::from_parts(u32::MAX.into(), 999_999_000));
+}
+
+/// Takes so many frames and notes where they begin.
+struct Few {
+    len: usize,
+    offsets: Vec<usize>,
+}
+
+impl TakeFrame for Few {
+    fn take(&mut self, _item: &[u8], _frame: FrameHeader, at: usize) -> bool {
+        assert!(self.offsets.len() < self.len, "offered a frame when no more were wanted");
+        self.offsets.push(at);
+        self.offsets.len() < self.len
+    }
+}
+
+#[test]
+fn no_frame_is_lost_where_a_batch_ends_with_an_odd_one() {
+    let mut file = header(false, 0xa1b2_c3d4, (2, 4), 0, 1);
+    // The second stamp has a whole second below the second: legal, but odd.
+    for subsecond in [0, 1_000_000, 0, 0] {
+        file.extend(words(false, &[1, subsecond, 0, 0]));
+    }
+    for len in 1..=4 {
+        let (mut decoder, mut at) = Decoder::new(&file).unwrap();
+        let mut offsets = Vec::new();
+        while at < file.len() {
+            let mut few = Few { len, offsets: Vec::new() };
+            at = decoder.read(&file, at, file.len(), &mut few).0;
+            offsets.extend(few.offsets);
+        }
+        assert_eq!(offsets, [24, 40, 56, 72], "{len} at a time");
+    }
 }
