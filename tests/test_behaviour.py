@@ -103,13 +103,13 @@ def test_a_folder_stands_for_the_captures_in_it(tmp_path: Path) -> None:
     line = one_line(wirelens("top", "-r", tmp_path), 1)
     assert "a folder without files" in line
     (tmp_path / "notes.txt").write_text("no capture")
-    assert "none of its 1 files" in one_line(wirelens("top", "-r", tmp_path), 1)
+    assert "none of its files is a capture (1 seen)" in one_line(wirelens("top", "-r", tmp_path), 1)
     (tmp_path / "deep/er").mkdir(parents=True)
     write_pcap(tmp_path / "b.pcap", frames(2))
     write_pcap(tmp_path / "deep/er/a.cap", frames(3))
     ran = wirelens("top", *CSV, "-r", tmp_path)
     assert (ran.status, packets_of(ran)) == (0, 5)
-    assert "1 files in folders are no captures" in ran.stderr
+    assert "left out of folders as no captures: 1\n" in ran.stderr
     rows = wirelens("info", *CSV, "-r", tmp_path).rows
     assert [Path(row["capture"]).name for row in rows] == ["b.pcap", "a.cap"]
 

@@ -88,7 +88,7 @@ impl fmt::Display for OpenError {
             }
             Self::FolderWithoutCaptures { path, file_count } => write!(
                 f,
-                "{}: none of its {file_count} files is a capture; {WANTED}; was another folder meant?",
+                "{}: none of its files is a capture ({file_count} seen); {WANTED}; was another folder meant?",
                 path.display()
             ),
             Self::Filter(error) => error.fmt(f),

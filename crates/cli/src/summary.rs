@@ -99,7 +99,7 @@ fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>)
     }
     let skipped = inputs.resolved.skipped.len();
     if skipped > 0 {
-        let _ = writeln!(text, "left out of folders as no captures: {skipped} files");
+        let _ = writeln!(text, "left out of folders as no captures: {skipped}");
     }
     text
 }
