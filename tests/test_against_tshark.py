@@ -31,7 +31,7 @@ COUNTERPARTS = {
     "icmp": {8: 0, 13: 14, 15: 16, 10: 9, 17: 18},
     "icmpv6": {128: 129, 133: 134, 135: 136, 130: 131, 144: 145, 139: 140},
 }
-PORT_PROTOCOLS = {6, 17, 132}
+PORT_PROTOCOLS = {6, 17, 33, 132, 136}
 # Tunnels that carry Ethernet.
 OPENED = {"vxlan", "gre"}
 
