@@ -99,9 +99,10 @@ macro_rules! counts {
         }
 
         impl FileCounts {
-            /// Adds the counts of another part of the same file.
+            /// Adds the counts of another part of the same file. Saturates, as the sum over
+            /// one part does: a file may claim any number of packets lost.
             pub const fn merge(&mut self, other: &Self) {
-                $(self.$field = self.$field.wrapping_add(other.$field);)*
+                $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
             /// Every count with its name, in a fixed order.

@@ -271,3 +271,17 @@ fn a_fork_reads_another_part_and_joins_again() {
     assert_eq!(first.structure_version(), whole.decoder.structure_version());
     assert!(encoder.frame(&mut file, &FrameNote { interface: 2, ..note }, &[]).is_err());
 }
+
+#[test]
+fn packets_lost_are_summed_alike_in_one_part_and_in_two() {
+    let lost = |count: u64| option(false, 4, &count.to_le_bytes());
+    let head = [section(false), interface(false, 1, 0, &[])].concat();
+    let first = [head, packet(false, 0, 0, &lost(u64::MAX))].concat();
+    let file = [&first[..], &packet(false, 0, 0, &lost(5))].concat();
+    let whole = decode(&file);
+    assert_eq!((whole.frames.len(), whole.decoder.counts().packets_dropped), (2, u64::MAX));
+    let mut joined = decode(&first).decoder;
+    let second = decode_from(joined.fork(), &file, first.len());
+    joined.join(second.decoder);
+    assert_eq!(joined.counts(), whole.decoder.counts());
+}
