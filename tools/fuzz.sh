@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-3}
+readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-2}
 readonly CANARY_SECONDS=60
 readonly INPUT_SECONDS_MAX=10
 readonly MEMORY_MIB_MAX=1024
