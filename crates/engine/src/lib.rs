@@ -14,6 +14,7 @@
 pub mod census;
 pub mod columns;
 pub mod exchange;
+pub mod flow;
 pub mod group;
 pub mod grouping;
 pub mod partition;

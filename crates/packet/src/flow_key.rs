@@ -263,6 +263,20 @@ impl FlowKey {
         self.rest & VERSION_MASK == VERSION_6
     }
 
+    /// Two words in place of five: different for different IPv4 conversations,
+    /// and for an IPv4 and an IPv6 one; IPv6 conversations may share theirs.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(&self) -> [u64; 2] {
+        if self.is_ipv6() {
+            // Any mixture will do: who relies on it compares the rest as well.
+            let low = self.low[0].rotate_left(17) ^ self.low[1];
+            let high = self.high[0].rotate_left(41) ^ self.high[1].rotate_left(24);
+            return [low ^ high, self.rest];
+        }
+        [self.low[1] << 32 | self.high[1], self.rest]
+    }
+
     fn address(&self, halves: [u64; 2]) -> IpAddr {
         let bits = u128::from(halves[0]) << 64 | u128::from(halves[1]);
         if self.is_ipv6() {
@@ -359,7 +373,8 @@ impl KeyHash for FlowKey {
     #[inline]
     fn key_hash(&self, seed: HashSeed) -> u64 {
         if !self.is_ipv6() {
-            return seed.hash_words(self.low[1] << 32 | self.high[1], self.rest);
+            let [addresses, rest] = self.words();
+            return seed.hash_words(addresses, rest);
         }
         let low = seed.hash_words(self.low[0], self.low[1]);
         let high = seed.hash_words(self.high[0], self.high[1]);

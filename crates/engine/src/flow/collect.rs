@@ -1,0 +1,135 @@
+//! What is made of flows that have ended: all of them, or the largest.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::record::FlowRecord;
+
+/// Takes in ended flows with what was kept for them.
+pub trait Collect<S>: Send {
+    /// What is handed over at a mark.
+    type Part: Send;
+
+    /// Takes in a flow of `packets` and `bytes`; the rest is made only where it is wanted.
+    fn offer(
+        &mut self,
+        packets: u64,
+        bytes: u64,
+        make: impl FnOnce() -> Option<(FlowRecord, S)>,
+    );
+
+    /// Hands over what was collected; `is_last`: nothing more will come.
+    fn take(&mut self, is_last: bool) -> Self::Part;
+}
+
+/// Every flow, at each mark those that ended before it.
+#[derive(Debug)]
+pub struct AllEnded<S> {
+    ended: Vec<(FlowRecord, S)>,
+}
+
+impl<S> Default for AllEnded<S> {
+    fn default() -> Self {
+        Self { ended: Vec::new() }
+    }
+}
+
+impl<S: Send> Collect<S> for AllEnded<S> {
+    type Part = Vec<(FlowRecord, S)>;
+
+    #[inline]
+    fn offer(&mut self, _: u64, _: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>) {
+        self.ended.extend(make());
+    }
+
+    fn take(&mut self, _: bool) -> Self::Part {
+        std::mem::take(&mut self.ended)
+    }
+}
+
+/// The flows of most bytes or packets, at the last mark. Ties are broken by
+/// what the flows are, so that every run tells the same ones.
+#[derive(Debug)]
+pub struct Heaviest {
+    flow_count: usize,
+    by_packets: bool,
+    heap: BinaryHeap<Reverse<Ranked>>,
+    least: (u64, u64),
+}
+
+#[derive(Debug)]
+struct Ranked {
+    rank: (u64, u64),
+    record: FlowRecord,
+}
+
+impl Ranked {
+    fn order(&self) -> impl Ord + use<> {
+        (self.rank, Reverse(self.record.order()))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Ranked {}
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl Heaviest {
+    /// The `flow_count` flows of most bytes, or of most packets.
+    #[must_use]
+    pub fn new(flow_count: usize, by_packets: bool) -> Self {
+        Self { flow_count, by_packets, heap: BinaryHeap::new(), least: (0, 0) }
+    }
+
+    /// Takes in a flow.
+    #[inline]
+    pub fn add(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<FlowRecord>) {
+        let rank = if self.by_packets { (packets, bytes) } else { (bytes, packets) };
+        if rank < self.least {
+            return;
+        }
+        let Some(record) = make() else { return };
+        self.heap.push(Reverse(Ranked { rank, record }));
+        if self.heap.len() > self.flow_count {
+            self.heap.pop();
+            self.least = self.heap.peek().map_or((0, 0), |Reverse(flow)| flow.rank);
+        }
+    }
+
+    /// The flows, heaviest first.
+    #[must_use]
+    pub fn take_sorted(&mut self) -> Vec<FlowRecord> {
+        let heap = std::mem::take(&mut self.heap).into_sorted_vec();
+        heap.into_iter().map(|Reverse(flow)| flow.record).collect()
+    }
+}
+
+impl<S: Send> Collect<S> for Heaviest {
+    type Part = Vec<FlowRecord>;
+
+    #[inline]
+    fn offer(
+        &mut self,
+        packets: u64,
+        bytes: u64,
+        make: impl FnOnce() -> Option<(FlowRecord, S)>,
+    ) {
+        self.add(packets, bytes, || make().map(|(record, _)| record));
+    }
+
+    fn take(&mut self, is_last: bool) -> Vec<FlowRecord> {
+        if is_last { self.take_sorted() } else { Vec::new() }
+    }
+}

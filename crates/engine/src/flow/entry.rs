@@ -1,0 +1,79 @@
+//! What is kept for a flow: one cache line that every packet touches, and one
+//! that only beginnings, ends and IPv6 do.
+
+use packet::{FlowKey, Timestamp};
+
+/// The line every packet touches. Pairs are by direction: low to high, high to low.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(super) struct Hot {
+    /// [`FlowKey::words`]: the whole key where it is IPv4.
+    pub(super) words: [u64; 2],
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+    pub(super) bytes: [u64; 2],
+    pub(super) packets: [u32; 2],
+    pub(super) tcp_flags: [u8; 2],
+    /// Bits of [`Hot`]'s constants.
+    pub(super) state: u8,
+    /// How often the slot was given to another flow.
+    pub(super) generation: u32,
+}
+
+const _: () = assert!(size_of::<Hot>() == 64, "one cache line");
+
+/// The line that beginnings and ends touch.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(super) struct Cold {
+    pub(super) key: FlowKey,
+    /// When it was closed; while it is open, when it began (windows move `first`).
+    pub(super) since: Timestamp,
+    /// Neighbours in its list of the wheel.
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    /// Which list that is.
+    pub(super) list: u16,
+    pub(super) vlan_id: u16,
+    /// What the index knows it by.
+    pub(super) tag: u32,
+}
+
+const _: () = assert!(size_of::<Cold>() == 64, "one cache line");
+
+impl Hot {
+    /// The slot holds a flow.
+    pub(super) const LIVE: u8 = 1;
+    /// The source is the high endpoint.
+    pub(super) const SOURCE_IS_HIGH: u8 = 1 << 1;
+    /// FIN was seen from the low endpoint; one bit further, from the high one.
+    pub(super) const FIN: u8 = 1 << 2;
+    /// FIN was seen from both.
+    pub(super) const FIN_BOTH: u8 = Self::FIN | Self::FIN << 1;
+    /// Closed by FIN.
+    pub(super) const CLOSED_FIN: u8 = 1 << 4;
+    /// Closed by RST.
+    pub(super) const CLOSED_RST: u8 = 1 << 5;
+    /// Closed.
+    pub(super) const CLOSED: u8 = Self::CLOSED_FIN | Self::CLOSED_RST;
+
+    /// It was worth keeping before a window's end set its counts to zero.
+    pub(super) const SETTLED: u8 = 1 << 6;
+
+    #[inline(always)]
+    pub(super) const fn has(&self, bits: u8) -> bool {
+        self.state & bits != 0
+    }
+
+    /// Packets of both sides.
+    #[inline]
+    pub(super) const fn packets_total(&self) -> u64 {
+        self.packets[0] as u64 + self.packets[1] as u64
+    }
+
+    /// Bytes of both sides.
+    #[inline]
+    pub(super) const fn bytes_total(&self) -> u64 {
+        self.bytes[0].saturating_add(self.bytes[1])
+    }
+}

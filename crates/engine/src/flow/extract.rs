@@ -1,0 +1,218 @@
+//! Frames to packets of flows, and event time.
+
+use packet::{
+    Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol, Span, Timestamp,
+};
+
+use crate::exchange::{Extract, Outlet};
+use crate::group::Outcome;
+use crate::window::LATENESS_ALLOWANCE;
+
+/// What a flow table has to know of a packet: one cache line, owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPacket {
+    /// Whose packet it is.
+    pub key: FlowKey,
+    /// When it was seen.
+    pub timestamp: Timestamp,
+    /// The hash of the key.
+    pub hash: u64,
+    /// Bytes on the wire, link header included.
+    pub wire_len: u32,
+    /// Outermost VLAN, or [`Layers::NO_VLAN`].
+    pub vlan_id: u16,
+    /// Low byte of the TCP flags; 0 for other protocols.
+    pub tcp_flags: u8,
+    /// Which way it goes.
+    pub direction: FlowDirection,
+}
+
+const _: () = assert!(size_of::<FlowPacket>() == 64, "one cache line");
+
+/// What owners hear of: how far time has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowMark {
+    /// The latest stamp so far.
+    pub watermark: Timestamp,
+    /// What happened.
+    pub kind: MarkKind,
+}
+
+/// Why a mark is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MarkKind {
+    /// Time went on, or many packets have come.
+    Tick,
+    /// The clock was set back to the mark's time.
+    Step,
+    /// The input has ended.
+    Last,
+}
+
+/// Event time of one input, packet by packet.
+#[derive(Debug)]
+pub struct FlowClock {
+    idle_timeout: Span,
+    tick: Span,
+    latest: Timestamp,
+    next_tick: Timestamp,
+    packets_since_mark: u32,
+    /// Packets that came more than a second behind the latest stamp.
+    pub late: u64,
+    /// How often stamps ran backwards by the idle time-out or more.
+    pub steps: u64,
+}
+
+/// Packets between two marks at most, so that what ends between them is bounded.
+const PACKETS_PER_MARK: u32 = 1 << 16;
+
+const TICK_MAX: Span = Span::from_seconds(1);
+
+/// The reading half: what [`exchange`](crate::exchange) runs on the reading thread.
+pub struct FlowExtract {
+    seed: HashSeed,
+    clock: FlowClock,
+    outcome: Outcome,
+}
+
+impl FlowPacket {
+    /// The packet of a frame; `None` where it has no key.
+    #[inline(always)]
+    #[must_use]
+    pub fn from_frame(frame: &Frame<'_>, seed: HashSeed, timestamp: Timestamp) -> Option<Self> {
+        let (key, direction) = FlowKey::from_frame(frame)?;
+        let layers = &frame.record.layers;
+        Some(Self {
+            key,
+            timestamp,
+            hash: key.key_hash(seed),
+            wire_len: frame.record.wire_len,
+            vlan_id: layers.vlan_id,
+            tcp_flags: tcp_flags(frame, layers),
+            direction,
+        })
+    }
+}
+
+#[inline(always)]
+fn tcp_flags(frame: &Frame<'_>, layers: &Layers) -> u8 {
+    /// Where the flags lie in a TCP header (RFC 9293, section 3.1).
+    const FLAGS: usize = 13;
+    if layers.protocol != Protocol::TCP || !layers.has(Layers::TRANSPORT) {
+        return 0;
+    }
+    frame.bytes.get(usize::from(layers.transport_offset) + FLAGS).copied().unwrap_or(0)
+}
+
+impl FlowClock {
+    /// Before the first packet. `window` is the shortest time that results wait for.
+    #[must_use]
+    pub fn new(idle_timeout: Span, window: Option<Span>) -> Self {
+        Self {
+            idle_timeout,
+            tick: window.unwrap_or(TICK_MAX).min(TICK_MAX).max(Span::from_ns(1_000_000)),
+            latest: Timestamp::MIN,
+            next_tick: Timestamp::MIN,
+            packets_since_mark: 0,
+            late: 0,
+            steps: 0,
+        }
+    }
+
+    /// The time of a packet with this stamp, and the mark that goes before it.
+    #[inline(always)]
+    pub fn on_packet(&mut self, stamp: Timestamp) -> (Timestamp, Option<FlowMark>) {
+        // A packet without a stamp was seen when the one before it was.
+        let time = if stamp == Timestamp::UNKNOWN { self.latest } else { stamp };
+        self.packets_since_mark += 1;
+        let is_usual = time >= self.latest
+            && time < self.next_tick
+            && self.packets_since_mark < PACKETS_PER_MARK;
+        if is_usual {
+            self.latest = time;
+            return (time, None);
+        }
+        (time, self.mark_before(time))
+    }
+
+    #[inline(never)]
+    fn mark_before(&mut self, time: Timestamp) -> Option<FlowMark> {
+        if time < self.latest {
+            let behind = self.latest.since(time);
+            if behind >= self.idle_timeout {
+                self.steps += 1;
+                self.latest = time;
+                return self.mark(MarkKind::Step);
+            }
+            self.late += u64::from(behind > LATENESS_ALLOWANCE);
+        }
+        self.latest = self.latest.max(time);
+        let is_due = self.latest >= self.next_tick || self.packets_since_mark >= PACKETS_PER_MARK;
+        if is_due { self.mark(MarkKind::Tick) } else { None }
+    }
+
+    fn mark(&mut self, kind: MarkKind) -> Option<FlowMark> {
+        let is_first = self.next_tick == Timestamp::MIN;
+        self.packets_since_mark = 0;
+        self.next_tick = self.latest.window_start(self.tick).plus(self.tick);
+        // Before the first packet there is nothing that could end.
+        (!is_first).then_some(FlowMark { watermark: self.latest, kind })
+    }
+
+    /// Time goes on although nothing comes: an idle link.
+    pub fn on_tick(&mut self, time: Timestamp) -> Option<FlowMark> {
+        if time <= self.latest || self.next_tick == Timestamp::MIN {
+            return None;
+        }
+        self.latest = time;
+        if time >= self.next_tick { self.mark(MarkKind::Tick) } else { None }
+    }
+
+    /// After the last packet.
+    #[must_use]
+    pub const fn last_mark(&self) -> FlowMark {
+        FlowMark { watermark: self.latest, kind: MarkKind::Last }
+    }
+}
+
+impl FlowExtract {
+    /// Before the first packet.
+    #[must_use]
+    pub fn new(seed: HashSeed, clock: FlowClock) -> Self {
+        Self { seed, clock, outcome: Outcome::default() }
+    }
+
+    /// What became of the packets, and the clock.
+    #[must_use]
+    pub fn finish(self) -> (Outcome, FlowClock) {
+        (self.outcome, self.clock)
+    }
+}
+
+impl Extract for FlowExtract {
+    type Item = FlowPacket;
+    type Mark = FlowMark;
+
+    #[inline]
+    fn extract(&mut self, batch: &Batch<'_>, out: &mut impl Outlet<FlowPacket, FlowMark>) {
+        let mut absent = 0;
+        for frame in batch.frames() {
+            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+            if let Some(mark) = mark {
+                out.mark(mark);
+            }
+            match FlowPacket::from_frame(&frame, self.seed, time) {
+                Some(packet) => out.item(packet.hash, packet),
+                None => {
+                    absent += 1;
+                    self.outcome.add_absent(&frame);
+                }
+            }
+        }
+        self.outcome.keyed += batch.records.len() as u64 - absent;
+    }
+
+    fn last_mark(&mut self) -> FlowMark {
+        self.clock.last_mark()
+    }
+}

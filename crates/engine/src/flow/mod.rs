@@ -1,0 +1,37 @@
+//! Flows: both directions of one 5-tuple, from a first packet to an end.
+//!
+//! What a flow is, when it ends and what happens when the table is full stands
+//! in `docs/guide/flows.md`; the code follows its order.
+//!
+//! - [`FlowExtract`] turns frames into [`FlowPacket`]s, keeps event time and
+//!   tells it to the owners by [`FlowMark`]s;
+//! - [`FlowTable`] keeps the flows of some partitions and gives each packet its
+//!   [`FlowSlot`], by which applications find what they keep for a flow in a
+//!   [`SideSlab`];
+//! - [`FlowOwner`] joins a table, a per-flow state and a [`Collect`]or, and is
+//!   what [`exchange`](crate::exchange) runs.
+//!
+//! Bytes for each flow: 128 in the table, 12 to 24 in its index, and what the
+//! applications keep beside. Fixed: 100 KiB of lists an owner.
+
+mod collect;
+mod entry;
+mod extract;
+mod index;
+mod options;
+mod owner;
+mod record;
+mod segmented;
+mod slab;
+mod statistics;
+mod table;
+mod wheel;
+
+pub use collect::{AllEnded, Collect, Heaviest};
+pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
+pub use options::FlowOptions;
+pub use owner::{FlowOwner, FlowPart};
+pub use record::{EndReason, FlowCounts, FlowRecord};
+pub use slab::{FlowSlot, PerFlow, SideSlab};
+pub use statistics::{FlowStatistics, Spread, TCP_FLAG_NAMES};
+pub use table::FlowTable;

@@ -1,0 +1,133 @@
+//! The owning half of flows: a table, what is kept beside it, and what is made of its ends.
+
+use packet::Timestamp;
+
+use super::collect::{Collect, Heaviest};
+use super::extract::{FlowMark, FlowPacket, MarkKind};
+use super::options::FlowOptions;
+use super::record::{FlowCounts, FlowRecord};
+use super::slab::{FlowSlot, PerFlow, SideSlab};
+use super::table::FlowTable;
+use crate::exchange::Own;
+
+/// Packets taken in together: their index words, flows and states are on the
+/// way from memory at the same time, and together stay in the first-level cache.
+const STAGED_LEN: usize = 64;
+
+/// The flows of some partitions.
+pub struct FlowOwner<S: PerFlow, C> {
+    table: FlowTable,
+    states: SideSlab<S>,
+    collector: C,
+    counts: FlowCounts,
+    staged: Vec<FlowPacket>,
+    slots: Vec<FlowSlot>,
+    live_wanted: usize,
+}
+
+/// What an owner hands over at a mark.
+#[derive(Debug)]
+pub struct FlowPart<P> {
+    /// What was collected of flows that have ended.
+    pub collected: P,
+    /// All flows that have ended so far.
+    pub counts: FlowCounts,
+    /// Flows that have not ended.
+    pub live_count: usize,
+    /// The heaviest of those, where they were asked for.
+    pub live: Vec<FlowRecord>,
+    /// Bytes that the table takes up.
+    pub capacity_bytes: usize,
+}
+
+impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
+    /// No flows yet.
+    #[must_use]
+    pub fn new(options: FlowOptions, collector: C) -> Self {
+        Self {
+            table: FlowTable::new(options),
+            states: SideSlab::default(),
+            collector,
+            counts: FlowCounts::default(),
+            staged: Vec::with_capacity(STAGED_LEN),
+            slots: Vec::with_capacity(STAGED_LEN),
+            live_wanted: 0,
+        }
+    }
+
+    /// Hands over, at each mark, also the heaviest flows that go on.
+    #[must_use]
+    pub fn with_live(mut self, flow_count: usize) -> Self {
+        self.live_wanted = flow_count;
+        self
+    }
+
+    #[inline(never)]
+    fn flush(&mut self) {
+        self.table.observe(&self.staged, &mut self.slots);
+        self.states.on_packets(&self.staged, &self.slots);
+        self.staged.clear();
+        self.collect_ended();
+    }
+
+    #[inline]
+    fn collect_ended(&mut self) {
+        for (record, slot) in self.table.take_ended() {
+            self.counts.add(&record);
+            let states = &mut self.states;
+            self.collector.offer(record.packets_total(), record.bytes_total(), || {
+                Some((record, states.state(slot).cloned().unwrap_or_default()))
+            });
+        }
+    }
+
+    fn collect_live(&mut self, end: Timestamp) {
+        let Self { table, states, collector, counts, .. } = self;
+        table.for_each_live(end, |reason, packets, bytes, slot, make| {
+            counts.add_parts(reason, packets, bytes);
+            collector.offer(packets, bytes, || {
+                Some((make()?, states.state(slot).cloned().unwrap_or_default()))
+            });
+        });
+    }
+
+    fn heaviest_live(&self, now: Timestamp) -> Vec<FlowRecord> {
+        let mut heaviest = Heaviest::new(self.live_wanted, false);
+        if self.live_wanted > 0 {
+            self.table.for_each_live(now, |_, packets, bytes, _, make| {
+                heaviest.add(packets, bytes, make);
+            });
+        }
+        heaviest.take_sorted()
+    }
+}
+
+impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
+    type Part = FlowPart<C::Part>;
+
+    #[inline(always)]
+    fn on_item(&mut self, packet: FlowPacket) {
+        self.table.prefetch(packet.hash);
+        self.staged.push(packet);
+        if self.staged.len() == STAGED_LEN {
+            self.flush();
+        }
+    }
+
+    fn on_mark(&mut self, mark: FlowMark) -> Self::Part {
+        self.flush();
+        match mark.kind {
+            MarkKind::Tick => self.table.expire(mark.watermark),
+            MarkKind::Step => self.table.step(mark.watermark),
+            MarkKind::Last => self.collect_live(mark.watermark),
+        }
+        self.collect_ended();
+        FlowPart {
+            collected: self.collector.take(mark.kind == MarkKind::Last),
+            counts: self.counts,
+            live_count: self.table.len(),
+            live: self.heaviest_live(mark.watermark),
+            capacity_bytes: self.table.capacity_bytes(),
+        }
+    }
+}

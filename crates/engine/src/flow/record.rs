@@ -1,0 +1,152 @@
+//! A flow that has ended.
+
+use packet::flow_key::Endpoint;
+use packet::{FlowDirection, FlowKey, Timestamp};
+
+/// Why a flow ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum EndReason {
+    /// No packet for the idle time-out.
+    Idle,
+    /// Older than the active time-out: cut, its next packet continues it.
+    Active,
+    /// FIN from both sides.
+    Fin,
+    /// RST from either side.
+    Rst,
+    /// Its window has ended; the flow may go on.
+    Window,
+    /// Its partition was full, and it was past the emergency time-out.
+    Emergency,
+    /// Its partition was full, and it was the one longest without a packet.
+    Evicted,
+    /// The input has ended, or reading was interrupted.
+    End,
+}
+
+impl EndReason {
+    /// Every reason, in the order of the numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::Active,
+        Self::Fin,
+        Self::Rst,
+        Self::Window,
+        Self::Emergency,
+        Self::Evicted,
+        Self::End,
+    ];
+
+    /// The word in the output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+            Self::Fin => "fin",
+            Self::Rst => "rst",
+            Self::Window => "window",
+            Self::Emergency => "emergency",
+            Self::Evicted => "evicted",
+            Self::End => "end",
+        }
+    }
+}
+
+/// A flow, as it was when it ended. Pairs stand for the source's packets and the destination's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRecord {
+    /// The conversation.
+    pub key: FlowKey,
+    /// The way of the first packet: its sender is the source.
+    pub direction: FlowDirection,
+    /// Why it ended.
+    pub reason: EndReason,
+    /// Outermost VLAN of the first packet, or [`packet::Layers::NO_VLAN`].
+    pub vlan_id: u16,
+    /// TCP flags of all packets, or-ed: the header's low byte.
+    pub tcp_flags: [u8; 2],
+    /// Packets.
+    pub packets: [u32; 2],
+    /// Bytes on the wire, link header included.
+    pub bytes: [u64; 2],
+    /// Earliest stamp.
+    pub first: Timestamp,
+    /// Latest stamp.
+    pub last: Timestamp,
+}
+
+impl FlowRecord {
+    /// Source and destination.
+    #[must_use]
+    pub fn endpoints(&self) -> (Endpoint, Endpoint) {
+        self.key.endpoints(self.direction)
+    }
+
+    /// Packets of both sides.
+    #[must_use]
+    pub const fn packets_total(&self) -> u64 {
+        self.packets[0] as u64 + self.packets[1] as u64
+    }
+
+    /// Bytes of both sides.
+    #[must_use]
+    pub const fn bytes_total(&self) -> u64 {
+        self.bytes[0].saturating_add(self.bytes[1])
+    }
+
+    /// What makes the order of rows the same in every run: two flows of one
+    /// key do not end with all of this equal unless they are equal.
+    #[must_use]
+    pub fn order(&self) -> impl Ord + use<> {
+        (self.first, self.key, self.last, self.reason, self.packets, self.bytes)
+    }
+}
+
+/// How many flows there were, and how they ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowCounts {
+    /// Ended flows by [`EndReason`].
+    pub ended: [u64; EndReason::ALL.len()],
+    /// Packets of ended flows.
+    pub packets: u64,
+    /// Bytes of ended flows.
+    pub bytes: u64,
+}
+
+impl FlowCounts {
+    /// Counts a flow.
+    pub fn add(&mut self, record: &FlowRecord) {
+        self.add_parts(record.reason, record.packets_total(), record.bytes_total());
+    }
+
+    /// Counts a flow of which only this is known.
+    #[inline]
+    pub(super) fn add_parts(&mut self, reason: EndReason, packets: u64, bytes: u64) {
+        self.ended[reason as usize] += 1;
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+
+    /// Flows that ended for one reason.
+    #[must_use]
+    pub const fn of(&self, reason: EndReason) -> u64 {
+        self.ended[reason as usize]
+    }
+
+    /// All flows.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.ended.iter().sum()
+    }
+
+    /// Takes in another part's.
+    pub fn fold(&mut self, other: &Self) {
+        for (mine, theirs) in self.ended.iter_mut().zip(other.ended) {
+            *mine += theirs;
+        }
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}

@@ -1,0 +1,81 @@
+//! What an application keeps for each flow, beside the flow table.
+
+use super::extract::FlowPacket;
+use super::segmented::Segmented;
+
+/// Where a flow stands in its table. A slot is given to another flow only
+/// after the batch in which its flow ended, and then with another generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FlowSlot {
+    /// Number of the slot, from 0 on without gaps.
+    pub index: u32,
+    /// Which of the flows that the slot has held.
+    pub generation: u32,
+}
+
+/// What is kept for a flow; the default is that of a flow without packets.
+pub trait PerFlow: Clone + Default + Send {
+    /// Takes in a packet. Who is the source is not known here: keep directions
+    /// apart as the packet's key has them, and turn them when the flow has ended.
+    fn on_packet(&mut self, packet: &FlowPacket);
+}
+
+/// Nothing is kept: costs nothing.
+impl PerFlow for () {
+    #[inline(always)]
+    fn on_packet(&mut self, _: &FlowPacket) {}
+}
+
+/// One state for each slot of a flow table, made when its flow is first seen.
+pub struct SideSlab<S> {
+    states: Segmented<(u32, S)>,
+}
+
+impl<S: PerFlow> Default for SideSlab<S> {
+    fn default() -> Self {
+        Self { states: Segmented::new() }
+    }
+}
+
+impl<S: PerFlow> SideSlab<S> {
+    /// Bytes kept for each flow.
+    pub const BYTES_PER_FLOW: usize =
+        if size_of::<S>() == 0 { 0 } else { size_of::<(u32, S)>() };
+
+    /// Asks for the state of a flow ahead of its use.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: FlowSlot) {
+        if Self::BYTES_PER_FLOW > 0 {
+            self.states.prefetch(slot.index);
+        }
+    }
+
+    /// The state of a flow; the default where this is the first look at it.
+    #[inline(always)]
+    pub fn state(&mut self, slot: FlowSlot) -> Option<&mut S> {
+        while self.states.len() <= slot.index {
+            self.states.push((0, S::default()));
+        }
+        let (generation, state) = self.states.get_mut(slot.index)?;
+        if *generation != slot.generation {
+            (*generation, *state) = (slot.generation, S::default());
+        }
+        Some(state)
+    }
+
+    /// Takes in packets whose flows stand in `slots`, place by place.
+    #[inline]
+    pub fn on_packets(&mut self, packets: &[FlowPacket], slots: &[FlowSlot]) {
+        if Self::BYTES_PER_FLOW == 0 {
+            return;
+        }
+        for slot in slots {
+            self.prefetch(*slot);
+        }
+        for (packet, slot) in packets.iter().zip(slots) {
+            if let Some(state) = self.state(*slot) {
+                state.on_packet(packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! The flows of some partitions.
+
+use packet::wire::tcp::TcpFlags;
+use packet::{FlowDirection, Span, Timestamp};
+
+use super::entry::{Cold, Hot};
+use super::extract::FlowPacket;
+use super::index::{Index, tag_of};
+use super::options::FlowOptions;
+use super::record::{EndReason, FlowRecord};
+use super::segmented::Segmented;
+use super::slab::FlowSlot;
+use super::wheel::{Class, Wheel};
+use crate::partition::{PARTITION_COUNT, Partition};
+use crate::window::LATENESS_ALLOWANCE;
+
+/// Flows of the partitions whose packets it is given. Never more than its
+/// part of [`FlowOptions::flow_count_max`]: a full partition lets a flow go
+/// for each that begins.
+pub struct FlowTable {
+    options: FlowOptions,
+    idle_ns: u64,
+    flow_count_max: u32,
+    flow_counts: [u32; PARTITION_COUNT],
+    index: Index,
+    hot: Segmented<Hot>,
+    cold: Segmented<Cold>,
+    wheel: Wheel,
+    /// Slots for flows that begin.
+    free: Vec<u32>,
+    /// Slots of flows that ended in this batch: they are still told apart.
+    freed: Vec<u32>,
+    ended: Vec<(FlowRecord, FlowSlot)>,
+    due: Vec<(usize, u32)>,
+    /// Flows with packets before this were written, if there are windows.
+    windows_closed_to: Timestamp,
+}
+
+/// How a flow begins.
+#[derive(Clone, Copy)]
+struct Beginning {
+    source_is_high: bool,
+    vlan_id: u16,
+}
+
+impl Beginning {
+    const fn of(packet: &FlowPacket) -> Self {
+        Self {
+            source_is_high: matches!(packet.direction, FlowDirection::HighToLow),
+            vlan_id: packet.vlan_id,
+        }
+    }
+}
+
+const FIN: u8 = TcpFlags::FIN.bits() as u8;
+const SYN: u8 = TcpFlags::SYN.bits() as u8;
+const RST: u8 = TcpFlags::RST.bits() as u8;
+const ACK: u8 = TcpFlags::ACK.bits() as u8;
+
+impl FlowTable {
+    /// An empty table. Each of the 64 partitions keeps a 64th of the most
+    /// flows, rounded up.
+    #[must_use]
+    pub fn new(options: FlowOptions) -> Self {
+        let per_partition = options.flow_count_max.div_ceil(PARTITION_COUNT).max(1);
+        Self {
+            options,
+            idle_ns: options.idle_timeout.as_ns().unsigned_abs().max(1),
+            flow_count_max: u32::try_from(per_partition).unwrap_or(u32::MAX),
+            flow_counts: [0; PARTITION_COUNT],
+            index: Index::new(),
+            hot: Segmented::new(),
+            cold: Segmented::new(),
+            wheel: Wheel::new(options.idle_timeout.max(FlowOptions::LINGER)),
+            free: Vec::new(),
+            freed: Vec::new(),
+            ended: Vec::new(),
+            due: Vec::new(),
+            windows_closed_to: Timestamp::MIN,
+        }
+    }
+
+    /// Flows that have not ended.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flow_counts.iter().map(|&count| count as usize).sum()
+    }
+
+    /// Whether there is no flow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the table takes up, touched or not.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.index.capacity_bytes() + self.hot.capacity_bytes() + self.cold.capacity_bytes()
+    }
+
+    /// Asks for what is looked at first for a packet with this hash.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        self.index.prefetch(tag_of(hash));
+    }
+
+    /// Takes in some packets in order and says for each in which slot its flow
+    /// stands. Few at a time, such as 64: what they touch is asked for first.
+    #[inline]
+    pub fn observe(&mut self, packets: &[FlowPacket], slots: &mut Vec<FlowSlot>) {
+        self.free.append(&mut self.freed);
+        slots.clear();
+        for packet in packets {
+            if let Some(slot) = self.index.find(tag_of(packet.hash), |_| true) {
+                self.hot.prefetch(slot);
+                if packet.key.is_ipv6() {
+                    self.cold.prefetch(slot);
+                }
+            }
+        }
+        for packet in packets {
+            let index = self.slot_for(packet);
+            let generation = self.add(index, packet);
+            slots.push(FlowSlot { index, generation });
+        }
+    }
+
+    /// Flows that have ended since they were last taken, with the slots they had.
+    pub fn take_ended(&mut self) -> std::vec::Drain<'_, (FlowRecord, FlowSlot)> {
+        self.ended.drain(..)
+    }
+
+    /// The slot of the flow that a packet belongs to, which may begin with it.
+    #[inline(always)]
+    fn slot_for(&mut self, packet: &FlowPacket) -> u32 {
+        let words = packet.key.words();
+        let found = self.index.find(tag_of(packet.hash), |slot| {
+            self.hot.get(slot).is_some_and(|hot| hot.words == words)
+                && (!packet.key.is_ipv6()
+                    || self.cold.get(slot).is_some_and(|cold| cold.key == packet.key))
+        });
+        let Some(slot) = found else { return self.begin(packet, Beginning::of(packet)) };
+        let Some(hot) = self.hot.get(slot) else { return slot };
+        let is_plain = packet.timestamp.since(hot.last).as_ns().unsigned_abs() < self.idle_ns
+            && packet.timestamp.since(hot.first) < self.options.active_timeout
+            && !hot.has(Hot::CLOSED)
+            && hot.packets[packet.direction as usize] < u32::MAX
+            && self.options.window.is_none();
+        if is_plain { slot } else { self.slot_after_ends(slot, packet) }
+    }
+
+    /// Adds a packet to its flow; the flow's generation.
+    #[inline(always)]
+    fn add(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
+        let Some(hot) = self.hot.get_mut(slot) else { return 0 };
+        let side = packet.direction as usize;
+        hot.packets[side] += 1;
+        hot.bytes[side] += u64::from(packet.wire_len);
+        hot.tcp_flags[side] |= packet.tcp_flags;
+        hot.first = hot.first.min(packet.timestamp);
+        hot.last = hot.last.max(packet.timestamp);
+        let generation = hot.generation;
+        if packet.tcp_flags & (FIN | RST) != 0 {
+            self.close(slot, packet);
+        }
+        generation
+    }
+
+    /// Asks what the guide's table asks, in its order.
+    #[inline(never)]
+    fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
+        let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
+            return slot;
+        };
+        let time = packet.timestamp;
+        if time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns {
+            self.end(slot, self.reason(&hot), true);
+            return self.begin(packet, Beginning::of(packet));
+        }
+        if hot.has(Hot::CLOSED) {
+            let is_new = packet.tcp_flags & (SYN | ACK) == SYN;
+            if is_new || time.since(cold.since) >= FlowOptions::LINGER {
+                self.end(slot, closing(&hot), true);
+                return self.begin(packet, Beginning::of(packet));
+            }
+        } else {
+            let began = if self.options.window.is_some() { cold.since } else { hot.first };
+            let is_full = hot.packets[packet.direction as usize] == u32::MAX;
+            if time.since(began) >= self.options.active_timeout || is_full {
+                self.end(slot, EndReason::Active, true);
+                let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
+                return self.begin(packet, Beginning { source_is_high, vlan_id: packet.vlan_id });
+            }
+        }
+        if let Some(window) = self.options.window {
+            if hot.packets_total() > 0 && time.window_start(window) > hot.last.window_start(window)
+            {
+                self.rest(slot);
+            }
+            self.wake(slot, time);
+        }
+        slot
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, packet: &FlowPacket, beginning: Beginning) -> u32 {
+        let partition = Partition::of_hash(packet.hash).index();
+        if self.flow_counts[partition] >= self.flow_count_max {
+            self.make_room(partition, packet.timestamp);
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.hot.push(Hot::default());
+            self.cold.push(Cold::default())
+        });
+        let tag = tag_of(packet.hash);
+        self.index.insert(tag, slot);
+        self.flow_counts[partition] += 1;
+        let source = if beginning.source_is_high { Hot::SOURCE_IS_HIGH } else { 0 };
+        if let Some(hot) = self.hot.get_mut(slot) {
+            *hot = Hot {
+                words: packet.key.words(),
+                first: packet.timestamp,
+                last: packet.timestamp,
+                state: Hot::LIVE | source,
+                // Zero is nobody's, so that a state never seen is told apart.
+                generation: hot.generation.wrapping_add(1).max(1),
+                ..Hot::default()
+            };
+        }
+        if let Some(cold) = self.cold.get_mut(slot) {
+            cold.key = packet.key;
+            cold.since = packet.timestamp;
+            cold.vlan_id = beginning.vlan_id;
+            cold.tag = tag;
+        }
+        let deadline = packet.timestamp.plus(self.options.idle_timeout);
+        self.wheel.link(&mut self.cold, slot, partition, Class::Unanswered, deadline);
+        slot
+    }
+
+    #[inline(never)]
+    fn close(&mut self, slot: u32, packet: &FlowPacket) {
+        let (Some(hot), Some(cold)) = (self.hot.get_mut(slot), self.cold.get_mut(slot)) else {
+            return;
+        };
+        if packet.tcp_flags & FIN != 0 {
+            hot.state |= Hot::FIN << packet.direction as u8;
+        }
+        if hot.has(Hot::CLOSED) {
+            return;
+        }
+        if hot.state & Hot::FIN_BOTH == Hot::FIN_BOTH {
+            hot.state |= Hot::CLOSED_FIN;
+        } else if packet.tcp_flags & RST != 0 {
+            hot.state |= Hot::CLOSED_RST;
+        } else {
+            return;
+        }
+        cold.since = packet.timestamp;
+        let partition = Wheel::partition_of(cold.list);
+        let deadline = packet.timestamp.plus(FlowOptions::LINGER);
+        self.wheel.unlink(&mut self.cold, slot);
+        self.wheel.link(&mut self.cold, slot, partition, Class::Closed, deadline);
+    }
+
+    /// Ends a flow. `is_linked`: it stands in a list of the wheel.
+    #[inline(never)]
+    fn end(&mut self, slot: u32, reason: EndReason, is_linked: bool) {
+        self.hand_over(slot, reason);
+        if is_linked {
+            self.wheel.unlink(&mut self.cold, slot);
+        }
+        if let Some(cold) = self.cold.get(slot) {
+            self.index.remove(cold.tag, slot);
+            self.flow_counts[Wheel::partition_of(cold.list)] -= 1;
+        }
+        if let Some(hot) = self.hot.get_mut(slot) {
+            hot.state = 0;
+        }
+        self.freed.push(slot);
+    }
+
+    /// Puts what a flow has among the ended, if it has packets.
+    fn hand_over(&mut self, slot: u32, reason: EndReason) {
+        let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
+        if hot.packets_total() > 0 {
+            let index = FlowSlot { index: slot, generation: hot.generation };
+            self.ended.push((record(hot, cold, reason), index));
+        }
+    }
+
+    /// Why a flow ends, or is written, that no packet came for: told by its
+    /// own stamps, so that it does not matter when that is found out.
+    fn reason(&self, hot: &Hot) -> EndReason {
+        if hot.has(Hot::CLOSED) {
+            return closing(hot);
+        }
+        match self.window_end(hot) {
+            Some(end) if hot.last.plus(self.options.idle_timeout) > end => EndReason::Window,
+            _ => EndReason::Idle,
+        }
+    }
+
+    fn window_end(&self, hot: &Hot) -> Option<Timestamp> {
+        self.options.window.map(|window| hot.last.window_start(window).plus(window))
+    }
+
+    /// Likewise, if the input ends at `end`.
+    fn reason_at(&self, hot: &Hot, end: Timestamp) -> EndReason {
+        let reason = self.reason(hot);
+        let is_known = match reason {
+            EndReason::Idle => hot.last.plus(self.options.idle_timeout) <= end,
+            EndReason::Window => self.window_end(hot).is_some_and(|window_end| window_end <= end),
+            _ => true,
+        };
+        if is_known { reason } else { EndReason::End }
+    }
+
+    /// Writes what a flow has in its window; it goes on with nothing.
+    fn rest(&mut self, slot: u32) {
+        let Some(reason) = self.hot.get(slot).map(|hot| self.reason(hot)) else { return };
+        self.hand_over(slot, reason);
+        if let Some(hot) = self.hot.get_mut(slot) {
+            let settled = if is_settled(hot) { Hot::SETTLED } else { 0 };
+            (hot.packets, hot.bytes, hot.tcp_flags) = ([0; 2], [0; 2], [0; 2]);
+            hot.state |= settled;
+            hot.generation = hot.generation.wrapping_add(1).max(1);
+        }
+    }
+
+    /// A flow that has had nothing in its window begins to.
+    fn wake(&mut self, slot: u32, time: Timestamp) {
+        if let Some(hot) = self.hot.get_mut(slot)
+            && hot.packets_total() == 0
+        {
+            (hot.first, hot.last) = (time, time);
+        }
+    }
+
+    /// Lets one flow of a full partition go, as the guide's "Limits" says.
+    #[inline(never)]
+    fn make_room(&mut self, partition: usize, time: Timestamp) {
+        let closed = self.longest_idle(partition, Class::Closed);
+        if let Some((slot, hot)) = closed {
+            return self.end(slot, closing(&hot), true);
+        }
+        let unanswered = self.longest_idle(partition, Class::Unanswered);
+        let settled = self.longest_idle(partition, Class::Settled);
+        let is_past = |flow: &Option<(u32, Hot)>, limit: Span| {
+            flow.is_some_and(|(_, hot)| time.since(hot.last) >= limit)
+        };
+        let (flow, reason) = if is_past(&unanswered, FlowOptions::EMERGENCY_UNANSWERED) {
+            (unanswered, EndReason::Emergency)
+        } else if is_past(&settled, FlowOptions::EMERGENCY_SETTLED) {
+            (settled, EndReason::Emergency)
+        } else {
+            (unanswered.or(settled), EndReason::Evicted)
+        };
+        if let Some((slot, _)) = flow {
+            self.end(slot, reason, true);
+        }
+    }
+
+    /// The flow of a class that has been longest without a packet, to within a list of the wheel.
+    fn longest_idle(&mut self, partition: usize, class: Class) -> Option<(u32, Hot)> {
+        // Each turn but the last puts a flow where it stays until a packet
+        // comes for it, so there are never more turns than flows.
+        loop {
+            let slot = self.wheel.earliest(partition, class)?;
+            let (hot, cold) = (*self.hot.get(slot)?, *self.cold.get(slot)?);
+            let (class_now, deadline) = self.deadline(&hot, &cold);
+            if class_now == class && self.wheel.stands(cold.list, partition, class, deadline) {
+                return Some((slot, hot));
+            }
+            self.wheel.unlink(&mut self.cold, slot);
+            self.wheel.link(&mut self.cold, slot, partition, class_now, deadline);
+        }
+    }
+
+    /// When a flow ends if no packet comes, and its class.
+    fn deadline(&self, hot: &Hot, cold: &Cold) -> (Class, Timestamp) {
+        if hot.has(Hot::CLOSED) {
+            return (Class::Closed, cold.since.plus(FlowOptions::LINGER));
+        }
+        let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
+        (class, hot.last.plus(self.options.idle_timeout))
+    }
+
+    /// Ends the flows whose deadlines are well before `watermark`, and the
+    /// windows.
+    pub fn expire(&mut self, watermark: Timestamp) {
+        self.free.append(&mut self.freed);
+        let time = watermark.minus(LATENESS_ALLOWANCE);
+        if let Some(window) = self.options.window {
+            self.close_windows(time.window_start(window));
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.advance(time, &mut due);
+        for (partition, head) in due.drain(..) {
+            let mut next = Some(head);
+            while let Some(slot) = next {
+                next = Wheel::after(&self.cold, slot);
+                self.end_or_link(slot, partition, time);
+            }
+        }
+        self.due = due;
+    }
+
+    fn end_or_link(&mut self, slot: u32, partition: usize, time: Timestamp) {
+        let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
+        let (class, deadline) = self.deadline(&hot, &cold);
+        if deadline > time {
+            self.wheel.link(&mut self.cold, slot, partition, class, deadline);
+        } else {
+            self.end(slot, self.reason(&hot), false);
+        }
+    }
+
+    fn close_windows(&mut self, closed_to: Timestamp) {
+        if closed_to <= self.windows_closed_to {
+            return;
+        }
+        self.windows_closed_to = closed_to;
+        for slot in 0..self.hot.len() {
+            let Some(hot) = self.hot.get(slot) else { return };
+            if hot.has(Hot::LIVE) && hot.last < closed_to && hot.packets_total() > 0 {
+                self.rest(slot);
+            }
+        }
+    }
+
+    /// The clock was set to `time`: flows that lie an idle time-out or more
+    /// from there end.
+    pub fn step(&mut self, time: Timestamp) {
+        self.free.append(&mut self.freed);
+        self.wheel.clear();
+        self.windows_closed_to = Timestamp::MIN;
+        for slot in 0..self.hot.len() {
+            let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
+                return;
+            };
+            if !hot.has(Hot::LIVE) {
+                continue;
+            }
+            let (class, deadline) = self.deadline(&hot, &cold);
+            if time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns {
+                self.end(slot, self.reason(&hot), false);
+            } else {
+                let partition = Wheel::partition_of(cold.list);
+                self.wheel.link(&mut self.cold, slot, partition, class, deadline);
+            }
+        }
+    }
+
+    /// Every flow that has not ended and has packets, with what it would say
+    /// if the input ended at `end`: why, packets, bytes, its slot, and the rest on demand.
+    pub fn for_each_live(
+        &self,
+        end: Timestamp,
+        mut visit: impl FnMut(EndReason, u64, u64, FlowSlot, &dyn Fn() -> Option<FlowRecord>),
+    ) {
+        for (index, hot) in self.hot.iter() {
+            let (packets, bytes) = (hot.packets_total(), hot.bytes_total());
+            if !hot.has(Hot::LIVE) || packets == 0 {
+                continue;
+            }
+            let reason = self.reason_at(hot, end);
+            let slot = FlowSlot { index, generation: hot.generation };
+            let make = || self.cold.get(index).map(|cold| record(hot, cold, reason));
+            visit(reason, packets, bytes, slot, &make);
+        }
+    }
+}
+
+fn is_settled(hot: &Hot) -> bool {
+    hot.has(Hot::SETTLED)
+        || (hot.packets[0] > 0 && hot.packets[1] > 0)
+        || hot.packets_total() >= u64::from(FlowOptions::SETTLED_PACKETS)
+}
+
+const fn closing(hot: &Hot) -> EndReason {
+    if hot.has(Hot::CLOSED_FIN) { EndReason::Fin } else { EndReason::Rst }
+}
+
+fn record(hot: &Hot, cold: &Cold, reason: EndReason) -> FlowRecord {
+    let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
+    let direction =
+        if source_is_high { FlowDirection::HighToLow } else { FlowDirection::LowToHigh };
+    let [low, high] = [0, 1];
+    let (source, destination) = if source_is_high { (high, low) } else { (low, high) };
+    FlowRecord {
+        key: cold.key,
+        direction,
+        reason,
+        vlan_id: cold.vlan_id,
+        tcp_flags: [hot.tcp_flags[source], hot.tcp_flags[destination]],
+        packets: [hot.packets[source], hot.packets[destination]],
+        bytes: [hot.bytes[source], hot.bytes[destination]],
+        first: hot.first,
+        last: hot.last,
+    }
+}
