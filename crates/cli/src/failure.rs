@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use capture::{FilterError, OpenError};
 use sink::{FormatError, OutputError, WriteError};
 
+use crate::reading::InputError;
+
 /// How a run ended; README's table of exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
@@ -59,6 +61,15 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::Filter(error) => error.into(),
             error => Self::error(error),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::StdinTwice => Self::usage(error),
+            InputError::Open(error) => error.into(),
         }
     }
 }

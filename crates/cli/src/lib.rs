@@ -1,21 +1,23 @@
 //! The front door: what was typed becomes work, results and exit codes.
 //!
 //! Only the doors print, exit and read settings. Data goes to standard output,
-//! everything else to standard error.
+//! everything else to standard error. What a command asks for is separate from how it was typed:
+//! the other door, the Python package, asks [`reading`] and [`top`] for the same.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
-mod duration;
+mod asked;
+pub mod duration;
 mod failure;
 mod info;
 mod interrupt;
 mod output;
 mod progress;
-mod reading;
+pub mod reading;
 mod summary;
-mod top;
+pub mod top;
 mod version;
 
 use std::ffi::OsString;

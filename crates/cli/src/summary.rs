@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use capture::{Damage, DamageCause};
 use engine::group::Outcome;
 
 use crate::failure::{Failure, Status};
@@ -29,9 +28,7 @@ pub(crate) fn print(
     received: &Received,
     stage: Option<&StageSummary<'_>>,
 ) -> Result<Status, Failure> {
-    // A pipe names its link type only as it is read: there a filter is refused as late as this.
-    let refused = received.damages.iter().find(|damage| damage.frames_before == 0);
-    if let Some(Damage { cause: DamageCause::Filter(reason), .. }) = refused {
+    if let Some(reason) = received.refused_filter() {
         return Err(Failure::usage(reason));
     }
     if !quiet {
@@ -41,13 +38,7 @@ pub(crate) fn print(
         eprintln!("wirelens: {damage}");
     }
     if let Some(stage) = stage {
-        let known = stage.outcome.processed() + stage.outcome.malformed.total();
-        let handed_out = received.report.received - received.report.filtered;
-        if known != handed_out {
-            return Err(Failure::error(format_args!(
-                "packets are missing from the count: {handed_out} came in, {known} are accounted for; please report this"
-            )));
-        }
+        received.account_for(stage.outcome).map_err(Failure::error)?;
     }
     Ok(if received.damages.is_empty() { Status::Fine } else { Status::Damaged })
 }
