@@ -35,6 +35,8 @@ pub struct Arguments {
 pub enum Command {
     /// Who sends what: packets and bytes on the wire by source, pair, port, protocol or flow
     Top(TopArguments),
+    /// Who talks to whom: flows with packets, bytes, times, TCP flags and how they ended
+    Flows(FlowsArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
 }
@@ -139,6 +141,59 @@ pub struct TopArguments {
     /// together
     #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT, value_parser = parse_key_count)]
     pub max_keys: usize,
+}
+
+/// Arguments of `wirelens flows`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens flows -r capture.pcap                          ten flows of most bytes
+  wirelens flows -r capture.pcap -o flows.parquet         every flow, for a notebook
+  wirelens flows -r capture.pcap --stats --format csv     sizes, gaps and flags as well
+  wirelens flows -r day/ --window 10s -o flows.jsonl      each flow in each ten seconds
+  wirelens flows -r capture.pcap --names nfstream -o flows.csv
+
+A table shows the heaviest flows; every other format holds every flow. What a flow is and when
+it ends is told in docs/guide/flows.md.")]
+pub struct FlowsArguments {
+    /// Which frames to read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArguments,
+    /// Flows to show in a table
+    #[arg(short = 'n', long = "rows", value_name = "ROWS", default_value_t = 10)]
+    pub rows: usize,
+    /// Order of the rows of a table, largest first
+    #[arg(long, value_name = "MEASURE", default_value = "bytes")]
+    pub sort: SortBy,
+    /// A flow has ended when it had no packet for so long
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    pub idle_timeout: packet::Span,
+    /// A flow this old is cut, and goes on as another
+    #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
+    pub active_timeout: packet::Span,
+    /// Write each flow once for each window of this length in which it has packets
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub window: Option<packet::Span>,
+    /// Add sizes, gaps between packets and counts of TCP flags
+    #[arg(long)]
+    pub stats: bool,
+    /// Names, units and order of the columns
+    #[arg(long, value_name = "NAMES", default_value = "wirelens")]
+    pub names: Names,
+    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
+    pub max_flows: usize,
+}
+
+/// Whose names columns have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Names {
+    /// Our own
+    Wirelens,
+    /// NFStream's, statistics included, for programs written for it
+    Nfstream,
 }
 
 /// What `top` adds up by.

@@ -2,8 +2,11 @@
 
 use capture::OpenError;
 
-use crate::args::{InputArguments, TopArguments};
+use engine::flow::FlowOptions;
+
+use crate::args::{FlowsArguments, InputArguments, TopArguments};
 use crate::failure::Failure;
+use crate::flows::FlowsRequest;
 use crate::interrupt;
 use crate::reading::{InputError, InputRequest, Inputs, hash_seed};
 use crate::top::TopRequest;
@@ -42,6 +45,17 @@ pub(crate) fn top(arguments: &TopArguments) -> TopRequest {
         max_keys: arguments.max_keys,
         seed: hash_seed(arguments.input.seed),
     }
+}
+
+/// What was typed about `flows`.
+pub(crate) fn flows(arguments: &FlowsArguments) -> FlowsRequest {
+    let options = FlowOptions {
+        idle_timeout: arguments.idle_timeout,
+        active_timeout: arguments.active_timeout,
+        window: arguments.window,
+        flow_count_max: arguments.max_flows,
+    };
+    FlowsRequest { options, seed: hash_seed(arguments.input.seed) }
 }
 
 /// An error about a file that may have been a word of a filter without its quotes.

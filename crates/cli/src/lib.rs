@@ -11,6 +11,7 @@ pub mod args;
 mod asked;
 pub mod duration;
 mod failure;
+pub mod flows;
 mod info;
 mod interrupt;
 mod output;
@@ -85,6 +86,7 @@ fn run(arguments: Arguments) -> Result<Status, Failure> {
     }
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Flows(arguments)) => flows::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",

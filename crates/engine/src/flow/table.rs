@@ -187,19 +187,63 @@ impl FlowTable {
             let began = if self.options.window.is_some() { cold.since } else { hot.first };
             let is_full = hot.packets[packet.direction as usize] == u32::MAX;
             if time.since(began) >= self.options.active_timeout || is_full {
-                self.end(slot, EndReason::Active, true);
+                // Where the window has ended as well, the row may be written already.
+                let is_past_window = self.window_end(&hot).is_some_and(|end| time >= end);
+                let reason =
+                    if is_past_window { self.reason(&hot) } else { EndReason::Active };
+                self.end(slot, reason, true);
                 let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
                 return self.begin(packet, Beginning { source_is_high, vlan_id: packet.vlan_id });
             }
         }
-        if let Some(window) = self.options.window {
-            if hot.packets_total() > 0 && time.window_start(window) > hot.last.window_start(window)
-            {
-                self.rest(slot);
-            }
-            self.wake(slot, time);
+        if self.window_end(&hot).is_some_and(|end| time >= end) {
+            let slot = if hot.packets_total() > 0 { self.move_on(slot) } else { slot };
+            return self.wake(slot, time);
+        }
+        if hot.packets_total() == 0 { self.wake(slot, time) } else { slot }
+    }
+
+    /// The first packet of a flow in a window.
+    fn wake(&mut self, slot: u32, time: Timestamp) -> u32 {
+        if let Some(hot) = self.hot.get_mut(slot) {
+            (hot.first, hot.last) = (time, time);
         }
         slot
+    }
+
+    /// Writes what a flow has in its window; the flow goes on in another slot,
+    /// since what applications keep for the window is still looked at.
+    fn move_on(&mut self, slot: u32) -> u32 {
+        let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
+            return slot;
+        };
+        self.hand_over(slot, self.reason(&hot));
+        self.wheel.unlink(&mut self.cold, slot);
+        self.index.remove(cold.tag, slot);
+        self.freed.push(slot);
+        let fresh = self.take_slot();
+        let generation = match (self.hot.get_mut(slot), self.cold.get_mut(fresh)) {
+            (Some(old), Some(new)) => {
+                (old.state, *new) = (0, cold);
+                self.hot.get(fresh).map_or(0, |hot| hot.generation)
+            }
+            _ => return slot,
+        };
+        if let Some(new) = self.hot.get_mut(fresh) {
+            *new = at_rest(Hot { generation, ..hot });
+        }
+        self.index.insert(cold.tag, fresh);
+        let (class, deadline) = self.deadline(&hot, &cold);
+        let partition = Wheel::partition_of(cold.list);
+        self.wheel.link(&mut self.cold, fresh, partition, class, deadline);
+        fresh
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.hot.push(Hot::default());
+            self.cold.push(Cold::default())
+        })
     }
 
     #[inline(never)]
@@ -208,10 +252,7 @@ impl FlowTable {
         if self.flow_counts[partition] >= self.flow_count_max {
             self.make_room(partition, packet.timestamp);
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.hot.push(Hot::default());
-            self.cold.push(Cold::default())
-        });
+        let slot = self.take_slot();
         let tag = tag_of(packet.hash);
         self.index.insert(tag, slot);
         self.flow_counts[partition] += 1;
@@ -316,24 +357,12 @@ impl FlowTable {
         if is_known { reason } else { EndReason::End }
     }
 
-    /// Writes what a flow has in its window; it goes on with nothing.
+    /// Writes what a flow has in its window, between batches; it goes on with nothing.
     fn rest(&mut self, slot: u32) {
         let Some(reason) = self.hot.get(slot).map(|hot| self.reason(hot)) else { return };
         self.hand_over(slot, reason);
         if let Some(hot) = self.hot.get_mut(slot) {
-            let settled = if is_settled(hot) { Hot::SETTLED } else { 0 };
-            (hot.packets, hot.bytes, hot.tcp_flags) = ([0; 2], [0; 2], [0; 2]);
-            hot.state |= settled;
-            hot.generation = hot.generation.wrapping_add(1).max(1);
-        }
-    }
-
-    /// A flow that has had nothing in its window begins to.
-    fn wake(&mut self, slot: u32, time: Timestamp) {
-        if let Some(hot) = self.hot.get_mut(slot)
-            && hot.packets_total() == 0
-        {
-            (hot.first, hot.last) = (time, time);
+            *hot = at_rest(*hot);
         }
     }
 
@@ -469,6 +498,19 @@ impl FlowTable {
             let make = || self.cold.get(index).map(|cold| record(hot, cold, reason));
             visit(reason, packets, bytes, slot, &make);
         }
+    }
+}
+
+/// A flow without packets in its present window; its state goes on.
+fn at_rest(hot: Hot) -> Hot {
+    Hot {
+        packets: [0; 2],
+        bytes: [0; 2],
+        tcp_flags: [0; 2],
+        state: hot.state | if is_settled(&hot) { Hot::SETTLED } else { 0 },
+        // Zero is nobody's, so that a state never seen is told apart.
+        generation: hot.generation.wrapping_add(1).max(1),
+        ..hot
     }
 }
 

@@ -1,0 +1,136 @@
+//! What `flows` finds, before anyone shows it.
+
+use std::sync::Arc;
+
+use capture::FileSource;
+use engine::exchange::exchange;
+use engine::flow::{
+    AllEnded, Collect, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner, FlowPart,
+    FlowRecord, FlowStatistics, Heaviest, PerFlow,
+};
+use engine::group::Outcome;
+use packet::HashSeed;
+
+use crate::reading::{InputError, Inputs, Received};
+
+/// What is asked of `flows`, whoever asks.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowsRequest {
+    /// Time-outs, windows and limits.
+    pub options: FlowOptions,
+    /// Seed of the hash that spreads flows.
+    pub seed: HashSeed,
+}
+
+/// Who receives flows as they end.
+pub trait Output<S> {
+    /// Why it takes no more, or why nothing can be found.
+    type Error: From<InputError>;
+
+    /// Takes flows that have ended since the last call.
+    ///
+    /// # Errors
+    /// Its own; they end the run.
+    fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Self::Error>;
+}
+
+/// What became of the packets of a run, and of its flows.
+#[derive(Default)]
+pub struct Done {
+    /// Packets by what the stage did with them.
+    pub outcome: Outcome,
+    /// Packets by what became of them before.
+    pub received: Received,
+    /// Packets more than a second behind the capture's time.
+    pub late: u64,
+    /// How often the clock was set back.
+    pub clock_steps: u64,
+    /// Flows by how they ended.
+    pub counts: FlowCounts,
+}
+
+/// What a run of owners left besides its parts.
+struct Ran {
+    done: Done,
+    parts_seen: Vec<FlowCounts>,
+}
+
+/// Reads `sources` to their ends and hands each flow to `output` when it has ended.
+///
+/// # Errors
+/// What `output` returns.
+pub fn compute<S: PerFlow, O: Output<S>>(
+    request: &FlowsRequest,
+    inputs: &Inputs,
+    sources: Vec<FileSource>,
+    output: &mut O,
+) -> Result<Done, O::Error> {
+    let mut written = Ok(());
+    let control = Arc::clone(&inputs.control);
+    let done = run::<S, _>(request, inputs, sources, AllEnded::default, |parts| {
+        let mut flows: Vec<_> = parts.into_iter().flatten().collect();
+        // Which owner had a flow does not show.
+        flows.sort_unstable_by_key(|(record, _)| record.order());
+        if written.is_ok() && !flows.is_empty() {
+            written = output.put(&flows);
+        }
+        if written.is_err() {
+            control.stop();
+        }
+    });
+    written?;
+    Ok(done)
+}
+
+/// Reads `sources` to their ends; the `flow_count` heaviest flows, in order.
+#[must_use]
+pub fn heaviest(
+    request: &FlowsRequest,
+    inputs: &Inputs,
+    sources: Vec<FileSource>,
+    flow_count: usize,
+    by_packets: bool,
+) -> (Vec<FlowRecord>, Done) {
+    let mut whole = Heaviest::new(flow_count, by_packets);
+    let make = || Heaviest::new(flow_count, by_packets);
+    let done = run::<(), _>(request, inputs, sources, make, |parts| {
+        for record in parts.into_iter().flatten() {
+            whole.add(record.packets_total(), record.bytes_total(), || Some(record));
+        }
+    });
+    (whole.take_sorted(), done)
+}
+
+fn run<S: PerFlow, C: Collect<S>>(
+    request: &FlowsRequest,
+    inputs: &Inputs,
+    sources: Vec<FileSource>,
+    make_collector: impl Fn() -> C,
+    mut on_parts: impl FnMut(Vec<C::Part>),
+) -> Done {
+    let FlowsRequest { options, seed } = *request;
+    let mut source = inputs.in_order(sources);
+    let clock = FlowClock::new(options.idle_timeout, options.window);
+    let mut extract = FlowExtract::new(seed, clock);
+    let mut counts = FlowCounts::default();
+    let bar = inputs.bar();
+    exchange(
+        &mut source,
+        &mut extract,
+        || FlowOwner::<S, C>::new(options, make_collector()),
+        inputs.thread_count,
+        &inputs.control,
+        |parts: Vec<FlowPart<C::Part>>| {
+            counts = FlowCounts::default();
+            parts.iter().for_each(|part| counts.fold(&part.counts));
+            on_parts(parts.into_iter().map(|part| part.collected).collect());
+        },
+    );
+    drop(bar);
+    let (outcome, clock) = extract.finish();
+    let FlowClock { late, steps: clock_steps, .. } = clock;
+    Done { outcome, received: source.received(), late, clock_steps, counts }
+}
+
+/// Flows with statistics; without, the state is `()`.
+pub type Statistics = FlowStatistics;

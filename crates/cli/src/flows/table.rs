@@ -1,0 +1,62 @@
+//! `flows` as people read them.
+
+use std::io::Write as _;
+
+use comfy_table::{CellAlignment, Table};
+use engine::flow::{FlowCounts, FlowRecord};
+
+use crate::failure::Failure;
+use crate::top::{grouped, share};
+
+const TITLES: [&str; 10] = [
+    "protocol", "source", "destination", "first", "seconds", "packets", "bytes", "flags", "end",
+    "share",
+];
+
+/// Prints the heaviest flows, with their shares of the bytes of all.
+pub(super) fn print(flows: &[FlowRecord], counts: &FlowCounts) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(TITLES);
+    for flow in flows {
+        table.add_row(cells(flow, counts));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for title in ["seconds", "packets", "bytes", "share"] {
+        let index = TITLES.iter().position(|&known| known == title).unwrap_or_default();
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", table.trim_fmt())?;
+    let others = counts.total().saturating_sub(flows.len() as u64);
+    if others > 0 {
+        writeln!(out, "… and {others} more (-o FILE writes all)")?;
+    }
+    Ok(())
+}
+
+fn cells(flow: &FlowRecord, counts: &FlowCounts) -> [String; TITLES.len()] {
+    let (source, destination) = flow.endpoints();
+    [
+        flow.key.protocol().to_string(),
+        source.to_string(),
+        destination.to_string(),
+        flow.first.to_string(),
+        format!("{:.3}", flow.last.since(flow.first).as_seconds_f64()),
+        format!("{} + {}", grouped(flow.packets[0].into()), grouped(flow.packets[1].into())),
+        format!("{} + {}", grouped(flow.bytes[0]), grouped(flow.bytes[1])),
+        flag_letters(flow.tcp_flags[0] | flow.tcp_flags[1]),
+        flow.reason.name().to_owned(),
+        format!("{:.1} %", share(flow.bytes_total(), counts.bytes) * 100.0),
+    ]
+}
+
+/// TCP flags as tcpdump and nfdump abbreviate them, from CWR to FIN.
+fn flag_letters(flags: u8) -> String {
+    let letters = "CEUAPRSF".chars().enumerate();
+    letters.filter(|(place, _)| flags >> (7 - place) & 1 == 1).map(|(_, letter)| letter).collect()
+}
