@@ -3,8 +3,9 @@
 //! Whole programs are measured from outside, by `bench/run.py`; what happens
 //! inside one process is measured here: queues between two threads
 //! ([`queues`]), records in memory through the paper's design and through ours
-//! ([`pipeline`]), and items that cross cores ([`crossing`]). Each measurement
-//! prints one line of JSON.
+//! ([`pipeline`]), items that cross cores ([`crossing`]), and rows on their way to a file
+//! ([`rows`]). Each measurement prints one
+//! line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod pipeline;
 mod placement;
 mod queues;
 mod records;
+mod rows;
 
 use std::process::ExitCode;
 
@@ -42,6 +44,8 @@ enum Command {
     Pipeline(pipeline::PipelineArguments),
     /// Items that cross from one core to another in chunks
     Crossing(crossing::CrossingArguments),
+    /// Rows of sixteen columns, filled and written in each format
+    Rows(rows::RowsArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Queues(arguments) => queues::run(&arguments),
         Command::Pipeline(arguments) => pipeline::run(&arguments),
         Command::Crossing(arguments) => crossing::run(&arguments),
+        Command::Rows(arguments) => rows::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

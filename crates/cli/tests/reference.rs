@@ -62,7 +62,8 @@ fn columns() {
                 Kind::F64 => "64-bit float",
                 Kind::Text => "text",
             };
-            let _ = writeln!(page, "| `{}` | {kind} | {} |", field.name, field.about);
+            let empty = if field.is_nullable { ", may be missing" } else { "" };
+            let _ = writeln!(page, "| `{}` | {kind}{empty} | {} |", field.name, field.about);
         }
     }
     page.push_str("\nWith `--window`, `window_start_ns` comes first under every key.\n");

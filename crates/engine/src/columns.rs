@@ -1,6 +1,13 @@
 //! Rows on their way out: the one type that applications fill and sinks write.
 
+mod address;
+mod text;
+
 use std::fmt;
+use std::net::IpAddr;
+
+use address::AddressText;
+pub use text::TextColumn;
 
 /// What a column holds. Every kind is typed to the end: a stamp stays
 /// nanoseconds, a count stays an integer, in every format that has the type.
@@ -20,6 +27,7 @@ pub enum Kind {
 
 /// One column's name and meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Field {
     /// Name in the output, `snake_case`, unit last.
     pub name: &'static str,
@@ -27,14 +35,17 @@ pub struct Field {
     pub kind: Kind,
     /// One sentence for the reference pages.
     pub about: &'static str,
+    /// Whether a row may have no value here. Zero, empty text and no value are three things.
+    pub is_nullable: bool,
 }
 
 /// The columns an application declares, in order.
 pub type Schema = &'static [Field];
 
-/// The values of one column.
+/// The values of one column. A missing value stands in them as zero or empty
+/// text, so that rows keep their places.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Column {
+pub enum Values {
     /// [`Kind::U64`].
     U64(Vec<u64>),
     /// [`Kind::U16`].
@@ -47,17 +58,19 @@ pub enum Column {
     Text(TextColumn),
 }
 
-/// Text values end to end in one buffer, as Arrow keeps them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TextColumn {
-    bytes: String,
-    /// One more than there are values; the first is 0.
-    offsets: Vec<u32>,
+/// One column: its values, and which of them are missing.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    values: Values,
+    /// Of a nullable column only: whether each row has a value.
+    presence: Option<Vec<bool>>,
 }
 
 /// One value on its way into a row.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
+    /// No value; only where [`Field::is_nullable`] is set.
+    Null,
     /// For [`Kind::U64`].
     U64(u64),
     /// For [`Kind::U16`].
@@ -66,6 +79,10 @@ pub enum Value<'a> {
     TimestampNs(i64),
     /// For [`Kind::F64`].
     F64(f64),
+    /// For [`Kind::Text`]: text that is there already.
+    Str(&'a str),
+    /// For [`Kind::Text`]: an address as text, sooner than it would display itself.
+    Address(IpAddr),
     /// For [`Kind::Text`]: anything that can be displayed, without a string in between.
     Text(&'a dyn fmt::Display),
 }
@@ -78,69 +95,36 @@ pub struct Columns {
     row_count: usize,
 }
 
-/// Values and schema disagree, or one batch of rows holds over 4 GiB of text.
+/// Values and schema disagree, a value is missing that must be there, or one batch of rows
+/// holds over 4 GiB of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowRefused {
     /// The column at fault.
     pub column: usize,
 }
 
-impl Default for TextColumn {
-    fn default() -> Self {
-        Self { bytes: String::new(), offsets: vec![0] }
+impl Field {
+    /// A column of which every row has a value.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, about, is_nullable: false }
+    }
+
+    /// The same column, of which rows may have no value.
+    #[must_use]
+    pub const fn nullable(self) -> Self {
+        Self { is_nullable: true, ..self }
     }
 }
 
-impl TextColumn {
-    /// Appends what `value` displays as. False when the buffer is full at 4 GiB.
-    pub fn push(&mut self, value: &dyn fmt::Display) -> bool {
-        use fmt::Write as _;
-        let kept_len = self.bytes.len();
-        let written = write!(self.bytes, "{value}");
-        match (written, u32::try_from(self.bytes.len())) {
-            (Ok(()), Ok(end)) => {
-                self.offsets.push(end);
-                true
-            }
-            _ => {
-                self.bytes.truncate(kept_len);
-                false
-            }
-        }
-    }
-
-    /// The values in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.offsets
-            .windows(2)
-            .map(|ends| self.bytes.get(ends[0] as usize..ends[1] as usize).unwrap_or_default())
-    }
-
-    /// The value of one row, or empty text past the end.
-    #[must_use]
-    pub fn get(&self, row: usize) -> &str {
-        match (self.offsets.get(row), self.offsets.get(row + 1)) {
-            (Some(&start), Some(&end)) => {
-                self.bytes.get(start as usize..end as usize).unwrap_or_default()
-            }
-            _ => "",
-        }
-    }
-
-    /// How many values there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+/// No value where there is none: `count.map(Value::U64).into()`.
+impl From<Option<Self>> for Value<'_> {
+    fn from(value: Option<Self>) -> Self {
+        value.unwrap_or(Value::Null)
     }
 }
 
-impl Column {
+impl Values {
     fn new(kind: Kind) -> Self {
         match kind {
             Kind::U64 => Self::U64(Vec::new()),
@@ -151,14 +135,31 @@ impl Column {
         }
     }
 
+    #[inline]
     fn push(&mut self, value: Value<'_>) -> bool {
         match (self, value) {
             (Self::U64(values), Value::U64(value)) => values.push(value),
             (Self::U16(values), Value::U16(value)) => values.push(value),
             (Self::TimestampNs(values), Value::TimestampNs(value)) => values.push(value),
             (Self::F64(values), Value::F64(value)) => values.push(value),
+            (Self::Text(values), Value::Str(value)) => return values.push_str(value),
+            (Self::Text(values), Value::Address(value)) => {
+                return values.push_str(AddressText::new(value).as_str());
+            }
             (Self::Text(values), Value::Text(value)) => return values.push(value),
             _ => return false,
+        }
+        true
+    }
+
+    /// What stands where no value is.
+    fn push_blank(&mut self) -> bool {
+        match self {
+            Self::U64(values) => values.push(0),
+            Self::U16(values) => values.push(0),
+            Self::TimestampNs(values) => values.push(0),
+            Self::F64(values) => values.push(0.0),
+            Self::Text(values) => return values.push_str(""),
         }
         true
     }
@@ -169,12 +170,49 @@ impl Column {
             Self::U16(values) => values.truncate(len),
             Self::TimestampNs(values) => values.truncate(len),
             Self::F64(values) => values.truncate(len),
-            Self::Text(values) => {
-                values.offsets.truncate(len + 1);
-                let end = values.offsets.last().copied().unwrap_or(0);
-                values.bytes.truncate(end as usize);
-            }
+            Self::Text(values) => values.truncate(len),
         }
+    }
+}
+
+impl Column {
+    fn new(field: &Field) -> Self {
+        let presence = field.is_nullable.then(Vec::new);
+        Self { values: Values::new(field.kind), presence }
+    }
+
+    #[inline]
+    fn push(&mut self, value: Value<'_>) -> bool {
+        let Some(presence) = &mut self.presence else { return self.values.push(value) };
+        let is_present = !matches!(value, Value::Null);
+        presence.push(is_present);
+        if is_present { self.values.push(value) } else { self.values.push_blank() }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.values.truncate(len);
+        if let Some(presence) = &mut self.presence {
+            presence.truncate(len);
+        }
+    }
+
+    /// The values, missing ones as zero or empty text.
+    #[must_use]
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Whether each row has a value; `None` where every row has.
+    #[must_use]
+    pub fn presence(&self) -> Option<&[bool]> {
+        self.presence.as_deref()
+    }
+
+    /// Whether this row has no value.
+    #[must_use]
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        self.presence.as_ref().is_some_and(|presence| presence.get(row) == Some(&false))
     }
 }
 
@@ -182,14 +220,17 @@ impl Columns {
     /// No rows yet.
     #[must_use]
     pub fn new(schema: Schema) -> Self {
-        let columns = schema.iter().map(|field| Column::new(field.kind)).collect();
+        let columns = schema.iter().map(Column::new).collect();
         Self { schema, columns, row_count: 0 }
     }
 
-    /// Appends one row; its values stand in the order of the schema.
+    /// Appends one row; its values stand in the order of the schema. Nothing is
+    /// allocated for it beyond what columns grow by: fill an array on the stack,
+    /// and [`clear`](Self::clear) instead of beginning anew.
     ///
     /// # Errors
-    /// [`RowRefused`] where a value's kind is not its column's; the row is left out whole.
+    /// [`RowRefused`] where a value's kind is not its column's, or none is there and one must
+    /// be; the row is left out whole.
     pub fn push_row(&mut self, values: &[Value<'_>]) -> Result<(), RowRefused> {
         let fits = values.len() == self.columns.len();
         let refused = if fits {
@@ -205,6 +246,14 @@ impl Columns {
         }
         self.row_count += 1;
         Ok(())
+    }
+
+    /// Forgets the rows and keeps the memory.
+    pub fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.truncate(0);
+        }
+        self.row_count = 0;
     }
 
     /// The declared columns.
@@ -228,7 +277,7 @@ impl Columns {
 
 impl fmt::Display for RowRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a row's value {} is not of the kind that its column declares", self.column)
+        write!(f, "a row's value {} is not what its column declares", self.column)
     }
 }
 
@@ -239,26 +288,48 @@ mod tests {
     use super::*;
 
     const SCHEMA: Schema = &[
-        Field { name: "source", kind: Kind::Text, about: "" },
-        Field { name: "packets", kind: Kind::U64, about: "" },
+        Field::new("source", Kind::Text, ""),
+        Field::new("packets", Kind::U64, ""),
+        Field::new("port", Kind::U16, "").nullable(),
     ];
 
     #[test]
     fn rows_become_columns() {
         let mut rows = Columns::new(SCHEMA);
-        rows.push_row(&[Value::Text(&"10.0.0.1"), Value::U64(3)]).unwrap();
-        rows.push_row(&[Value::Text(&""), Value::U64(4)]).unwrap();
-        let Column::Text(text) = &rows.columns()[0] else { panic!("first column is text") };
-        assert_eq!(text.iter().collect::<Vec<_>>(), ["10.0.0.1", ""]);
-        assert_eq!(rows.columns()[1], Column::U64(vec![3, 4]));
+        let address = Value::Address([10, 0, 0, 1].into());
+        rows.push_row(&[address, Value::U64(3), Value::U16(5)]).unwrap();
+        rows.push_row(&[Value::Str(""), Value::U64(4), Value::Null]).unwrap();
+        rows.push_row(&[Value::Text(&7), Value::U64(4), None.into()]).unwrap();
+        let [source, packets, port] = rows.columns() else { panic!("three columns") };
+        let Values::Text(text) = source.values() else { panic!("first column is text") };
+        assert_eq!(text.iter().collect::<Vec<_>>(), ["10.0.0.1", "", "7"]);
+        assert_eq!(*packets.values(), Values::U64(vec![3, 4, 4]));
+        assert_eq!(*port.values(), Values::U16(vec![5, 0, 0]));
+        assert_eq!(port.presence(), Some(&[true, false, false][..]));
+        assert_eq!([source.is_null(1), port.is_null(0), port.is_null(1)], [false, false, true]);
+        rows.clear();
+        assert_eq!(rows, Columns::new(SCHEMA));
     }
 
     #[test]
     fn a_refused_row_leaves_no_trace() {
         let mut rows = Columns::new(SCHEMA);
-        let refused = rows.push_row(&[Value::Text(&"10.0.0.1"), Value::U16(3)]);
+        let refused = rows.push_row(&[Value::Str("a"), Value::U16(3), Value::Null]);
         assert_eq!(refused, Err(RowRefused { column: 1 }));
+        let refused = rows.push_row(&[Value::Str("a"), Value::U64(3), Value::Str("b")]);
+        assert_eq!(refused, Err(RowRefused { column: 2 }));
         assert_eq!(rows, Columns::new(SCHEMA));
         assert!(rows.push_row(&[]).is_err());
+    }
+
+    #[test]
+    fn a_missing_value_must_have_been_declared() {
+        let mut rows = Columns::new(SCHEMA);
+        let refused = rows.push_row(&[Value::Null, Value::U64(3), Value::U16(3)]);
+        assert_eq!(refused, Err(RowRefused { column: 0 }));
+        assert_eq!(
+            RowRefused { column: 0 }.to_string(),
+            "a row's value 0 is not what its column declares"
+        );
     }
 }

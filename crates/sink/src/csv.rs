@@ -3,7 +3,9 @@
 use std::fmt;
 use std::io::Write as _;
 
-use engine::columns::{Column, Schema};
+use engine::columns::{Column, Schema, Values};
+
+use crate::digits;
 
 /// The field names.
 pub(crate) fn header(out: &mut Vec<u8>, schema: Schema) {
@@ -15,20 +17,35 @@ pub(crate) fn header(out: &mut Vec<u8>, schema: Schema) {
 }
 
 /// One row. A stamp is integer nanoseconds; a float is the shortest text that
-/// reads back to the same bits, with `NaN`, `inf` and `-inf` as such.
+/// reads back to the same bits, with `NaN`, `inf` and `-inf` as such. A missing
+/// value is an empty field; beside it, empty text is quoted to be told from it.
 pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
+    // Readers skip empty lines, so a value alone on its line is never left empty.
+    let is_alone = columns.len() == 1;
     for (index, column) in columns.iter().enumerate() {
         separate(out, index);
-        match column {
-            Column::U64(values) => number(out, values.get(row)),
-            Column::U16(values) => number(out, values.get(row)),
-            Column::TimestampNs(values) => number(out, values.get(row)),
-            Column::F64(values) => {
+        if column.is_null(row) {
+            if is_alone {
+                out.extend_from_slice(b"\"\"");
+            }
+            continue;
+        }
+        match column.values() {
+            Values::U64(values) => unsigned(out, values.get(row).copied()),
+            Values::U16(values) => unsigned(out, values.get(row).copied().map(u64::from)),
+            Values::TimestampNs(values) => {
+                if let Some(&value) = values.get(row) {
+                    digits::signed(out, value);
+                }
+            }
+            Values::F64(values) => {
                 if let Some(value) = values.get(row) {
                     append(out, format_args!("{value:?}"));
                 }
             }
-            Column::Text(values) => text(out, values.get(row), columns.len() == 1),
+            Values::Text(values) => {
+                text(out, values.get(row), is_alone || column.presence().is_some());
+            }
         }
     }
     out.push(b'\n');
@@ -40,12 +57,13 @@ fn separate(out: &mut Vec<u8>, index: usize) {
     }
 }
 
-/// Quoted only where it must be. An empty value that is alone on its line is
-/// quoted too: readers skip empty lines.
-fn text(out: &mut Vec<u8>, value: &str, alone: bool) {
-    let quoted = value.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
-        || (alone && value.is_empty());
-    if !quoted {
+/// Quoted only where it must be, and where it is empty if `empty_is_quoted`.
+fn text(out: &mut Vec<u8>, value: &str, empty_is_quoted: bool) {
+    // To the end instead of to the first: so the compiler looks at many bytes at once.
+    let is_special = |byte| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+    let has_special = value.bytes().fold(false, |seen, byte| seen | is_special(byte));
+    let is_quoted = has_special || (empty_is_quoted && value.is_empty());
+    if !is_quoted {
         out.extend_from_slice(value.as_bytes());
         return;
     }
@@ -59,9 +77,9 @@ fn text(out: &mut Vec<u8>, value: &str, alone: bool) {
     out.push(b'"');
 }
 
-fn number<T: fmt::Display>(out: &mut Vec<u8>, value: Option<&T>) {
+fn unsigned(out: &mut Vec<u8>, value: Option<u64>) {
     if let Some(value) = value {
-        append(out, format_args!("{value}"));
+        digits::unsigned(out, value);
     }
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt16Type, UInt64Type};
 use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, StringArray};
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use engine::columns::{Columns, Kind, Schema};
 
-use crate::rows::{Held, Rows};
+use crate::rows::{Held, HeldValues, Rows};
 use crate::{Format, WriteError};
 
 const UTC: &str = "UTC";
@@ -97,23 +97,32 @@ fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
     };
-    let fields: Vec<Field> =
-        schema.iter().map(|field| Field::new(field.name, data_type(field.kind), false)).collect();
-    arrow_schema::Schema::new(fields)
+    let field = |field: &engine::columns::Field| {
+        Field::new(field.name, data_type(field.kind), field.is_nullable)
+    };
+    arrow_schema::Schema::new(schema.iter().map(field).collect::<Vec<_>>())
 }
 
 /// Without copying: the vectors become Arrow's buffers.
 fn array(held: Held) -> Result<ArrayRef, ArrowError> {
-    Ok(match held {
-        Held::U64(values) => Arc::new(PrimitiveArray::<UInt64Type>::new(values.into(), None)),
-        Held::U16(values) => Arc::new(PrimitiveArray::<UInt16Type>::new(values.into(), None)),
-        Held::TimestampNs(values) => Arc::new(
-            PrimitiveArray::<TimestampNanosecondType>::new(values.into(), None).with_timezone(UTC),
-        ),
-        Held::F64(values) => Arc::new(PrimitiveArray::<Float64Type>::new(values.into(), None)),
-        Held::Text { bytes, ends } => {
+    let nulls = held.presence.map(|presence| NullBuffer::new(BooleanBuffer::from(presence)));
+    Ok(match held.values {
+        HeldValues::U64(values) => {
+            Arc::new(PrimitiveArray::<UInt64Type>::try_new(values.into(), nulls)?)
+        }
+        HeldValues::U16(values) => {
+            Arc::new(PrimitiveArray::<UInt16Type>::try_new(values.into(), nulls)?)
+        }
+        HeldValues::TimestampNs(values) => {
+            let stamps = PrimitiveArray::<TimestampNanosecondType>::try_new(values.into(), nulls)?;
+            Arc::new(stamps.with_timezone(UTC))
+        }
+        HeldValues::F64(values) => {
+            Arc::new(PrimitiveArray::<Float64Type>::try_new(values.into(), nulls)?)
+        }
+        HeldValues::Text { bytes, ends } => {
             let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-            Arc::new(StringArray::try_new(ends, Buffer::from_vec(bytes), None)?)
+            Arc::new(StringArray::try_new(ends, Buffer::from_vec(bytes), nulls)?)
         }
     })
 }

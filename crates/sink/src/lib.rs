@@ -8,12 +8,12 @@
 //! use sink::{Format, Writer};
 //!
 //! const SCHEMA: &[Field] = &[
-//!     Field { name: "source", kind: Kind::Text, about: "Who sent." },
-//!     Field { name: "packet_count", kind: Kind::U64, about: "How many packets." },
+//!     Field::new("source", Kind::Text, "Who sent."),
+//!     Field::new("packet_count", Kind::U64, "How many packets."),
 //! ];
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut rows = Columns::new(SCHEMA);
-//! rows.push_row(&[Value::Text(&"192.0.2.1"), Value::U64(3)])?;
+//! rows.push_row(&[Value::Str("192.0.2.1"), Value::U64(3)])?;
 //!
 //! let mut writer = Writer::new(Format::Csv, SCHEMA, Vec::new())?;
 //! writer.write(&rows)?;
@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod csv;
+mod digits;
 mod error;
 mod format;
 mod ipc;

@@ -17,7 +17,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use crate::rows::{Held, Rows};
+use crate::rows::{Held, HeldValues, Rows};
 use crate::{Format, WriteError};
 
 const CREATED_BY: &str = "wirelens";
@@ -108,43 +108,60 @@ fn column(field: &Field) -> Result<Arc<Type>, ParquetError> {
         Kind::F64 => (Physical::DOUBLE, None),
         Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
+    let repetition = if field.is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let column = Type::primitive_type_builder(field.name, physical)
-        .with_repetition(Repetition::REQUIRED)
+        .with_repetition(repetition)
         .with_logical_type(logical)
         .build()?;
     Ok(Arc::new(column))
 }
 
 fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<(), ParquetError> {
-    match held {
+    // A level says of each row whether it has a value; only values that are there follow.
+    let presence = held.presence.as_deref();
+    let levels: Option<Vec<i16>> =
+        presence.map(|presence| presence.iter().copied().map(i16::from).collect());
+    let levels = levels.as_deref();
+    match held.values {
         // Parquet keeps unsigned numbers in the signed type of the same bits.
-        Held::U64(values) => {
-            let values: Vec<i64> = values.into_iter().map(u64::cast_signed).collect();
-            column.typed::<Int64Type>().write_batch(&values, None, None)?;
+        HeldValues::U64(values) => {
+            let values = present(values.into_iter().map(u64::cast_signed), presence);
+            column.typed::<Int64Type>().write_batch(&values, levels, None)?;
         }
-        Held::U16(values) => {
-            let values: Vec<i32> = values.into_iter().map(i32::from).collect();
-            column.typed::<Int32Type>().write_batch(&values, None, None)?;
+        HeldValues::U16(values) => {
+            let values = present(values.into_iter().map(i32::from), presence);
+            column.typed::<Int32Type>().write_batch(&values, levels, None)?;
         }
-        Held::TimestampNs(values) => {
-            column.typed::<Int64Type>().write_batch(&values, None, None)?;
+        HeldValues::TimestampNs(values) => {
+            let values = present(values.into_iter(), presence);
+            column.typed::<Int64Type>().write_batch(&values, levels, None)?;
         }
-        Held::F64(values) => {
-            column.typed::<DoubleType>().write_batch(&values, None, None)?;
+        HeldValues::F64(values) => {
+            let values = present(values.into_iter(), presence);
+            column.typed::<DoubleType>().write_batch(&values, levels, None)?;
         }
-        Held::Text { bytes, ends } => {
+        HeldValues::Text { bytes, ends } => {
             let all = ByteArray::from(bytes);
-            let mut start = 0;
-            let mut values = Vec::with_capacity(ends.len());
-            for end in ends.into_iter().skip(1) {
-                let end = usize::try_from(end)?;
-                values.push(all.slice(start, end - start));
-                start = end;
-            }
-            column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+            let mut starts = ends.iter().copied();
+            starts.next_back();
+            let values = starts.zip(ends.iter().skip(1)).map(|(start, end)| {
+                all.slice(start.cast_unsigned() as usize, (end - start).cast_unsigned() as usize)
+            });
+            let values = present(values, presence);
+            column.typed::<ByteArrayType>().write_batch(&values, levels, None)?;
         }
     }
     column.close()
+}
+
+/// The values that are there.
+fn present<T>(values: impl Iterator<Item = T>, presence: Option<&[bool]>) -> Vec<T> {
+    match presence {
+        None => values.collect(),
+        Some(presence) => {
+            values.zip(presence).filter(|(_, is_present)| **is_present).map(|(v, _)| v).collect()
+        }
+    }
 }
 
 fn refused(error: ParquetError) -> WriteError {

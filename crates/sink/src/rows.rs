@@ -7,7 +7,7 @@
 use std::mem;
 use std::ops::Range;
 
-use engine::columns::{Column, Columns, Schema};
+use engine::columns::{Column, Columns, Field, Kind, Schema, TextColumn, Values};
 
 use crate::WriteError;
 
@@ -22,8 +22,16 @@ const GROUP_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// may be passed by this many values and no more.
 const STEP_ROWS: usize = 1024;
 
-/// One column's values, laid out as the formats want them.
-pub(crate) enum Held {
+/// One column, laid out as the formats want it.
+pub(crate) struct Held {
+    /// A missing value stands in them as zero or empty text.
+    pub(crate) values: HeldValues,
+    /// Of a nullable column only: whether each row has a value.
+    pub(crate) presence: Option<Vec<bool>>,
+}
+
+/// One column's values.
+pub(crate) enum HeldValues {
     U64(Vec<u64>),
     U16(Vec<u16>),
     TimestampNs(Vec<i64>),
@@ -81,22 +89,38 @@ impl Rows {
 }
 
 impl Held {
+    fn new(field: &Field) -> Self {
+        let values = match field.kind {
+            Kind::U64 => HeldValues::U64(Vec::new()),
+            Kind::U16 => HeldValues::U16(Vec::new()),
+            Kind::TimestampNs => HeldValues::TimestampNs(Vec::new()),
+            Kind::F64 => HeldValues::F64(Vec::new()),
+            // As in Arrow, the first end is the start of the first value.
+            Kind::Text => HeldValues::Text { bytes: Vec::new(), ends: vec![0] },
+        };
+        Self { values, presence: field.is_nullable.then(Vec::new) }
+    }
+
     /// How many bytes of text came in, or nothing where they no longer fit.
     fn append(&mut self, column: &Column, rows: Range<usize>) -> Option<usize> {
-        match (self, column) {
-            (Self::U64(held), Column::U64(values)) => held.extend_from_slice(values.get(rows)?),
-            (Self::U16(held), Column::U16(values)) => held.extend_from_slice(values.get(rows)?),
-            (Self::TimestampNs(held), Column::TimestampNs(values)) => {
+        if let (Some(held), Some(presence)) = (&mut self.presence, column.presence()) {
+            held.extend_from_slice(presence.get(rows.clone())?);
+        }
+        self.values.append(column.values(), rows)
+    }
+}
+
+impl HeldValues {
+    fn append(&mut self, values: &Values, rows: Range<usize>) -> Option<usize> {
+        match (self, values) {
+            (Self::U64(held), Values::U64(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::U16(held), Values::U16(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::TimestampNs(held), Values::TimestampNs(values)) => {
                 held.extend_from_slice(values.get(rows)?)
             }
-            (Self::F64(held), Column::F64(values)) => held.extend_from_slice(values.get(rows)?),
-            (Self::Text { bytes, ends }, Column::Text(values)) => {
-                let len_before = bytes.len();
-                for row in rows {
-                    bytes.extend_from_slice(values.get(row).as_bytes());
-                    ends.push(i32::try_from(bytes.len()).ok()?);
-                }
-                return Some(bytes.len() - len_before);
+            (Self::F64(held), Values::F64(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::Text { bytes, ends }, Values::Text(values)) => {
+                return append_text(bytes, ends, values, rows);
             }
             // The schemas were compared, so kinds agree.
             _ => return None,
@@ -105,15 +129,22 @@ impl Held {
     }
 }
 
+fn append_text(
+    bytes: &mut Vec<u8>,
+    ends: &mut Vec<i32>,
+    values: &TextColumn,
+    rows: Range<usize>,
+) -> Option<usize> {
+    let offsets = values.offsets().get(rows.start..=rows.end)?;
+    let (&first, &last) = (offsets.first()?, offsets.last()?);
+    let held = u32::try_from(bytes.len()).ok()?;
+    // Ends only rise, so if the last one fits they all do.
+    i32::try_from(held.checked_add(last - first)?).ok()?;
+    bytes.extend_from_slice(values.bytes().as_bytes().get(first as usize..last as usize)?);
+    ends.extend(offsets.iter().skip(1).map(|end| (held + (end - first)).cast_signed()));
+    Some((last - first) as usize)
+}
+
 fn empty(schema: Schema) -> Vec<Held> {
-    use engine::columns::Kind;
-    let held = |kind| match kind {
-        Kind::U64 => Held::U64(Vec::new()),
-        Kind::U16 => Held::U16(Vec::new()),
-        Kind::TimestampNs => Held::TimestampNs(Vec::new()),
-        Kind::F64 => Held::F64(Vec::new()),
-        // As in Arrow, the first end is the start of the first value.
-        Kind::Text => Held::Text { bytes: Vec::new(), ends: vec![0] },
-    };
-    schema.iter().map(|field| held(field.kind)).collect()
+    schema.iter().map(Held::new).collect()
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use sink::{Existing, Format, OutputError, OutputFile, WriteError, Writer};
 
-const SCHEMA: Schema = &[Field { name: "packet_count", kind: Kind::U64, about: "" }];
+const SCHEMA: Schema = &[Field::new("packet_count", Kind::U64, "")];
 
 /// An empty folder, removed again.
 struct Folder(PathBuf);

@@ -6,11 +6,8 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use proptest::prelude::*;
 use sink::{Format, Writer};
 
-const ONE: Schema = &[Field { name: "a", kind: Kind::Text, about: "" }];
-const TWO: Schema = &[
-    Field { name: "odd, \"name\"", kind: Kind::Text, about: "" },
-    Field { name: "b", kind: Kind::Text, about: "" },
-];
+const ONE: Schema = &[Field::new("a", Kind::Text, "")];
+const TWO: Schema = &[Field::new("odd, \"name\"", Kind::Text, ""), Field::new("b", Kind::Text, "")];
 
 /// Mostly the characters that matter, some of any kind.
 fn texts() -> impl Strategy<Value = String> {

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt16Type, UInt64Type};
 use arrow_schema::{DataType, TimeUnit};
-use engine::columns::{Column, Columns, Field, Kind, Schema, Value};
+use engine::columns::{Columns, Field, Kind, Schema, Value, Values};
 use parquet::basic::{LogicalType, TimeUnit as ParquetUnit};
 use parquet::data_type::{
     ByteArrayType, DataType as ParquetType, DoubleType, Int32Type, Int64Type,
@@ -18,11 +18,11 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 use sink::{Format, WriteError, Writer};
 
 const SCHEMA: Schema = &[
-    Field { name: "start_ts_ns", kind: Kind::TimestampNs, about: "" },
-    Field { name: "source", kind: Kind::Text, about: "" },
-    Field { name: "source_port", kind: Kind::U16, about: "" },
-    Field { name: "wire_bytes", kind: Kind::U64, about: "" },
-    Field { name: "share", kind: Kind::F64, about: "" },
+    Field::new("start_ts_ns", Kind::TimestampNs, ""),
+    Field::new("source", Kind::Text, ""),
+    Field::new("source_port", Kind::U16, ""),
+    Field::new("wire_bytes", Kind::U64, ""),
+    Field::new("share", Kind::F64, ""),
 ];
 
 const START_NS: i64 = 1_700_000_000_123_456_789;
@@ -235,7 +235,7 @@ fn parquet_comes_back_in_bounded_row_groups() {
 fn odd_values_survive_the_binary_formats() {
     let wanted = oddities();
     let bits = |rows: &Columns| {
-        let Column::F64(values) = &rows.columns()[4] else {
+        let Values::F64(values) = rows.columns()[4].values() else {
             panic!("the last column is of floats")
         };
         values.iter().map(|value| value.to_bits()).collect::<Vec<u64>>()
@@ -282,10 +282,7 @@ fn much_text_ends_a_group_early() {
 
 #[test]
 fn schemas_that_cannot_be_written_are_refused() {
-    const TWICE: Schema = &[
-        Field { name: "a", kind: Kind::U64, about: "" },
-        Field { name: "a", kind: Kind::U16, about: "" },
-    ];
+    const TWICE: Schema = &[Field::new("a", Kind::U64, ""), Field::new("a", Kind::U16, "")];
     for format in Format::ALL {
         assert!(matches!(Writer::new(format, &[], Vec::new()), Err(WriteError::NoColumns)));
         assert!(matches!(
@@ -293,7 +290,7 @@ fn schemas_that_cannot_be_written_are_refused() {
             Err(WriteError::DuplicateColumn("a"))
         ));
     }
-    const OTHER: Schema = &[Field { name: "b", kind: Kind::U64, about: "" }];
+    const OTHER: Schema = &[Field::new("b", Kind::U64, "")];
     let mut writer = Writer::new(Format::Csv, SCHEMA, Vec::new()).unwrap();
     let error = writer.write(&Columns::new(OTHER)).unwrap_err();
     assert_eq!(

@@ -9,15 +9,15 @@ use super::Capture;
 use super::report::format_name;
 
 const fn count(name: &'static str, about: &'static str) -> Field {
-    Field { name, kind: Kind::U64, about }
+    Field::new(name, Kind::U64, about)
 }
 
 const fn text(name: &'static str, about: &'static str) -> Field {
-    Field { name, kind: Kind::Text, about }
+    Field::new(name, Kind::Text, about)
 }
 
 const fn time(name: &'static str, about: &'static str) -> Field {
-    Field { name, kind: Kind::TimestampNs, about }
+    Field::new(name, Kind::TimestampNs, about)
 }
 
 /// The columns of `info`.

@@ -38,21 +38,20 @@ pub(super) trait Presented: Grouping {
     fn tally(value: &Self::Value) -> Tally;
 }
 
-const WINDOW_START: Field = Field {
-    name: "window_start_ns",
-    kind: Kind::TimestampNs,
-    about: "Start of the window, nanoseconds since the epoch.",
-};
-const PACKETS: Field = Field { name: "packets", kind: Kind::U64, about: "Packets." };
-const BYTES: Field =
-    Field { name: "bytes", kind: Kind::U64, about: "Bytes on the wire, link header included." };
+const WINDOW_START: Field = Field::new(
+    "window_start_ns",
+    Kind::TimestampNs,
+    "Start of the window, nanoseconds since the epoch.",
+);
+const PACKETS: Field = Field::new("packets", Kind::U64, "Packets.");
+const BYTES: Field = Field::new("bytes", Kind::U64, "Bytes on the wire, link header included.");
 
 const fn text(name: &'static str, about: &'static str) -> Field {
-    Field { name, kind: Kind::Text, about }
+    Field::new(name, Kind::Text, about)
 }
 
 const fn port(name: &'static str, about: &'static str) -> Field {
-    Field { name, kind: Kind::U16, about }
+    Field::new(name, Kind::U16, about)
 }
 
 /// Declares the two schemas of a grouping: key columns, then the measures.
@@ -123,7 +122,7 @@ impl Row for AddressRow {
         vec![self.0.to_string()]
     }
     fn values(&self) -> Vec<Value<'_>> {
-        [Value::Text(&self.0)].into_iter().chain(measures(self.1.0)).collect()
+        [Value::Address(self.0)].into_iter().chain(measures(self.1.0)).collect()
     }
 }
 
@@ -136,7 +135,10 @@ impl Row for PairRow {
         vec![self.0.to_string(), self.1.to_string()]
     }
     fn values(&self) -> Vec<Value<'_>> {
-        [Value::Text(&self.0), Value::Text(&self.1)].into_iter().chain(measures(self.2.0)).collect()
+        [Value::Address(self.0), Value::Address(self.1)]
+            .into_iter()
+            .chain(measures(self.2.0))
+            .collect()
     }
 }
 
@@ -149,7 +151,7 @@ impl Row for PortRow {
         vec![self.0.clone(), self.1.to_string()]
     }
     fn values(&self) -> Vec<Value<'_>> {
-        [Value::Text(&self.0), Value::U16(self.1)].into_iter().chain(measures(self.2.0)).collect()
+        [Value::Str(&self.0), Value::U16(self.1)].into_iter().chain(measures(self.2.0)).collect()
     }
 }
 
@@ -162,7 +164,7 @@ impl Row for ProtocolRow {
         vec![self.0.clone()]
     }
     fn values(&self) -> Vec<Value<'_>> {
-        [Value::Text(&self.0)].into_iter().chain(measures(self.1.0)).collect()
+        [Value::Str(&self.0)].into_iter().chain(measures(self.1.0)).collect()
     }
 }
 
@@ -194,9 +196,9 @@ impl Row for FlowRow {
         let key = [
             Value::Text(&self.community_id),
             Value::Text(&self.protocol),
-            Value::Text(&self.source.0),
+            Value::Address(self.source.0),
             Value::U16(self.source.1),
-            Value::Text(&self.destination.0),
+            Value::Address(self.destination.0),
             Value::U16(self.destination.1),
         ];
         key.into_iter().chain(measures(self.tally.0)).collect()

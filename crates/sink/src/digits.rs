@@ -1,0 +1,79 @@
+//! Integers as decimal text, without the formatting machinery, which costs
+//! more than the digits where every row has a dozen numbers.
+
+/// Digits of the largest: 2⁶⁴ − 1.
+const LEN_MAX: usize = 20;
+
+/// `00`, `01` … `99`.
+const PAIRS: [[u8; 2]; 100] = pairs();
+
+const fn pairs() -> [[u8; 2]; 100] {
+    let mut table = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        table[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    table
+}
+
+/// Appends `value`.
+#[inline]
+pub(crate) fn unsigned(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; LEN_MAX];
+    let mut start = LEN_MAX;
+    // Two digits a division, from the last to the first.
+    while value >= 10 {
+        let pair = PAIRS[(value % 100) as usize];
+        value /= 100;
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&pair);
+    }
+    // What is left is one digit, or nothing where the last pair took it in.
+    if value > 0 || start == LEN_MAX {
+        start -= 1;
+        digits[start] = b'0' + value as u8;
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// Appends `value`, with its sign where it is negative.
+#[inline]
+pub(crate) fn signed(out: &mut Vec<u8>, value: i64) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    unsigned(out, value.unsigned_abs());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(value: u64) {
+        let mut out = Vec::new();
+        unsigned(&mut out, value);
+        assert_eq!(out, value.to_string().into_bytes());
+        out.clear();
+        signed(&mut out, value.cast_signed());
+        assert_eq!(out, value.cast_signed().to_string().into_bytes());
+    }
+
+    #[test]
+    fn every_length_is_as_displayed() {
+        for power in (0..20).map(|exponent| 10_u64.pow(exponent)) {
+            [power - 1, power, power + 1].into_iter().for_each(check);
+        }
+        [u64::MAX, i64::MIN.cast_unsigned(), i64::MAX.cast_unsigned()].into_iter().for_each(check);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn any_number_is_as_displayed(value: u64, shift in 0_u32..64) {
+            check(value >> shift);
+        }
+    }
+}
