@@ -34,6 +34,7 @@ use crate::failure::{Failure, Status};
 #[must_use]
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = top::declared_columns();
+    declared.extend(flows::declared_columns());
     declared.push(("wirelens info", info::SCHEMA));
     declared
 }

@@ -305,7 +305,12 @@ fn a_flood_pushes_itself_out_and_nothing_is_lost() {
     }
     for flood in 0..200_000u32 {
         now += 1_000;
-        packets.push(packet(key(1_000_000 + flood, flood % 3 == 0), now, FlowDirection::LowToHigh, SYN));
+        packets.push(packet(
+            key(1_000_000 + flood, flood % 3 == 0),
+            now,
+            FlowDirection::LowToHigh,
+            SYN,
+        ));
         if flood % 50 == 0 {
             // Each old flow speaks once in 20 ms, in turn to and fro.
             let turn = flood / 50;
@@ -322,7 +327,10 @@ fn a_flood_pushes_itself_out_and_nothing_is_lost() {
     assert!(counts.of(EndReason::Evicted) > 190_000, "{counts:?}");
     // Every old flow lives.
     let old = ended.iter().filter(|(record, ())| record.packets_total() > 15);
-    assert_eq!(old.filter(|(record, ())| record.reason == EndReason::End).count(), FLOWS_KEPT as usize);
+    assert_eq!(
+        old.filter(|(record, ())| record.reason == EndReason::End).count(),
+        FLOWS_KEPT as usize
+    );
     let live = counts.of(EndReason::End);
     assert!(live <= flow_count_max as u64, "{live} flows live");
 }
@@ -376,8 +384,7 @@ fn a_clock_set_back_is_counted_and_ends_flows_of_the_future() {
     ];
     let (ended, _, clock) = run::<()>(FlowOptions::default(), &packets, 1);
     assert_eq!(clock.steps, 1);
-    let seen: Vec<_> =
-        ended.iter().map(|(r, ())| (r.first.as_ns(), r.packets, r.reason)).collect();
+    let seen: Vec<_> = ended.iter().map(|(r, ())| (r.first.as_ns(), r.packets, r.reason)).collect();
     let expected = [
         (day, [1, 1], EndReason::End),
         (day + 1, [1, 0], EndReason::End),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use capture::FileSource;
 use engine::exchange::exchange;
 use engine::flow::{
-    AllEnded, Collect, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner, FlowPart,
-    FlowRecord, FlowStatistics, Heaviest, PerFlow,
+    AllEnded, Collect, EndReason, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner,
+    FlowPart, FlowRecord, Heaviest, PerFlow,
 };
 use engine::group::Outcome;
 use packet::HashSeed;
@@ -49,10 +49,28 @@ pub struct Done {
     pub counts: FlowCounts,
 }
 
-/// What a run of owners left besides its parts.
-struct Ran {
-    done: Done,
-    parts_seen: Vec<FlowCounts>,
+impl Done {
+    /// What the summary says of flows.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let ended = EndReason::ALL.iter().filter(|&&reason| self.counts.of(reason) > 0);
+        let ended: Vec<_> =
+            ended.map(|&reason| format!("{} {}", self.counts.of(reason), reason.name())).collect();
+        let total = self.counts.total();
+        let mut text = match ended.as_slice() {
+            [] => String::from("flows: none\n"),
+            _ => format!("flows: {total} ended = {}\n", ended.join(" + ")),
+        };
+        for (count, what) in [
+            (self.late, "packets came late, more than a second behind the capture's time"),
+            (self.clock_steps, "clock steps: stamps ran backwards by the idle time-out or more"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!("flows: {count} {what}\n"));
+            }
+        }
+        text
+    }
 }
 
 /// Reads `sources` to their ends and hands each flow to `output` when it has ended.
@@ -131,6 +149,3 @@ fn run<S: PerFlow, C: Collect<S>>(
     let FlowClock { late, steps: clock_steps, .. } = clock;
     Done { outcome, received: source.received(), late, clock_steps, counts }
 }
-
-/// Flows with statistics; without, the state is `()`.
-pub type Statistics = FlowStatistics;

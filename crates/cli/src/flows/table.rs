@@ -9,7 +9,15 @@ use crate::failure::Failure;
 use crate::top::{grouped, share};
 
 const TITLES: [&str; 10] = [
-    "protocol", "source", "destination", "first", "seconds", "packets", "bytes", "flags", "end",
+    "protocol",
+    "source",
+    "destination",
+    "first",
+    "seconds",
+    "packets",
+    "bytes",
+    "flags",
+    "end",
     "share",
 ];
 

@@ -11,12 +11,7 @@ pub trait Collect<S>: Send {
     type Part: Send;
 
     /// Takes in a flow of `packets` and `bytes`; the rest is made only where it is wanted.
-    fn offer(
-        &mut self,
-        packets: u64,
-        bytes: u64,
-        make: impl FnOnce() -> Option<(FlowRecord, S)>,
-    );
+    fn offer(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>);
 
     /// Hands over what was collected; `is_last`: nothing more will come.
     fn take(&mut self, is_last: bool) -> Self::Part;
@@ -120,12 +115,7 @@ impl<S: Send> Collect<S> for Heaviest {
     type Part = Vec<FlowRecord>;
 
     #[inline]
-    fn offer(
-        &mut self,
-        packets: u64,
-        bytes: u64,
-        make: impl FnOnce() -> Option<(FlowRecord, S)>,
-    ) {
+    fn offer(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>) {
         self.add(packets, bytes, || make().map(|(record, _)| record));
     }
 

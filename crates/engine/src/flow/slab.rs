@@ -39,8 +39,7 @@ impl<S: PerFlow> Default for SideSlab<S> {
 
 impl<S: PerFlow> SideSlab<S> {
     /// Bytes kept for each flow.
-    pub const BYTES_PER_FLOW: usize =
-        if size_of::<S>() == 0 { 0 } else { size_of::<(u32, S)>() };
+    pub const BYTES_PER_FLOW: usize = if size_of::<S>() == 0 { 0 } else { size_of::<(u32, S)>() };
 
     /// Asks for the state of a flow ahead of its use.
     #[inline(always)]

@@ -189,8 +189,7 @@ impl FlowTable {
             if time.since(began) >= self.options.active_timeout || is_full {
                 // Where the window has ended as well, the row may be written already.
                 let is_past_window = self.window_end(&hot).is_some_and(|end| time >= end);
-                let reason =
-                    if is_past_window { self.reason(&hot) } else { EndReason::Active };
+                let reason = if is_past_window { self.reason(&hot) } else { EndReason::Active };
                 self.end(slot, reason, true);
                 let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
                 return self.begin(packet, Beginning { source_is_high, vlan_id: packet.vlan_id });

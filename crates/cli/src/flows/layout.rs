@@ -1,0 +1,102 @@
+//! Which columns flows are written in, and writing them.
+
+use engine::columns::{Columns, RowRefused, Schema};
+use engine::flow::{FlowRecord, FlowStatistics};
+use packet::Span;
+
+use super::{Names, nfstream, row};
+
+/// Whose names columns have, and what they tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Whose names.
+    pub names: Names,
+    /// Sizes, gaps and flags as well.
+    pub statistics: bool,
+    /// The windows, if there are any.
+    pub window: Option<Span>,
+}
+
+/// What can be laid out: flows alone, or with statistics.
+pub trait Laid: row::Kept {
+    /// The statistics, where they were kept.
+    fn statistics(&self) -> Option<&FlowStatistics>;
+}
+
+impl Laid for () {
+    fn statistics(&self) -> Option<&FlowStatistics> {
+        None
+    }
+}
+
+impl Laid for FlowStatistics {
+    fn statistics(&self) -> Option<&FlowStatistics> {
+        Some(self)
+    }
+}
+
+impl Layout {
+    /// Whether statistics must be kept.
+    #[must_use]
+    pub fn needs_statistics(&self) -> bool {
+        self.statistics || self.names == Names::Nfstream
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        match (self.names, self.statistics, self.window) {
+            (Names::Nfstream, ..) => nfstream::SCHEMA,
+            (Names::Wirelens, false, None) => row::SCHEMA,
+            (Names::Wirelens, false, Some(_)) => row::WINDOWED,
+            (Names::Wirelens, true, None) => row::WITH_STATISTICS,
+            (Names::Wirelens, true, Some(_)) => row::WINDOWED_WITH_STATISTICS,
+        }
+    }
+}
+
+/// Turns flows into columns, piece by piece.
+pub struct Rows {
+    layout: Layout,
+    columns: Columns,
+    written: u64,
+}
+
+/// Rows turned into columns at once, so that text buffers stay small.
+const ROWS_PER_PIECE: usize = 1 << 14;
+
+impl Rows {
+    /// Nothing written yet.
+    #[must_use]
+    pub fn new(layout: Layout) -> Self {
+        Self { layout, columns: Columns::new(layout.schema()), written: 0 }
+    }
+
+    /// Hands flows to `write` as columns.
+    ///
+    /// # Errors
+    /// What `write` returns.
+    pub fn put<S: Laid, E>(
+        &mut self,
+        flows: &[(FlowRecord, S)],
+        mut write: impl FnMut(Result<&Columns, RowRefused>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for piece in flows.chunks(ROWS_PER_PIECE) {
+            self.columns.clear();
+            let filled = piece.iter().try_for_each(|(record, kept)| self.push(record, kept));
+            write(filled.map(|()| &self.columns))?;
+        }
+        Ok(())
+    }
+
+    fn push<S: Laid>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowRefused> {
+        let number = self.written;
+        self.written += 1;
+        match (self.layout.names, kept.statistics()) {
+            (Names::Nfstream, Some(statistics)) => {
+                nfstream::push(&mut self.columns, number, record, statistics)
+            }
+            _ => row::push(&mut self.columns, self.layout.window, record, kept),
+        }
+    }
+}

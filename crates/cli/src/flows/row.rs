@@ -1,0 +1,275 @@
+//! The columns of flows, under our own names.
+
+use std::fmt;
+
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::flow::{FlowRecord, FlowStatistics, Spread};
+use packet::community_id::community_id;
+use packet::{FlowKey, Layers, Span};
+
+/// What is kept for a flow beside its record, as columns.
+pub trait Kept: Sized {
+    /// How many columns of its own it has.
+    fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>);
+}
+
+/// The values of one row on the stack.
+pub struct Row<'a> {
+    values: [Value<'a>; VALUES_MAX],
+    len: usize,
+}
+
+/// Columns of the widest row.
+const VALUES_MAX: usize = 96;
+
+pub(super) const fn text(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::Text, about)
+}
+
+pub(super) const fn stamp(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::TimestampNs, about)
+}
+
+pub(super) const fn count(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U64, about)
+}
+
+pub(super) const fn small(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U16, about)
+}
+
+pub(super) const fn real(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::F64, about)
+}
+
+const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.";
+
+const WINDOW: [Field; 1] = [stamp("window_start_ns", "Start of the window.")];
+
+const FLOW: [Field; 16] = [
+    text("community_id", "Community ID v1, seed 0."),
+    text("protocol", "IP protocol."),
+    text("src_ip", "Address of the source, which sent the first packet."),
+    small("src_port", "Its port; the message type for ICMP."),
+    text("dst_ip", "The other address."),
+    small("dst_port", "Its port; the counterpart's type or the code for ICMP."),
+    stamp("first_ns", "Earliest stamp."),
+    stamp("last_ns", "Latest stamp."),
+    count("src_packets", "Packets from the source."),
+    count("src_bytes", "Their bytes on the wire, link header included."),
+    count("dst_packets", "Packets from the destination."),
+    count("dst_bytes", "Their bytes on the wire, link header included."),
+    small("src_tcp_flags", FLAGS_ABOUT),
+    small("dst_tcp_flags", FLAGS_ABOUT),
+    text(
+        "end_reason",
+        "How it ended: idle, active, fin, rst, window, emergency, evicted or end (of the input).",
+    ),
+    small("vlan", "Outermost VLAN of the first packet; empty without a tag.").nullable(),
+];
+
+/// Four columns of a spread of sizes, four of a spread of gaps.
+macro_rules! spreads {
+    ($side:literal, $of:literal) => {
+        [
+            count(concat!($side, "_size_min"), concat!("Bytes of the smallest packet ", $of, "."))
+                .nullable(),
+            real(concat!($side, "_size_mean"), concat!("Mean bytes of packets ", $of, "."))
+                .nullable(),
+            real(
+                concat!($side, "_size_std"),
+                concat!("Standard deviation (n − 1) of the bytes of packets ", $of, "."),
+            )
+            .nullable(),
+            count(concat!($side, "_size_max"), concat!("Bytes of the largest packet ", $of, "."))
+                .nullable(),
+            count(
+                concat!($side, "_gap_min_ns"),
+                concat!("Smallest time between two packets ", $of, "."),
+            )
+            .nullable(),
+            real(
+                concat!($side, "_gap_mean_ns"),
+                concat!("Mean time between two packets ", $of, "."),
+            )
+            .nullable(),
+            real(
+                concat!($side, "_gap_std_ns"),
+                concat!("Standard deviation (n − 1) of the times between packets ", $of, "."),
+            )
+            .nullable(),
+            count(
+                concat!($side, "_gap_max_ns"),
+                concat!("Largest time between two packets ", $of, "."),
+            )
+            .nullable(),
+        ]
+    };
+}
+
+/// Packets by TCP flag.
+macro_rules! flag_counts {
+    ($side:literal, $of:literal: $($flag:literal)*) => {
+        [$(count(
+            concat!($side, "_", $flag, "_packets"),
+            concat!("Packets ", $of, " with this TCP flag."),
+        )),*]
+    };
+}
+
+const SIDE_TIMES: [Field; 4] = [
+    stamp("src_first_ns", "Earliest stamp from the source.").nullable(),
+    stamp("src_last_ns", "Latest stamp from the source.").nullable(),
+    stamp("dst_first_ns", "Earliest stamp from the destination.").nullable(),
+    stamp("dst_last_ns", "Latest stamp from the destination.").nullable(),
+];
+
+const BOTH_SPREADS: [Field; 8] = spreads!("both", "of either side");
+const SRC_SPREADS: [Field; 8] = spreads!("src", "from the source");
+const DST_SPREADS: [Field; 8] = spreads!("dst", "from the destination");
+const BOTH_FLAGS: [Field; 8] =
+    flag_counts!("both", "of either side": "fin" "syn" "rst" "psh" "ack" "urg" "ece" "cwr");
+const SRC_FLAGS: [Field; 8] =
+    flag_counts!("src", "from the source": "fin" "syn" "rst" "psh" "ack" "urg" "ece" "cwr");
+const DST_FLAGS: [Field; 8] =
+    flag_counts!("dst", "from the destination": "fin" "syn" "rst" "psh" "ack" "urg" "ece" "cwr");
+
+/// Joins lists of columns.
+pub(super) const fn joined<const LEN: usize>(parts: &[&[Field]]) -> [Field; LEN] {
+    let mut fields = [FLOW[0]; LEN];
+    let (mut part, mut at) = (0, 0);
+    while part < parts.len() {
+        let mut index = 0;
+        while index < parts[part].len() {
+            fields[at] = parts[part][index];
+            (index, at) = (index + 1, at + 1);
+        }
+        part += 1;
+    }
+    assert!(at == LEN, "as many columns as were announced");
+    fields
+}
+
+const STATISTICS: [Field; 52] = joined(&[
+    &BOTH_SPREADS,
+    &SRC_SPREADS,
+    &DST_SPREADS,
+    &SIDE_TIMES,
+    &BOTH_FLAGS,
+    &SRC_FLAGS,
+    &DST_FLAGS,
+]);
+
+pub(super) const SCHEMA: Schema = &FLOW;
+pub(super) const WINDOWED: Schema = &joined::<17>(&[&WINDOW, &FLOW]);
+pub(super) const WITH_STATISTICS: Schema = &joined::<68>(&[&FLOW, &STATISTICS]);
+pub(super) const WINDOWED_WITH_STATISTICS: Schema = &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]);
+
+/// A Community ID, computed when it is written.
+struct CommunityId(FlowKey);
+
+impl fmt::Display for CommunityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&community_id(&self.0, 0))
+    }
+}
+
+impl<'a> Row<'a> {
+    pub(super) const fn new() -> Self {
+        Self { values: [Value::Null; VALUES_MAX], len: 0 }
+    }
+
+    pub(super) fn push(&mut self, value: Value<'a>) {
+        if let Some(place) = self.values.get_mut(self.len) {
+            *place = value;
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn extend(&mut self, values: impl IntoIterator<Item = Value<'a>>) {
+        values.into_iter().for_each(|value| self.push(value));
+    }
+
+    pub(super) fn values(&self) -> &[Value<'a>] {
+        self.values.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Kept for () {
+    fn push<'a>(&'a self, _: &FlowRecord, _: &mut Row<'a>) {}
+}
+
+impl Kept for FlowStatistics {
+    fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
+        let [source, destination] = self.sides(record.direction);
+        for (sizes, gaps) in [
+            (self.sizes(), *self.gaps()),
+            (source.sizes, source.gaps),
+            (destination.sizes, destination.gaps),
+        ] {
+            row.extend(spread(&sizes));
+            row.extend(spread(&gaps));
+        }
+        for side in [source, destination] {
+            let (first, last) = side.span.unzip();
+            row.extend(
+                [first, last]
+                    .map(|time| Value::from(time.map(|time| Value::TimestampNs(time.as_ns())))),
+            );
+        }
+        let flags =
+            |bit: usize| [source, destination].map(|side| u64::from(side.flag_packets[bit]));
+        row.extend((0..8).map(|bit| Value::U64(flags(bit).iter().sum())));
+        row.extend((0..8).map(|bit| Value::U64(flags(bit)[0])));
+        row.extend((0..8).map(|bit| Value::U64(flags(bit)[1])));
+    }
+}
+
+fn spread<'a>(spread: &Spread) -> [Value<'a>; 4] {
+    [
+        spread.smallest().map(Value::U64).into(),
+        spread.mean().map(Value::F64).into(),
+        spread.deviation().map(Value::F64).into(),
+        spread.largest().map(Value::U64).into(),
+    ]
+}
+
+/// Appends a flow.
+pub(super) fn push<S: Kept>(
+    columns: &mut Columns,
+    window: Option<Span>,
+    record: &FlowRecord,
+    kept: &S,
+) -> Result<(), RowRefused> {
+    let (source, destination) = record.endpoints();
+    let community_id = CommunityId(record.key);
+    let protocol = record.key.protocol();
+    let mut row = Row::new();
+    if let Some(window) = window {
+        row.push(Value::TimestampNs(record.last.window_start(window).as_ns()));
+    }
+    row.extend([
+        Value::Text(&community_id),
+        protocol.name().map_or(Value::Text(&protocol), Value::Str),
+        Value::Address(source.address),
+        Value::U16(source.port),
+        Value::Address(destination.address),
+        Value::U16(destination.port),
+        Value::TimestampNs(record.first.as_ns()),
+        Value::TimestampNs(record.last.as_ns()),
+        Value::U64(record.packets[0].into()),
+        Value::U64(record.bytes[0]),
+        Value::U64(record.packets[1].into()),
+        Value::U64(record.bytes[1]),
+        Value::U16(record.tcp_flags[0].into()),
+        Value::U16(record.tcp_flags[1].into()),
+        Value::Str(record.reason.name()),
+        vlan(record).map(Value::U16).into(),
+    ]);
+    kept.push(record, &mut row);
+    columns.push_row(row.values())
+}
+
+pub(super) fn vlan(record: &FlowRecord) -> Option<u16> {
+    (record.vlan_id != Layers::NO_VLAN).then_some(record.vlan_id)
+}
