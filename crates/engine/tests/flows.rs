@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::exchange::Own as _;
 use engine::flow::{
     AllEnded, EndReason, FlowClock, FlowCounts, FlowMark, FlowOptions, FlowOwner, FlowPacket,
-    FlowRecord, FlowStatistics, MarkKind, PerFlow,
+    FlowRecord, FlowRest, FlowStatistics, MarkKind, PerFlow,
 };
 use engine::{PARTITION_COUNT, Partition};
 use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Protocol, Span, Timestamp};
@@ -55,6 +55,7 @@ fn run<S: PerFlow>(
     let mut owners: Vec<_> =
         (0..owner_count).map(|_| FlowOwner::<S, _>::new(options, AllEnded::default())).collect();
     let mut ended = Vec::new();
+    let mut rests = Vec::new();
     let mut counts = FlowCounts::default();
     let mut mark_all = |owners: &mut Vec<FlowOwner<S, AllEnded<S>>>, mark: FlowMark| {
         counts = FlowCounts::default();
@@ -62,6 +63,7 @@ fn run<S: PerFlow>(
             let part = owner.on_mark(mark);
             counts.fold(&part.counts);
             ended.extend(part.collected);
+            rests.extend(part.rest);
         }
     };
     for packet in packets {
@@ -73,6 +75,11 @@ fn run<S: PerFlow>(
         owners[owner].on_item(FlowPacket { timestamp, ..*packet });
     }
     mark_all(&mut owners, clock.last_mark());
+    let drained: Result<(), ()> = FlowRest::drain(rests, 7, |flows| {
+        ended.extend_from_slice(flows);
+        Ok(())
+    });
+    drained.unwrap();
     ended.sort_by_key(|(record, _)| record.order());
     (ended, counts, clock)
 }
@@ -314,7 +321,7 @@ fn a_flood_pushes_itself_out_and_nothing_is_lost() {
         if flood % 50 == 0 {
             // Each old flow speaks once in 20 ms, in turn to and fro.
             let turn = flood / 50;
-            let direction = if turn / FLOWS_KEPT % 2 == 0 {
+            let direction = if (turn / FLOWS_KEPT).is_multiple_of(2) {
                 FlowDirection::LowToHigh
             } else {
                 FlowDirection::HighToLow

@@ -6,7 +6,7 @@ use capture::FileSource;
 use engine::exchange::exchange;
 use engine::flow::{
     AllEnded, Collect, EndReason, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner,
-    FlowPart, FlowRecord, Heaviest, PerFlow,
+    FlowPart, FlowRecord, FlowRest, Heaviest, PerFlow,
 };
 use engine::group::Outcome;
 use packet::HashSeed;
@@ -73,6 +73,9 @@ impl Done {
     }
 }
 
+/// Flows handed over at once of those that are left at the end.
+const FLOWS_PER_PIECE: usize = 1 << 14;
+
 /// Reads `sources` to their ends and hands each flow to `output` when it has ended.
 ///
 /// # Errors
@@ -85,12 +88,19 @@ pub fn compute<S: PerFlow, O: Output<S>>(
 ) -> Result<Done, O::Error> {
     let mut written = Ok(());
     let control = Arc::clone(&inputs.control);
-    let done = run::<S, _>(request, inputs, sources, AllEnded::default, |parts| {
-        let mut flows: Vec<_> = parts.into_iter().flatten().collect();
+    let done = run::<S, AllEnded<S>>(request, inputs, sources, AllEnded::default, |parts| {
+        let (mut flows, mut rests) = (Vec::new(), Vec::new());
+        for part in parts {
+            flows.extend(part.collected);
+            rests.extend(part.rest);
+        }
         // Which owner had a flow does not show.
         flows.sort_unstable_by_key(|(record, _)| record.order());
         if written.is_ok() && !flows.is_empty() {
             written = output.put(&flows);
+        }
+        if written.is_ok() {
+            written = FlowRest::drain(rests, FLOWS_PER_PIECE, |flows| output.put(flows));
         }
         if written.is_err() {
             control.stop();
@@ -112,7 +122,7 @@ pub fn heaviest(
     let mut whole = Heaviest::new(flow_count, by_packets);
     let make = || Heaviest::new(flow_count, by_packets);
     let done = run::<(), _>(request, inputs, sources, make, |parts| {
-        for record in parts.into_iter().flatten() {
+        for record in parts.into_iter().flat_map(|part| part.collected) {
             whole.add(record.packets_total(), record.bytes_total(), || Some(record));
         }
     });
@@ -124,7 +134,7 @@ fn run<S: PerFlow, C: Collect<S>>(
     inputs: &Inputs,
     sources: Vec<FileSource>,
     make_collector: impl Fn() -> C,
-    mut on_parts: impl FnMut(Vec<C::Part>),
+    mut on_parts: impl FnMut(Vec<FlowPart<C::Part, S>>),
 ) -> Done {
     let FlowsRequest { options, seed } = *request;
     let mut source = inputs.in_order(sources);
@@ -138,10 +148,10 @@ fn run<S: PerFlow, C: Collect<S>>(
         || FlowOwner::<S, C>::new(options, make_collector()),
         inputs.thread_count,
         &inputs.control,
-        |parts: Vec<FlowPart<C::Part>>| {
+        |parts: Vec<FlowPart<C::Part, S>>| {
             counts = FlowCounts::default();
             parts.iter().for_each(|part| counts.fold(&part.counts));
-            on_parts(parts.into_iter().map(|part| part.collected).collect());
+            on_parts(parts);
         },
     );
     drop(bar);

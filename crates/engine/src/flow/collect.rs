@@ -10,6 +10,10 @@ pub trait Collect<S>: Send {
     /// What is handed over at a mark.
     type Part: Send;
 
+    /// Every flow is wanted: those that are left at the end are handed over
+    /// in their table, and not offered.
+    const WANTS_ALL: bool;
+
     /// Takes in a flow of `packets` and `bytes`; the rest is made only where it is wanted.
     fn offer(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>);
 
@@ -31,6 +35,7 @@ impl<S> Default for AllEnded<S> {
 
 impl<S: Send> Collect<S> for AllEnded<S> {
     type Part = Vec<(FlowRecord, S)>;
+    const WANTS_ALL: bool = true;
 
     #[inline]
     fn offer(&mut self, _: u64, _: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>) {
@@ -113,6 +118,7 @@ impl Heaviest {
 
 impl<S: Send> Collect<S> for Heaviest {
     type Part = Vec<FlowRecord>;
+    const WANTS_ALL: bool = false;
 
     #[inline]
     fn offer(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>) {

@@ -6,6 +6,7 @@ use super::collect::{Collect, Heaviest};
 use super::extract::{FlowMark, FlowPacket, MarkKind};
 use super::options::FlowOptions;
 use super::record::{FlowCounts, FlowRecord};
+use super::rest::FlowRest;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
 use super::table::FlowTable;
 use crate::exchange::Own;
@@ -26,10 +27,11 @@ pub struct FlowOwner<S: PerFlow, C> {
 }
 
 /// What an owner hands over at a mark.
-#[derive(Debug)]
-pub struct FlowPart<P> {
+pub struct FlowPart<P, S> {
     /// What was collected of flows that have ended.
     pub collected: P,
+    /// At the last mark, where every flow is wanted: the flows that had not ended.
+    pub rest: Option<FlowRest<S>>,
     /// All flows that have ended so far.
     pub counts: FlowCounts,
     /// Flows that have not ended.
@@ -91,6 +93,17 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
         });
     }
 
+    fn take_rest(&mut self, mark: FlowMark) -> FlowRest<S> {
+        let options = FlowOptions { flow_count_max: 0, ..FlowOptions::default() };
+        let table = std::mem::replace(&mut self.table, FlowTable::new(options));
+        let rest =
+            FlowRest { table, states: std::mem::take(&mut self.states), end: mark.watermark };
+        rest.table.for_each_live(rest.end, |reason, packets, bytes, _, _| {
+            self.counts.add_parts(reason, packets, bytes);
+        });
+        rest
+    }
+
     fn heaviest_live(&self, now: Timestamp) -> Vec<FlowRecord> {
         let mut heaviest = Heaviest::new(self.live_wanted, false);
         if self.live_wanted > 0 {
@@ -103,7 +116,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
 }
 
 impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
-    type Part = FlowPart<C::Part>;
+    type Part = FlowPart<C::Part, S>;
 
     #[inline(always)]
     fn on_item(&mut self, packet: FlowPacket) {
@@ -119,10 +132,13 @@ impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
         match mark.kind {
             MarkKind::Tick => self.table.expire(mark.watermark),
             MarkKind::Step => self.table.step(mark.watermark),
+            MarkKind::Last if C::WANTS_ALL => {}
             MarkKind::Last => self.collect_live(mark.watermark),
         }
         self.collect_ended();
+        let rest = (mark.kind == MarkKind::Last && C::WANTS_ALL).then(|| self.take_rest(mark));
         FlowPart {
+            rest,
             collected: self.collector.take(mark.kind == MarkKind::Last),
             counts: self.counts,
             live_count: self.table.len(),

@@ -480,6 +480,20 @@ impl FlowTable {
         }
     }
 
+    /// The earliest stamp of a flow that has not ended.
+    #[must_use]
+    pub fn first(&self, slot: FlowSlot) -> Option<Timestamp> {
+        self.hot.get(slot.index).filter(|hot| hot.has(Hot::LIVE)).map(|hot| hot.first)
+    }
+
+    /// A flow that has not ended, as it would be if the input ended at `end`.
+    #[must_use]
+    pub fn live(&self, slot: FlowSlot, end: Timestamp) -> Option<FlowRecord> {
+        let (hot, cold) = (self.hot.get(slot.index)?, self.cold.get(slot.index)?);
+        let is_it = hot.has(Hot::LIVE) && hot.generation == slot.generation;
+        is_it.then(|| record(hot, cold, self.reason_at(hot, end)))
+    }
+
     /// Every flow that has not ended and has packets, with what it would say
     /// if the input ended at `end`: why, packets, bytes, its slot, and the rest on demand.
     pub fn for_each_live(
