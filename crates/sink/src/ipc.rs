@@ -51,16 +51,24 @@ impl<W: Write> Ipc<W> {
         while next < rows.row_count() {
             next = self.held.fill(rows, next)?;
             if self.held.is_full() {
-                self.end_batch()?;
+                self.flush_held()?;
             }
         }
         if let Layout::Stream(_) = self.layout {
-            self.end_batch()?;
-        }
-        if let Layout::Stream(writer) = &mut self.layout {
-            writer.flush().map_err(refused)?;
+            self.flush_held()?;
         }
         Ok(())
+    }
+
+    /// Ends the batch now. What precedes a file's table of contents is a stream,
+    /// so that even a file that never gets one can be read up to here.
+    pub(crate) fn flush_held(&mut self) -> Result<(), WriteError> {
+        self.end_batch()?;
+        match &mut self.layout {
+            Layout::File(writer) => writer.flush(),
+            Layout::Stream(writer) => writer.flush(),
+        }
+        .map_err(refused)
     }
 
     pub(crate) fn finish(mut self) -> Result<W, WriteError> {
@@ -127,7 +135,7 @@ fn array(held: Held) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-fn refused(error: ArrowError) -> WriteError {
+pub(crate) fn refused(error: ArrowError) -> WriteError {
     match error {
         ArrowError::IoError(_, error) => WriteError::Io(error),
         other => WriteError::Encoding { format: Format::Arrow, cause: other.to_string() },

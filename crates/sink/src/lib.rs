@@ -27,16 +27,19 @@
 mod csv;
 mod digits;
 mod error;
+mod footer;
 mod format;
 mod ipc;
 mod jsonl;
 mod lines;
 mod output;
+mod recover;
 mod row_groups;
 mod rows;
 mod writer;
 
 pub use error::{OutputError, WriteError};
 pub use format::{Format, FormatError};
-pub use output::{Existing, OutputFile};
+pub use output::{Existing, OutputFile, Piece};
+pub use recover::{RecoverError, Recovered, recover};
 pub use writer::Writer;

@@ -66,9 +66,11 @@ impl<W: Write> Lines<W> {
     }
 
     fn hand_on(&mut self) -> io::Result<()> {
-        if !self.at_once {
-            return Ok(());
-        }
+        if self.at_once { self.flush_held() } else { Ok(()) }
+    }
+
+    /// Hands on the lines held back.
+    pub(crate) fn flush_held(&mut self) -> io::Result<()> {
         self.drain()?;
         self.io.flush()
     }

@@ -13,6 +13,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::iter;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -21,6 +22,12 @@ use std::path::{Path, PathBuf};
 use crate::OutputError;
 
 const PARTIAL_SUFFIX: &str = ".partial";
+
+/// What is recovered must not grow where its source lies.
+const RECOVERED_SUFFIX: &str = ".recovered.partial";
+
+/// Pieces that may lie side by side before we give up looking for a free name.
+const PIECES_MAX: u32 = 1_000_000;
 
 const FAILED_BEFORE: &str = "an earlier write failed";
 
@@ -51,6 +58,17 @@ pub struct OutputFile {
     file: File,
     written_bytes: u64,
     place: Place,
+    /// Pieces finished before this one.
+    piece_count: u32,
+}
+
+/// A finished piece of an output that goes on in another file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Its name; nothing where somebody renamed it while it grew, who knows where it is.
+    pub path: Option<PathBuf>,
+    /// Its length.
+    pub size_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -72,6 +90,15 @@ impl OutputFile {
     /// # Errors
     /// [`OutputError`], before anything was changed.
     pub fn create(path: &Path, existing: Existing) -> Result<Self, OutputError> {
+        Self::create_as(path, existing, PARTIAL_SUFFIX)
+    }
+
+    /// The same, but leaves alone what lies under the partial name of `path`.
+    pub(crate) fn create_recovered(path: &Path, existing: Existing) -> Result<Self, OutputError> {
+        Self::create_as(path, existing, RECOVERED_SUFFIX)
+    }
+
+    fn create_as(path: &Path, existing: Existing, suffix: &str) -> Result<Self, OutputError> {
         if let Some(file) = descriptor(path) {
             return Self::stream(path, file);
         }
@@ -105,7 +132,7 @@ impl OutputFile {
             Some(found) if !found.is_file() => {
                 Self::stream(path, OpenOptions::new().write(true).open(path))
             }
-            found => Self::partial(path, existing, found.as_ref()),
+            found => Self::partial(path, existing, found.as_ref(), suffix),
         }
     }
 
@@ -128,35 +155,79 @@ impl OutputFile {
     /// [`OutputError::Appeared`] or [`OutputError::Publish`]: the output is
     /// kept under its partial name. [`OutputError::Write`] where an earlier write had failed.
     pub fn finish(mut self) -> Result<u64, OutputError> {
-        self.flush_file()?;
+        self.put_in_place(false)?;
+        Ok(self.written_bytes)
+    }
+
+    /// Gives what was written its name, as [`finish`](Self::finish) does, and
+    /// begins a new file for what comes. For output without an end, whose
+    /// files are moved away from time to time.
+    ///
+    /// No piece replaces another: where the one before still has the name, this
+    /// one becomes `NAME-1.SUFFIX`, or `-2`, whichever is free. Where the
+    /// growing file itself was renamed, as log rotation does, it stays where it is.
+    /// Of a pipe or device nothing is finished.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish) and [`create`](Self::create); what was finished stays.
+    pub fn reopen(mut self) -> Result<(Self, Piece), OutputError> {
         let Place::Partial { partial, target, existing } = &self.place else {
-            return Ok(self.written_bytes);
+            self.flush_file()?;
+            let size_bytes = self.written_bytes;
+            return Ok((self, Piece { path: None, size_bytes }));
         };
+        let (partial, target, existing) = (partial.clone(), target.clone(), *existing);
+        self.flush_file()?;
+        let was_renamed = !is_named(&self.file, &partial)
+            && self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
+        let path = if was_renamed {
+            self.place = Place::Gone { removed: false };
+            None
+        } else {
+            self.put_in_place(true)?
+        };
+        let piece = Piece { path, size_bytes: self.written_bytes };
+        let file = open_partial(&self.path, &partial)?;
+        if let Ok(before) = self.file.metadata() {
+            // Better a piece than none because its permissions could not be those before.
+            let _ = file.set_permissions(before.permissions());
+        }
+        let mut next = Self::at(&self.path, file, Place::Partial { partial, target, existing });
+        next.piece_count = self.piece_count + 1;
+        Ok((next, piece))
+    }
+
+    /// Names what is complete; says how, unless it has no name to get.
+    fn put_in_place(&mut self, goes_on: bool) -> Result<Option<PathBuf>, OutputError> {
+        self.flush_file()?;
+        let Place::Partial { partial, target, existing } = &self.place else { return Ok(None) };
+        let is_first = self.piece_count == 0;
         let named = match existing {
-            Existing::Replace => fs::rename(partial, target),
-            Existing::Refuse => name_new(partial, target),
-        };
-        let outcome = match named {
-            Ok(()) => Ok(self.written_bytes),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(OutputError::Appeared { path: self.path.clone(), partial: partial.clone() })
+            Existing::Replace if is_first => fs::rename(partial, target).map(|()| target.clone()),
+            Existing::Refuse if is_first && !goes_on => {
+                name_new(partial, target).map(|()| target.clone())
             }
-            Err(source) => Err(OutputError::Publish {
-                path: self.path.clone(),
-                partial: partial.clone(),
-                source,
-            }),
+            _ => name_free(partial, target, self.piece_count),
         };
+        let outcome = named.map(Some).map_err(|error| {
+            let (path, partial) = (self.path.clone(), partial.clone());
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => OutputError::Appeared { path, partial },
+                _ => OutputError::Publish { path, partial, source: error },
+            }
+        });
         // Named or not, what was written stays.
         self.place = Place::Gone { removed: false };
         outcome
     }
 
+    fn at(path: &Path, file: File, place: Place) -> Self {
+        Self { path: path.to_owned(), file, written_bytes: 0, place, piece_count: 0 }
+    }
+
     fn stream(path: &Path, file: io::Result<File>) -> Result<Self, OutputError> {
         match file {
-            Ok(file) => {
-                Ok(Self { path: path.to_owned(), file, written_bytes: 0, place: Place::Stream })
-            }
+            Ok(file) => Ok(Self::at(path, file, Place::Stream)),
             Err(source) => Err(OutputError::Create { path: path.to_owned(), source }),
         }
     }
@@ -165,11 +236,12 @@ impl OutputFile {
         path: &Path,
         existing: Existing,
         replaced: Option<&Metadata>,
+        suffix: &str,
     ) -> Result<Self, OutputError> {
         let target = follow_links(path)
             .map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
         let mut partial: OsString = target.clone().into_os_string();
-        partial.push(PARTIAL_SUFFIX);
+        partial.push(suffix);
         let partial = PathBuf::from(partial);
         let file = open_partial(path, &partial)?;
         if let Some(replaced) = replaced
@@ -179,7 +251,7 @@ impl OutputFile {
             return Err(OutputError::Create { path: partial, source });
         }
         let place = Place::Partial { partial, target, existing };
-        Ok(Self { path: path.to_owned(), file, written_bytes: 0, place })
+        Ok(Self::at(path, file, place))
     }
 
     fn flush_file(&mut self) -> Result<(), OutputError> {
@@ -349,6 +421,30 @@ fn name_new(partial: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
+/// Gives a file its name, or that name with the first free number from `number` on.
+fn name_free(partial: &Path, target: &Path, number: u32) -> io::Result<PathBuf> {
+    let numbers = (number.max(1)..=PIECES_MAX).map(|number| numbered(target, number));
+    for name in iter::once(target.to_owned()).chain(numbers) {
+        match name_new(partial, &name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(name),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// `flows-3.parquet` of `flows.parquet`.
+fn numbered(target: &Path, number: u32) -> PathBuf {
+    let mut name = target.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    if let Some(suffix) = target.extension() {
+        name.push(".");
+        name.push(suffix);
+    }
+    target.with_file_name(name)
+}
+
 fn no_folder(path: &Path, beside: &Path) -> OutputError {
     OutputError::NoFolder { path: path.to_owned(), folder: folder_of(beside).to_owned() }
 }
@@ -371,6 +467,7 @@ mod tests {
         fs::write(&partial, "").unwrap();
         let output = OutputFile {
             path: "flows.csv".into(),
+            piece_count: 0,
             file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
             written_bytes: 4096,
             place: Place::Partial {

@@ -15,16 +15,20 @@ use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64T
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{ColumnPath, Type};
+use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
 
+use crate::footer;
 use crate::rows::{Held, HeldValues, Rows};
 use crate::{Format, WriteError};
 
-const CREATED_BY: &str = "wirelens";
+pub(crate) const CREATED_BY: &str = "wirelens";
 
 pub(crate) struct RowGroups<W: Write + Send> {
     file: SerializedFileWriter<Lent<W>>,
     held: Rows,
+    schema: SchemaDescPtr,
+    /// Bytes up to the end of the last footer.
+    footed_bytes: usize,
 }
 
 /// An output that can be taken back. The library's own way of giving it back
@@ -39,7 +43,10 @@ impl<W: Write + Send> RowGroups<W> {
         let file = root.and_then(|root| {
             SerializedFileWriter::new(Lent(Some(io)), Arc::new(root), Arc::new(properties(schema)))
         });
-        Ok(Self { file: file.map_err(refused)?, held: Rows::new(schema) })
+        let file = file.map_err(refused)?;
+        let columns = Arc::new(SchemaDescriptor::new(file.schema_descr().root_schema_ptr()));
+        let footed_bytes = file.bytes_written();
+        Ok(Self { file, held: Rows::new(schema), schema: columns, footed_bytes })
     }
 
     pub(crate) fn write(&mut self, rows: &Columns) -> Result<(), WriteError> {
@@ -47,10 +54,31 @@ impl<W: Write + Send> RowGroups<W> {
         while next < rows.row_count() {
             next = self.held.fill(rows, next)?;
             if self.held.is_full() {
-                self.end_group().map_err(refused)?;
+                self.flush().map_err(refused)?;
             }
         }
         Ok(())
+    }
+
+    /// Ends the row group now, and says of it what a reader must know should
+    /// nothing come after it.
+    pub(crate) fn flush_held(&mut self) -> Result<(), WriteError> {
+        self.flush().map_err(refused)
+    }
+
+    fn flush(&mut self) -> Result<(), ParquetError> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        self.end_group()?;
+        let len = self.file.bytes_written() - self.footed_bytes;
+        let groups = self.file.flushed_row_groups();
+        let (bytes, is_footer) = footer::behind(groups, &self.schema, len)?;
+        self.file.write_all(&bytes)?;
+        if is_footer {
+            self.footed_bytes = self.file.bytes_written();
+        }
+        Ok(self.file.flush()?)
     }
 
     pub(crate) fn finish(mut self) -> Result<W, WriteError> {

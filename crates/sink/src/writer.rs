@@ -1,6 +1,6 @@
 //! One writer for all formats.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::ptr;
 
 use engine::columns::{Columns, Schema};
@@ -8,7 +8,7 @@ use engine::columns::{Columns, Schema};
 use crate::ipc::Ipc;
 use crate::lines::Lines;
 use crate::row_groups::RowGroups;
-use crate::{Format, OutputFile, WriteError};
+use crate::{Format, OutputFile, Piece, WriteError};
 
 /// Writes rows in one of the formats to anything that takes bytes.
 ///
@@ -18,6 +18,8 @@ use crate::{Format, OutputFile, WriteError};
 pub struct Writer<W: Write + Send> {
     schema: Schema,
     encoder: Encoder<W>,
+    /// A reader waits for each write, as at a pipe.
+    at_once: bool,
     failed: bool,
 }
 
@@ -56,7 +58,7 @@ impl<W: Write + Send> Writer<W> {
             Format::Arrow if at_once => Encoder::Arrow(Ipc::stream(schema, io)?),
             Format::Arrow => Encoder::Arrow(Ipc::file(schema, io)?),
         };
-        Ok(Self { schema, encoder, failed: false })
+        Ok(Self { schema, encoder, at_once, failed: false })
     }
 
     /// Appends rows, which must have the writer's schema.
@@ -79,6 +81,26 @@ impl<W: Write + Send> Writer<W> {
         };
         self.failed = written.is_err();
         written
+    }
+
+    /// Hands on the rows held back, so that they outlive this process: lines as
+    /// they are, Parquet and Arrow as a row group or batch that ends here. For
+    /// output that goes on for hours; each call that finds rows costs a file of
+    /// many columns some kilobytes.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn flush_held(&mut self) -> Result<(), WriteError> {
+        if self.failed {
+            return Err(WriteError::AfterFailure);
+        }
+        let flushed = match &mut self.encoder {
+            Encoder::Lines(lines) => lines.flush_held().map_err(WriteError::Io),
+            Encoder::Parquet(groups) => groups.flush_held(),
+            Encoder::Arrow(ipc) => ipc.flush_held(),
+        };
+        self.failed = flushed.is_err();
+        flushed
     }
 
     /// Writes what was held back and what the format has at its end, flushes,
@@ -116,6 +138,22 @@ impl Writer<OutputFile> {
     pub fn to_file(format: Format, schema: Schema, file: OutputFile) -> Result<Self, WriteError> {
         let at_once = file.is_stream();
         Self::with(format, schema, file, at_once)
+    }
+
+    /// Finishes the file and goes on in a new one, as [`OutputFile::reopen`]
+    /// does; a pipe or device gets what was held back and stays.
+    ///
+    /// # Errors
+    /// [`WriteError`] where the file cannot be finished or the new one not begun; what was
+    /// finished stays.
+    pub fn reopen(mut self) -> Result<(Self, Option<Piece>), WriteError> {
+        if self.at_once {
+            self.flush_held()?;
+            return Ok((self, None));
+        }
+        let (format, schema) = (self.format(), self.schema);
+        let (file, piece) = self.finish()?.reopen().map_err(io::Error::from)?;
+        Ok((Self::to_file(format, schema, file)?, Some(piece)))
     }
 }
 

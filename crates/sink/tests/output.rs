@@ -275,3 +275,73 @@ fn devices_are_written_straight() {
     assert!(file.is_stream());
     assert_eq!(file.finish().unwrap(), 0);
 }
+
+fn row(count: u64) -> Columns {
+    let mut rows = Columns::new(SCHEMA);
+    rows.push_row(&[Value::U64(count)]).unwrap();
+    rows
+}
+
+#[test]
+fn reopened_pieces_never_replace_each_other() {
+    for (existing, before) in [(Existing::Refuse, false), (Existing::Replace, true)] {
+        let folder = Folder::new("pieces");
+        let path = folder.join("flows.csv");
+        if before {
+            fs::write(&path, "what --force replaces").unwrap();
+        }
+        let file = OutputFile::create(&path, existing).unwrap();
+        let mut writer = Writer::to_file(Format::Csv, SCHEMA, file).unwrap();
+        let mut names = Vec::new();
+        for count in 0..3 {
+            writer.write(&row(count)).unwrap();
+            let (next, piece) = writer.reopen().unwrap();
+            let piece = piece.expect("a file has pieces");
+            assert_eq!(piece.size_bytes, 15);
+            names.extend(piece.path);
+            writer = next;
+            assert!(folder.names().contains(&"flows.csv.partial".to_owned()), "it goes on");
+        }
+        // The first piece is moved away, as log rotation does, and so its name is free.
+        fs::rename(&path, folder.join("flows.csv.1")).unwrap();
+        writer.write(&row(3)).unwrap();
+        writer.finish().unwrap().finish().unwrap();
+        let wanted = ["flows.csv", "flows-1.csv", "flows-2.csv"].map(|name| folder.join(name));
+        assert_eq!(names, wanted);
+        for (count, name) in
+            ["flows.csv.1", "flows-1.csv", "flows-2.csv", "flows.csv"].iter().enumerate()
+        {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            assert_eq!(text, format!("packet_count\n{count}\n"), "{name}");
+        }
+        assert_eq!(folder.names().len(), 4, "nothing else");
+    }
+}
+
+#[test]
+fn a_growing_file_that_was_renamed_is_finished_where_it_is() {
+    let folder = Folder::new("rotated");
+    let path = folder.join("flows.csv");
+    for format in Format::ALL {
+        let mut writer = Writer::to_file(format, SCHEMA, replace(&path).unwrap()).unwrap();
+        writer.write(&row(7)).unwrap();
+        fs::rename(folder.join("flows.csv.partial"), folder.join("rotated")).unwrap();
+        let (mut next, piece) = writer.reopen().unwrap();
+        assert_eq!(piece.unwrap().path, None, "only who renamed it knows its name");
+        next.write(&row(7)).unwrap();
+        next.finish().unwrap().finish().unwrap();
+        let [rotated, after] = [folder.join("rotated"), path.clone()].map(fs::read);
+        assert_eq!(rotated.unwrap(), after.unwrap(), "{format}: both are whole");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_device_is_not_reopened() {
+    let file = create(Path::new("/dev/null")).unwrap();
+    let mut writer = Writer::to_file(Format::Parquet, SCHEMA, file).unwrap();
+    writer.write(&row(7)).unwrap();
+    let (writer, piece) = writer.reopen().unwrap();
+    assert_eq!(piece, None);
+    writer.finish().unwrap();
+}

@@ -1,0 +1,259 @@
+//! What can be saved of an output whose writer was killed.
+//!
+//! A partial file is complete up to some row: text up to its last line, Arrow
+//! up to its last batch, Parquet up to the last row group that is noted
+//! ([`crate::footer`]). That much is written to a file of its own; the partial
+//! one is only read, so that nothing is lost where this goes wrong. It may even
+//! belong to a run that still goes on: what is saved then is what it had so far.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::ArrowError;
+
+use crate::{Existing, Format, OutputError, OutputFile, WriteError, footer};
+
+/// Begins the file layout of Arrow; a stream follows.
+const ARROW_MAGIC: &[u8; 8] = b"ARROW1\0\0";
+
+/// Begins each message of an Arrow stream.
+const ARROW_MESSAGE: &[u8; 4] = &[0xff; 4];
+
+/// Arrow's own alignment is 8; writers that align buffers to cache lines pad the magic to them.
+const ARROW_PADDED_LEN_MAX: usize = 64;
+
+const BUFFER_LEN_BYTES: usize = 1 << 20;
+
+/// What was saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// The format, which stays the same.
+    pub format: Format,
+    /// Rows saved.
+    pub row_count: u64,
+    /// Bytes at the end of the partial file that belong to no complete row.
+    pub cut_bytes: u64,
+}
+
+/// Nothing could be saved.
+#[derive(Debug)]
+pub enum RecoverError {
+    /// The partial file cannot be read.
+    Source {
+        /// Its name.
+        path: PathBuf,
+        /// The operating system's refusal.
+        source: io::Error,
+    },
+    /// No row of the partial file is complete.
+    NoRows(PathBuf),
+    /// The target's suffix stands for another format than the partial file has.
+    OtherFormat {
+        /// The target.
+        path: PathBuf,
+        /// What the partial file has.
+        format: Format,
+    },
+    /// The target cannot be made.
+    Output(OutputError),
+    /// The target cannot be written.
+    Write(WriteError),
+}
+
+/// Writes to `target` what is complete in `partial`, whose first bytes tell its format.
+///
+/// # Errors
+/// [`RecoverError`]; the partial file stays as it was, and no target is begun.
+pub fn recover(
+    partial: &Path,
+    target: &Path,
+    existing: Existing,
+) -> Result<Recovered, RecoverError> {
+    let source = Source::open(partial)?;
+    if Format::from_suffix(target).is_ok_and(|format| format != source.format) {
+        return Err(RecoverError::OtherFormat { path: target.to_owned(), format: source.format });
+    }
+    let mut output = OutputFile::create_recovered(target, existing)?;
+    let (row_count, end) = match source.format {
+        Format::Csv | Format::Jsonl => source.lines(&mut output),
+        Format::Parquet => source.row_groups(&mut output),
+        Format::Arrow => source.batches(&mut output),
+    }?;
+    if row_count == 0 {
+        return Err(RecoverError::NoRows(partial.to_owned()));
+    }
+    output.finish()?;
+    let cut_bytes = source.size_bytes.saturating_sub(end);
+    Ok(Recovered { format: source.format, row_count, cut_bytes })
+}
+
+/// The partial file.
+struct Source<'a> {
+    path: &'a Path,
+    file: File,
+    /// When it was opened: it may still grow.
+    size_bytes: u64,
+    format: Format,
+    /// Where an Arrow stream begins in it.
+    stream_start: u64,
+}
+
+impl<'a> Source<'a> {
+    fn open(path: &'a Path) -> Result<Self, RecoverError> {
+        let refused = |source| RecoverError::Source { path: path.to_owned(), source };
+        let file = File::open(path).map_err(refused)?;
+        let metadata = file.metadata().map_err(refused)?;
+        if !metadata.is_file() {
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+        }
+        let mut head = Vec::new();
+        let head_len = ARROW_PADDED_LEN_MAX + ARROW_MESSAGE.len();
+        (&file).take(head_len as u64).read_to_end(&mut head).map_err(refused)?;
+        let (format, stream_start) = match head.as_slice() {
+            head if head.starts_with(footer::MAGIC) => (Format::Parquet, 0),
+            head if head.starts_with(ARROW_MAGIC) => {
+                let mut words = head.chunks(ARROW_MAGIC.len());
+                let message = words.position(|word| word.starts_with(ARROW_MESSAGE));
+                (Format::Arrow, (message.unwrap_or(1) * ARROW_MAGIC.len()) as u64)
+            }
+            head if head.starts_with(ARROW_MESSAGE) => (Format::Arrow, 0),
+            [b'{', ..] => (Format::Jsonl, 0),
+            _ => (Format::Csv, 0),
+        };
+        Ok(Self { path, file, size_bytes: metadata.len(), format, stream_start })
+    }
+
+    fn refused(&self, source: io::Error) -> RecoverError {
+        RecoverError::Source { path: self.path.to_owned(), source }
+    }
+
+    /// From `start` on, from the beginning of the file.
+    fn reader(&self, start: u64) -> Result<BufReader<&File>, RecoverError> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(start)).map_err(|error| self.refused(error))?;
+        Ok(BufReader::with_capacity(BUFFER_LEN_BYTES, file))
+    }
+
+    /// Copies the first `len` bytes.
+    fn copy(&self, len: u64, output: &mut OutputFile) -> Result<(), RecoverError> {
+        let mut reader = self.reader(0)?.take(len);
+        let mut buffer = vec![0; BUFFER_LEN_BYTES];
+        loop {
+            let len = reader.read(&mut buffer).map_err(|error| self.refused(error))?;
+            match buffer.get(..len) {
+                Some(bytes) if len > 0 => output.write_all(bytes).map_err(WriteError::Io)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Rows kept and where the last one ends, as the other two say it.
+    fn lines(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {
+        let has_header = self.format == Format::Csv;
+        let (mut at, mut line_count, mut end) = (0, 0_u64, 0);
+        let mut is_quoted = false;
+        for byte in self.reader(0)?.take(self.size_bytes).bytes() {
+            at += 1;
+            match byte.map_err(|error| self.refused(error))? {
+                // In CSV a quote inside a quoted value is doubled, which turns this twice.
+                b'"' if has_header => is_quoted = !is_quoted,
+                b'\n' if !is_quoted => (line_count, end) = (line_count + 1, at),
+                _ => {}
+            }
+        }
+        self.copy(end, output)?;
+        Ok((line_count.saturating_sub(u64::from(has_header)), end))
+    }
+
+    fn row_groups(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {
+        let back = footer::read_back(&self.file).map_err(|error| self.refused(error))?;
+        let Some(back) = back else { return Ok((0, 0)) };
+        let encoding =
+            |error| WriteError::Encoding { format: Format::Parquet, cause: format!("{error}") };
+        let bytes = footer::footer(&back.groups, &back.schema).map_err(encoding)?;
+        self.copy(back.end, output)?;
+        output.write_all(&bytes).map_err(WriteError::Io)?;
+        let row_count = back.groups.iter().map(|group| group.num_rows().unsigned_abs()).sum();
+        Ok((row_count, back.end))
+    }
+
+    fn batches(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {
+        let reader = match StreamReader::try_new(self.reader(self.stream_start)?, None) {
+            Ok(reader) => reader,
+            Err(error) => return self.torn(&error).map(|()| (0, 0)),
+        };
+        let refused = |error| RecoverError::Write(crate::ipc::refused(error));
+        let schema = reader.schema();
+        let mut writer = FileWriter::try_new_buffered(output, &schema).map_err(refused)?;
+        let mut reader = reader;
+        let (mut row_count, mut end) = (0, 0);
+        while let Some(batch) = reader.next() {
+            match batch {
+                Ok(batch) => {
+                    row_count += batch.num_rows() as u64;
+                    writer.write(&batch).map_err(refused)?;
+                }
+                Err(error) => {
+                    self.torn(&error)?;
+                    break;
+                }
+            }
+            end = reader.get_mut().stream_position().map_err(|error| self.refused(error))?;
+        }
+        writer.finish().map_err(refused)?;
+        Ok((row_count, end))
+    }
+
+    /// An end that was torn off, in whatever way, is what we are here for; a
+    /// disk that cannot be read is not.
+    fn torn(&self, error: &ArrowError) -> Result<(), RecoverError> {
+        match error {
+            ArrowError::IoError(_, error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                Err(self.refused(io::Error::new(error.kind(), error.to_string())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<OutputError> for RecoverError {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<WriteError> for RecoverError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source { path, source } => {
+                write!(f, "cannot read `{}`: {source}; give a file left by a run", path.display())
+            }
+            Self::NoRows(path) => write!(
+                f,
+                "`{}` has no complete row, so there is nothing to recover; remove it",
+                path.display()
+            ),
+            Self::OtherFormat { path, format } => write!(
+                f,
+                "`{}` would be {format}, as what is recovered; give a name with the suffix .{}",
+                path.display(),
+                format.suffixes().first().unwrap_or(&format.name())
+            ),
+            Self::Output(error) => error.fmt(f),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for RecoverError {}
