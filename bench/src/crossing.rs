@@ -140,7 +140,7 @@ impl Source for Blank {
         let len = self.left.min(BATCH_LEN_MAX);
         self.left -= len;
         let records = self.records.get(..len).filter(|records| !records.is_empty())?;
-        Some(Batch { bytes: &[], records })
+        Some(Batch { bytes: &[], records, tick: None })
     }
 }
 

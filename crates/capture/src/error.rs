@@ -37,6 +37,16 @@ pub enum OpenError {
     },
     /// A filter that cannot be used.
     Filter(FilterError),
+    /// An interface that cannot be listened on.
+    #[cfg(target_os = "linux")]
+    Live(crate::live::LiveError),
+}
+
+#[cfg(target_os = "linux")]
+impl From<crate::live::LiveError> for OpenError {
+    fn from(error: crate::live::LiveError) -> Self {
+        Self::Live(error)
+    }
 }
 
 impl From<FilterError> for OpenError {
@@ -92,6 +102,8 @@ impl fmt::Display for OpenError {
                 path.display()
             ),
             Self::Filter(error) => error.fmt(f),
+            #[cfg(target_os = "linux")]
+            Self::Live(error) => error.fmt(f),
         }
     }
 }

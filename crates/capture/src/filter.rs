@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use packet::LinkType;
 
+#[cfg(target_os = "linux")]
+use crate::sys::libpcap::LiveCompileError;
 use crate::sys::libpcap::{Instruction, LIBRARY_NAMES, Libpcap, terminated};
 
 /// A filter expression, ready to be compiled for each link type it meets.
@@ -63,6 +65,38 @@ impl Filter {
         let instructions =
             self.libpcap.compile(&expression, data_link_type(link), SNAPLEN).map_err(refused)?;
         Ok(Program { libpcap: Arc::clone(&self.libpcap), instructions: instructions.into() })
+    }
+
+    /// Compiles for the kernel, for frames of one link type. The kernel takes VLAN tags out of
+    /// Ethernet frames, which libpcap knows of an interface only: it is asked on the first of
+    /// `interfaces`, all of them Ethernet, that it can listen on.
+    ///
+    /// # Errors
+    /// As of [`Filter::compile`], or there is no such interface.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn compile_live(
+        &self,
+        link: LinkType,
+        interfaces: &[&str],
+    ) -> Result<Vec<Instruction>, FilterError> {
+        if link != LinkType::ETHERNET {
+            return Ok(self.compile(link)?.instructions.to_vec());
+        }
+        let refused =
+            |reason| FilterError::Refused { expression: self.expression.to_string(), link, reason };
+        let expression = terminated(&self.expression).map_err(refused)?;
+        let mut words = String::from("libpcap compiles on an interface that is up, and none is");
+        for interface in interfaces {
+            let name = terminated(interface).map_err(refused)?;
+            match self.libpcap.compile_live(&expression, &name, data_link_type(link)) {
+                Ok(instructions) => return Ok(instructions),
+                Err(LiveCompileError::Expression(reason)) => return Err(refused(reason)),
+                Err(LiveCompileError::Interface(reason)) => {
+                    words = format!("libpcap cannot listen on {interface}: {reason}");
+                }
+            }
+        }
+        Err(refused(words))
     }
 }
 

@@ -1,18 +1,23 @@
-//! Files (and, later, interfaces) to bytes: opens captures and lends their frames.
+//! Files and interfaces to bytes: opens captures and lends their frames.
 //!
 //! [`input`] turns what was named on a command line into captures, by content
 //! and not by suffix. A capture is read from a memory map ([`mapped`]), which
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
-//! time. Every source keeps a [`Report`](report::Report): what it received,
+//! time. On Linux, `live` lends frames out of the kernel's rings, and `devices`
+//! tells what interfaces there are. Every source keeps a [`Report`](report::Report): what it received,
 //! what the filter took out, and what was wrong with the file.
 
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+pub mod devices;
 pub mod error;
 pub mod filter;
 pub mod input;
 pub mod limited;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod mapped;
 pub mod merged;
 pub mod open;
@@ -28,4 +33,4 @@ pub use filter::{Filter, FilterError};
 pub use input::Input;
 pub use open::{FileSource, open};
 pub use reading::ReadOptions;
-pub use report::{Damage, DamageCause, Progress, Report};
+pub use report::{Damage, DamageCause, Drops, Progress, Report};

@@ -30,6 +30,9 @@ impl<S: Source> Source for Limited<S> {
         let len = batch.records.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= len as u64;
         self.cut += (batch.records.len() - len) as u64;
-        Some(Batch { bytes: batch.bytes, records: batch.records.get(..len).unwrap_or_default() })
+        let records = batch.records.get(..len).unwrap_or_default();
+        // What was cut off was seen before the tick and is not handed over.
+        let tick = batch.tick.filter(|_| len == batch.records.len());
+        Some(Batch { bytes: batch.bytes, records, tick })
     }
 }

@@ -156,7 +156,7 @@ impl Source for MappedSource {
                     return None;
                 }
                 let bytes = self.map.get(base..).unwrap_or_default();
-                return Some(Batch { bytes, records: self.reading.records() });
+                return Some(Batch { bytes, records: self.reading.records(), tick: None });
             }
         }
     }

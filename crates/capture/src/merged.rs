@@ -105,6 +105,6 @@ impl Source for Merged {
         if self.records.is_empty() {
             return None;
         }
-        Some(Batch { bytes: &self.bytes, records: &self.records })
+        Some(Batch { bytes: &self.bytes, records: &self.records, tick: None })
     }
 }

@@ -5,15 +5,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use packet::file::FileFault;
 
-/// Counters of one source. `received = handed out + filtered`.
+/// Counters of one source. `received = handed out + filtered + dropped + unread`.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Frames that were read.
+    /// Frames that were read; of an interface those that the kernel says passed the filter,
+    /// dropped ones included.
     pub received: u64,
-    /// Frames that the filter took out.
+    /// Frames that the filter took out. The kernel does not tell those that it took out itself.
     pub filtered: u64,
+    /// Frames that passed the filter and were lost.
+    pub dropped: Drops,
+    /// Frames of an interface that wait in the ring, and are lost if reading ends here. None is
+    /// left once the source has ended by itself.
+    pub unread: u64,
+    /// Times that an interface's ring stood full and the kernel waited for a block.
+    pub freezes: u64,
+    /// Times that an interface went down while it was read.
+    pub interface_down_count: u64,
+    /// Frames that the interface or its driver lost meanwhile, by their own count. They were
+    /// never received, so they stand in no sum.
+    pub interface_dropped: u64,
     /// Why reading stopped early, if it did.
     pub damage: Option<Damage>,
+}
+
+/// Frames that were received and lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// The kernel found no room in the ring.
+    pub ring_full: u64,
 }
 
 /// Why a capture could not be read to its end.
@@ -38,6 +58,8 @@ pub enum DamageCause {
     Unreadable(String),
     /// A filter cannot be compiled for a link type that first appears here.
     Filter(String),
+    /// The interface is no longer there.
+    InterfaceRemoved,
 }
 
 /// How far a run has come; shared by all sources of the run.
@@ -45,6 +67,7 @@ pub enum DamageCause {
 pub struct Progress {
     bytes_read: AtomicU64,
     frames_read: AtomicU64,
+    frames_dropped: AtomicU64,
 }
 
 impl Progress {
@@ -55,10 +78,17 @@ impl Progress {
         self.frames_read.fetch_add(frames, Ordering::Relaxed);
     }
 
+    /// Adds frames that were lost since the last call.
+    #[inline]
+    pub fn add_dropped(&self, frames: u64) {
+        self.frames_dropped.fetch_add(frames, Ordering::Relaxed);
+    }
+
     /// Begins again, for a second reading of the same captures.
     pub fn restart(&self) {
         self.bytes_read.store(0, Ordering::Relaxed);
         self.frames_read.store(0, Ordering::Relaxed);
+        self.frames_dropped.store(0, Ordering::Relaxed);
     }
 
     /// Bytes read so far, as they lie on disk.
@@ -72,6 +102,20 @@ impl Progress {
     pub fn frames_read(&self) -> u64 {
         self.frames_read.load(Ordering::Relaxed)
     }
+
+    /// Frames lost so far.
+    #[must_use]
+    pub fn frames_dropped(&self) -> u64 {
+        self.frames_dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drops {
+    /// All causes together.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.ring_full
+    }
 }
 
 impl Report {
@@ -79,6 +123,11 @@ impl Report {
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
         self.filtered += other.filtered;
+        self.dropped.ring_full += other.dropped.ring_full;
+        self.unread += other.unread;
+        self.freezes += other.freezes;
+        self.interface_down_count += other.interface_down_count;
+        self.interface_dropped += other.interface_dropped;
         if self.damage.is_none() {
             self.damage.clone_from(&other.damage);
         }
@@ -92,6 +141,7 @@ impl fmt::Display for Damage {
             DamageCause::Fault(fault) => write!(f, "{name}: at byte {offset}: {fault}")?,
             DamageCause::Unreadable(reason) => write!(f, "{name}: after byte {offset}: {reason}")?,
             DamageCause::Filter(reason) => return write!(f, "{name}: at byte {offset}: {reason}"),
+            DamageCause::InterfaceRemoved => write!(f, "{name}: the interface was removed")?,
         }
         write!(f, "; the {frames_before} frames before it were read")
     }

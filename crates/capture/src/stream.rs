@@ -182,6 +182,6 @@ impl Source for StreamSource {
         }
         self.report_progress();
         let bytes = self.buffer.get(base?..self.end).unwrap_or_default();
-        Some(Batch { bytes, records: self.reading.records() })
+        Some(Batch { bytes, records: self.reading.records(), tick: None })
     }
 }

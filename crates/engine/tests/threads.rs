@@ -27,7 +27,7 @@ impl Source for Frames {
         let end = (self.next + self.batch_len).min(self.records.len());
         let records = self.records.get(self.next..end).filter(|records| !records.is_empty())?;
         self.next = end;
-        Some(Batch { bytes: &self.bytes, records })
+        Some(Batch { bytes: &self.bytes, records, tick: None })
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::layers::Network;
 use crate::record::Record;
+use crate::time::Timestamp;
 
 /// Records a source hands over at once; few enough that records and headers
 /// stay in the first-level cache until the last stage has seen them.
@@ -16,6 +17,10 @@ pub struct Batch<'a> {
     pub bytes: &'a [u8],
     /// The records; at most [`BATCH_LEN_MAX`].
     pub records: &'a [Record],
+    /// Time up to which everything that was seen has been handed over, this batch included.
+    /// Only live sources know it; of a file the stamps themselves are all there is. It lets
+    /// windows close and flows end while a link is silent.
+    pub tick: Option<Timestamp>,
 }
 
 /// One frame of a batch.
@@ -32,7 +37,8 @@ pub struct Frame<'a> {
 /// A source that has to stop early ends, and says why in its own report: what
 /// it handed out before stays valid, and a stage never sees an error.
 pub trait Source {
-    /// The next frames, or `None` at the end. A batch is never empty.
+    /// The next frames, or `None` at the end. A batch is never empty, unless it brings a
+    /// [`tick`](Batch::tick).
     fn next_batch(&mut self) -> Option<Batch<'_>>;
 }
 

@@ -1,8 +1,9 @@
 //! libpcap's filter compiler, opened at run time and only when a filter is given.
 //!
 //! Building and running need no libpcap. What is used: `pcap_open_dead`,
-//! `pcap_compile`, `pcap_geterr`, `pcap_freecode`, `pcap_close` and
-//! `bpf_filter`. A compiled program is copied out, so it is plain data that
+//! `pcap_compile`, `pcap_geterr`, `pcap_freecode`, `pcap_close`, `bpf_filter`,
+//! and for interfaces `pcap_create`, `pcap_activate`, `pcap_statustostr` and
+//! `pcap_datalink`. A compiled program is copied out, so it is plain data that
 //! any thread may run.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_ushort, c_void};
@@ -17,10 +18,14 @@ pub const LIBRARY_NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    code: c_ushort,
-    jump_true: c_uchar,
-    jump_false: c_uchar,
-    operand: c_uint,
+    /// What to do, `BPF_*`.
+    pub code: c_ushort,
+    /// Instructions to skip where a condition holds.
+    pub jump_true: c_uchar,
+    /// Instructions to skip where it does not.
+    pub jump_false: c_uchar,
+    /// What with.
+    pub operand: c_uint,
 }
 
 #[repr(C)]
@@ -30,6 +35,9 @@ struct BpfProgram {
 }
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Create = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_void;
+type OfHandle = unsafe extern "C" fn(*mut c_void) -> c_int;
+type StatusText = unsafe extern "C" fn(c_int) -> *const c_char;
 type Compile =
     unsafe extern "C" fn(*mut c_void, *mut BpfProgram, *const c_char, c_int, c_uint) -> c_int;
 type GetError = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
@@ -41,6 +49,10 @@ type LibVersion = unsafe extern "C" fn() -> *const c_char;
 /// The opened library.
 pub struct Libpcap {
     open_dead: OpenDead,
+    create: Create,
+    activate: OfHandle,
+    datalink: OfHandle,
+    status_text: StatusText,
     compile: Compile,
     get_error: GetError,
     free_code: FreeCode,
@@ -53,6 +65,20 @@ pub struct Libpcap {
 
 /// Libpcap before 1.8 compiles with global state: one compilation at a time.
 static COMPILING: Mutex<()> = Mutex::new(());
+
+/// Why a filter cannot be compiled on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveCompileError {
+    /// It cannot be listened on with libpcap; another one of its kind may serve.
+    Interface(String),
+    /// The expression is refused.
+    Expression(String),
+}
+
+const NO_HANDLE: &str = "libpcap cannot allocate a handle";
+
+/// `PCAP_ERRBUF_SIZE`.
+const ERROR_BUFFER_LEN: usize = 256;
 
 /// Netmask for expressions that need none.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
@@ -92,6 +118,14 @@ impl Libpcap {
         Ok(Self {
             // SAFETY: `pcap_t *pcap_open_dead(int, int)`.
             open_dead: unsafe { function(&library, "pcap_open_dead") }?,
+            // SAFETY: `pcap_t *pcap_create(const char *, char *)`.
+            create: unsafe { function(&library, "pcap_create") }?,
+            // SAFETY: `int pcap_activate(pcap_t *)`.
+            activate: unsafe { function(&library, "pcap_activate") }?,
+            // SAFETY: `int pcap_datalink(pcap_t *)`.
+            datalink: unsafe { function(&library, "pcap_datalink") }?,
+            // SAFETY: `const char *pcap_statustostr(int)`.
+            status_text: unsafe { function(&library, "pcap_statustostr") }?,
             // SAFETY: `int pcap_compile(pcap_t *, struct bpf_program *, const char *, int,
             // bpf_u_int32)`.
             compile: unsafe { function(&library, "pcap_compile") }?,
@@ -128,31 +162,79 @@ impl Libpcap {
         // SAFETY: any numbers are allowed; the handle is checked next.
         let handle = unsafe { (self.open_dead)(data_link_type, snaplen) };
         if handle.is_null() {
-            return Err(String::from("libpcap cannot allocate a handle"));
+            return Err(String::from(NO_HANDLE));
         }
+        // SAFETY: a valid handle.
+        let result = unsafe { self.compile_on(handle, expression) };
+        // SAFETY: opened above, closed once.
+        unsafe { (self.close)(handle) };
+        result
+    }
+
+    /// Compiles `expression` for the kernel, on an interface whose frames are of
+    /// `data_link_type`. Libpcap then knows that the kernel takes VLAN tags out of the frame,
+    /// and asks for them where it has put them.
+    ///
+    /// # Errors
+    /// Libpcap's words: the interface cannot be listened on, or the expression is refused.
+    pub fn compile_live(
+        &self,
+        expression: &CStr,
+        interface: &CStr,
+        data_link_type: c_int,
+    ) -> Result<Vec<Instruction>, LiveCompileError> {
+        let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words: [c_char; ERROR_BUFFER_LEN] = [0; ERROR_BUFFER_LEN];
+        // SAFETY: a terminated name, and room for PCAP_ERRBUF_SIZE bytes.
+        let handle = unsafe { (self.create)(interface.as_ptr(), words.as_mut_ptr()) };
+        if handle.is_null() {
+            return Err(LiveCompileError::Interface(String::from(NO_HANDLE)));
+        }
+        // SAFETY: a valid handle that is not active.
+        let status = unsafe { (self.activate)(handle) };
+        // SAFETY: a valid handle; of one that is not active it is a negative number.
+        let found = unsafe { (self.datalink)(handle) };
+        let result = if status < 0 {
+            // SAFETY: any status is allowed.
+            let text = unsafe { (self.status_text)(status) };
+            // SAFETY: libpcap returns a static, terminated string.
+            let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+            Err(LiveCompileError::Interface(text))
+        } else if found != data_link_type {
+            Err(LiveCompileError::Interface(format!("libpcap reads it as link type {found}")))
+        } else {
+            // SAFETY: a valid handle.
+            unsafe { self.compile_on(handle, expression) }.map_err(LiveCompileError::Expression)
+        };
+        // SAFETY: created above, closed once.
+        unsafe { (self.close)(handle) };
+        result
+    }
+
+    /// SAFETY: `handle` must be one of this library's, open, and used by nobody else.
+    unsafe fn compile_on(
+        &self,
+        handle: *mut c_void,
+        expression: &CStr,
+    ) -> Result<Vec<Instruction>, String> {
         let mut program = BpfProgram { length: 0, instructions: std::ptr::null_mut() };
         // SAFETY: handle and program are valid, the expression is terminated.
         let status = unsafe {
             (self.compile)(handle, &raw mut program, expression.as_ptr(), 1, NETMASK_UNKNOWN)
         };
-        let result = if status == 0 {
-            // SAFETY: on success libpcap gives `length` instructions.
-            let instructions = unsafe {
-                std::slice::from_raw_parts(program.instructions, program.length as usize)
-            };
-            let copy = instructions.to_vec();
-            // SAFETY: compiled by the same library, freed once, not used after.
-            unsafe { (self.free_code)(&raw mut program) };
-            Ok(copy)
-        } else {
-            // SAFETY: the handle is valid until it is closed below.
+        if status != 0 {
+            // SAFETY: the handle is valid.
             let message = unsafe { (self.get_error)(handle) };
             // SAFETY: libpcap returns a terminated string inside the handle.
-            Err(unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned())
-        };
-        // SAFETY: opened above, closed once.
-        unsafe { (self.close)(handle) };
-        result
+            return Err(unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned());
+        }
+        // SAFETY: on success libpcap gives `length` instructions.
+        let instructions =
+            unsafe { std::slice::from_raw_parts(program.instructions, program.length as usize) };
+        let copy = instructions.to_vec();
+        // SAFETY: compiled by the same library, freed once, not used after.
+        unsafe { (self.free_code)(&raw mut program) };
+        Ok(copy)
     }
 
     /// Whether a frame passes a program that [`Libpcap::compile`] made.

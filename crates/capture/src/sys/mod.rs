@@ -1,6 +1,16 @@
 //! Every system call, every foreign call, every unsafe block of this crate.
 
+#[cfg(target_os = "linux")]
+pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod interfaces;
 pub mod interruptible;
 pub mod libpcap;
 pub mod mapping;
+#[cfg(target_os = "linux")]
+pub mod packet_ring;
+#[cfg(target_os = "linux")]
+pub mod packet_sender;
+#[cfg(target_os = "linux")]
+pub mod packet_socket;
 pub mod prefetch;

@@ -1,0 +1,149 @@
+//! Why an interface cannot be listened on.
+
+use std::fmt;
+use std::io;
+
+/// Why an interface cannot be listened on: what was seen, what was wanted, what to try.
+#[derive(Debug)]
+pub enum LiveError {
+    /// There is no interface of this name.
+    NotFound {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The kernel does not let us.
+    NotPermitted {
+        /// The interface.
+        name: String,
+    },
+    /// Nobody knows what its frames begin with.
+    LinkUnknown {
+        /// The interface.
+        name: String,
+        /// `ARPHRD_*`.
+        hardware_type: u16,
+    },
+    /// There is no memory for the ring, or the kernel does not take its shape.
+    RingRefused {
+        /// The interface.
+        name: String,
+        /// Bytes asked for, for one socket.
+        size_bytes: usize,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The kernel does not take the filter.
+    FilterRefused {
+        /// The interface.
+        name: String,
+        /// Instructions in the filter.
+        instruction_count: usize,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// Another step failed.
+    Failed {
+        /// The interface.
+        name: String,
+        /// The step, as "cannot ...".
+        step: &'static str,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { name, known } => {
+                write!(f, "{name}: no such interface; there are {}", known.join(", "))?;
+                match nearest(name, known) {
+                    Some(nearest) => write!(f, "; was {nearest} meant?"),
+                    None => f.write_str("; any listens on all of them"),
+                }
+            }
+            Self::NotPermitted { name } => write!(
+                f,
+                "{name}: not permitted to listen; wanted the capability CAP_NET_RAW; \
+                 try `sudo setcap cap_net_raw=eip $(which wirelens)`, or run as root"
+            ),
+            Self::LinkUnknown { name, hardware_type } => write!(
+                f,
+                "{name}: frames of hardware type {hardware_type} are not known; wanted Ethernet, \
+                 loopback, PPP or a tunnel of IP packets; try the interface that it runs over"
+            ),
+            Self::RingRefused { name, size_bytes, error } => write!(
+                f,
+                "{name}: no ring of {size_bytes} bytes: {error}; \
+                 the memory must be free and is not swapped out; try a smaller one with -B"
+            ),
+            Self::FilterRefused { name, instruction_count, error } => write!(
+                f,
+                "{name}: the kernel refuses the filter of {instruction_count} instructions: \
+                 {error}; try a shorter expression, or raise net.core.optmem_max"
+            ),
+            Self::Failed { name, step, error } => write!(f, "{name}: cannot {step}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {}
+
+/// The name that takes the fewest changes, if it takes few.
+fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
+    let (changes, nearest) =
+        known.iter().map(|known| (changes_between(name, known), known)).min()?;
+    (changes <= name.len() / 2).then_some(nearest)
+}
+
+/// Bytes to insert, delete or replace to make one name of the other (Levenshtein).
+fn changes_between(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (done, byte) in one.bytes().enumerate() {
+        let mut diagonal = done;
+        let mut left = done + 1;
+        for (cell, wanted) in row.iter_mut().skip(1).zip(other.bytes()) {
+            let replaced = diagonal + usize::from(byte != wanted);
+            diagonal = *cell;
+            left = replaced.min(left + 1).min(*cell + 1);
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = done + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_counted() {
+        let cases = [("eth0", "eth0", 0), ("eht0", "eth0", 2), ("", "lo", 2), ("enp1", "en1", 1)];
+        for (one, other, changes) in cases {
+            assert_eq!(changes_between(one, other), changes, "{one} {other}");
+            assert_eq!(changes_between(other, one), changes, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_those_that_exist_and_the_nearest() {
+        let known = ["lo", "eth0", "wlan0"].map(str::to_owned).to_vec();
+        let text = |name: &str| {
+            LiveError::NotFound { name: name.to_owned(), known: known.clone() }.to_string()
+        };
+        let wanted = "eth1: no such interface; there are lo, eth0, wlan0; was eth0 meant?";
+        assert_eq!(text("eth1"), wanted);
+        assert!(text("bridge7").ends_with("; any listens on all of them"));
+    }
+
+    #[test]
+    fn a_missing_permission_names_the_capability_and_how_to_give_it() {
+        let text = LiveError::NotPermitted { name: "eth0".to_owned() }.to_string();
+        assert!(text.contains("CAP_NET_RAW") && text.contains("setcap") && text.contains("root"));
+    }
+}

@@ -1,0 +1,216 @@
+//! One frame as a ring tells it, and the record that is made of it.
+
+use std::slice::IterMut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use packet::dissect::{DissectOptions, dissect_into};
+use packet::{Direction, LinkType, Record, Timestamp};
+
+use super::link::link_type_of;
+use super::segments::Segmentation;
+use super::vlan::{TAG_LEN, Tag};
+use crate::sys::packet_socket::VNET_HEADER_LEN;
+
+/// What stands in front of a frame, the same in both rings but for its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingFrame {
+    /// Start of the frame in its area.
+    pub(crate) start: usize,
+    pub(crate) captured_len: u32,
+    pub(crate) wire_len: u32,
+    pub(crate) seconds: u32,
+    pub(crate) ns: u32,
+    pub(crate) status: u32,
+    pub(crate) vlan_control: u16,
+    pub(crate) vlan_tpid: u16,
+    pub(crate) interface_index: i32,
+    pub(crate) hardware_type: u16,
+    pub(crate) packet_type: u8,
+}
+
+/// Where frames come from, which their records name by number.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// One interface, whose frames begin with this.
+    One(LinkType),
+    /// All of them, numbered as they appear; the sockets of a group share the numbers.
+    Any(Arc<Mutex<Vec<i32>>>),
+}
+
+/// Makes records of frames, while there is room.
+pub(crate) struct Taker<'a> {
+    pub(crate) slots: IterMut<'a, Record>,
+    pub(crate) snaplen: u32,
+    pub(crate) dissect: DissectOptions,
+    pub(crate) origin: &'a Origin,
+    pub(crate) captured_bytes: u64,
+}
+
+impl Taker<'_> {
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.slots.len() > 0
+    }
+
+    /// Makes a record of `frame`, which lies in `area`; false where it does not.
+    #[inline]
+    pub(crate) fn take(&mut self, area: &mut [u8], frame: &RingFrame) -> bool {
+        let Some((segmentation, bytes)) = parts(area, frame) else { return false };
+        let mut segments = 1;
+        if !segmentation.is_none() {
+            segments = segmentation.count(bytes, frame.wire_len);
+        }
+        let (interface, link) = match self.origin {
+            Origin::One(link) => (0, *link),
+            Origin::Any(seen) => (
+                number(seen, frame.interface_index),
+                link_type_of(frame.hardware_type).unwrap_or_default(),
+            ),
+        };
+        let RingFrame { mut start, mut captured_len, mut wire_len, .. } = *frame;
+        if link == LinkType::ETHERNET
+            && let Some(tag) = Tag::new(frame.status, frame.vlan_control, frame.vlan_tpid)
+            && tag.put_back(area, start, captured_len as usize)
+        {
+            start -= TAG_LEN;
+            captured_len += TAG_LEN as u32;
+            wire_len += TAG_LEN as u32;
+        }
+        // The kernel cut before the tag was put back.
+        let captured_len = captured_len.min(self.snaplen);
+        let Some(bytes) = area.get(start..).and_then(|rest| rest.get(..captured_len as usize))
+        else {
+            return false;
+        };
+        let Some(record) = self.slots.next() else { return false };
+        self.captured_bytes += u64::from(captured_len);
+        record.timestamp = Timestamp::from_parts(i64::from(frame.seconds), i64::from(frame.ns));
+        record.offset = u32::try_from(start).unwrap_or(u32::MAX);
+        record.captured_len = captured_len;
+        record.wire_len = wire_len;
+        record.interface = interface;
+        record.link = link;
+        record.segments = segments;
+        record.direction = match frame.packet_type {
+            libc::PACKET_OUTGOING => Direction::Outbound,
+            _ => Direction::Inbound,
+        };
+        dissect_into(link, bytes, wire_len, self.dissect, &mut record.layers);
+        true
+    }
+}
+
+/// What stands directly before the frame, and the frame.
+#[inline]
+fn parts<'a>(area: &'a [u8], frame: &RingFrame) -> Option<(Segmentation, &'a [u8])> {
+    let (before, rest) = area.split_at_checked(frame.start)?;
+    let header = before.last_chunk::<VNET_HEADER_LEN>()?;
+    Some((Segmentation::new(header), rest.get(..frame.captured_len as usize)?))
+}
+
+/// The number of an interface among those that have been seen.
+fn number(seen: &Mutex<Vec<i32>>, interface_index: i32) -> u16 {
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = seen.iter().position(|known| *known == interface_index).unwrap_or_else(|| {
+        seen.push(interface_index);
+        seen.len() - 1
+    });
+    u16::try_from(at).unwrap_or(u16::MAX)
+}
+
+/// Two bytes in the order of this host.
+#[inline(always)]
+pub(crate) fn u16_at<const LEN: usize>(header: &[u8; LEN], at: usize) -> u16 {
+    u16::from_ne_bytes([header[at], header[at + 1]])
+}
+
+/// Four bytes in the order of this host.
+#[inline(always)]
+pub(crate) fn u32_at<const LEN: usize>(header: &[u8; LEN], at: usize) -> u32 {
+    u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: usize = 32;
+
+    fn frame_of(bytes: &[u8]) -> (Vec<u8>, RingFrame) {
+        let area = [&[0; ROOM], bytes].concat();
+        let len = u32::try_from(bytes.len()).unwrap();
+        let frame = RingFrame {
+            start: ROOM,
+            captured_len: len,
+            wire_len: len,
+            seconds: 7,
+            ns: 9,
+            status: libc::TP_STATUS_USER,
+            vlan_control: 0,
+            vlan_tpid: 0,
+            interface_index: 3,
+            hardware_type: libc::ARPHRD_ETHER,
+            packet_type: 0,
+        };
+        (area, frame)
+    }
+
+    fn take(area: &mut [u8], frame: &RingFrame, snaplen: u32, origin: &Origin) -> Option<Record> {
+        let mut slots = [Record::default()];
+        let dissect = DissectOptions::default();
+        let slots_left = slots.iter_mut();
+        let mut taker = Taker { slots: slots_left, snaplen, dissect, origin, captured_bytes: 0 };
+        taker.take(area, frame).then_some(slots[0])
+    }
+
+    const ETHERNET: Origin = Origin::One(LinkType::ETHERNET);
+
+    #[test]
+    fn a_tag_put_back_counts_in_both_lengths_and_is_seen_by_the_dissector() {
+        let (mut area, mut frame) = frame_of(&[0; 60]);
+        frame.status |= libc::TP_STATUS_VLAN_VALID;
+        frame.vlan_control = 5;
+        let record = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
+        assert_eq!((record.captured_len, record.wire_len), (64, 64));
+        assert_eq!(record.layers.vlan(), Some(5));
+        assert_eq!(record.timestamp, Timestamp::from_parts(7, 9));
+        let cut = take(&mut area, &frame, 60, &ETHERNET).unwrap();
+        assert_eq!((cut.captured_len, cut.wire_len), (60, 64));
+    }
+
+    #[test]
+    fn a_frame_that_does_not_lie_in_its_area_is_refused() {
+        let (mut area, frame) = frame_of(&[0; 60]);
+        let too_long = RingFrame { captured_len: 61, ..frame };
+        let past_end = RingFrame { start: ROOM + 60 + 1, ..frame };
+        let no_room_before = RingFrame { start: VNET_HEADER_LEN - 1, ..frame };
+        for frame in [too_long, past_end, no_room_before] {
+            assert_eq!(take(&mut area, &frame, u32::MAX, &ETHERNET), None);
+        }
+    }
+
+    #[test]
+    fn what_this_host_sent_is_outbound() {
+        let (mut area, frame) = frame_of(&[0; 60]);
+        let mut direction = |packet_type| {
+            let frame = RingFrame { packet_type, ..frame };
+            take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap().direction
+        };
+        assert_eq!(direction(libc::PACKET_OUTGOING), Direction::Outbound);
+        assert_eq!(direction(libc::PACKET_OTHERHOST), Direction::Inbound);
+    }
+
+    #[test]
+    fn any_numbers_interfaces_as_they_appear_and_tells_the_link_of_each() {
+        let origin = Origin::Any(Arc::default());
+        let (mut area, frame) = frame_of(&[0x45; 60]);
+        let mut seen = |interface_index, hardware_type| {
+            let frame = RingFrame { interface_index, hardware_type, ..frame };
+            let record = take(&mut area, &frame, u32::MAX, &origin).unwrap();
+            (record.interface, record.link)
+        };
+        assert_eq!(seen(9, libc::ARPHRD_ETHER), (0, LinkType::ETHERNET));
+        assert_eq!(seen(2, libc::ARPHRD_NONE), (1, LinkType::RAW));
+        assert_eq!(seen(9, libc::ARPHRD_ETHER), (0, LinkType::ETHERNET));
+    }
+}

@@ -1,0 +1,225 @@
+//! Interfaces to batches: packet sockets with rings that the kernel fills and we read.
+//!
+//! Nothing is copied: a batch borrows the part of the ring in which its frames lie, and that
+//! goes back to the kernel when the next batch is asked for. Filter and snaplen act in the
+//! kernel, so that the ring holds only what is wanted. Frames that were tagged, segmented or
+//! shown twice by the kernel are handed out as they were on the wire, as far as can be told:
+//! [`vlan`], [`segments`], [`program`].
+//!
+//! It needs Linux 4.10 (the numbering of fanout groups); all other parts are older.
+
+mod error;
+mod frame;
+mod link;
+mod options;
+mod program;
+mod ring;
+mod ring_v2;
+mod ring_v3;
+mod segments;
+mod source;
+mod vlan;
+
+use std::io;
+
+use packet::{BATCH_LEN_MAX, LinkType, Record};
+
+use crate::devices::{self, Device};
+use crate::error::OpenError;
+use crate::reading::ReadOptions;
+use crate::report::Report;
+use crate::sys::libpcap::Instruction;
+use crate::sys::packet_ring::PacketRing;
+use crate::sys::packet_socket::{PacketSocket, RingShape};
+
+pub use error::LiveError;
+pub use link::link_type_of;
+pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions};
+pub use source::LiveSource;
+
+use frame::Origin;
+use ring::Reader;
+use source::{Phase, interface_dropped};
+
+/// The name that stands for all interfaces.
+pub const ANY: &str = "any";
+
+/// Room before each frame: four bytes for a VLAN tag, and two so that network headers lie at
+/// multiples of 16, with the 10 bytes of the segmentation header between.
+const RESERVE_LEN: u32 = 6;
+
+/// Opens sockets on one interface, or on all of them with [`ANY`]: each a source of its own,
+/// for a thread of its own. Frames are received from now on.
+///
+/// An interface that is down is no error: see [`LiveSource::is_up_at_start`].
+///
+/// On `any`, interfaces whose link type is not known are left out, and so are frames without
+/// link header where a filter asks for what only Ethernet has. Each record tells its link.
+///
+/// # Errors
+/// There is no such interface, its link type is not known, listening is not permitted, there
+/// is no memory for the ring, or libpcap or the kernel refuses the filter.
+pub fn open(
+    interface: &str,
+    options: &LiveOptions,
+    read: &ReadOptions,
+) -> Result<Vec<LiveSource>, OpenError> {
+    let failed = |step| {
+        let name = interface.to_owned();
+        move |error| LiveError::Failed { name, step, error }
+    };
+    let devices = devices::list().map_err(failed("list the interfaces"))?;
+    let target = Target::find(interface, &devices)?;
+    let program = target.program(read, &devices)?;
+    let shape = ring::shape(options, read.snaplen);
+    let mut opened = Vec::new();
+    for _ in 0..options.socket_count.max(1) {
+        opened.push(target.open_socket(&shape, &program, options)?);
+    }
+    if opened.len() > 1 {
+        join(&opened).map_err(failed("share it among several sockets"))?;
+        for (socket, _) in &opened {
+            target.attach(socket, &program)?;
+        }
+    }
+    let mut interface_dropped_before = interface_dropped(interface);
+    let sources = opened.into_iter().map(|(socket, ring)| LiveSource {
+        name: interface.to_owned(),
+        socket,
+        ring,
+        reader: Reader::new(&shape),
+        origin: target.origin.clone(),
+        options: read.clone(),
+        tick_ms: options.tick_ms(),
+        block_timeout_ms: shape.block_timeout_ms,
+        is_up_at_start: target.is_up,
+        interface_dropped_before: interface_dropped_before.take(),
+        records: vec![Record::default(); BATCH_LEN_MAX].into(),
+        phase: Phase::Reading,
+        handed_out: 0,
+        batches_since_refresh: 0,
+        report: Report::default(),
+    });
+    Ok(sources.collect())
+}
+
+/// What is listened on.
+struct Target<'a> {
+    name: &'a str,
+    /// 0 for all interfaces.
+    index: i32,
+    origin: Origin,
+    is_up: bool,
+}
+
+impl<'a> Target<'a> {
+    fn find(name: &'a str, devices: &[Device]) -> Result<Self, LiveError> {
+        if name == ANY {
+            return Ok(Self {
+                name,
+                index: 0,
+                origin: Origin::Any(Default::default()),
+                is_up: true,
+            });
+        }
+        let Some(device) = devices.iter().find(|device| device.name == name) else {
+            let known = devices.iter().map(|device| device.name.clone()).collect();
+            return Err(LiveError::NotFound { name: name.to_owned(), known });
+        };
+        let Device { index, hardware_type, link, is_up, .. } = *device;
+        let unknown = || LiveError::LinkUnknown { name: name.to_owned(), hardware_type };
+        Ok(Self { name, index, origin: Origin::One(link.ok_or_else(unknown)?), is_up })
+    }
+
+    /// The program for the kernel.
+    fn program(
+        &self,
+        read: &ReadOptions,
+        devices: &[Device],
+    ) -> Result<Vec<Instruction>, OpenError> {
+        let part = |link| -> Result<Vec<Instruction>, OpenError> {
+            match &read.filter {
+                Some(filter) => {
+                    let interfaces = self.ethernet_interfaces(devices);
+                    Ok(program::limit(filter.compile_live(link, &interfaces)?, read.snaplen))
+                }
+                None => Ok(program::accept_all(read.snaplen)),
+            }
+        };
+        let whole = match self.origin {
+            Origin::One(link) => part(link)?,
+            Origin::Any(_) => {
+                let mut parts = vec![(LinkType::ETHERNET, part(LinkType::ETHERNET)?)];
+                // What can be asked of Ethernet alone, such as `vlan 5`, no other frame is.
+                if let Ok(raw) = part(LinkType::RAW) {
+                    parts.push((LinkType::RAW, raw));
+                }
+                program::by_link(&parts)
+            }
+        };
+        let may_be_loopback = matches!(self.origin, Origin::Any(_))
+            || devices.iter().any(|device| device.index == self.index && device.is_loopback);
+        Ok(if may_be_loopback { program::once_on_loopback(whole) } else { whole })
+    }
+
+    /// Ethernet interfaces on which libpcap can be asked to compile: the one that is listened
+    /// on first, then others, since it takes none that is down.
+    fn ethernet_interfaces<'b>(&self, devices: &'b [Device]) -> Vec<&'b str> {
+        let mut found: Vec<_> = devices
+            .iter()
+            .filter(|device| device.link == Some(LinkType::ETHERNET) && device.is_up)
+            .collect();
+        found.sort_by_key(|device| device.index != self.index);
+        found.into_iter().map(|device| device.name.as_str()).collect()
+    }
+
+    /// A socket that receives; alone, everything that passes the program, in a group nothing
+    /// yet: until all have joined, each would be given what belongs to the others.
+    fn open_socket(
+        &self,
+        shape: &RingShape,
+        program: &[Instruction],
+        options: &LiveOptions,
+    ) -> Result<(PacketSocket, PacketRing), LiveError> {
+        let failed = |step| move |error| self.failed(step, error);
+        let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
+        let is_alone = options.socket_count <= 1;
+        self.attach(&socket, if is_alone { program } else { program::REFUSE_ALL })?;
+        socket.set_headroom(RESERVE_LEN).map_err(failed("have offloads told"))?;
+        let ring = PacketRing::new(&socket, shape).map_err(|error| LiveError::RingRefused {
+            name: self.name.to_owned(),
+            size_bytes: shape.block_size_bytes as usize * shape.block_count as usize,
+            error,
+        })?;
+        if options.is_promiscuous && self.index != 0 {
+            socket.set_promiscuous(self.index).map_err(failed("enter promiscuous mode"))?;
+        }
+        socket.bind(self.index).map_err(failed("be bound to"))?;
+        // Of an interface that is down: known, and not one that went down.
+        let _ = socket.take_error();
+        Ok((socket, ring))
+    }
+
+    fn attach(&self, socket: &PacketSocket, program: &[Instruction]) -> Result<(), LiveError> {
+        socket.attach_filter(program).map_err(|error| LiveError::FilterRefused {
+            name: self.name.to_owned(),
+            instruction_count: program.len(),
+            error,
+        })
+    }
+
+    fn failed(&self, step: &'static str, error: io::Error) -> LiveError {
+        let name = self.name.to_owned();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => LiveError::NotPermitted { name },
+            _ => LiveError::Failed { name, step, error },
+        }
+    }
+}
+
+/// Makes one group of all sockets.
+fn join(opened: &[(PacketSocket, PacketRing)]) -> io::Result<()> {
+    let Some(((first, _), others)) = opened.split_first() else { return Ok(()) };
+    let group = first.make_fanout()?;
+    others.iter().try_for_each(|(socket, _)| socket.join_fanout(group))
+}

@@ -1,0 +1,278 @@
+//! Frames of one socket as a source of batches.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use packet::{BATCH_LEN_MAX, Batch, Record, Source, Span, Timestamp};
+
+use super::frame::{Origin, Taker};
+use super::program::REFUSE_ALL;
+use super::ring::Reader;
+use crate::reading::ReadOptions;
+use crate::report::{Damage, DamageCause, Report};
+use crate::sys::clock::realtime_now;
+use crate::sys::packet_ring::PacketRing;
+use crate::sys::packet_socket::{PacketSocket, Readiness};
+
+/// How long a stop may go unnoticed while nothing comes.
+const STOP_NOTICED_MS: u32 = 100;
+
+/// A frame is stamped before it lies in the ring: so much earlier it may have been.
+const STAMP_LEAD: Span = Span::from_ns(1_000_000);
+
+/// After so long no processor still runs a filter that was replaced.
+const FILTER_REPLACED_MS: u32 = 2;
+
+/// A block that is begun is handed over after twice its time-out, and this on a busy host.
+const DRAIN_MAX_MS: u32 = 1_000;
+
+/// Kernel counters are 32 bits wide and read every so many batches: below 2 million frames.
+const BATCHES_PER_REFRESH: u32 = 16;
+
+/// Frames of one interface, or of those that a group gives to this socket.
+///
+/// It ends when [`ReadOptions::stop`] is set, after what the ring held was handed out, or
+/// when the interface is removed, which its report then says. An interface that is down is
+/// waited for.
+pub struct LiveSource {
+    pub(super) name: String,
+    pub(super) socket: PacketSocket,
+    pub(super) ring: PacketRing,
+    pub(super) reader: Reader,
+    pub(super) origin: Origin,
+    pub(super) options: ReadOptions,
+    pub(super) tick_ms: u32,
+    pub(super) block_timeout_ms: u32,
+    pub(super) is_up_at_start: bool,
+    /// What the interface had lost at the start; of one source of a group only.
+    pub(super) interface_dropped_before: Option<u64>,
+    pub(super) records: Box<[Record]>,
+    pub(super) phase: Phase,
+    pub(super) handed_out: u64,
+    pub(super) batches_since_refresh: u32,
+    pub(super) report: Report,
+}
+
+/// How far a source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Reading,
+    /// Nothing more enters the ring; what is there is handed out.
+    Draining {
+        waited_ms: u32,
+    },
+    Ended,
+}
+
+/// What ended a wait.
+enum Wake {
+    Frames,
+    Tick(Timestamp),
+    End,
+}
+
+impl LiveSource {
+    /// The interface, as it was named.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the interface was up when it was opened. If not, it is waited for: say so.
+    #[must_use]
+    pub fn is_up_at_start(&self) -> bool {
+        self.is_up_at_start
+    }
+
+    /// Indexes of the interfaces that frames came from so far, in the order of their number
+    /// in records; of one interface none is needed.
+    #[must_use]
+    pub fn interface_indexes(&self) -> Vec<i32> {
+        match &self.origin {
+            Origin::One(_) => Vec::new(),
+            Origin::Any(seen) => seen.lock().map(|seen| seen.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What the kernel has received and dropped up to now. What it received and we have not
+    /// handed out is unread.
+    pub fn report(&mut self) -> &Report {
+        self.refresh();
+        &self.report
+    }
+
+    /// Brings the report up to date with the kernel's counters, which it resets.
+    fn refresh(&mut self) {
+        self.batches_since_refresh = 0;
+        // It fails for no open socket.
+        let Ok(counts) = self.socket.take_statistics() else { return };
+        let dropped = u64::from(counts.dropped);
+        self.options.progress.add_dropped(dropped);
+        let report = &mut self.report;
+        report.received += u64::from(counts.received);
+        report.dropped.ring_full += dropped;
+        report.freezes += u64::from(counts.freezes);
+        let known = self.handed_out + report.dropped.total();
+        report.unread = report.received.saturating_sub(known);
+        if let Some(before) = self.interface_dropped_before {
+            // An interface that is gone tells nothing: what it told last stays.
+            if let Some(now) = interface_dropped(&self.name) {
+                report.interface_dropped = now.saturating_sub(before);
+            }
+        }
+    }
+
+    /// Waits until there are frames, it is time for a tick, or nothing more will come.
+    fn wait(&mut self) -> Wake {
+        let mut idle_ms: u32 = 0;
+        loop {
+            if self.phase == Phase::Reading && self.options.stop.load(Ordering::Relaxed) {
+                self.begin_draining();
+            }
+            // The clock first: what arrives after this look at the ring is later.
+            let now = realtime_now();
+            if self.reader.is_ready(&self.ring) {
+                return Wake::Frames;
+            }
+            let step_ms = match &mut self.phase {
+                Phase::Ended => return Wake::End,
+                Phase::Draining { waited_ms } => {
+                    let is_quiet = self.reader.is_quiet(&self.ring);
+                    let waited_max_ms = DRAIN_MAX_MS.saturating_add(2 * self.block_timeout_ms);
+                    if (is_quiet && *waited_ms >= FILTER_REPLACED_MS) || *waited_ms > waited_max_ms
+                    {
+                        self.phase = Phase::Ended;
+                        self.refresh();
+                        continue;
+                    }
+                    *waited_ms += FILTER_REPLACED_MS;
+                    FILTER_REPLACED_MS
+                }
+                Phase::Reading if idle_ms >= self.tick_ms => {
+                    if self.is_removed() {
+                        self.end_by(DamageCause::InterfaceRemoved);
+                        continue;
+                    }
+                    // A block that is begun holds frames from before now: those first.
+                    if self.reader.is_quiet(&self.ring) {
+                        self.refresh();
+                        return Wake::Tick(now.minus(STAMP_LEAD));
+                    }
+                    1
+                }
+                Phase::Reading => (self.tick_ms - idle_ms).min(STOP_NOTICED_MS),
+            };
+            match self.socket.wait(step_ms) {
+                Readiness::TimedOut => idle_ms = idle_ms.saturating_add(step_ms),
+                Readiness::Ready | Readiness::Interrupted => {}
+                Readiness::Error(error) => self.on_error(&error),
+            }
+        }
+    }
+
+    fn on_error(&mut self, error: &io::Error) {
+        if error.raw_os_error() != Some(libc::ENETDOWN) {
+            self.end_by(DamageCause::Unreadable(error.to_string()));
+        } else if self.is_removed() {
+            self.end_by(DamageCause::InterfaceRemoved);
+        } else {
+            self.report.interface_down_count += 1;
+        }
+    }
+
+    /// Whether the interface is no longer in this network namespace.
+    fn is_removed(&self) -> bool {
+        self.socket.interface_index().is_ok_and(|index| index < 0)
+    }
+
+    /// Ends early, after what the ring holds.
+    fn end_by(&mut self, cause: DamageCause) {
+        let (name, frames_before) = (self.name.clone(), self.handed_out);
+        let damage =
+            Damage { name, offset: self.options.progress.bytes_read(), frames_before, cause };
+        self.report.damage.get_or_insert(damage);
+        if self.phase == Phase::Reading {
+            self.begin_draining();
+        }
+    }
+
+    /// Lets nothing more into the ring, so that it can be read to its end under any load and
+    /// the sums come out.
+    fn begin_draining(&mut self) {
+        // Were it refused, draining would still end: what is left then shows as unread.
+        let _ = self.socket.attach_filter(REFUSE_ALL);
+        self.phase = Phase::Draining { waited_ms: 0 };
+    }
+
+    /// Makes records of frames that are ready; how many.
+    fn fill(&mut self) -> usize {
+        let mut taker = Taker {
+            slots: self.records.iter_mut(),
+            snaplen: self.options.snaplen,
+            dissect: self.options.dissect,
+            origin: &self.origin,
+            captured_bytes: 0,
+        };
+        self.reader.fill(&mut self.ring, &mut taker);
+        let count = BATCH_LEN_MAX - taker.slots.len();
+        self.options.progress.add(taker.captured_bytes, count as u64);
+        self.handed_out += count as u64;
+        self.batches_since_refresh += 1;
+        if self.batches_since_refresh >= BATCHES_PER_REFRESH {
+            self.refresh();
+        }
+        count
+    }
+}
+
+impl Source for LiveSource {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        let count = loop {
+            self.reader.give_back(&mut self.ring);
+            match self.wait() {
+                Wake::Frames => {}
+                Wake::Tick(at) => return Some(Batch { bytes: &[], records: &[], tick: Some(at) }),
+                Wake::End => return None,
+            }
+            let count = self.fill();
+            if count > 0 {
+                break count;
+            }
+        };
+        let bytes = self.reader.lent(&self.ring);
+        let records = self.records.get(..count).unwrap_or_default();
+        Some(Batch { bytes, records, tick: None })
+    }
+}
+
+/// Frames that an interface lost before anybody saw them, as `/proc/net/dev` tells.
+pub(super) fn interface_dropped(name: &str) -> Option<u64> {
+    // Of this thread, which may be in another namespace than the rest of the program.
+    interface_dropped_in(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)
+}
+
+fn interface_dropped_in(table: &str, name: &str) -> Option<u64> {
+    const RECEIVE_DROP_COLUMN: usize = 3;
+    let row = |line: &str| {
+        let (named, numbers) = line.split_once(':')?;
+        let number = numbers.split_whitespace().nth(RECEIVE_DROP_COLUMN)?;
+        (named.trim() == name).then(|| number.parse().ok())?
+    };
+    table.lines().find_map(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_of_an_interface_stand_in_the_fourth_column_of_its_row() {
+        let table = "Inter-|   Receive\n face |bytes packets errs drop fifo\n    \
+                     lo:    7460      78    0    0    0     0\n  eth0: 1 2 3 44 5 6\n";
+        assert_eq!(interface_dropped_in(table, "eth0"), Some(44));
+        assert_eq!(interface_dropped_in(table, "lo"), Some(0));
+        assert_eq!(interface_dropped_in(table, "th0"), None);
+        assert_eq!(interface_dropped_in("face: x", "face"), None);
+    }
+}

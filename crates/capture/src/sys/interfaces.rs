@@ -1,0 +1,124 @@
+//! The network interfaces of this network namespace, as the C library lists them.
+//!
+//! Not from `/sys`, which shows the namespace in which it was mounted.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+/// One address of one interface; every interface has at least one that names its link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The interface's name.
+    pub name: String,
+    /// `IFF_*`.
+    pub flags: u32,
+    /// What the entry tells.
+    pub address: Address,
+}
+
+/// What one entry of the list tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IP address.
+    Ip(IpAddr),
+    /// The link itself.
+    Link {
+        /// Index of the interface.
+        index: i32,
+        /// `ARPHRD_*`.
+        hardware_type: u16,
+        /// Its address, at most 8 bytes of it.
+        bytes: Vec<u8>,
+    },
+    /// Something else, or nothing.
+    Other,
+}
+
+/// Everything that getifaddrs(3) lists.
+///
+/// # Errors
+/// The system's.
+pub fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: a valid place for the list's head.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut list = Vec::new();
+    let mut next = first;
+    // SAFETY: null or an entry of the list, which is freed only below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        // SAFETY: every entry has a terminated name.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        // SAFETY: the entry's address is null or valid while the list is.
+        let address = unsafe { socket_address(entry.ifa_addr) };
+        list.push(InterfaceAddress { name, flags: entry.ifa_flags, address });
+        next = entry.ifa_next;
+    }
+    // SAFETY: made by getifaddrs, freed once, nothing borrowed from it is left.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(list)
+}
+
+/// SAFETY: `address` must be null or point to a socket address of the length
+/// that its family says.
+unsafe fn socket_address(address: *const libc::sockaddr) -> Address {
+    // SAFETY: passed on to the caller.
+    let Some(generic) = (unsafe { address.as_ref() }) else { return Address::Other };
+    match i32::from(generic.sa_family) {
+        libc::AF_INET => {
+            // SAFETY: an address of this family is a sockaddr_in.
+            let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Address::Ip(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: an address of this family is a sockaddr_in6.
+            let v6 = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Address::Ip(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
+        }
+        libc::AF_PACKET => {
+            // SAFETY: an address of this family is a sockaddr_ll.
+            let link = unsafe { &*address.cast::<libc::sockaddr_ll>() };
+            let bytes = link.sll_addr.get(..usize::from(link.sll_halen)).unwrap_or(&link.sll_addr);
+            Address::Link {
+                index: link.sll_ifindex,
+                hardware_type: link.sll_hatype,
+                bytes: bytes.to_vec(),
+            }
+        }
+        _ => Address::Other,
+    }
+}
+
+/// MTU of an interface in bytes.
+///
+/// # Errors
+/// The system's; there is no such interface.
+pub fn mtu(name: &str) -> io::Result<u32> {
+    // SAFETY: any numbers are allowed; the result is checked.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
+    };
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // SAFETY: an open socket and a request with a terminated name.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a request that succeeded has filled in this member.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(u32::try_from(mtu).unwrap_or(0))
+}
