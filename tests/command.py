@@ -15,7 +15,8 @@ import pytest
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "target/release/wirelens"
+# Another build may be tried, such as WIRELENS=../other/target/release/wirelens.
+PROGRAM = Path(os.environ.get("WIRELENS", ROOT / "target/release/wirelens"))
 DEMO = ROOT / "testdata/demo.pcapng"
 # Captures that may not be passed on are kept beside the repository; see CONTRIBUTING.md.
 WIDE_DATA = ROOT.parent / "shared/data"

@@ -50,6 +50,26 @@ FRAGMENTS = {
     "ipv6.fraghdr": ("ipv6.fraghdr.more", "ipv6.fraghdr.offset"),
 }
 
+# Messages that ask or answer, and their counterparts, in Community ID's list: one flow.
+COUNTERPARTS = {
+    "icmp": {8: 0, 13: 14, 15: 16, 10: 9, 17: 18},
+    "icmpv6": {128: 129, 133: 134, 135: 136, 130: 131, 144: 145, 139: 140},
+}
+PORT_PROTOCOLS = {6, 17, 33, 132, 136}
+# Tunnels that carry Ethernet: a tag in them is not the frame's.
+OPENED = {"vxlan", "gre"}
+
+# Tags, and the field of each that holds the VLAN.
+TAGS = {"vlan": "vlan.id", "ieee8021ad": "ieee8021ad.id"}
+
+PROTOCOL_NAMES = {
+    0: "hopopt", 1: "icmp", 2: "igmp", 4: "ipv4", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6",
+    43: "ipv6-route", 44: "ipv6-frag", 46: "rsvp", 47: "gre", 50: "esp", 51: "ah",
+    58: "ipv6-icmp", 59: "ipv6-nonxt", 60: "ipv6-opts", 88: "eigrp", 89: "ospf", 103: "pim",
+    112: "vrrp", 115: "l2tp", 132: "sctp", 135: "mobility-header", 136: "udplite", 139: "hip",
+    140: "shim6",
+}  # fmt: skip
+
 # What tshark marks a header with that cannot be what it claims to be, or is not whole.
 MARKS = (
     "_ws.malformed", "_ws.short", "ip.bogus_ip_length", "ip.bogus_ip_version",
@@ -65,8 +85,8 @@ FIELDS = (
     *FRAGMENTS["ip"], *FRAGMENTS["ipv6.fraghdr"],
     "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
     "dccp.srcport", "dccp.dstport", "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
-    *ETHER_TYPES.values(), "tcp.hdr_len", "chdlc.address", "vxlan.flag_i", "communityid",
-    *MARKS,
+    *ETHER_TYPES.values(), *TAGS.values(), "tcp.hdr_len", "tcp.flags", "chdlc.address",
+    "vxlan.flag_i", "communityid", *MARKS,
 )  # fmt: skip
 
 
@@ -82,6 +102,8 @@ class Network:
     transport: str = ""
     # Of a message, type and code.
     ports: tuple[int, int] | None = None
+    # As in the header's byte: FIN 1 to CWR 128.
+    tcp_flags: int = 0
 
 
 @dataclass
@@ -97,6 +119,8 @@ class Packet:
     ether_type: int = 0
     community_id: str = ""
     marks: list[str] = field(default_factory=list)
+    # Of the frame itself, the outermost; tunnels are not looked into.
+    vlan: int | None = None
 
     def network(self, decapsulate: bool) -> Network | None:
         """The header that describes the packet: the innermost one, or the outermost."""
@@ -208,6 +232,7 @@ def packet_of(values: dict[str, str]) -> Packet:
         marks=[name for name in MARKS if values[name]],
     )
     at: Network | None = None
+    is_inside = False
     for previous, name in zip(["", *packet.protocols], packet.protocols, strict=False):
         if name in ("ip", "ipv6") and previous == "udp":
             # VXLAN-GPE, which Wirelens leaves closed; tshark does not name it.
@@ -225,6 +250,11 @@ def packet_of(values: dict[str, str]) -> Packet:
         elif name.startswith("ipv6.") and at and at.name == "ip":
             # Hop-by-hop options are IPv6's; tshark follows them behind IPv4 as well.
             break
+        is_inside |= name in OPENED
+        if name in TAGS:
+            vlan = number(TAGS[name])
+            if packet.vlan is None and not is_inside:
+                packet.vlan = vlan
         if name in ETHER_TYPES:
             packet.ether_type = ether_type(name, number) or packet.ether_type
         if at is None:
@@ -237,7 +267,9 @@ def packet_of(values: dict[str, str]) -> Packet:
         if name in TRANSPORTS:
             at.transport = name
             at.ports = ports_of(name, take)
-            if name == "tcp" and not take("tcp.hdr_len"):
+        if name == "tcp":
+            at.tcp_flags = number("tcp.flags") & 0xFF
+            if not take("tcp.hdr_len"):
                 packet.marks.append("tcp header cut")
         if name in ("icmp", "icmpv6"):
             # What follows is what the message speaks of, not what the packet carries.

@@ -24,24 +24,8 @@ from pathlib import Path
 import pytest
 from captures import is_pcap, overflowing_stamps
 from command import DEMO, KEYS, captures, in_parallel, short, wirelens
-from reference import Packet, Reading, Tshark
+from reference import COUNTERPARTS, PORT_PROTOCOLS, PROTOCOL_NAMES, Packet, Reading, Tshark
 
-# Messages that ask or answer, and their counterparts, in Community ID's list: one flow.
-COUNTERPARTS = {
-    "icmp": {8: 0, 13: 14, 15: 16, 10: 9, 17: 18},
-    "icmpv6": {128: 129, 133: 134, 135: 136, 130: 131, 144: 145, 139: 140},
-}
-PORT_PROTOCOLS = {6, 17, 33, 132, 136}
-# Tunnels that carry Ethernet.
-OPENED = {"vxlan", "gre"}
-
-PROTOCOL_NAMES = {
-    0: "hopopt", 1: "icmp", 2: "igmp", 4: "ipv4", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6",
-    43: "ipv6-route", 44: "ipv6-frag", 46: "rsvp", 47: "gre", 50: "esp", 51: "ah",
-    58: "ipv6-icmp", 59: "ipv6-nonxt", 60: "ipv6-opts", 88: "eigrp", 89: "ospf", 103: "pim",
-    112: "vrrp", 115: "l2tp", 132: "sctp", 135: "mobility-header", 136: "udplite", 139: "hip",
-    140: "shim6",
-}  # fmt: skip
 ETHER_TYPE_NAMES = {
     0x0800: "ipv4", 0x0806: "arp", 0x0842: "wake-on-lan", 0x22F3: "trill", 0x6003: "decnet",
     0x8035: "rarp", 0x809B: "appletalk", 0x8137: "ipx", 0x86DD: "ipv6", 0x8808: "flow-control",
@@ -227,15 +211,9 @@ def expected_info(reading: Reading) -> dict[str, int]:
         "tcp_packets": protocols[6],
         "udp_packets": protocols[17],
         "icmp_packets": protocols[1] + protocols[58],
-        "vlan_packets": sum(has_tag(packet.protocols) for packet in packets),
+        "vlan_packets": sum(packet.vlan is not None for packet in packets),
         "fragment_packets": sum(any(n.is_fragment for n in p.networks) for p in packets),
     }
-
-
-def has_tag(protocols: list[str]) -> bool:
-    """Whether the frame itself is tagged, not one in a tunnel."""
-    outer = protocols[: next((i for i, name in enumerate(protocols) if name in OPENED), None)]
-    return not {"vlan", "ieee8021ad"}.isdisjoint(outer)
 
 
 def compare_info(path: Path, reading: Reading, seen: dict) -> Iterator[str]:

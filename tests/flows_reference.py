@@ -1,0 +1,331 @@
+"""Flows after docs/guide/flows.md, counted in plain Python from what tshark finds.
+
+Made from the specification alone, as slow and as plain as it may be: a flow is the list of its
+packets, and a row is a summary of such a list in whole numbers and fractions. What the
+specification leaves open is decided here, in `Rules` and where it says "read as".
+"""
+
+import base64
+import hashlib
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from ipaddress import ip_address
+from math import sqrt
+
+from reference import COUNTERPARTS, PORT_PROTOCOLS, PROTOCOL_NAMES, Packet
+
+SECOND_NS = 10**9
+
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
+FLAGS = {"fin": FIN, "syn": SYN, "rst": RST, "psh": PSH, "ack": ACK, "urg": URG, "ece": ECE,
+         "cwr": CWR}  # fmt: skip
+SIDES = ("both", "src", "dst")
+
+COLUMNS = (
+    "community_id", "protocol", "src_ip", "src_port", "dst_ip", "dst_port", "first_ns", "last_ns",
+    "src_packets", "src_bytes", "dst_packets", "dst_bytes", "src_tcp_flags", "dst_tcp_flags",
+    "end_reason", "vlan",
+)  # fmt: skip
+MEASURES = ("size_min", "size_mean", "size_std", "size_max", "gap_min_ns", "gap_mean_ns",
+            "gap_std_ns", "gap_max_ns")  # fmt: skip
+STATS_COLUMNS = (
+    *(f"{side}_{measure}" for side in SIDES for measure in MEASURES),
+    "src_first_ns", "src_last_ns", "dst_first_ns", "dst_last_ns",
+    *(f"{side}_{flag}_packets" for side in SIDES for flag in FLAGS),
+)  # fmt: skip
+
+Value = int | float | str | None
+Row = dict[str, Value]
+# Address and port, or what stands in for it.
+End = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What can be chosen, and the two spans that cannot."""
+
+    idle_ns: int = 120 * SECOND_NS
+    active_ns: int = 1800 * SECOND_NS
+    window_ns: int | None = None
+    decapsulate: bool = True
+    linger_ns: int = 5 * SECOND_NS
+    late_ns: int = SECOND_NS
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """The 5-tuple of one packet, from its sender's side."""
+
+    protocol: int
+    source: End
+    destination: End
+    # A message that no other answers: the way back is another flow.
+    is_one_way: bool
+
+    @classmethod
+    def of(cls, packet: Packet, decapsulate: bool) -> "Tuple | None":
+        at = packet.network(decapsulate)
+        if at is None or at.name == "arp":
+            return None
+        ports, is_one_way = (0, 0), False
+        if at.transport in COUNTERPARTS and at.ports:
+            asked = COUNTERPARTS[at.transport]
+            counterparts = asked | {answer: question for question, answer in asked.items()}
+            kind, code = at.ports
+            is_one_way = kind not in counterparts
+            ports = (kind, counterparts.get(kind, code))
+        elif at.protocol in PORT_PROTOCOLS and at.ports:
+            ports = at.ports
+        source, destination = (at.source, ports[0]), (at.destination, ports[1])
+        return cls(at.protocol, source, destination, is_one_way)
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        """Both ends, in the order that both directions share."""
+        ends = [self.source, self.destination]
+        if not self.is_one_way:
+            ends.sort(key=lambda end: (ip_address(end[0]).packed, end[1]))
+        return ends[0], ends[1]
+
+    @property
+    def key(self) -> tuple[int, bool, End, End]:
+        return (self.protocol, self.is_one_way, *self.ends)
+
+    @property
+    def community_id(self) -> str:
+        """Version 1 with seed 0, after its specification."""
+        low, high = self.ends
+        content = bytes(2) + ip_address(low[0]).packed + ip_address(high[0]).packed
+        content += bytes((self.protocol, 0))
+        if self.protocol in (1, 6, 17, 58, 132):
+            content += struct.pack(">HH", low[1], high[1])
+        return "1:" + base64.b64encode(hashlib.sha1(content).digest()).decode()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A packet of a flow."""
+
+    time_ns: int
+    size: int
+    flags: int
+    is_from_source: bool
+
+
+@dataclass
+class Flow:
+    """The packets of one flow in the order in which they came."""
+
+    tuple: Tuple
+    vlan: int | None
+    packets: list[Counted] = field(default_factory=list)
+    first_ns: int = 0
+    last_ns: int = 0
+    # Sides that have sent FIN: whether it was the source.
+    finished: set[bool] = field(default_factory=set)
+    closed_by: str | None = None
+    closed_ns: int = 0
+    end_reason: str = ""
+
+    def add(self, packet: Packet, time_ns: int, seen: Tuple, flags: int) -> None:
+        is_from_source = seen.source == self.tuple.source
+        self.first_ns = min(self.first_ns, time_ns) if self.packets else time_ns
+        self.last_ns = max(self.last_ns, time_ns) if self.packets else time_ns
+        self.packets.append(Counted(time_ns, packet.wire_len, flags, is_from_source))
+        if flags & FIN:
+            self.finished.add(is_from_source)
+        if self.closed_by is None and (flags & RST or len(self.finished) == 2):
+            self.closed_by = "rst" if flags & RST else "fin"
+            self.closed_ns = time_ns
+
+    def end_before(self, time_ns: int, flags: int, rules: Rules) -> str | None:
+        """Why the flow has ended when this packet comes; nothing if the packet is part of it."""
+        if abs(time_ns - self.last_ns) >= rules.idle_ns:
+            return "idle"
+        if self.closed_by is not None:
+            is_reused = flags & (SYN | ACK) == SYN
+            if is_reused or time_ns - self.closed_ns >= rules.linger_ns:
+                return self.closed_by
+        if time_ns - self.first_ns >= rules.active_ns:
+            return "active"
+        return None
+
+    def deadline(self, rules: Rules) -> tuple[int, str]:
+        """When it ends if nothing more comes, and why."""
+        idle = self.last_ns + rules.idle_ns, "idle"
+        if self.closed_by is None:
+            return idle
+        return min(idle, (self.closed_ns + rules.linger_ns, self.closed_by))
+
+    @property
+    def runs_backwards(self) -> bool:
+        """Whether a packet has an earlier stamp than one that came before it."""
+        stamps = [packet.time_ns for packet in self.packets]
+        return any(later < earlier for earlier, later in zip(stamps, stamps[1:], strict=False))
+
+
+class FlowTable:
+    """All flows of a capture."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.open: dict[tuple, Flow] = {}
+        self.ended: list[Flow] = []
+        # The capture's time, and the stamp of the packet before.
+        self.now_ns: int | None = None
+        self.previous_ns = 0
+        self.late = 0
+        self.clock_steps = 0
+        self.packets = 0
+
+    def read(self, packets: Iterable[Packet]) -> list[Flow]:
+        """Every flow of a capture, in the order in which they ended."""
+        for packet in packets:
+            self.add(packet)
+        for flow in self.open.values():
+            # Closed is not open any more; what is past its deadline has been written.
+            written = self.written_as(flow)
+            flow.end_reason = written or flow.closed_by or "end"
+            self.ended.append(flow)
+        self.open = {}
+        return self.ended
+
+    def add(self, packet: Packet) -> None:
+        time_ns = self.previous_ns if packet.time_ns is None else packet.time_ns
+        self.previous_ns = time_ns
+        seen = Tuple.of(packet, self.rules.decapsulate)
+        if seen is not None:
+            self.packets += 1
+            self.add_to_flow(packet, time_ns, seen)
+        self.advance(time_ns)
+
+    def add_to_flow(self, packet: Packet, time_ns: int, seen: Tuple) -> None:
+        at = packet.network(self.rules.decapsulate)
+        flags = at.tcp_flags if at.protocol == 6 else 0
+        flow = self.open.get(seen.key)
+        source = seen
+        if flow is not None:
+            reason = self.written_as(flow)
+            if reason is not None:
+                self.late += flow.end_before(time_ns, flags, self.rules) is None
+            else:
+                reason = flow.end_before(time_ns, flags, self.rules)
+            if reason is not None:
+                self.end(flow, reason)
+                source = flow.tuple if reason == "active" else seen
+                flow = None
+        if flow is None:
+            flow = self.open[seen.key] = Flow(source, packet.vlan)
+        flow.add(packet, time_ns, seen, flags)
+
+    def end(self, flow: Flow, reason: str) -> None:
+        flow.end_reason = reason
+        self.ended.append(self.open.pop(flow.tuple.key))
+
+    def written_as(self, flow: Flow) -> str | None:
+        """The reason with which a flow past its deadline has been written already."""
+        deadline_ns, reason = flow.deadline(self.rules)
+        return reason if self.now_ns >= deadline_ns + self.rules.late_ns else None
+
+    def advance(self, time_ns: int) -> None:
+        """Takes the capture's time on, or back where the clock was set back."""
+        if self.now_ns is None:
+            self.now_ns = time_ns
+        elif self.now_ns - time_ns >= self.rules.idle_ns:
+            # What had to be written by the old clock is written.
+            for flow in list(self.open.values()):
+                if reason := self.written_as(flow):
+                    self.end(flow, reason)
+            self.clock_steps += 1
+            self.now_ns = time_ns
+        else:
+            self.now_ns = max(self.now_ns, time_ns)
+
+
+# --- Rows -----------------------------------------------------------------------------------
+
+
+def rows_of(flow: Flow, rules: Rules, with_stats: bool) -> list[Row]:
+    """The rows of a flow: one, or one for each window."""
+    if rules.window_ns is None:
+        return [row_of(flow, flow.packets, flow.end_reason, with_stats)]
+    by_window: dict[int, list[Counted]] = {}
+    for packet in flow.packets:
+        start = packet.time_ns - packet.time_ns % rules.window_ns
+        by_window.setdefault(start, []).append(packet)
+    last = max(by_window)
+    rows = []
+    for start, packets in sorted(by_window.items()):
+        reason = flow.end_reason if start == last else "window"
+        rows.append({"window_start_ns": start} | row_of(flow, packets, reason, with_stats))
+    return rows
+
+
+def row_of(flow: Flow, packets: list[Counted], reason: str, with_stats: bool) -> Row:
+    seen = flow.tuple
+    by_side = {
+        "both": packets,
+        "src": [packet for packet in packets if packet.is_from_source],
+        "dst": [packet for packet in packets if not packet.is_from_source],
+    }
+    values = [
+        seen.community_id, PROTOCOL_NAMES.get(seen.protocol, str(seen.protocol)),
+        *seen.source, *seen.destination,
+        min(packet.time_ns for packet in packets), max(packet.time_ns for packet in packets),
+        *(number for side in ("src", "dst") for number in totals(by_side[side])),
+        *(all_flags(by_side[side]) for side in ("src", "dst")),
+        reason, flow.vlan,
+    ]  # fmt: skip
+    row = dict(zip(COLUMNS, values, strict=True))
+    return row | stats_of(by_side) if with_stats else row
+
+
+def totals(packets: list[Counted]) -> tuple[int, int]:
+    return len(packets), sum(packet.size for packet in packets)
+
+
+def all_flags(packets: list[Counted]) -> int:
+    flags = 0
+    for packet in packets:
+        flags |= packet.flags
+    return flags
+
+
+def stats_of(by_side: dict[str, list[Counted]]) -> Row:
+    row: Row = {}
+    for side, packets in by_side.items():
+        measures = spread([packet.size for packet in packets]) + spread(gaps(packets))
+        row |= {f"{side}_{name}": value for name, value in zip(MEASURES, measures, strict=True)}
+    for side in ("src", "dst"):
+        stamps = [packet.time_ns for packet in by_side[side]]
+        row[f"{side}_first_ns"] = min(stamps, default=None)
+        row[f"{side}_last_ns"] = max(stamps, default=None)
+    for side, packets in by_side.items():
+        for name, flag in FLAGS.items():
+            row[f"{side}_{name}_packets"] = sum(bool(packet.flags & flag) for packet in packets)
+    return row
+
+
+def gaps(packets: list[Counted]) -> list[int]:
+    """From packet to packet as they came; read as: none is below 0, and time does not run
+    backwards, so that the gap after a late packet counts from the latest stamp."""
+    found, latest = [], None
+    for packet in packets:
+        if latest is not None:
+            found.append(max(0, packet.time_ns - latest))
+        latest = packet.time_ns if latest is None else max(latest, packet.time_ns)
+    return found
+
+
+def spread(numbers: list[int]) -> list[Value]:
+    """Smallest, mean, standard deviation of a sample, largest; nothing where there is none."""
+    if not numbers:
+        return [None] * 4
+    count, total = len(numbers), sum(numbers)
+    deviation = None
+    if count > 1:
+        squares = sum(number * number for number in numbers)
+        deviation = sqrt(Fraction(count * squares - total * total, count * (count - 1)))
+    return [min(numbers), float(Fraction(total, count)), deviation, max(numbers)]
