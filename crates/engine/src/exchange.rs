@@ -73,8 +73,7 @@ pub fn exchange<S, E, O>(
     O: Own<E::Item, E::Mark>,
 {
     if thread_count < 2 {
-        let mut outlet = InPlace { owner: make_owner(), on_parts };
-        drive(source, extract, &mut outlet, control);
+        drive_in_place(source, extract, make_owner(), control, |part| on_parts(vec![part]));
         return;
     }
     let owner_count = (thread_count - 1).min(crate::PARTITION_COUNT);
@@ -95,6 +94,21 @@ pub fn exchange<S, E, O>(
         drop(outlet);
         collector.wait_for_rest(owner_count, &mut on_parts);
     });
+}
+
+/// Runs one owner on the thread that reads.
+pub(crate) fn drive_in_place<S, E, O>(
+    source: &mut S,
+    extract: &mut E,
+    owner: O,
+    control: &Control,
+    on_part: impl FnMut(O::Part),
+) where
+    S: Source,
+    E: Extract,
+    O: Own<E::Item, E::Mark>,
+{
+    drive(source, extract, &mut InPlace { owner, on_part }, control);
 }
 
 fn drive<S: Source, E: Extract>(
@@ -130,17 +144,17 @@ fn own<I, M, O: Own<I, M>>(
 
 struct InPlace<O, F> {
     owner: O,
-    on_parts: F,
+    on_part: F,
 }
 
-impl<I, M, O: Own<I, M>, F: FnMut(Vec<O::Part>)> Outlet<I, M> for InPlace<O, F> {
+impl<I, M, O: Own<I, M>, F: FnMut(O::Part)> Outlet<I, M> for InPlace<O, F> {
     #[inline]
     fn item(&mut self, _hash: u64, item: I) {
         self.owner.on_item(item);
     }
 
     fn mark(&mut self, mark: M) {
-        (self.on_parts)(vec![self.owner.on_mark(mark)]);
+        (self.on_part)(self.owner.on_mark(mark));
     }
 }
 

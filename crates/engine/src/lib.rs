@@ -22,6 +22,7 @@ pub mod partition;
 pub mod prefetch;
 pub mod ring;
 pub mod run;
+pub mod side_by_side;
 pub mod stage;
 pub mod table;
 pub mod window;

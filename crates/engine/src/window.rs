@@ -122,6 +122,12 @@ impl<G: Grouping> Extract for WindowExtract<G> {
             }
             out.item(hash, Item { window_start, place, hash, value });
         }
+        // Where nothing comes, time still closes windows.
+        if let Some(time) = batch.tick.filter(|_| self.open_from != Timestamp::MIN)
+            && self.window_of(time).1
+        {
+            out.mark(self.open_from);
+        }
     }
 
     fn last_mark(&mut self) -> Timestamp {

@@ -58,7 +58,6 @@ fn run<S: PerFlow>(
     let mut rests = Vec::new();
     let mut counts = FlowCounts::default();
     let mut mark_all = |owners: &mut Vec<FlowOwner<S, AllEnded<S>>>, mark: FlowMark| {
-        counts = FlowCounts::default();
         for owner in owners {
             let part = owner.on_mark(mark);
             counts.fold(&part.counts);

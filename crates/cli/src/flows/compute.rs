@@ -149,7 +149,6 @@ fn run<S: PerFlow, C: Collect<S>>(
         inputs.thread_count,
         &inputs.control,
         |parts: Vec<FlowPart<C::Part, S>>| {
-            counts = FlowCounts::default();
             parts.iter().for_each(|part| counts.fold(&part.counts));
             on_parts(parts);
         },

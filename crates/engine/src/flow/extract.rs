@@ -210,6 +210,9 @@ impl Extract for FlowExtract {
             }
         }
         self.outcome.keyed += batch.records.len() as u64 - absent;
+        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
+            out.mark(mark);
+        }
     }
 
     fn last_mark(&mut self) -> FlowMark {

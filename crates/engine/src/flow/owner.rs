@@ -32,7 +32,7 @@ pub struct FlowPart<P, S> {
     pub collected: P,
     /// At the last mark, where every flow is wanted: the flows that had not ended.
     pub rest: Option<FlowRest<S>>,
-    /// All flows that have ended so far.
+    /// Flows that have ended since the mark before, those in `rest` included.
     pub counts: FlowCounts,
     /// Flows that have not ended.
     pub live_count: usize,
@@ -140,7 +140,7 @@ impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
         FlowPart {
             rest,
             collected: self.collector.take(mark.kind == MarkKind::Last),
-            counts: self.counts,
+            counts: std::mem::take(&mut self.counts),
             live_count: self.table.len(),
             live: self.heaviest_live(mark.watermark),
             capacity_bytes: self.table.capacity_bytes(),
