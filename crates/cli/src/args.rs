@@ -14,7 +14,9 @@ use crate::duration::parse_duration;
     after_help = "Examples:
   wirelens info -r capture.pcapng
   wirelens top -r capture.pcap.gz --by pair -n 20
-  tcpdump -w - -i eth0 | wirelens top -r - --window 1s tcp port 443
+  wirelens flows -r capture.pcap -o flows.parquet
+  wirelens top -i eth0 tcp port 443
+  ssh router tcpdump -w - | wirelens top -r - --window 1s
 
 Exit status: 0 fine, 1 error, 2 wrong usage, 3 done but an input was damaged."
 )]
@@ -22,6 +24,9 @@ pub struct Arguments {
     /// Print the version; with --verbose also how it was built and what it found.
     #[arg(long, short = 'V')]
     pub version: bool,
+    /// List the interfaces that can be listened on, as `wirelens devices` does.
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub list_interfaces: bool,
     /// Say more.
     #[arg(long, requires = "version")]
     pub verbose: bool,
@@ -37,6 +42,8 @@ pub enum Command {
     Top(TopArguments),
     /// Who talks to whom: flows with packets, bytes, times, TCP flags and how they ended
     Flows(FlowsArguments),
+    /// Interfaces that can be listened on; also -D
+    Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
 }
@@ -46,7 +53,7 @@ pub enum Command {
 pub struct InputArguments {
     /// Capture to read: a file, a folder of captures, or - for standard input; may be given
     /// several times. pcap and pcapng, plain or compressed with gzip or zstd, told by content
-    #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", required = true)]
+    #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-")]
     pub read: Vec<PathBuf>,
     /// Only frames that pass this filter (pcap-filter(7)); the same may stand at the end of the
     /// line
@@ -77,6 +84,37 @@ pub struct InputArguments {
     /// No progress bar and no summary; errors are still told
     #[arg(short = 'q', long)]
     pub quiet: bool,
+}
+
+/// Listening on an interface.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Live")]
+pub struct LiveArguments {
+    /// Listen on this interface instead of reading captures; any listens on all
+    #[arg(short = 'i', long = "interface", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Do not ask for frames that are for other stations
+    #[arg(short = 'p', long = "no-promiscuous-mode", requires = "interface")]
+    pub no_promiscuous: bool,
+    /// Memory in which the kernel puts frames, in KiB [default: 65536]
+    #[arg(short = 'B', long = "buffer-size", value_name = "KIB", requires = "interface")]
+    #[arg(value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
+    pub buffer_size: Option<u32>,
+    /// What matters more: the least work for each frame, or that none waits
+    #[arg(long, value_name = "WHICH", default_value = "throughput", requires = "interface")]
+    pub latency: Latency,
+    /// Stop after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
+    pub duration: Option<packet::Span>,
+}
+
+/// What matters more on an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Latency {
+    /// Frames come in blocks of many, after 10 to 20 ms
+    Throughput,
+    /// Each frame comes at once
+    Low,
 }
 
 /// Where results go, and how they look.
@@ -115,6 +153,7 @@ pub enum OutputFormat {
   wirelens top -r capture.pcap -n 0 -o sources.parquet   every sender, for a notebook
   wirelens top -r day/ --by pair --window 1m --format csv
   wirelens top -r - --by port udp                        only UDP, from a pipe
+  wirelens top -i eth0                                   a view of each second, until Ctrl-C
 
 Bytes are those on the wire, link header included, whatever was captured.
 A packet whose window is closed already is counted in the oldest open one, and as late.")]
@@ -122,6 +161,9 @@ pub struct TopArguments {
     /// Which frames to read.
     #[command(flatten)]
     pub input: InputArguments,
+    /// Or listening on an interface.
+    #[command(flatten)]
+    pub live: LiveArguments,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
@@ -151,6 +193,7 @@ pub struct TopArguments {
   wirelens flows -r capture.pcap --stats --format csv     sizes, gaps and flags as well
   wirelens flows -r day/ --window 10s -o flows.jsonl      each flow in each ten seconds
   wirelens flows -r capture.pcap --names nfstream -o flows.csv
+  wirelens flows -i eth0 tcp                              each flow when it has ended
 
 A table shows the heaviest flows; every other format holds every flow. What a flow is and when
 it ends is told in docs/guide/flows.md.")]
@@ -158,6 +201,9 @@ pub struct FlowsArguments {
     /// Which frames to read.
     #[command(flatten)]
     pub input: InputArguments,
+    /// Or listening on an interface.
+    #[command(flatten)]
+    pub live: LiveArguments,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
@@ -185,6 +231,18 @@ pub struct FlowsArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
+}
+
+/// Arguments of `wirelens devices`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens devices
+  wirelens -D
+  wirelens devices --format jsonl")]
+pub struct DevicesArguments {
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
 /// Whose names columns have.

@@ -1,28 +1,52 @@
 //! From what was typed to what is asked for: beyond this file nobody knows of arguments.
 
 use capture::OpenError;
-
+use capture::live::{Latency, LiveOptions};
 use engine::flow::FlowOptions;
+use packet::Span;
 
-use crate::args::{FlowsArguments, InputArguments, TopArguments};
+use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
 use crate::failure::Failure;
 use crate::flows::FlowsRequest;
 use crate::interrupt;
-use crate::reading::{InputError, InputRequest, Inputs, hash_seed};
+use crate::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
 use crate::top::TopRequest;
 
 /// Finds the inputs that were typed; from here on an interrupt stops the run. `transport` tells
 /// whether transport headers are needed.
-pub(crate) fn find(arguments: &InputArguments, transport: bool) -> Result<Inputs, Failure> {
-    let request = request(arguments);
+pub(crate) fn find(
+    arguments: &InputArguments,
+    live: Option<&LiveArguments>,
+    transport: bool,
+) -> Result<Inputs, Failure> {
+    let request = InputRequest { interface: live.and_then(interface), ..request(arguments) };
     let found = Inputs::find(&request, transport, interrupt::control());
     found.map_err(|error| explain(error, &request))
+}
+
+/// What was typed about an interface.
+fn interface(arguments: &LiveArguments) -> Option<Interface> {
+    let defaults = LiveOptions::default();
+    let name = arguments.interface.clone()?;
+    let options = LiveOptions {
+        latency: match arguments.latency {
+            args::Latency::Throughput => Latency::Throughput,
+            args::Latency::Low => Latency::Low,
+        },
+        ring_size_bytes: arguments
+            .buffer_size
+            .map_or(defaults.ring_size_bytes, |kib| kib as usize * 1024),
+        is_promiscuous: !arguments.no_promiscuous,
+        ..defaults
+    };
+    Some(Interface { name, options })
 }
 
 /// What was typed about inputs.
 fn request(arguments: &InputArguments) -> InputRequest {
     InputRequest {
         names: arguments.read.clone(),
+        interface: None,
         filter: Some(match &arguments.filter {
             Some(expression) => expression.clone(),
             None => arguments.expression.join(" "),
@@ -35,13 +59,13 @@ fn request(arguments: &InputArguments) -> InputRequest {
     }
 }
 
-/// What was typed about `top`.
-pub(crate) fn top(arguments: &TopArguments) -> TopRequest {
+/// What was typed about `top`, over these windows.
+pub(crate) fn top(arguments: &TopArguments, window: Option<Span>) -> TopRequest {
     TopRequest {
         by: arguments.by,
         row_count_max: if arguments.rows == 0 { usize::MAX } else { arguments.rows },
         sort: arguments.sort,
-        window: arguments.window,
+        window,
         max_keys: arguments.max_keys,
         seed: hash_seed(arguments.input.seed),
     }

@@ -68,8 +68,8 @@ impl From<OpenError> for Failure {
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
         match error {
-            InputError::StdinTwice => Self::usage(error),
             InputError::Open(error) => error.into(),
+            error => Self::usage(error),
         }
     }
 }

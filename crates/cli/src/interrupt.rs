@@ -1,9 +1,12 @@
-//! SIGINT and SIGTERM: the first asks the run to finish, the second ends it.
+//! Signals. SIGINT and SIGTERM: the first asks the run to finish, the second
+//! ends it. SIGHUP: begin a new output file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::run::Control;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
 
 /// Exit status after a second interrupt: 128 and the signal's number, as shells give it.
 const STATUS_INTERRUPTED: i32 = 130;
@@ -12,17 +15,29 @@ const STATUS_INTERRUPTED: i32 = 130;
 /// the run ends as if the input had ended there.
 pub(crate) fn control() -> Arc<Control> {
     let control = Arc::new(Control::default());
-    let stopped = Arc::clone(&control);
-    let asked_before = AtomicBool::new(false);
-    let installed = ctrlc::set_handler(move || {
-        if asked_before.swap(true, Ordering::Relaxed) {
-            #[allow(clippy::exit)]
-            std::process::exit(STATUS_INTERRUPTED);
-        }
-        stopped.stop();
-    });
-    // Where no handler can be installed an interrupt ends the process, as it
-    // would any other; a partial output is marked by its name.
-    drop(installed);
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the second asks what the first has set. Where no handler can be
+        // installed an interrupt ends the process, as it would any other; a partial output
+        // is marked by its name.
+        let _ = register_conditional_shutdown(signal, STATUS_INTERRUPTED, control.flag());
+        let _ = register(signal, control.flag());
+    }
     control
+}
+
+/// Whether files are to be begun anew.
+pub(crate) struct Reopen(Arc<AtomicBool>);
+
+impl Reopen {
+    /// From here on SIGHUP asks for a new file instead of ending the process.
+    pub(crate) fn on_hangup() -> Self {
+        let asked = Arc::new(AtomicBool::new(false));
+        let _ = register(SIGHUP, Arc::clone(&asked));
+        Self(asked)
+    }
+
+    /// Whether it was asked for since the last look.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
 }

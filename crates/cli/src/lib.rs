@@ -9,11 +9,13 @@
 
 pub mod args;
 mod asked;
+mod devices;
 pub mod duration;
 mod failure;
 pub mod flows;
 mod info;
 mod interrupt;
+mod live;
 mod output;
 mod progress;
 pub mod reading;
@@ -35,6 +37,7 @@ use crate::failure::{Failure, Status};
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = top::declared_columns();
     declared.extend(flows::declared_columns());
+    declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
 }
@@ -68,11 +71,8 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
         _ => "",
     };
     match error.kind() {
-        ErrorKind::MissingRequiredArgument => {
-            Some("Captures are given with -r: wirelens top -r FILE")
-        }
-        ErrorKind::UnknownArgument if argument.starts_with("-i") => {
-            Some("Interfaces are read through a pipe: tcpdump -i eth0 -w - | wirelens top -r -")
+        ErrorKind::MissingRequiredArgument if argument.contains("interface") => {
+            Some("That is for listening on an interface: give one with -i")
         }
         ErrorKind::UnknownArgument if argument.starts_with("-w") => {
             Some("Results are written with -o FILE; frames are not written")
@@ -85,9 +85,13 @@ fn run(arguments: Arguments) -> Result<Status, Failure> {
     if arguments.version {
         return version::print(arguments.verbose);
     }
+    if arguments.list_interfaces {
+        return devices::list();
+    }
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Flows(arguments)) => flows::run(&arguments),
+        Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",

@@ -75,6 +75,26 @@ impl Rows {
         Ok(())
     }
 
+    /// Hands on what is held back, so that it outlives this process.
+    pub(crate) fn flush_held(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::File(writer) => writer.flush_held()?,
+            Self::Stdout(writer) => writer.flush_held()?,
+        }
+        Ok(())
+    }
+
+    /// Finishes a file and goes on in a new one.
+    pub(crate) fn reopen(self) -> Result<Self, Failure> {
+        match self {
+            Self::File(writer) => {
+                let (writer, _) = writer.reopen()?;
+                Ok(Self::File(Box::new(writer)))
+            }
+            stdout @ Self::Stdout(_) => Ok(stdout),
+        }
+    }
+
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::File(writer) => {

@@ -12,6 +12,7 @@ use std::thread;
 
 use capture::input::{Resolved, resolve};
 use capture::limited::Limited;
+use capture::live::{self, LiveOptions, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
 use capture::{DamageCause, FilterError};
@@ -24,6 +25,9 @@ use packet::{HashSeed, Source};
 
 use crate::progress::Bar;
 
+/// Bytes kept of frames from an interface: headers with options and extensions, in a tunnel or two.
+const HEADERS_KEPT_LEN: u32 = 256;
+
 /// Parts per thread: enough that no thread waits long for the last one.
 const PARTS_PER_THREAD: usize = 4;
 
@@ -32,6 +36,8 @@ const PARTS_PER_THREAD: usize = 4;
 pub struct InputRequest {
     /// Captures: files, folders of captures, or `-` for standard input.
     pub names: Vec<PathBuf>,
+    /// The interface to listen on instead.
+    pub interface: Option<Interface>,
     /// Only frames that pass this expression (pcap-filter(7)); blank text is no filter.
     pub filter: Option<String>,
     /// Stop after this many frames, in order of time.
@@ -46,10 +52,20 @@ pub struct InputRequest {
     pub shows_progress: bool,
 }
 
+/// An interface, and how it is listened on.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name, or `any`.
+    pub name: String,
+    /// Settings; the number of sockets is set by what is asked for.
+    pub options: LiveOptions,
+}
+
 impl Default for InputRequest {
     fn default() -> Self {
         Self {
             names: Vec::new(),
+            interface: None,
             filter: None,
             count: None,
             snaplen: None,
@@ -63,8 +79,19 @@ impl Default for InputRequest {
 /// Why inputs cannot be read at all.
 #[derive(Debug)]
 pub enum InputError {
+    /// Neither captures nor an interface.
+    Nothing,
+    /// Captures and an interface.
+    Both,
     /// Standard input was named more than once.
     StdinTwice,
+    /// A snaplen that cuts off what is needed.
+    SnaplenShort {
+        /// Bytes that were asked for.
+        snaplen: u32,
+        /// What is needed.
+        needs: Needs,
+    },
     /// One of them cannot be opened, or the filter cannot be used on it.
     Open(OpenError),
 }
@@ -84,6 +111,17 @@ impl From<FilterError> for InputError {
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Nothing => f.write_str(
+                "nothing to read; captures are given with -r FILE, an interface with -i NAME",
+            ),
+            Self::Both => {
+                f.write_str("-r and -i: captures or an interface can be read, not both in one run")
+            }
+            Self::SnaplenShort { snaplen, needs: Needs { stage, len } } => write!(
+                f,
+                "-s {snaplen}: too short for {stage}, which looks at headers in the first {len} \
+                 bytes of each frame; leave -s out, or give at least {len}"
+            ),
             Self::StdinTwice => f.write_str("-r -: standard input can be read only once"),
             Self::Open(error) => error.fmt(f),
         }
@@ -91,6 +129,30 @@ impl fmt::Display for InputError {
 }
 
 impl std::error::Error for InputError {}
+
+/// What a stage has to see of each frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Needs {
+    /// Who needs it.
+    pub stage: &'static str,
+    /// Bytes from the frame's beginning.
+    pub len: u32,
+}
+
+impl Needs {
+    /// Link and network headers: Ethernet with a tag, and IPv6.
+    pub const NETWORK_LEN: u32 = 58;
+    /// Transport headers as well: 20 bytes of TCP.
+    pub const TRANSPORT_LEN: u32 = 78;
+}
+
+/// Open sources.
+pub enum Opened {
+    /// Of captures.
+    Files(Vec<FileSource>),
+    /// Of an interface: they share its frames.
+    Live(Vec<LiveSource>),
+}
 
 /// What is to be read, found and checked.
 pub struct Inputs {
@@ -100,6 +162,8 @@ pub struct Inputs {
     pub options: ReadOptions,
     /// Threads to use, at least 1.
     pub thread_count: usize,
+    /// The interface to listen on instead of captures.
+    pub interface: Option<Interface>,
     /// Frames to stop after.
     pub count: Option<u64>,
     /// Stops the run.
@@ -149,6 +213,11 @@ impl Inputs {
         if request.names.iter().filter(|name| name.as_os_str() == "-").count() > 1 {
             return Err(InputError::StdinTwice);
         }
+        match (&request.interface, request.names.as_slice()) {
+            (None, []) => return Err(InputError::Nothing),
+            (Some(_), [_, ..]) => return Err(InputError::Both),
+            _ => {}
+        }
         let resolved = resolve(&request.names)?;
         let expression = request.filter.as_deref().unwrap_or_default();
         let filter =
@@ -161,11 +230,15 @@ impl Inputs {
             progress: Arc::default(),
             stop: control.flag(),
         };
+        // A link is read by one thread unless more are asked for: while it keeps
+        // up, others would cost more than they bring.
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let thread_count = if request.interface.is_some() { 1 } else { cores };
         Ok(Self {
             resolved,
             options,
-            thread_count: request.thread_count.unwrap_or(cores).max(1),
+            interface: request.interface.clone(),
+            thread_count: request.thread_count.unwrap_or(thread_count).max(1),
             count: request.count,
             control,
             shows_progress: request.shows_progress,
@@ -189,6 +262,26 @@ impl Inputs {
         self.resolved.inputs.iter().map(open_one).collect()
     }
 
+    /// Opens the captures, or up to `socket_count` sockets on the interface.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or the interface cannot be listened on.
+    pub fn open_any(&self, needs: Needs, socket_count: usize) -> Result<Opened, InputError> {
+        let Some(Interface { name, options }) = &self.interface else {
+            return Ok(Opened::Files(self.open()?));
+        };
+        let snaplen = self.options.snaplen;
+        if snaplen < needs.len {
+            return Err(InputError::SnaplenShort { snaplen, needs });
+        }
+        let socket_count = if self.count.is_some() { 1 } else { socket_count };
+        let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
+        let options = LiveOptions { socket_count, ..options.clone() };
+        // Nothing behind the headers is looked at, so nothing of it is kept.
+        let read = ReadOptions { snaplen: snaplen.min(HEADERS_KEPT_LEN), ..self.options.clone() };
+        Ok(Opened::Live(live::open(name, &options, &read)?))
+    }
+
     /// Runs one stage over everything, in any order, on all threads.
     ///
     /// # Errors
@@ -196,17 +289,18 @@ impl Inputs {
     /// no longer there.
     pub fn run_unordered<T: Stage + Fold + Send>(
         &self,
-        sources: Vec<FileSource>,
+        opened: Opened,
         make_stage: impl Fn() -> T + Sync,
     ) -> Result<(T, Received), InputError> {
-        if self.count.is_some() {
-            let mut source = self.in_order(sources);
-            let mut stage = make_stage();
-            let bar = self.bar();
-            run_one(&mut source, &mut stage, &self.control);
-            drop(bar);
-            return Ok((stage, source.received()));
-        }
+        let sources = match opened {
+            Opened::Files(sources) if self.count.is_none() => sources,
+            Opened::Live(sources) if self.count.is_none() => {
+                let Finished { stage, sources } =
+                    run(sources, self.thread_count, &make_stage, &self.control);
+                return Ok((stage, Received::of_live(sources)));
+            }
+            opened => return Ok(self.run_in_order(opened, make_stage())),
+        };
         let part_count =
             if self.thread_count == 1 { 1 } else { self.thread_count * PARTS_PER_THREAD };
         let bar = self.bar();
@@ -229,10 +323,26 @@ impl Inputs {
         Ok((stage, Received::of(&sources)))
     }
 
-    /// Everything as one source in order of time, cut at the count.
+    fn run_in_order<T: Stage>(&self, opened: Opened, mut stage: T) -> (T, Received) {
+        let mut source = self.in_order(opened);
+        let bar = self.bar();
+        run_one(&mut source, &mut stage, &self.control);
+        drop(bar);
+        (stage, source.received())
+    }
+
+    /// Everything as one source in order of time, cut at the count. Of several
+    /// sockets on an interface, the first.
     #[must_use]
-    pub fn in_order(&self, mut sources: Vec<FileSource>) -> InOrder {
+    pub fn in_order(&self, opened: Opened) -> InOrder {
         let limit = self.count.unwrap_or(u64::MAX);
+        let mut sources = match opened {
+            Opened::Files(sources) => sources,
+            Opened::Live(sources) => {
+                let first = sources.into_iter().next().map(Box::new);
+                return InOrder::Live(first.map(|source| Limited::new(source, limit)));
+            }
+        };
         match sources.pop() {
             Some(only) if sources.is_empty() => InOrder::One(Limited::new(only, limit)),
             last => {
@@ -244,6 +354,7 @@ impl Inputs {
 
     /// A progress bar over all inputs, until it is dropped.
     pub(crate) fn bar(&self) -> Bar {
+        let shows_progress = self.shows_progress && self.interface.is_none();
         let len = |input: &Input| match input {
             Input::Stdin => None,
             Input::File(path) => {
@@ -251,7 +362,7 @@ impl Inputs {
             }
         };
         let total = self.resolved.inputs.iter().map(len).sum();
-        Bar::start(&self.options.progress, total, self.shows_progress)
+        Bar::start(&self.options.progress, total, shows_progress)
     }
 }
 
@@ -272,6 +383,8 @@ pub enum InOrder {
     One(Limited<FileSource>),
     /// Several, merged.
     Several(Limited<Merged>),
+    /// An interface.
+    Live(Option<Limited<Box<LiveSource>>>),
 }
 
 impl Source for InOrder {
@@ -279,6 +392,7 @@ impl Source for InOrder {
         match self {
             Self::One(source) => source.next_batch(),
             Self::Several(source) => source.next_batch(),
+            Self::Live(source) => source.as_mut()?.next_batch(),
         }
     }
 }
@@ -288,6 +402,13 @@ impl InOrder {
     #[must_use]
     pub fn received(self) -> Received {
         let (sources, unused) = match self {
+            Self::Live(None) => return Received::default(),
+            Self::Live(Some(source)) => {
+                let (source, unused) = source.into_inner();
+                let mut received = Received::of_live([*source]);
+                received.report.unread += unused;
+                return received;
+            }
             Self::One(source) => {
                 let (source, unused) = source.into_inner();
                 (vec![source], unused)
@@ -316,6 +437,25 @@ impl Received {
         received
     }
 
+    /// What the sockets of a run say of themselves.
+    #[must_use]
+    pub fn of_live(sources: impl IntoIterator<Item = LiveSource>) -> Self {
+        let mut received = Self::default();
+        for mut source in sources {
+            let report = source.report();
+            received.report.merge(report);
+            received.damages.extend(report.damage.clone());
+        }
+        received
+    }
+
+    /// Frames that reached the stage.
+    #[must_use]
+    pub fn handed_out(&self) -> u64 {
+        let Report { received, filtered, dropped, unread, .. } = &self.report;
+        received.saturating_sub(filtered + dropped.total() + unread)
+    }
+
     /// Why the filter was refused once reading had begun: a pipe names its link type no earlier.
     #[must_use]
     pub fn refused_filter(&self) -> Option<&str> {
@@ -332,7 +472,7 @@ impl Received {
     /// [`Unaccounted`] where a frame is missing from the count, or in it twice.
     pub fn account_for(&self, outcome: &Outcome) -> Result<(), Unaccounted> {
         let known = outcome.processed() + outcome.malformed.total();
-        let handed_out = self.report.received - self.report.filtered;
+        let handed_out = self.handed_out();
         if known == handed_out { Ok(()) } else { Err(Unaccounted { handed_out, known }) }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct StageSummary<'a> {
 
 /// Prints the summary; tells how the run ended.
 ///
-/// The identity `received = processed + filtered + malformed` is checked here,
+/// The identity `received = processed + filtered + dropped + malformed` is checked here,
 /// once for each run, because this is where it is printed.
 pub(crate) fn print(
     inputs: &Inputs,
@@ -45,11 +45,25 @@ pub(crate) fn print(
 
 fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
     let report = &received.report;
-    let passed = report.received - report.filtered;
+    let passed = received.handed_out();
     let mut text = format!(
-        "{passed} packets captured\n{} packets received by filter\n0 packets dropped\n",
-        report.received
+        "{passed} packets captured\n{} packets received by filter\n{} packets dropped",
+        report.received,
+        report.dropped.total()
     );
+    if report.dropped.total() > 0 {
+        let _ = write!(text, " by the kernel: its ring was full (a larger one with -B)");
+    }
+    text.push('\n');
+    for (count, what) in [
+        (report.interface_dropped, "packets dropped by the interface, before they were received"),
+        (report.unread, "packets received after the last one that was counted"),
+        (report.interface_down_count, "times the interface went down"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "{count} {what}");
+        }
+    }
     // Writing to a string cannot fail.
     if let Some(stage) = stage {
         let outcome = stage.outcome;
@@ -70,6 +84,17 @@ fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>)
             let _ = write!(text, " ({})", causes.join(", "));
         }
         text.push('\n');
+        let _ = writeln!(
+            text,
+            "{}: {} received = {} processed + {} filtered + {} dropped + {} malformed{}",
+            stage.name,
+            report.received,
+            outcome.processed(),
+            report.filtered,
+            report.dropped.total(),
+            outcome.malformed.total(),
+            if report.unread > 0 { format!(" + {} unread", report.unread) } else { String::new() },
+        );
         if stage.late > 0 {
             let _ = writeln!(
                 text,
@@ -85,7 +110,8 @@ fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>)
             );
         }
     }
-    if inputs.control.is_stopped() {
+    // A run on an interface has no other end.
+    if inputs.control.is_stopped() && inputs.interface.is_none() {
         text.push_str("interrupted: results cover what was read before\n");
     }
     let skipped = inputs.resolved.skipped.len();

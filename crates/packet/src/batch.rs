@@ -42,6 +42,13 @@ pub trait Source {
     fn next_batch(&mut self) -> Option<Batch<'_>>;
 }
 
+impl<S: Source + ?Sized> Source for Box<S> {
+    #[inline]
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        (**self).next_batch()
+    }
+}
+
 impl<'a> Batch<'a> {
     /// The frames in order.
     #[inline]

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use capture::FileSource;
 use engine::exchange::exchange;
 use engine::flow::{
     AllEnded, Collect, EndReason, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner,
     FlowPart, FlowRecord, FlowRest, Heaviest, PerFlow,
 };
 use engine::group::Outcome;
+use engine::side_by_side::side_by_side;
 use packet::HashSeed;
 
-use crate::reading::{InputError, Inputs, Received};
+use crate::reading::{InputError, Inputs, Opened, Received};
 
 /// What is asked of `flows`, whoever asks.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,14 @@ pub trait Output<S> {
     /// # Errors
     /// Its own; they end the run.
     fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Self::Error>;
+
+    /// Called every now and then, also while no flow ends.
+    ///
+    /// # Errors
+    /// Its own; they end the run.
+    fn look(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// What became of the packets of a run, and of its flows.
@@ -50,6 +58,13 @@ pub struct Done {
 }
 
 impl Done {
+    fn add(&mut self, extract: FlowExtract) {
+        let (outcome, clock) = extract.finish();
+        self.outcome.fold(&outcome);
+        self.late += clock.late;
+        self.clock_steps += clock.steps;
+    }
+
     /// What the summary says of flows.
     #[must_use]
     pub fn lines(&self) -> String {
@@ -83,12 +98,12 @@ const FLOWS_PER_PIECE: usize = 1 << 14;
 pub fn compute<S: PerFlow, O: Output<S>>(
     request: &FlowsRequest,
     inputs: &Inputs,
-    sources: Vec<FileSource>,
+    opened: Opened,
     output: &mut O,
 ) -> Result<Done, O::Error> {
     let mut written = Ok(());
     let control = Arc::clone(&inputs.control);
-    let done = run::<S, AllEnded<S>>(request, inputs, sources, AllEnded::default, |parts| {
+    let done = run::<S, AllEnded<S>>(request, inputs, opened, AllEnded::default, |parts| {
         let (mut flows, mut rests) = (Vec::new(), Vec::new());
         for part in parts {
             flows.extend(part.collected);
@@ -101,6 +116,9 @@ pub fn compute<S: PerFlow, O: Output<S>>(
         }
         if written.is_ok() {
             written = FlowRest::drain(rests, FLOWS_PER_PIECE, |flows| output.put(flows));
+        }
+        if written.is_ok() {
+            written = output.look();
         }
         if written.is_err() {
             control.stop();
@@ -115,13 +133,13 @@ pub fn compute<S: PerFlow, O: Output<S>>(
 pub fn heaviest(
     request: &FlowsRequest,
     inputs: &Inputs,
-    sources: Vec<FileSource>,
+    opened: Opened,
     flow_count: usize,
     by_packets: bool,
 ) -> (Vec<FlowRecord>, Done) {
     let mut whole = Heaviest::new(flow_count, by_packets);
     let make = || Heaviest::new(flow_count, by_packets);
-    let done = run::<(), _>(request, inputs, sources, make, |parts| {
+    let done = run::<(), _>(request, inputs, opened, make, |parts| {
         for record in parts.into_iter().flat_map(|part| part.collected) {
             whole.add(record.packets_total(), record.bytes_total(), || Some(record));
         }
@@ -132,29 +150,47 @@ pub fn heaviest(
 fn run<S: PerFlow, C: Collect<S>>(
     request: &FlowsRequest,
     inputs: &Inputs,
-    sources: Vec<FileSource>,
-    make_collector: impl Fn() -> C,
+    opened: Opened,
+    make_collector: impl Fn() -> C + Sync,
     mut on_parts: impl FnMut(Vec<FlowPart<C::Part, S>>),
 ) -> Done {
     let FlowsRequest { options, seed } = *request;
-    let mut source = inputs.in_order(sources);
-    let clock = FlowClock::new(options.idle_timeout, options.window);
-    let mut extract = FlowExtract::new(seed, clock);
+    let make_extract =
+        || FlowExtract::new(seed, FlowClock::new(options.idle_timeout, options.window));
+    let mut done = Done::default();
     let mut counts = FlowCounts::default();
-    let bar = inputs.bar();
-    exchange(
-        &mut source,
-        &mut extract,
-        || FlowOwner::<S, C>::new(options, make_collector()),
-        inputs.thread_count,
-        &inputs.control,
-        |parts: Vec<FlowPart<C::Part, S>>| {
-            parts.iter().for_each(|part| counts.fold(&part.counts));
-            on_parts(parts);
-        },
-    );
-    drop(bar);
-    let (outcome, clock) = extract.finish();
-    let FlowClock { late, steps: clock_steps, .. } = clock;
-    Done { outcome, received: source.received(), late, clock_steps, counts }
+    let mut take = |parts: Vec<FlowPart<C::Part, S>>| {
+        parts.iter().for_each(|part| counts.fold(&part.counts));
+        on_parts(parts);
+    };
+    match opened {
+        Opened::Live(sources) if sources.len() > 1 => {
+            let options = shared(options, sources.len());
+            let make_owner = || FlowOwner::<S, C>::new(options, make_collector());
+            let ran = side_by_side(sources, make_extract, make_owner, &inputs.control, |part| {
+                take(vec![part]);
+            });
+            let (sources, extracts): (Vec<_>, Vec<_>) = ran.into_iter().unzip();
+            extracts.into_iter().for_each(|extract| done.add(extract));
+            done.received = Received::of_live(sources);
+        }
+        opened => {
+            let mut source = inputs.in_order(opened);
+            let mut extract = make_extract();
+            let make_owner = || FlowOwner::<S, C>::new(options, make_collector());
+            let (threads, control) = (inputs.thread_count, &inputs.control);
+            let bar = inputs.bar();
+            exchange(&mut source, &mut extract, make_owner, threads, control, take);
+            drop(bar);
+            done.add(extract);
+            done.received = source.received();
+        }
+    }
+    done.counts = counts;
+    done
+}
+
+/// The part of each of several tables that share what is allowed.
+fn shared(options: FlowOptions, table_count: usize) -> FlowOptions {
+    FlowOptions { flow_count_max: options.flow_count_max / table_count, ..options }
 }

@@ -1,6 +1,7 @@
 //! `wirelens flows`: who talks to whom, from first packet to end.
 
 mod compute;
+mod layout;
 mod nfstream;
 mod row;
 mod table;
@@ -8,9 +9,6 @@ mod table;
 pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
 pub use layout::{Layout, Rows};
 
-mod layout;
-
-use capture::FileSource;
 use engine::columns::Schema;
 use engine::flow::{FlowRecord, FlowStatistics};
 
@@ -18,9 +16,13 @@ pub use crate::args::Names;
 use crate::args::{FlowsArguments, SortBy};
 use crate::asked;
 use crate::failure::{Failure, Status};
+use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
-use crate::reading::Inputs;
+use crate::reading::{Inputs, Needs, Opened};
 use crate::summary::{self, StageSummary};
+
+/// What flows are made of.
+pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN };
 
 /// The columns of flows, in every form.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
@@ -34,17 +36,23 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 
 /// Runs `wirelens flows`.
 pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
-    let inputs = asked::find(&arguments.input, true)?;
-    let sources = inputs.open()?;
+    let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let show = output::show(&arguments.output)?;
+    let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
+    let quiet = arguments.input.quiet;
     let request = asked::flows(arguments);
+    let upkeep = Upkeep::of(&opened);
     let done = match show {
+        Show::Table if upkeep.is_some() => {
+            live::begin(&arguments.live, &opened, &inputs.control, quiet);
+            compute::<(), _>(&request, &inputs, opened, &mut table::Lines::begin()?)?
+        }
         Show::Table => {
             let by_packets = arguments.sort == SortBy::Packets;
-            let (flows, done) = heaviest(&request, &inputs, sources, arguments.rows, by_packets);
+            let (flows, done) = heaviest(&request, &inputs, opened, arguments.rows, by_packets);
             table::print(&flows, &done.counts)?;
             done
         }
@@ -55,9 +63,10 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
                 window: arguments.window,
             };
             let rows = output::create(&arguments.output, format, layout.schema())?;
-            let mut written = Written { rows, encode: Rows::new(layout) };
-            let done = written.fill(&request, &inputs, sources, layout)?;
-            written.rows.finish()?;
+            live::begin(&arguments.live, &opened, &inputs.control, quiet);
+            let mut written = Written { rows: Some(rows), encode: Rows::new(layout), upkeep };
+            let done = written.fill(&request, &inputs, opened, layout)?;
+            written.finish()?;
             done
         }
     };
@@ -68,8 +77,8 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
         late: 0,
         beyond_max_keys: 0,
     };
-    let status = summary::print(&inputs, arguments.input.quiet, &done.received, Some(&stage))?;
-    if !arguments.input.quiet {
+    let status = summary::print(&inputs, quiet, &done.received, Some(&stage))?;
+    if !quiet {
         eprint!("{}", done.lines());
     }
     Ok(status)
@@ -77,8 +86,10 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
 
 /// Where the command writes every flow.
 struct Written {
-    rows: output::Rows,
+    /// Nothing after a file could not be begun anew.
+    rows: Option<output::Rows>,
     encode: Rows,
+    upkeep: Option<Upkeep>,
 }
 
 impl Written {
@@ -86,14 +97,18 @@ impl Written {
         &mut self,
         request: &FlowsRequest,
         inputs: &Inputs,
-        sources: Vec<FileSource>,
+        opened: Opened,
         layout: Layout,
     ) -> Result<Done, Failure> {
         if layout.needs_statistics() {
-            compute::<FlowStatistics, _>(request, inputs, sources, self)
+            compute::<FlowStatistics, _>(request, inputs, opened, self)
         } else {
-            compute::<(), _>(request, inputs, sources, self)
+            compute::<(), _>(request, inputs, opened, self)
         }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.rows.map_or(Ok(()), output::Rows::finish)
     }
 }
 
@@ -101,9 +116,17 @@ impl<S: layout::Laid> Output<S> for Written {
     type Error = Failure;
 
     fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Failure> {
-        self.encode.put(flows, |columns| match columns {
-            Ok(columns) => self.rows.write(columns),
+        let Self { rows: Some(rows), encode, .. } = self else { return Ok(()) };
+        encode.put(flows, |columns| match columns {
+            Ok(columns) => rows.write(columns),
             Err(refused) => Err(Failure::error(refused)),
         })
+    }
+
+    fn look(&mut self) -> Result<(), Failure> {
+        if let (Some(upkeep), Some(rows)) = (&mut self.upkeep, self.rows.take()) {
+            self.rows = Some(upkeep.look(rows)?);
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
 
+use super::Output;
 use crate::failure::Failure;
 use crate::top::{grouped, share};
 
@@ -44,6 +45,40 @@ pub(super) fn print(flows: &[FlowRecord], counts: &FlowCounts) -> Result<(), Fai
     if others > 0 {
         writeln!(out, "… and {others} more (-o FILE writes all)")?;
     }
+    Ok(())
+}
+
+/// Flows of an interface as lines, each when it has ended.
+pub(super) struct Lines;
+
+/// Widths of the columns of [`Lines`]: what IPv4 takes, since lines are not known in advance.
+const WIDTHS: [usize; 9] = [9, 21, 21, 30, 9, 15, 21, 5, 9];
+
+impl Lines {
+    /// Prints the titles.
+    pub(super) fn begin() -> Result<Self, Failure> {
+        line(TITLES.iter().copied())?;
+        Ok(Self)
+    }
+}
+
+impl Output<()> for Lines {
+    type Error = Failure;
+
+    fn put(&mut self, flows: &[(FlowRecord, ())]) -> Result<(), Failure> {
+        for (flow, ()) in flows {
+            let cells = cells(flow, &FlowCounts::default());
+            line(cells.iter().map(String::as_str))?;
+        }
+        Ok(())
+    }
+}
+
+/// One line of all cells but the share: of what has not ended nobody knows the whole.
+fn line<'a>(cells: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    let cells = cells.zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}"));
+    let line = cells.collect::<Vec<_>>().join("  ");
+    writeln!(std::io::stdout(), "{}", line.trim_end())?;
     Ok(())
 }
 

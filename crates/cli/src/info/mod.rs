@@ -26,7 +26,7 @@ struct Capture {
 
 /// Runs `wirelens info`.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
-    let inputs = asked::find(&arguments.input, true)?;
+    let inputs = asked::find(&arguments.input, None, true)?;
     let sources = inputs.open()?;
     let show = output::show(&arguments.output)?;
     if arguments.input.check {

@@ -13,7 +13,7 @@ use packet::{HashSeed, Span, Timestamp};
 use super::largest::largest;
 use super::row::{Presented, Row};
 use super::{By, SortBy};
-use crate::reading::{InputError, Inputs, Received};
+use crate::reading::{InputError, Inputs, Needs, Opened, Received};
 
 /// What is asked of `top`, whoever asks.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,14 @@ pub trait Output {
     /// # Errors
     /// Its own; they end the run.
     fn put<R: Row>(&mut self, shown: &Shown<'_, R>) -> Result<(), Self::Error>;
+
+    /// Called when windows have ended, in which there may have been nothing.
+    ///
+    /// # Errors
+    /// Its own; they end the run.
+    fn look(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// What became of the packets of a run.
@@ -95,6 +103,13 @@ pub fn schema(by: By, has_windows: bool) -> Schema {
     with_grouping!(by, grouping => schema_of(grouping, has_windows))
 }
 
+/// What the key is made of.
+#[must_use]
+pub fn needs(by: By) -> Needs {
+    let len = if needs_transport(by) { Needs::TRANSPORT_LEN } else { Needs::NETWORK_LEN };
+    Needs { stage: "top", len }
+}
+
 /// Whether the key is made of transport headers; finding them costs time.
 #[must_use]
 pub fn needs_transport(by: By) -> bool {
@@ -108,14 +123,14 @@ pub fn needs_transport(by: By) -> bool {
 pub fn compute<O: Output>(
     request: &TopRequest,
     inputs: &Inputs,
-    sources: Vec<capture::FileSource>,
+    opened: Opened,
     output: &mut O,
 ) -> Result<Done, O::Error> {
     with_grouping!(request.by, grouping => {
         let mut run = Run { request, inputs, grouping, output };
         match request.window {
-            None => run.whole(sources),
-            Some(window) => run.windowed(sources, window),
+            None => run.whole(opened),
+            Some(window) => run.windowed(opened, window),
         }
     })
 }
@@ -137,22 +152,18 @@ struct Run<'a, G, O> {
 }
 
 impl<G: Presented, O: Output> Run<'_, G, O> {
-    fn whole(&mut self, sources: Vec<capture::FileSource>) -> Result<Done, O::Error> {
+    fn whole(&mut self, opened: Opened) -> Result<Done, O::Error> {
         let (grouping, TopRequest { seed, max_keys, .. }) = (self.grouping, *self.request);
         let make_stage = || GroupStage::new(grouping, seed, max_keys);
-        let (stage, received) = self.inputs.run_unordered(sources, make_stage)?;
+        let (stage, received) = self.inputs.run_unordered(opened, make_stage)?;
         let (groups, outcome) = stage.finish();
         let refused = G::tally(&groups.refused());
         self.put(None, &groups)?;
         Ok(Done { outcome, received, late: 0, refused, key: G::KEY })
     }
 
-    fn windowed(
-        &mut self,
-        sources: Vec<capture::FileSource>,
-        window: Span,
-    ) -> Result<Done, O::Error> {
-        let mut source = self.inputs.in_order(sources);
+    fn windowed(&mut self, opened: Opened, window: Span) -> Result<Done, O::Error> {
+        let mut source = self.inputs.in_order(opened);
         let TopRequest { seed, max_keys, .. } = *self.request;
         let mut extract = WindowExtract::new(self.grouping, seed, window);
         let control = Arc::clone(&self.inputs.control);
@@ -171,9 +182,12 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
                     if written.is_ok() {
                         written = self.put(Some(start), &groups);
                     }
-                    if written.is_err() {
-                        control.stop();
-                    }
+                }
+                if written.is_ok() {
+                    written = self.output.look();
+                }
+                if written.is_err() {
+                    control.stop();
                 }
             },
         );

@@ -10,7 +10,20 @@ use crate::failure::Failure;
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.
 pub(super) fn print<R: Row>(shown: &Shown<'_, R>) -> Result<(), Failure> {
-    let Shown { window_start, rows, total, key_count, .. } = *shown;
+    let mut out = std::io::stdout().lock();
+    if let Some(start) = shown.window_start {
+        writeln!(out, "window from {start}")?;
+    }
+    write!(out, "{}", lines(shown))?;
+    if shown.window_start.is_some() {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The rows of a table, each with its line end.
+pub(super) fn lines<R: Row>(shown: &Shown<'_, R>) -> String {
+    let Shown { rows, total, key_count, .. } = *shown;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     let measures = ["packets", "bytes", "share"];
@@ -30,19 +43,13 @@ pub(super) fn print<R: Row>(shown: &Shown<'_, R>) -> Result<(), Failure> {
     for column in table.column_iter_mut().skip(R::TITLES.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut out = std::io::stdout().lock();
-    if let Some(start) = window_start {
-        writeln!(out, "window from {start}")?;
-    }
-    writeln!(out, "{}", table.trim_fmt())?;
+    let mut text = table.trim_fmt();
+    text.push('\n');
     let others = key_count - rows.len().min(key_count);
     if others > 0 {
-        writeln!(out, "… and {others} more (-n 0 shows all)")?;
+        text.push_str(&format!("… and {others} more (-n 0 shows all)\n"));
     }
-    if window_start.is_some() {
-        writeln!(out)?;
-    }
-    Ok(())
+    text
 }
 
 /// A number in groups of three digits.

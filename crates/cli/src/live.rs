@@ -1,0 +1,88 @@
+//! What a run on an interface has that a run on captures has not: it may have
+//! to wait for the link, it ends when it is told to, and its files are begun
+//! anew while it runs.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capture::live::LiveSource;
+use engine::run::Control;
+use packet::Span;
+
+use crate::args::LiveArguments;
+use crate::failure::Failure;
+use crate::interrupt::Reopen;
+use crate::output::Rows;
+use crate::reading::Opened;
+
+/// Rows wait no longer than this for a row group to be full.
+const HELD_MAX: Duration = Duration::from_secs(10);
+
+/// Says what has to be known before frames come, and sets the end.
+pub(crate) fn begin(
+    arguments: &LiveArguments,
+    opened: &Opened,
+    control: &Arc<Control>,
+    quiet: bool,
+) {
+    let Opened::Live(sources) = opened else { return };
+    if let Some(source) = sources.first() {
+        announce(source, quiet);
+    }
+    if let Some(duration) = arguments.duration {
+        stop_after(duration, Arc::clone(control));
+    }
+}
+
+fn announce(source: &LiveSource, quiet: bool) {
+    let name = source.name();
+    if !source.is_up_at_start() {
+        eprintln!("wirelens: {name}: the interface is down; waiting for it to come up");
+    } else if !quiet {
+        eprintln!("listening on {name}; Ctrl-C ends it");
+    }
+}
+
+fn stop_after(duration: Span, control: Arc<Control>) {
+    let duration = Duration::from_nanos(u64::try_from(duration.as_ns()).unwrap_or(0));
+    // Not waited for: where the run ends before, the process does as well.
+    thread::spawn(move || {
+        thread::sleep(duration);
+        control.stop();
+    });
+}
+
+/// Looks after an output that grows for hours.
+pub(crate) struct Upkeep {
+    reopen: Reopen,
+    held_since: Instant,
+}
+
+impl Upkeep {
+    /// For an interface; captures come to an end by themselves.
+    pub(crate) fn of(opened: &Opened) -> Option<Self> {
+        let is_live = matches!(opened, Opened::Live(_));
+        is_live.then(|| Self { reopen: Reopen::on_hangup(), held_since: now() })
+    }
+
+    /// Hands on rows that were held long, and begins a new file where that was asked for.
+    pub(crate) fn look(&mut self, rows: Rows) -> Result<Rows, Failure> {
+        if self.reopen.take() {
+            self.held_since = now();
+            return rows.reopen();
+        }
+        let mut rows = rows;
+        if self.held_since.elapsed() >= HELD_MAX {
+            self.held_since = now();
+            rows.flush_held()?;
+        }
+        Ok(rows)
+    }
+}
+
+/// Monotonic time, for people who wait: nothing that is computed depends on it.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,79 @@
+//! `top` on an interface, as a view that each window paints anew.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Instant;
+
+use capture::Progress;
+use packet::Span;
+
+use super::table::{grouped, lines};
+use super::{Row, Shown};
+use crate::failure::Failure;
+use crate::live::now;
+use crate::reading::Inputs;
+
+/// How often it is painted unless windows are asked for.
+pub(super) const REFRESH: Span = Span::from_seconds(1);
+
+/// Clears the screen and puts the cursor in its first place (ECMA-48, ED and CUP).
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Whether a person looks at standard output.
+pub(super) fn is_watched() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// The view.
+pub(super) struct View {
+    title: String,
+    window: Span,
+    progress: Arc<Progress>,
+    painted_at: Instant,
+    was_painted: bool,
+}
+
+impl View {
+    /// Of the windows of a run on an interface.
+    pub(super) fn new(inputs: &Inputs, window: Span) -> Self {
+        let name = inputs.interface.as_ref().map_or("", |interface| &interface.name);
+        Self {
+            title: format!("wirelens top on {name}; Ctrl-C ends it"),
+            window,
+            progress: Arc::clone(&inputs.options.progress),
+            painted_at: now(),
+            was_painted: false,
+        }
+    }
+
+    /// Paints a window.
+    pub(super) fn put<R: Row>(&mut self, shown: &Shown<'_, R>) -> Result<(), Failure> {
+        let seconds = self.window.as_seconds_f64();
+        let (total, start) = (shown.total, shown.window_start.unwrap_or_default());
+        #[allow(clippy::cast_precision_loss)]
+        let rate = |count: u64| count as f64 / seconds;
+        let head = format!(
+            "{start}, {seconds} s: {:.0} packets/s, {:.3} Mbit/s, {} keys",
+            rate(total.packets),
+            rate(total.bytes * 8) / 1e6,
+            grouped(shown.key_count as u64),
+        );
+        self.paint(&head, &lines(shown))
+    }
+
+    /// Paints that there was nothing.
+    pub(super) fn look(&mut self) -> Result<(), Failure> {
+        let is_stale = self.painted_at.elapsed().as_secs_f64() > 1.5 * self.window.as_seconds_f64();
+        if is_stale || !self.was_painted { self.paint("0 packets/s", "") } else { Ok(()) }
+    }
+
+    fn paint(&mut self, head: &str, rows: &str) -> Result<(), Failure> {
+        (self.painted_at, self.was_painted) = (now(), true);
+        let (read, dropped) = (self.progress.frames_read(), self.progress.frames_dropped());
+        let totals = format!("{} packets, {} dropped", grouped(read), grouped(dropped));
+        let mut out = std::io::stdout().lock();
+        write!(out, "{CLEAR}{}\n{head}\nso far: {totals}\n\n{rows}", self.title)?;
+        out.flush()?;
+        Ok(())
+    }
+}
