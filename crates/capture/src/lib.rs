@@ -5,8 +5,9 @@
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
 //! time. On Linux, `live` lends frames out of the kernel's rings, and `devices`
-//! tells what interfaces there are. Every source keeps a [`Report`](report::Report): what it received,
-//! what the filter took out, and what was wrong with the file.
+//! tells what interfaces there are. Every source keeps a
+//! [`Report`](report::Report): what it received, what the filter took out,
+//! what was lost, and what was wrong with the file.
 
 #![deny(unsafe_code)]
 
