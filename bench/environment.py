@@ -24,6 +24,11 @@ def first_line(*command: str) -> str:
     return lines[0] if lines else "unknown"
 
 
+def package_version(package: str) -> str:
+    """Of a program that does not tell its own in a line."""
+    return first_line("dpkg-query", "--show", "--showformat", "${Version}", package)
+
+
 def cpu_info(key: str) -> str:
     """A line of /proc/cpuinfo, of the first processor."""
     try:
@@ -87,8 +92,11 @@ def facts(inputs: list[Input], rounds: int) -> dict[str, object]:
             "g++": first_line("g++", "--version"),
             "tcpdump": first_line("tcpdump", "--version"),
             "tshark": first_line("tshark", "--version"),
+            "softflowd": package_version("softflowd"),
+            "nfdump": package_version("nfdump"),
+            "argus": package_version("argus-server"),
             "python": sys.version.split()[0],
-            **{name: python_version(name) for name in ("duckdb", "polars", "numpy")},
+            **{name: python_version(name) for name in ("duckdb", "polars", "numpy", "nfstream")},
         },
         "inputs": {
             source.name: {"packets": source.packets, "ipv4_records": source.records}

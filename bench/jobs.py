@@ -1,6 +1,8 @@
 """What is measured: one job a program, with what it reads and how its time is told."""
 
+import importlib.util
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +13,10 @@ WIRELENS = "target/release/wirelens"
 BENCH = "target/release/wirelens-bench"
 YARDSTICKS = Path("bench/data/yardsticks")
 RECORD_LEN = 40
-# tshark takes a fifth of a millisecond for a packet.
-TSHARK_PACKETS = 200_000
+# What the programs write, and shortened captures for those that take their time: tshark a fifth
+# of a millisecond for a packet, NFStream 18 µs.
+SCRATCH = Path("bench/data/scratch")
+TSHARK_PACKETS = NFSTREAM_PACKETS = 200_000
 
 
 @dataclass(frozen=True)
@@ -199,10 +203,99 @@ def column_jobs(source: Input) -> Iterator[Job]:
                 yield Job("top", group, engine, source.records, command, from_json)
 
 
+def first_packets(path: Path, count: int) -> Path:
+    """The beginning of a capture as a capture of its own, made once."""
+    cut = SCRATCH / f"{path.parent.name}-{path.stem}-{count}.pcap"
+    if cut.exists() and cut.stat().st_mtime >= path.stat().st_mtime:
+        return cut
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with path.open("rb") as file:
+        at = 24
+        for _ in range(count):
+            file.seek(at + 8)
+            at += 16 + int.from_bytes(file.read(4), "little")
+        file.seek(0)
+        cut.write_bytes(file.read(at))
+    return cut
+
+
+def flow_jobs(source: Input, is_quick: bool) -> Iterator[Job]:
+    """Both directions of every 5-tuple, from a capture: whole programs."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    for form, file_name in (("snaplen 96", "headers.pcap"), ("full frames", "full.pcap")):
+        group = f"{source.name}, {form}"
+        file = source.folder / file_name
+        yield from own_flow_jobs(group, source.packets, str(file))
+        yield from exporter_jobs(group, source.packets, str(file))
+        cut_count = min(source.packets, NFSTREAM_PACKETS // (10 if is_quick else 1))
+        yield from slow_flow_jobs(group, cut_count, first_packets(file, cut_count))
+
+
+def own_flow_jobs(group: str, packets: int, file: str) -> Iterator[Job]:
+    for threads in (1, 2):
+        plural = "" if threads == 1 else "s"
+        command = [WIRELENS, "flows", "-q", "-r", file, "--threads", str(threads)]
+        name = f"wirelens flows, {threads} thread{plural}"
+        yield Job("flows", group, name, packets, [*command, "-n", "10"])
+        output = ["-o", str(SCRATCH / "flows.parquet"), "--force"]
+        name = f"wirelens flows to Parquet, {threads} thread{plural}"
+        yield Job("flows", group, name, packets, [*command, *output])
+        if (YARDSTICKS / "tuned").exists():
+            # Knows neither time-outs nor TCP, and writes nothing.
+            command = [str(YARDSTICKS / "tuned"), file, "2", str(threads)]
+            yield Job("flows", group, f"tuned loop, {threads} thread{plural}", packets, command)
+
+
+def exporter_jobs(group: str, packets: int, file: str) -> Iterator[Job]:
+    """Flow exporters of Debian, with our time-outs where they have a choice."""
+    if shutil.which("softflowd"):
+        # With a control socket it would wait for orders at the end of the file.
+        base = ["softflowd", "-6", "-d", "-r", file, "-c", "none"]
+        base += ["-p", str(SCRATCH / "softflowd.pid")]
+        yield Job("flows", group, "softflowd, 8,192 flows", packets, base)
+        yield Job("flows", group, "softflowd, 2 M flows", packets, [*base, "-m", "2000000"])
+    if shutil.which("nfpcapd") and shutil.which("nfdump"):
+        folder = SCRATCH / f"nfdump-{group.replace(', ', '-').replace(' ', '-')}"
+        folder.mkdir(parents=True, exist_ok=True)
+        collect = ["nfpcapd", "-r", file, "-w", str(folder), "-e", "1800,120"]
+        yield Job("flows", group, "nfpcapd, each direction for itself", packets, collect)
+        join = ["nfdump", "-R", str(folder), "-B", "-q", "-n", "10", "-s", "record/bytes"]
+        both = ["bash", "-c", f"{shlex.join(collect)} && {shlex.join(join)}"]
+        yield Job("flows", group, "nfpcapd, then nfdump", packets, both)
+    if shutil.which("argus"):
+        command = ["argus", "-X", "-r", file, "-w", str(SCRATCH / "flows.argus")]
+        yield Job("flows", group, "argus", packets, command)
+
+
+def slow_flow_jobs(group: str, packets: int, cut: Path) -> Iterator[Job]:
+    """On the beginning of the capture only, and named so."""
+    what = f"of {packets:,} packets"
+    if importlib.util.find_spec("nfstream"):
+        command = [sys.executable, "bench/nfstream_flows.py", str(cut), str(packets)]
+        yield Job("flows", group, f"NFStream, {what}", packets, command, from_json)
+    if shutil.which("tshark"):
+        command = ["tshark", "-n", "-r", str(cut), "-q", "-z", "conv,tcp", "-z", "conv,udp"]
+        yield Job("flows", group, f"tshark, conversations, {what}", packets, command)
+
+
+def missing_flow_peers() -> list[str]:
+    """Programs that would be measured if they were here."""
+    programs = ("softflowd", "nfpcapd", "argus", "tshark")
+    missing = [name for name in programs if not shutil.which(name)]
+    if not importlib.util.find_spec("nfstream"):
+        missing.append("NFStream")
+    if not (YARDSTICKS / "tuned").exists():
+        missing.append("tuned loop")
+    return missing
+
+
 def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
     """Every job; Figure 4 on the last input, which is the mixed one where there is one."""
     jobs = list(inside_jobs(only, inputs[-1], is_quick))
     if "top" in only:
         for source in inputs:
             jobs += top_jobs(source, is_quick)
+    if "flows" in only:
+        for source in inputs:
+            jobs += flow_jobs(source, is_quick)
     return jobs

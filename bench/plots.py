@@ -97,9 +97,10 @@ def both_clocks(figure_name: str, title: str, runs: list[Run], facts: dict[str, 
     finish(figure, found, title, facts, path)
 
 
-def top(runs: list[Run], facts: dict[str, object], path: Path) -> None:
+def by_input(figure_name: str, title: str, runs: list[Run], facts: dict[str, object],
+             path: Path) -> None:  # fmt: skip
     """A row of panels for each form of the input, a column for each input."""
-    of_figure = [run for run in runs if run["figure"] == "top"]
+    of_figure = [run for run in runs if run["figure"] == figure_name]
     found = lines(of_figure)
     if not found:
         return
@@ -124,7 +125,6 @@ def top(runs: list[Run], facts: dict[str, object], path: Path) -> None:
             axes.set_title(f"{name}, {form}", fontsize=9.5, loc="left")
     for axes in panels[-1]:
         axes.set_xlabel("million packets per core-second", fontsize=9)
-    title = "Packets and bytes by source, whole programs and engines on parsed columns"
     finish(figure, found, title, facts, path)
 
 
@@ -138,4 +138,6 @@ def draw_all(runs: list[Run], facts: dict[str, object], folder: Path) -> None:
     both_clocks("fig3", title, runs, facts, folder / "fig3.png")
     title = "Packets and bytes by source over records in memory (Figure 4)"
     both_clocks("fig4", title, runs, facts, folder / "fig4.png")
-    top(runs, facts, folder / "top.png")
+    title = "Packets and bytes by source, whole programs and engines on parsed columns"
+    by_input("top", title, runs, facts, folder / "top.png")
+    by_input("flows", "Flows from a capture, whole programs", runs, facts, folder / "flows.png")

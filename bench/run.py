@@ -21,9 +21,9 @@ from pathlib import Path
 import environment
 import plots
 import table
-from jobs import Input, Job, Part, all_jobs
+from jobs import Input, Job, Part, all_jobs, missing_flow_peers
 
-FIGURES = ["fig3", "fig4", "crossing", "top"]
+FIGURES = ["fig3", "fig4", "crossing", "top", "flows"]
 # A job that takes longer hangs.
 TIMEOUT_S = 900
 
@@ -169,13 +169,16 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     named = (text.split("=", 1) for text in arguments.input)
     inputs = [Input.open(name, Path(folder)) for name, folder in named]
-    jobs = all_jobs(inputs, set(arguments.only.split(",")), arguments.quick)
+    only = set(arguments.only.split(","))
+    jobs = all_jobs(inputs, only, arguments.quick)
+    if "flows" in only and (missing := missing_flow_peers()):
+        say(f"SKIPPED: flows by {', '.join(missing)}: not installed")
     facts = environment.facts(inputs, rounds)
     say(f"{len(jobs)} jobs, {rounds} rounds; results in {output}")
     warm(inputs)
     runs = run_rounds(jobs, rounds, output)
     facts["load_after"] = os.getloadavg()
-    facts["answers"] = environment.answers(inputs) if "top" in arguments.only else []
+    facts["answers"] = environment.answers(inputs) if "top" in only else []
     (output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     (output / "table.md").write_text(table.text(runs, facts))
     plots.draw_all(runs, facts, output)

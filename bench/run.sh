@@ -4,7 +4,7 @@
 #   bash bench/run.sh                 everything, five rounds; about half an hour on two cores
 #   bash bench/run.sh --quick         a small capture, two rounds; under two minutes
 #   bash bench/run.sh --rounds 9      more rounds
-#   bash bench/run.sh --only fig3,fig4,crossing,top
+#   bash bench/run.sh --only fig3,fig4,crossing,top,flows
 #   bash bench/run.sh --output DIR    results there
 #
 # Captures are made once, under bench/data/, which takes about 9 GB there and

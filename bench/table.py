@@ -11,6 +11,7 @@ TITLES = {
     "fig4": "Figure 4: packets and bytes by source over 40-byte records in memory",
     "crossing": "Items that cross from one core to another",
     "top": "Packets and bytes by source",
+    "flows": "Flows: packets, bytes and times of both directions of every 5-tuple",
 }
 
 # What the others of a group are compared with.
@@ -18,6 +19,7 @@ REFERENCES = {
     "fig3": "locked",
     "fig4": "paper's design, count, r=1",
     "top": "tuned loop, 1 thread",
+    "flows": "tuned loop, 1 thread",
 }
 
 

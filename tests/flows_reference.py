@@ -127,6 +127,8 @@ class Flow:
     finished: set[bool] = field(default_factory=set)
     closed_by: str | None = None
     closed_ns: int = 0
+    # Its packets when it was closed, that which closed it included.
+    closed_at: int = 0
     end_reason: str = ""
 
     def add(self, packet: Packet, time_ns: int, seen: Tuple, flags: int) -> None:
@@ -139,25 +141,29 @@ class Flow:
         if self.closed_by is None and (flags & RST or len(self.finished) == 2):
             self.closed_by = "rst" if flags & RST else "fin"
             self.closed_ns = time_ns
+            self.closed_at = len(self.packets)
 
     def end_before(self, time_ns: int, flags: int, rules: Rules) -> str | None:
-        """Why the flow has ended when this packet comes; nothing if the packet is part of it."""
+        """Why the flow has ended when this packet comes; nothing if the packet is part of it.
+
+        Read as: a flow that was closed has ended by that, whatever is found out first, so that
+        the reason does not depend on other flows; and it is not cut by age as well."""
         if abs(time_ns - self.last_ns) >= rules.idle_ns:
-            return "idle"
+            return self.closed_by or "idle"
         if self.closed_by is not None:
             is_reused = flags & (SYN | ACK) == SYN
-            if is_reused or time_ns - self.closed_ns >= rules.linger_ns:
-                return self.closed_by
+            is_past = time_ns - self.closed_ns >= rules.linger_ns
+            return self.closed_by if is_reused or is_past else None
         if time_ns - self.first_ns >= rules.active_ns:
             return "active"
         return None
 
     def deadline(self, rules: Rules) -> tuple[int, str]:
         """When it ends if nothing more comes, and why."""
-        idle = self.last_ns + rules.idle_ns, "idle"
+        idle_ns = self.last_ns + rules.idle_ns
         if self.closed_by is None:
-            return idle
-        return min(idle, (self.closed_ns + rules.linger_ns, self.closed_by))
+            return idle_ns, "idle"
+        return min(idle_ns, self.closed_ns + rules.linger_ns), self.closed_by
 
     @property
     def runs_backwards(self) -> bool:
@@ -185,9 +191,9 @@ class FlowTable:
         for packet in packets:
             self.add(packet)
         for flow in self.open.values():
-            # Closed is not open any more; what is past its deadline has been written.
-            written = self.written_as(flow)
-            flow.end_reason = written or flow.closed_by or "end"
+            # What was closed or is past its time-out is not open any more.
+            is_idle = abs(self.now_ns - flow.last_ns) >= self.rules.idle_ns
+            flow.end_reason = flow.closed_by or ("idle" if is_idle else "end")
             self.ended.append(flow)
         self.open = {}
         return self.ended
@@ -195,11 +201,13 @@ class FlowTable:
     def add(self, packet: Packet) -> None:
         time_ns = self.previous_ns if packet.time_ns is None else packet.time_ns
         self.previous_ns = time_ns
+        if self.now_ns is not None and self.now_ns - time_ns >= self.rules.idle_ns:
+            self.set_back(time_ns)
         seen = Tuple.of(packet, self.rules.decapsulate)
         if seen is not None:
             self.packets += 1
             self.add_to_flow(packet, time_ns, seen)
-        self.advance(time_ns)
+        self.now_ns = time_ns if self.now_ns is None else max(self.now_ns, time_ns)
 
     def add_to_flow(self, packet: Packet, time_ns: int, seen: Tuple) -> None:
         at = packet.network(self.rules.decapsulate)
@@ -229,19 +237,13 @@ class FlowTable:
         deadline_ns, reason = flow.deadline(self.rules)
         return reason if self.now_ns >= deadline_ns + self.rules.late_ns else None
 
-    def advance(self, time_ns: int) -> None:
-        """Takes the capture's time on, or back where the clock was set back."""
-        if self.now_ns is None:
-            self.now_ns = time_ns
-        elif self.now_ns - time_ns >= self.rules.idle_ns:
-            # What had to be written by the old clock is written.
-            for flow in list(self.open.values()):
-                if reason := self.written_as(flow):
-                    self.end(flow, reason)
-            self.clock_steps += 1
-            self.now_ns = time_ns
-        else:
-            self.now_ns = max(self.now_ns, time_ns)
+    def set_back(self, time_ns: int) -> None:
+        """The clock was set back. What had to be written by the old clock is written."""
+        for flow in list(self.open.values()):
+            if reason := self.written_as(flow):
+                self.end(flow, reason)
+        self.clock_steps += 1
+        self.now_ns = time_ns
 
 
 # --- Rows -----------------------------------------------------------------------------------
@@ -251,14 +253,24 @@ def rows_of(flow: Flow, rules: Rules, with_stats: bool) -> list[Row]:
     """The rows of a flow: one, or one for each window."""
     if rules.window_ns is None:
         return [row_of(flow, flow.packets, flow.end_reason, with_stats)]
-    by_window: dict[int, list[Counted]] = {}
-    for packet in flow.packets:
+    # Read as: a window of a flow ends with the first packet past it, and one that comes late
+    # for its own counts where it comes.
+    windows: list[tuple[int, list[Counted]]] = []
+    closed_rows = set()
+    for index, packet in enumerate(flow.packets):
         start = packet.time_ns - packet.time_ns % rules.window_ns
-        by_window.setdefault(start, []).append(packet)
-    last = max(by_window)
+        if not windows or start > windows[-1][0]:
+            windows.append((start, []))
+        windows[-1][1].append(packet)
+        if flow.closed_by is not None and index + 1 >= flow.closed_at:
+            closed_rows.add(start)
     rows = []
-    for start, packets in sorted(by_window.items()):
-        reason = flow.end_reason if start == last else "window"
+    for start, packets in windows:
+        is_last = start == windows[-1][0]
+        reason = flow.end_reason if is_last else "window"
+        if flow.closed_by is not None and start in closed_rows:
+            # Read as: once closed, a flow is not said to go on, though late packets may follow.
+            reason = flow.closed_by
         rows.append({"window_start_ns": start} | row_of(flow, packets, reason, with_stats))
     return rows
 

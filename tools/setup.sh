@@ -95,6 +95,21 @@ want_test() {
   want_package gzip has_program gzip
 }
 
+# Peers of make bench, which does without them too. Their packages start services that listen,
+# so where there is something that starts services they are named, not installed.
+want_bench() {
+  local before=("${missing_packages[@]}")
+  want_package softflowd has_program softflowd
+  want_package nfdump has_program nfpcapd
+  want_package argus-server has_program argus
+  local peers=("${missing_packages[@]:${#before[@]}}")
+  if [ ${#peers[@]} -gt 0 ] && [ -d /run/systemd/system ]; then
+    say "not installed, as these start services: ${peers[*]}; to measure them as well, type"
+    printf '  sudo apt-get install --no-install-recommends %s\n' "${peers[*]}" >&2
+    missing_packages=("${before[@]}")
+  fi
+}
+
 install_missing() {
   [ ${#missing_packages[@]} -gt 0 ] || return 0
   mapfile -t missing_packages < <(printf '%s\n' "${missing_packages[@]}" | sort -u)
@@ -184,6 +199,9 @@ set_up_test() {
 
 set_up_bench() {
   set_up_test
+  missing_packages=()
+  want_bench
+  install_missing
   install_python bench
 }
 
