@@ -14,6 +14,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod reading;
+mod recover;
 mod summary;
 mod top;
 mod version;
@@ -64,7 +65,7 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
         _ => "",
     };
     match error.kind() {
-        ErrorKind::MissingRequiredArgument => {
+        ErrorKind::MissingRequiredArgument if lacks_capture(error) => {
             Some("Captures are given with -r: wirelens top -r FILE")
         }
         ErrorKind::UnknownArgument if argument.starts_with("-i") => {
@@ -77,6 +78,15 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
+/// Whether what is missing are captures.
+fn lacks_capture(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|name| name.contains("--read")),
+        _ => false,
+    }
+}
+
 fn run(arguments: Arguments) -> Result<Status, Failure> {
     if arguments.version {
         return version::print(arguments.verbose);
@@ -84,6 +94,7 @@ fn run(arguments: Arguments) -> Result<Status, Failure> {
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
+        Some(Command::Recover(arguments)) => recover::run(&arguments),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
         )),
