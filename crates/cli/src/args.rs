@@ -46,6 +46,8 @@ pub enum Command {
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
+    /// Save the complete rows of an output whose run was killed
+    Recover(RecoverArguments),
 }
 
 /// Which frames to read, and how.
@@ -327,6 +329,30 @@ impl SortBy {
     pub fn named(name: &str) -> Result<Self, String> {
         named(name, "measure to sort by")
     }
+}
+
+/// Arguments of `wirelens recover`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens recover flows.parquet.partial             into flows.parquet
+  wirelens recover flows.parquet.partial -o saved.parquet
+
+Of CSV and JSON lines all complete lines are saved, of Parquet all complete row groups, of
+Arrow all complete batches. The partial file stays as it is; the next run replaces it. The run
+that writes it may even go on: then what it has written so far is saved.")]
+pub struct RecoverArguments {
+    /// File that a killed run left behind
+    #[arg(value_name = "FILE.partial")]
+    pub partial: PathBuf,
+    /// Write to this file; the format stays the same [default: FILE, without .partial]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Do not say what was saved; errors are still told
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
 }
 
 /// A positive number of frames.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use capture::{FilterError, OpenError};
-use sink::{FormatError, OutputError, WriteError};
+use sink::{FormatError, OutputError, RecoverError, WriteError};
 
 use crate::reading::InputError;
 
@@ -98,6 +98,17 @@ impl From<OutputError> for Failure {
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         if error.is_broken_pipe() { Self::enough() } else { Self::error(error) }
+    }
+}
+
+impl From<RecoverError> for Failure {
+    fn from(error: RecoverError) -> Self {
+        match error {
+            RecoverError::OtherFormat { .. } => Self::usage(error),
+            RecoverError::Output(error) => error.into(),
+            RecoverError::Write(error) => error.into(),
+            RecoverError::Source { .. } | RecoverError::NoRows(_) => Self::error(error),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod live;
 mod output;
 mod progress;
 pub mod reading;
+mod recover;
 mod summary;
 pub mod top;
 mod version;
@@ -71,13 +72,24 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
         _ => "",
     };
     match error.kind() {
-        ErrorKind::MissingRequiredArgument if argument.contains("interface") => {
+        ErrorKind::MissingRequiredArgument if lacks_interface(error) => {
             Some("That is for listening on an interface: give one with -i")
         }
         ErrorKind::UnknownArgument if argument.starts_with("-w") => {
             Some("Results are written with -o FILE; frames are not written")
         }
         _ => None,
+    }
+}
+
+/// Whether what is missing is the interface.
+fn lacks_interface(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => {
+            missing.iter().any(|name| name.contains("--interface"))
+        }
+        _ => false,
     }
 }
 
@@ -93,6 +105,7 @@ fn run(arguments: Arguments) -> Result<Status, Failure> {
         Some(Command::Flows(arguments)) => flows::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
+        Some(Command::Recover(arguments)) => recover::run(&arguments),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
         )),

@@ -23,5 +23,10 @@ fn top_says_what_is_expected() {
 
 #[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 7);
+    check("error-", 11);
+}
+
+#[test]
+fn recover_says_what_is_expected() {
+    check("recover-", 2);
 }

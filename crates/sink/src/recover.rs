@@ -246,7 +246,8 @@ impl fmt::Display for RecoverError {
             ),
             Self::OtherFormat { path, format } => write!(
                 f,
-                "`{}` would be {format}, as what is recovered; give a name with the suffix .{}",
+                "`{}` names another format, but what is recovered stays {format}; give a name \
+                 with the suffix .{}",
                 path.display(),
                 format.suffixes().first().unwrap_or(&format.name())
             ),

@@ -237,7 +237,7 @@ fn what_cannot_be_recovered_is_said_and_left_alone() {
     fs::write(&partial, "a,b\n1,2\n3").unwrap();
     let wrong = folder.join("rows.parquet");
     let text = recover(&partial, &wrong, Existing::Refuse).unwrap_err().to_string();
-    assert!(text.ends_with("would be csv, as what is recovered; give a name with the suffix .csv"));
+    assert!(text.ends_with("stays csv; give a name with the suffix .csv"), "{text}");
     fs::write(&target, "mine").unwrap();
     let text = recover(&partial, &target, Existing::Refuse).unwrap_err().to_string();
     assert!(text.contains("exists already; give --force"), "{text}");
