@@ -183,7 +183,8 @@ pub struct TopArguments {
     pub window: Option<packet::Span>,
     /// Keys kept at most, of each window if there are windows; packets of keys beyond are counted
     /// together
-    #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT, value_parser = parse_key_count)]
+    #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT)]
+    #[arg(value_parser = parse_key_count)]
     pub max_keys: usize,
 }
 

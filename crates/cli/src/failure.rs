@@ -1,7 +1,6 @@
 //! Errors leave by this door, with one line and one exit status.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use capture::{FilterError, OpenError};
 use sink::{FormatError, OutputError, RecoverError, WriteError};
@@ -42,17 +41,11 @@ impl Failure {
         Self { status: Status::Fine, message: String::new() }
     }
 
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> Status {
         if !self.message.is_empty() {
             eprintln!("wirelens: {}", self.message);
         }
-        self.status.into()
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
+        self.status
     }
 }
 

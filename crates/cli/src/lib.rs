@@ -20,7 +20,7 @@ mod output;
 mod progress;
 pub mod reading;
 mod recover;
-mod summary;
+pub mod summary;
 pub mod top;
 mod version;
 
@@ -45,8 +45,13 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
 
 /// Runs the command with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
+    ExitCode::from(status(arguments))
+}
+
+/// The same, for a process that is not ours to end: its exit status.
+pub fn status(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let status = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
@@ -55,13 +60,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if let Some(hint) = hint(&error) {
                 eprintln!("{hint}");
             }
-            return status.into();
+            status
         }
     };
-    match run(arguments) {
-        Ok(status) => status.into(),
-        Err(failure) => failure.report(),
-    }
+    status as u8
 }
 
 /// What somebody who knows other tools may have meant.

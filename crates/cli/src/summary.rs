@@ -8,14 +8,17 @@ use crate::failure::{Failure, Status};
 use crate::reading::{Inputs, Received};
 
 /// What a stage did with the frames it was given.
-pub(crate) struct StageSummary<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) outcome: &'a Outcome,
-    /// What packets without a key lack, such as "IP source".
-    pub(crate) key: &'a str,
-    pub(crate) late: u64,
+pub struct StageSummary<'a> {
+    /// The stage.
+    pub name: &'a str,
+    /// Packets by what it did with them.
+    pub outcome: &'a Outcome,
+    /// What packets without a key lack, such as "an IP source".
+    pub key: &'a str,
+    /// Packets whose window was closed already.
+    pub late: u64,
     /// Packets whose key found the table full.
-    pub(crate) beyond_max_keys: u64,
+    pub beyond_max_keys: u64,
 }
 
 /// Prints the summary; tells how the run ended.
@@ -43,7 +46,9 @@ pub(crate) fn print(
     Ok(if received.damages.is_empty() { Status::Fine } else { Status::Damaged })
 }
 
-fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+/// The lines, each ended.
+#[must_use]
+pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
     let report = &received.report;
     let passed = received.handed_out();
     let mut text = format!(

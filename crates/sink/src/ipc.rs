@@ -97,7 +97,7 @@ impl<W: Write> Ipc<W> {
     }
 }
 
-fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
+pub(crate) fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
     let data_type = |kind| match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U16 => DataType::UInt16,
@@ -112,7 +112,7 @@ fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
 }
 
 /// Without copying: the vectors become Arrow's buffers.
-fn array(held: Held) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
     let nulls = held.presence.map(|presence| NullBuffer::new(BooleanBuffer::from(presence)));
     Ok(match held.values {
         HeldValues::U64(values) => {
