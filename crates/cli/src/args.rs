@@ -137,7 +137,8 @@ pub struct TopArguments {
     pub window: Option<packet::Span>,
     /// Keys kept at most, of each window if there are windows; packets of keys beyond are counted
     /// together
-    #[arg(long, value_name = "KEYS", default_value_t = 16_000_000, value_parser = parse_key_count)]
+    #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT)]
+    #[arg(value_parser = parse_key_count)]
     pub max_keys: usize,
 }
 
@@ -182,6 +183,40 @@ pub struct InfoArguments {
     pub output: OutputArguments,
 }
 
+/// The value that a flag would take under this name, for askers that have no flags; else what was
+/// wanted.
+fn named<T: ValueEnum>(name: &str, noun: &str) -> Result<T, String> {
+    T::from_str(name, false).map_err(|_| {
+        let names: Vec<_> = T::value_variants()
+            .iter()
+            .filter_map(ValueEnum::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        let (last, others) = names.split_last().map_or(("", &names[..]), |(l, o)| (l, o));
+        format!("`{name}` is no {noun}; give {} or {last}", others.join(", "))
+    })
+}
+
+impl By {
+    /// The key that `--by` calls so.
+    ///
+    /// # Errors
+    /// What was seen and what was wanted.
+    pub fn named(name: &str) -> Result<Self, String> {
+        named(name, "key to add up by")
+    }
+}
+
+impl SortBy {
+    /// The measure that `--sort` calls so.
+    ///
+    /// # Errors
+    /// What was seen and what was wanted.
+    pub fn named(name: &str) -> Result<Self, String> {
+        named(name, "measure to sort by")
+    }
+}
+
 /// A positive number of frames.
 fn parse_frame_count(text: &str) -> Result<u64, String> {
     match text.parse() {
@@ -190,10 +225,16 @@ fn parse_frame_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A positive number of keys; the slots of a table are numbered by 32 bits.
+/// Keys that may be kept: at least one in each partition, and slots are numbered by 32 bits.
+pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;
+
+/// Keys kept unless told otherwise.
+pub const KEY_COUNT_DEFAULT: usize = 16_000_000;
+
+/// A number of keys.
 fn parse_key_count(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse::<usize>() {
-        Ok(count @ 64..=1_000_000_000) => Ok(count),
+        Ok(count) if KEY_COUNTS.contains(&count) => Ok(count),
         _ => Err(String::from("wanted a number from 64 to 1000000000")),
     }
 }

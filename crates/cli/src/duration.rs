@@ -6,7 +6,7 @@ use packet::Span;
 ///
 /// # Errors
 /// What was wanted, for the message of the argument.
-pub(crate) fn parse_duration(text: &str) -> Result<Span, String> {
+pub fn parse_duration(text: &str) -> Result<Span, String> {
     const WANTED: &str = "wanted a number with a unit, such as 100ms, 1s, 5m or 1h";
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').ok_or(WANTED)?;
     let (number, unit) = text.split_at(unit_start);

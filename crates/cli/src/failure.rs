@@ -1,10 +1,11 @@
 //! Errors leave by this door, with one line and one exit status.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use capture::{FilterError, OpenError};
 use sink::{FormatError, OutputError, WriteError};
+
+use crate::reading::InputError;
 
 /// How a run ended; README's table of exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,17 +41,11 @@ impl Failure {
         Self { status: Status::Fine, message: String::new() }
     }
 
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> Status {
         if !self.message.is_empty() {
             eprintln!("wirelens: {}", self.message);
         }
-        self.status.into()
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
+        self.status
     }
 }
 
@@ -59,6 +54,15 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::Filter(error) => error.into(),
             error => Self::error(error),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::StdinTwice => Self::usage(error),
+            InputError::Open(error) => error.into(),
         }
     }
 }

@@ -1,21 +1,23 @@
 //! The front door: what was typed becomes work, results and exit codes.
 //!
 //! Only the doors print, exit and read settings. Data goes to standard output,
-//! everything else to standard error.
+//! everything else to standard error. What a command asks for is separate from how it was typed:
+//! the other door, the Python package, asks [`reading`] and [`top`] for the same.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
-mod duration;
+mod asked;
+pub mod duration;
 mod failure;
 mod info;
 mod interrupt;
 mod output;
 mod progress;
-mod reading;
-mod summary;
-mod top;
+pub mod reading;
+pub mod summary;
+pub mod top;
 mod version;
 
 use std::ffi::OsString;
@@ -37,8 +39,13 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
 
 /// Runs the command with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
+    ExitCode::from(status(arguments))
+}
+
+/// The same, for a process that is not ours to end: its exit status.
+pub fn status(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let status = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
@@ -47,13 +54,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if let Some(hint) = hint(&error) {
                 eprintln!("{hint}");
             }
-            return status.into();
+            status
         }
     };
-    match run(arguments) {
-        Ok(status) => status.into(),
-        Err(failure) => failure.report(),
-    }
+    status as u8
 }
 
 /// What somebody who knows other tools may have meant.

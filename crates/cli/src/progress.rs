@@ -20,9 +20,10 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar for `bytes_total` bytes, or a spinner where the end is not known.
-    pub(crate) fn start(progress: &Arc<Progress>, bytes_total: Option<u64>, quiet: bool) -> Self {
-        if quiet || !std::io::stderr().is_terminal() {
+    /// A bar for `bytes_total` bytes, or a spinner where the end is not known;
+    /// nothing unless it `shows` and standard error is a terminal.
+    pub(crate) fn start(progress: &Arc<Progress>, bytes_total: Option<u64>, shows: bool) -> Self {
+        if !shows || !std::io::stderr().is_terminal() {
             return Self { finished: None, painter: None };
         }
         let (finished, wait) = mpsc::channel();

@@ -1,7 +1,12 @@
-//! From arguments to sources, and sources through stages.
+//! From a request to sources, and sources through stages.
+//!
+//! Nothing here knows who asks: the command, whose arguments become an [`InputRequest`], or the
+//! Python package. Nothing here prints, but for the progress bar that a request may ask for.
 
+use std::fmt;
 use std::fs;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -9,56 +14,150 @@ use capture::input::{Resolved, resolve};
 use capture::limited::Limited;
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
+use capture::{DamageCause, FilterError};
 use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, open};
+use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
 use packet::{HashSeed, Source};
 
-use crate::args::InputArguments;
-use crate::failure::Failure;
 use crate::progress::Bar;
 
 /// Parts per thread: enough that no thread waits long for the last one.
 const PARTS_PER_THREAD: usize = 4;
 
+/// Which frames to read, and how, whoever asks.
+#[derive(Clone, Debug)]
+pub struct InputRequest {
+    /// Captures: files, folders of captures, or `-` for standard input.
+    pub names: Vec<PathBuf>,
+    /// Only frames that pass this expression (pcap-filter(7)); blank text is no filter.
+    pub filter: Option<String>,
+    /// Stop after this many frames, in order of time.
+    pub count: Option<u64>,
+    /// Use only so many bytes of each frame; as tcpdump has it, 0 sets no limit.
+    pub snaplen: Option<u32>,
+    /// Whether tunnels are opened, so that packets are reported by their inner headers.
+    pub decapsulate: bool,
+    /// Threads to use; one per core unless given.
+    pub thread_count: Option<usize>,
+    /// Whether a person waits at a terminal: then standard error shows how far reading is.
+    pub shows_progress: bool,
+}
+
+impl Default for InputRequest {
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            filter: None,
+            count: None,
+            snaplen: None,
+            decapsulate: true,
+            thread_count: None,
+            shows_progress: false,
+        }
+    }
+}
+
+/// Why inputs cannot be read at all.
+#[derive(Debug)]
+pub enum InputError {
+    /// Standard input was named more than once.
+    StdinTwice,
+    /// One of them cannot be opened, or the filter cannot be used on it.
+    Open(OpenError),
+}
+
+impl From<OpenError> for InputError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<FilterError> for InputError {
+    fn from(error: FilterError) -> Self {
+        Self::Open(error.into())
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StdinTwice => f.write_str("-r -: standard input can be read only once"),
+            Self::Open(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for InputError {}
+
 /// What is to be read, found and checked.
-pub(crate) struct Inputs {
-    pub(crate) resolved: Resolved,
-    pub(crate) options: ReadOptions,
-    pub(crate) thread_count: usize,
-    pub(crate) count: Option<u64>,
-    pub(crate) control: Arc<Control>,
-    quiet: bool,
+pub struct Inputs {
+    /// The captures that the names came to.
+    pub resolved: Resolved,
+    /// How each is read.
+    pub options: ReadOptions,
+    /// Threads to use, at least 1.
+    pub thread_count: usize,
+    /// Frames to stop after.
+    pub count: Option<u64>,
+    /// Stops the run.
+    pub control: Arc<Control>,
+    shows_progress: bool,
 }
 
 /// What became of the frames before they reached a stage.
 #[derive(Default)]
-pub(crate) struct Received {
-    pub(crate) report: Report,
+pub struct Received {
+    /// Of all inputs together.
+    pub report: Report,
     /// Why captures could not be read to their ends.
-    pub(crate) damages: Vec<capture::Damage>,
+    pub damages: Vec<capture::Damage>,
 }
 
+/// Frames are missing from the count: a fault of ours, never of the traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unaccounted {
+    handed_out: u64,
+    known: u64,
+}
+
+impl fmt::Display for Unaccounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { handed_out, known } = self;
+        write!(
+            f,
+            "packets are missing from the count: {handed_out} came in, {known} are accounted for; please report this"
+        )
+    }
+}
+
+impl std::error::Error for Unaccounted {}
+
 impl Inputs {
-    /// Finds the inputs and compiles the filter.
-    pub(crate) fn find(arguments: &InputArguments, transport: bool) -> Result<Self, Failure> {
-        if arguments.read.iter().filter(|name| name.as_os_str() == "-").count() > 1 {
-            return Err(Failure::usage("-r -: standard input can be read only once"));
+    /// Finds the inputs and opens the filter's compiler. `transport` tells whether transport
+    /// headers are needed; `control` stops the run, from a signal or another thread.
+    ///
+    /// # Errors
+    /// [`InputError`]: a name that is nothing, or a filter where libpcap is missing.
+    pub fn find(
+        request: &InputRequest,
+        transport: bool,
+        control: Arc<Control>,
+    ) -> Result<Self, InputError> {
+        if request.names.iter().filter(|name| name.as_os_str() == "-").count() > 1 {
+            return Err(InputError::StdinTwice);
         }
-        let expression = match &arguments.filter {
-            Some(expression) => expression.clone(),
-            None => arguments.expression.join(" "),
-        };
-        let resolved = resolve(&arguments.read).map_err(|error| explain(error, &expression))?;
+        let resolved = resolve(&request.names)?;
+        let expression = request.filter.as_deref().unwrap_or_default();
         let filter =
-            if expression.trim().is_empty() { None } else { Some(Filter::new(&expression)?) };
-        let control = crate::interrupt::control();
+            if expression.trim().is_empty() { None } else { Some(Filter::new(expression)?) };
         let options = ReadOptions {
-            dissect: DissectOptions { decapsulate: !arguments.no_decap, transport },
+            dissect: DissectOptions { decapsulate: request.decapsulate, transport },
             filter,
             // As tcpdump has it, 0 sets no limit.
-            snaplen: arguments.snaplen.filter(|&snaplen| snaplen > 0).unwrap_or(u32::MAX),
+            snaplen: request.snaplen.filter(|&snaplen| snaplen > 0).unwrap_or(u32::MAX),
             progress: Arc::default(),
             stop: control.flag(),
         };
@@ -66,15 +165,18 @@ impl Inputs {
         Ok(Self {
             resolved,
             options,
-            thread_count: arguments.threads.map_or(cores, usize::from),
-            count: arguments.count,
+            thread_count: request.thread_count.unwrap_or(cores).max(1),
+            count: request.count,
             control,
-            quiet: arguments.quiet,
+            shows_progress: request.shows_progress,
         })
     }
 
     /// Opens every capture and compiles the filter for what it says of itself.
-    pub(crate) fn open(&self) -> Result<Vec<FileSource>, Failure> {
+    ///
+    /// # Errors
+    /// [`InputError::Open`] with the first that cannot be opened or filtered.
+    pub fn open(&self) -> Result<Vec<FileSource>, InputError> {
         let open_one = |input| {
             let source = open(input, &self.options)?;
             if let Some(filter) = &self.options.filter {
@@ -88,11 +190,15 @@ impl Inputs {
     }
 
     /// Runs one stage over everything, in any order, on all threads.
-    pub(crate) fn run_unordered<T: Stage + Fold + Send>(
+    ///
+    /// # Errors
+    /// A capture that has to be opened anew, since a place to cut it was guessed wrong, and is
+    /// no longer there.
+    pub fn run_unordered<T: Stage + Fold + Send>(
         &self,
         sources: Vec<FileSource>,
         make_stage: impl Fn() -> T + Sync,
-    ) -> Result<(T, Received), Failure> {
+    ) -> Result<(T, Received), InputError> {
         if self.count.is_some() {
             let mut source = self.in_order(sources);
             let mut stage = make_stage();
@@ -124,7 +230,8 @@ impl Inputs {
     }
 
     /// Everything as one source in order of time, cut at the count.
-    pub(crate) fn in_order(&self, mut sources: Vec<FileSource>) -> InOrder {
+    #[must_use]
+    pub fn in_order(&self, mut sources: Vec<FileSource>) -> InOrder {
         let limit = self.count.unwrap_or(u64::MAX);
         match sources.pop() {
             Some(only) if sources.is_empty() => InOrder::One(Limited::new(only, limit)),
@@ -144,18 +251,7 @@ impl Inputs {
             }
         };
         let total = self.resolved.inputs.iter().map(len).sum();
-        Bar::start(&self.options.progress, total, self.quiet)
-    }
-}
-
-/// An error about a file that may have been a word of a filter without its quotes.
-fn explain(error: OpenError, expression: &str) -> Failure {
-    match &error {
-        OpenError::NotFound(path) if !expression.is_empty() => Failure::error(format_args!(
-            "{error}; the rest of the line was taken as the filter `{expression}`: several captures are each given with -r, {}",
-            path.display()
-        )),
-        _ => error.into(),
+        Bar::start(&self.options.progress, total, self.shows_progress)
     }
 }
 
@@ -170,9 +266,11 @@ fn parts_fit(parts: &[FileSource], groups: &[usize]) -> bool {
     })
 }
 
-/// All inputs as one source.
-pub(crate) enum InOrder {
+/// All inputs as one source, in order of time.
+pub enum InOrder {
+    /// One capture, in its own order.
     One(Limited<FileSource>),
+    /// Several, merged.
     Several(Limited<Merged>),
 }
 
@@ -187,7 +285,8 @@ impl Source for InOrder {
 
 impl InOrder {
     /// What became of the frames; those read past the count do not count.
-    pub(crate) fn received(self) -> Received {
+    #[must_use]
+    pub fn received(self) -> Received {
         let (sources, unused) = match self {
             Self::One(source) => {
                 let (source, unused) = source.into_inner();
@@ -206,7 +305,9 @@ impl InOrder {
 }
 
 impl Received {
-    pub(crate) fn of(sources: &[FileSource]) -> Self {
+    /// What the sources of a run say of themselves.
+    #[must_use]
+    pub fn of(sources: &[FileSource]) -> Self {
         let mut received = Self::default();
         for source in sources {
             received.report.merge(source.report());
@@ -214,10 +315,31 @@ impl Received {
         }
         received
     }
+
+    /// Why the filter was refused once reading had begun: a pipe names its link type no earlier.
+    #[must_use]
+    pub fn refused_filter(&self) -> Option<&str> {
+        let first = self.damages.iter().find(|damage| damage.frames_before == 0)?;
+        match &first.cause {
+            DamageCause::Filter(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Checks that `received = processed + filtered + malformed`.
+    ///
+    /// # Errors
+    /// [`Unaccounted`] where a frame is missing from the count, or in it twice.
+    pub fn account_for(&self, outcome: &Outcome) -> Result<(), Unaccounted> {
+        let known = outcome.processed() + outcome.malformed.total();
+        let handed_out = self.report.received - self.report.filtered;
+        if known == handed_out { Ok(()) } else { Err(Unaccounted { handed_out, known }) }
+    }
 }
 
 /// The seed given, or one drawn from the system's randomness.
-pub(crate) fn hash_seed(given: Option<u64>) -> HashSeed {
+#[must_use]
+pub fn hash_seed(given: Option<u64>) -> HashSeed {
     use std::hash::{BuildHasher as _, RandomState};
     HashSeed::new(given.unwrap_or_else(|| RandomState::new().hash_one("wirelens")))
 }

@@ -2,21 +2,23 @@
 
 use std::fmt::Write as _;
 
-use capture::{Damage, DamageCause};
 use engine::group::Outcome;
 
 use crate::failure::{Failure, Status};
 use crate::reading::{Inputs, Received};
 
 /// What a stage did with the frames it was given.
-pub(crate) struct StageSummary<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) outcome: &'a Outcome,
-    /// What packets without a key lack, such as "IP source".
-    pub(crate) key: &'a str,
-    pub(crate) late: u64,
+pub struct StageSummary<'a> {
+    /// The stage.
+    pub name: &'a str,
+    /// Packets by what it did with them.
+    pub outcome: &'a Outcome,
+    /// What packets without a key lack, such as "an IP source".
+    pub key: &'a str,
+    /// Packets whose window was closed already.
+    pub late: u64,
     /// Packets whose key found the table full.
-    pub(crate) beyond_max_keys: u64,
+    pub beyond_max_keys: u64,
 }
 
 /// Prints the summary; tells how the run ended.
@@ -29,9 +31,7 @@ pub(crate) fn print(
     received: &Received,
     stage: Option<&StageSummary<'_>>,
 ) -> Result<Status, Failure> {
-    // A pipe names its link type only as it is read: there a filter is refused as late as this.
-    let refused = received.damages.iter().find(|damage| damage.frames_before == 0);
-    if let Some(Damage { cause: DamageCause::Filter(reason), .. }) = refused {
+    if let Some(reason) = received.refused_filter() {
         return Err(Failure::usage(reason));
     }
     if !quiet {
@@ -41,18 +41,14 @@ pub(crate) fn print(
         eprintln!("wirelens: {damage}");
     }
     if let Some(stage) = stage {
-        let known = stage.outcome.processed() + stage.outcome.malformed.total();
-        let handed_out = received.report.received - received.report.filtered;
-        if known != handed_out {
-            return Err(Failure::error(format_args!(
-                "packets are missing from the count: {handed_out} came in, {known} are accounted for; please report this"
-            )));
-        }
+        received.account_for(stage.outcome).map_err(Failure::error)?;
     }
     Ok(if received.damages.is_empty() { Status::Fine } else { Status::Damaged })
 }
 
-fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+/// The lines, each ended.
+#[must_use]
+pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
     let report = &received.report;
     let passed = report.received - report.filtered;
     let mut text = format!(

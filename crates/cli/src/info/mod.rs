@@ -11,6 +11,7 @@ use engine::columns::Columns;
 use engine::run::run_one;
 
 use crate::args::InfoArguments;
+use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::reading::{Inputs, Received};
@@ -25,7 +26,7 @@ struct Capture {
 
 /// Runs `wirelens info`.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
-    let inputs = Inputs::find(&arguments.input, true)?;
+    let inputs = asked::find(&arguments.input, true)?;
     let sources = inputs.open()?;
     let show = output::show(&arguments.output)?;
     if arguments.input.check {

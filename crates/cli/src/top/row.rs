@@ -14,7 +14,7 @@ use packet::community_id::community_id;
 use packet::{FlowDirection, FlowKey, Protocol};
 
 /// A row on its way out.
-pub(super) trait Row: Ord + Clone {
+pub trait Row: Ord + Clone {
     /// Titles of the key columns in a table.
     const TITLES: &'static [&'static str];
     /// What the row adds up.

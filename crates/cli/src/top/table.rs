@@ -3,20 +3,14 @@
 use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table};
-use engine::table::Tally;
-use packet::Timestamp;
 
-use super::row::Row;
+use super::{Row, Shown};
 use crate::failure::Failure;
 
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.
-pub(super) fn print<R: Row>(
-    window_start: Option<Timestamp>,
-    rows: &[R],
-    total: Tally,
-    key_count: usize,
-) -> Result<(), Failure> {
+pub(super) fn print<R: Row>(shown: &Shown<'_, R>) -> Result<(), Failure> {
+    let Shown { window_start, rows, total, key_count, .. } = *shown;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     let measures = ["packets", "bytes", "share"];
