@@ -89,7 +89,7 @@ impl<W: Write> Ipc<W> {
     }
 }
 
-fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
+pub(crate) fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
     let data_type = |kind| match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U16 => DataType::UInt16,
@@ -103,7 +103,7 @@ fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
 }
 
 /// Without copying: the vectors become Arrow's buffers.
-fn array(held: Held) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
     Ok(match held {
         Held::U64(values) => Arc::new(PrimitiveArray::<UInt64Type>::new(values.into(), None)),
         Held::U16(values) => Arc::new(PrimitiveArray::<UInt16Type>::new(values.into(), None)),
@@ -118,7 +118,7 @@ fn array(held: Held) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-fn refused(error: ArrowError) -> WriteError {
+pub(crate) fn refused(error: ArrowError) -> WriteError {
     match error {
         ArrowError::IoError(_, error) => WriteError::Io(error),
         other => WriteError::Encoding { format: Format::Arrow, cause: other.to_string() },

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrow;
 mod csv;
 mod error;
 mod format;

@@ -1,0 +1,133 @@
+//! Some rows, for Python and for whoever speaks Arrow.
+
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array as _, RecordBatch, RecordBatchIterator, StructArray};
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList};
+
+use crate::refusal::Refusal;
+use crate::values;
+
+/// Some rows, column by column.
+#[pyclass(frozen, module = "wirelens._wirelens")]
+pub(crate) struct Batch(RecordBatch);
+
+/// Rows that were found, all of them.
+#[pyclass(frozen, module = "wirelens._wirelens")]
+pub(crate) struct Collected {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+type ArrayCapsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
+
+/// A schema on its way out.
+pub(crate) fn schema_capsule(
+    py: Python<'_>,
+    schema: Result<FFI_ArrowSchema, ArrowError>,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, schema.map_err(Refusal::from)?, c"arrow_schema")
+}
+
+impl Batch {
+    pub(crate) fn new(batch: RecordBatch) -> Self {
+        Self(batch)
+    }
+
+    fn column_at(&self, index: usize) -> PyResult<&dyn arrow_array::Array> {
+        let column = self.0.columns().get(index).map(AsRef::as_ref);
+        column.ok_or_else(|| PyIndexError::new_err("no column has this index"))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// The values of each column as Python's own, `None` where there is none.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyList>>> {
+        self.0.columns().iter().map(|column| values::list(py, column.as_ref())).collect()
+    }
+
+    /// The values of one column as Python's own.
+    fn column<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
+        values::list(py, self.column_at(index)?)
+    }
+
+    /// The values of one column of numbers as they lie in memory, and a byte for each row that
+    /// says whether there is none, where that can be.
+    fn memory<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>)> {
+        let column = self.column_at(index)?;
+        let missing = column.is_nullable().then(|| {
+            let missing: Vec<u8> =
+                (0..column.len()).map(|row| u8::from(column.is_null(row))).collect();
+            PyBytes::new(py, &missing)
+        });
+        Ok((PyBytes::new(py, values::memory(column)?), missing))
+    }
+
+    /// These rows as one Arrow array: schema and array.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<ArrayCapsules<'py>> {
+        // As the protocol allows, another schema is not promised.
+        let _ = requested_schema;
+        let array = FFI_ArrowArray::new(&StructArray::from(self.0.clone()).into_data());
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        Ok((self.__arrow_c_schema__(py)?, array))
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, FFI_ArrowSchema::try_from(self.0.schema_ref().as_ref()))
+    }
+}
+
+impl Collected {
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+}
+
+#[pymethods]
+impl Collected {
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The batches; they share their memory with this.
+    fn batches(&self) -> Vec<Batch> {
+        self.batches.iter().cloned().map(Batch::new).collect()
+    }
+
+    /// All rows as an Arrow stream; may be asked for again.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let batches = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, FFI_ArrowSchema::try_from(self.schema.as_ref()))
+    }
+}

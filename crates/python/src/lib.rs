@@ -1,0 +1,43 @@
+//! The front door for Python: what was asked in Python becomes the command's own requests, what
+//! they find becomes Arrow. Translation only; names, defaults and documentation that a user
+//! meets stand in `python/wirelens/`.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod options;
+mod packets;
+mod reader;
+mod refusal;
+mod top;
+mod values;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package `wirelens`.
+#[pymodule]
+mod _wirelens {
+    use std::ffi::OsString;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::batch::{Batch, Collected};
+    #[pymodule_export]
+    use crate::packets::packets;
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::top::top;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Runs the command with these arguments, the program's name first; its exit status.
+    #[pyfunction]
+    fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+        py.detach(|| cli::status(arguments))
+    }
+}

@@ -1,0 +1,68 @@
+//! From Python's arguments to requests; what an argument cannot mean is refused by its name.
+
+use std::path::PathBuf;
+
+use cli::reading::InputRequest;
+
+use crate::refusal::{Kind, Refusal};
+
+/// Threads that may be asked for, as on the command line.
+const THREADS: std::ops::RangeInclusive<i64> = 1..=256;
+
+/// What every question takes.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct InputOptions {
+    names: Vec<PathBuf>,
+    filter: Option<String>,
+    count: Option<i64>,
+    snaplen: Option<i64>,
+    decapsulate: bool,
+    threads: Option<i64>,
+}
+
+use pyo3::FromPyObject;
+
+impl InputOptions {
+    pub(crate) fn request(self) -> Result<InputRequest, Refusal> {
+        let count = match self.count {
+            Some(count) => match u64::try_from(count) {
+                Ok(count) if count > 0 => Some(count),
+                _ => return Err(refused("count", count, "wanted a number of frames, at least 1")),
+            },
+            None => None,
+        };
+        let snaplen = self.snaplen.map(|snaplen| {
+            u32::try_from(snaplen).map_err(|_| {
+                refused("snaplen", snaplen, "wanted a number of bytes, 0 for all, below 4294967296")
+            })
+        });
+        let thread_count = self.threads.map(|threads| {
+            let fits = THREADS.contains(&threads).then_some(threads);
+            fits.and_then(|threads| usize::try_from(threads).ok())
+                .ok_or_else(|| refused("threads", threads, "wanted a number from 1 to 256"))
+        });
+        Ok(InputRequest {
+            names: self.names,
+            filter: self.filter,
+            count,
+            snaplen: snaplen.transpose()?,
+            decapsulate: self.decapsulate,
+            thread_count: thread_count.transpose()?,
+            shows_progress: false,
+        })
+    }
+}
+
+/// A refusal that names the argument.
+pub(crate) fn refused(name: &str, seen: impl std::fmt::Display, wanted: &str) -> Refusal {
+    Refusal::new(Kind::Option, format_args!("{name}: `{seen}`: {wanted}"))
+}
+
+/// A number that may be from `least` to `most`.
+pub(crate) fn within(name: &str, number: i64, least: usize, most: usize) -> Result<usize, Refusal> {
+    match usize::try_from(number) {
+        Ok(fits) if (least..=most).contains(&fits) => Ok(fits),
+        _ => Err(refused(name, number, &format!("wanted a number from {least} to {most}"))),
+    }
+}

@@ -1,0 +1,121 @@
+//! Why something could not be done, on its way to Python: each kind has an exception of its own,
+//! all with the texts of the command.
+
+use std::fmt;
+
+use capture::{FilterError, OpenError};
+use cli::reading::{InputError, Unaccounted};
+use engine::columns::RowRefused;
+use pyo3::prelude::*;
+use sink::WriteError;
+
+/// The classes of `wirelens/errors.py`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    CaptureNotFound,
+    CaptureUnreadable,
+    EmptyCapture,
+    NotACapture,
+    Filter,
+    FilterUnavailable,
+    Option,
+    Forked,
+    Internal,
+}
+
+/// A kind and its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    kind: Kind,
+    text: String,
+}
+
+impl Kind {
+    fn class(self) -> &'static str {
+        match self {
+            Self::CaptureNotFound => "CaptureNotFoundError",
+            Self::CaptureUnreadable => "CaptureUnreadableError",
+            Self::EmptyCapture => "EmptyCaptureError",
+            Self::NotACapture => "NotACaptureError",
+            Self::Filter => "FilterError",
+            Self::FilterUnavailable => "FilterUnavailableError",
+            Self::Option => "OptionError",
+            Self::Forked => "ForkedError",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(kind: Kind, text: impl fmt::Display) -> Self {
+        Self { kind, text: text.to_string() }
+    }
+
+    /// Nobody waits for results any more, so nobody will read this.
+    pub(crate) fn unheard() -> Self {
+        Self::new(Kind::Internal, "the results are not wanted any more")
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<InputError> for Refusal {
+    fn from(error: InputError) -> Self {
+        let kind = match &error {
+            InputError::StdinTwice => Kind::Option,
+            InputError::Open(error) => match error {
+                OpenError::NotFound(_) => Kind::CaptureNotFound,
+                OpenError::Unreadable(..) => Kind::CaptureUnreadable,
+                OpenError::Empty(_) => Kind::EmptyCapture,
+                OpenError::NotACapture { .. }
+                | OpenError::HeaderDamaged(..)
+                | OpenError::FolderWithoutCaptures { .. } => Kind::NotACapture,
+                OpenError::Filter(FilterError::LibraryMissing { .. }) => Kind::FilterUnavailable,
+                OpenError::Filter(FilterError::Refused { .. }) => Kind::Filter,
+            },
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<Unaccounted> for Refusal {
+    fn from(error: Unaccounted) -> Self {
+        Self::new(Kind::Internal, error)
+    }
+}
+
+impl From<WriteError> for Refusal {
+    fn from(error: WriteError) -> Self {
+        Self::new(Kind::Internal, error)
+    }
+}
+
+impl From<RowRefused> for Refusal {
+    fn from(error: RowRefused) -> Self {
+        Self::new(Kind::Internal, error)
+    }
+}
+
+impl From<arrow_schema::ArrowError> for Refusal {
+    fn from(error: arrow_schema::ArrowError) -> Self {
+        Self::new(Kind::Internal, error)
+    }
+}
+
+impl From<Refusal> for PyErr {
+    fn from(refusal: Refusal) -> Self {
+        Python::attach(|py| {
+            let class = py.import("wirelens.errors").and_then(|m| m.getattr(refusal.kind.class()));
+            match class.and_then(|class| class.call1((&refusal.text,))) {
+                Ok(exception) => Self::from_value(exception),
+                Err(error) => error,
+            }
+        })
+    }
+}

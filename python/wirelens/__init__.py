@@ -1,0 +1,60 @@
+"""Answers questions about network traffic from every packet.
+
+The questions are functions, the same as the commands of `wirelens`:
+
+- `top`: who sends what, by source, pair, port, protocol or flow
+- `packets`: every packet as a row, in batches, however large the capture
+
+Each takes a path, a folder, or a list of them, and gives a result that iterates over rows,
+hands out Arrow batches, and becomes a frame of pandas or polars.
+
+>>> import wirelens
+>>> table = wirelens.top("testdata/demo.pcapng", n=2)
+>>> for row in table:
+...     print(row.source, row.bytes)
+10.20.0.11 1169119
+2001:db8:113::80 186475
+"""
+
+from wirelens._wirelens import Batch, __version__
+from wirelens.errors import (
+    CaptureNotFoundError,
+    CaptureUnreadableError,
+    DamagedCaptureWarning,
+    EmptyCaptureError,
+    FilterError,
+    FilterUnavailableError,
+    ForkedError,
+    InternalError,
+    MissingPackageError,
+    NotACaptureError,
+    OptionError,
+    OutputExistsError,
+    WirelensError,
+)
+from wirelens.questions import Packet, packets, top
+from wirelens.results import Field, Stream, Table
+
+__all__ = [
+    "Batch",
+    "CaptureNotFoundError",
+    "CaptureUnreadableError",
+    "DamagedCaptureWarning",
+    "EmptyCaptureError",
+    "Field",
+    "FilterError",
+    "FilterUnavailableError",
+    "ForkedError",
+    "InternalError",
+    "MissingPackageError",
+    "NotACaptureError",
+    "OptionError",
+    "OutputExistsError",
+    "Packet",
+    "Stream",
+    "Table",
+    "WirelensError",
+    "__version__",
+    "packets",
+    "top",
+]

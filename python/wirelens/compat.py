@@ -1,0 +1,30 @@
+"""Optional packages: looked for here and nowhere else, when they are first needed."""
+
+import importlib
+from typing import Any
+
+from wirelens.errors import MissingPackageError
+
+# Package and the extra of ours that installs it.
+_EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow", "pyarrow.parquet": "arrow"}
+
+
+def find(name: str) -> Any | None:
+    """The package, or None where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def need(name: str, wanted_by: str) -> Any:
+    """The package, which `wanted_by` cannot do without."""
+    module = find(name)
+    if module is None:
+        package = name.partition(".")[0]
+        raise MissingPackageError(
+            f"{wanted_by} needs {package}, which is not installed; "
+            f"install it with: pip install 'wirelens[{_EXTRAS[name]}]'",
+            name=package,
+        )
+    return module

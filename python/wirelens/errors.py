@@ -1,0 +1,60 @@
+"""What can go wrong: one class for each kind, all of them a `WirelensError`.
+
+The texts are those of the command: what was seen, what was wanted, what to try.
+"""
+
+
+class WirelensError(Exception):
+    """Something that was asked for could not be done."""
+
+
+class CaptureNotFoundError(WirelensError, FileNotFoundError):
+    """There is nothing under this name."""
+
+
+class CaptureUnreadableError(WirelensError, OSError):
+    """The system refuses to hand the capture out."""
+
+
+class NotACaptureError(WirelensError, ValueError):
+    """A file is something else, its first header is wrong, or a folder holds no capture."""
+
+
+class EmptyCaptureError(NotACaptureError):
+    """There is a file, and no byte in it."""
+
+
+class FilterError(WirelensError, ValueError):
+    """Libpcap refuses the filter, for the reason it gives."""
+
+
+class FilterUnavailableError(WirelensError, RuntimeError):
+    """A filter was given, and libpcap is not installed."""
+
+
+class OptionError(WirelensError, ValueError):
+    """An argument cannot mean what was given."""
+
+
+class OutputExistsError(WirelensError, FileExistsError):
+    """The file to be written is there already."""
+
+
+class MissingPackageError(WirelensError, ImportError):
+    """An optional package is not installed; the text holds the line that installs it."""
+
+
+class ForkedError(WirelensError, RuntimeError):
+    """A result was begun before the process forked; its thread is in the other process."""
+
+
+class InternalError(WirelensError, RuntimeError):
+    """A fault of Wirelens itself; please report it."""
+
+
+class DamagedCaptureWarning(WirelensError, UserWarning):
+    """A capture could not be read to its end; results cover what came before.
+
+    It is warned of, not raised. To have it raised:
+    ``warnings.simplefilter("error", wirelens.DamagedCaptureWarning)``.
+    """
