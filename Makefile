@@ -22,7 +22,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build demo test rust-test python-test test-wide wide-tests lint bench \
+.PHONY: help setup build python demo test rust-test python-test test-wide wide-tests lint bench \
 	fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
@@ -37,6 +37,14 @@ setup: ## install what building and testing need (make does it where needed)
 build: ## build the command, target/release/wirelens
 	@bash tools/setup.sh base
 	cargo build --release --locked
+
+python: ## build the Python package and install it into .venv
+	@bash tools/setup.sh test
+	@rm -rf target/wheels
+	.venv/bin/maturin build --quiet --release --locked --interpreter .venv/bin/python \
+		--out target/wheels
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
+		--no-deps target/wheels/wirelens-*.whl
 
 demo: ## build, then show what is in the capture that ships and who sends most in it
 	@bash tools/setup.sh base
@@ -55,8 +63,7 @@ rust-test:
 	@bash tools/setup.sh test
 	cargo test --release --workspace --locked --no-fail-fast
 
-python-test:
-	@bash tools/setup.sh test
+python-test: python
 	@$(call pytest,not wide)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
@@ -64,16 +71,17 @@ test-wide: ## the tests that read the captures in ../shared/data; skipped where 
 	@if [ -d $(WIDE_DATA) ]; then $(MAKE) --no-print-directory wide-tests; \
 	else echo 'test-wide: SKIPPED: no captures at $(WIDE_DATA)'; fi
 
-wide-tests:
+wide-tests: python
 	cargo test --release --workspace --locked --no-fail-fast -- --ignored
 	@$(call pytest,wide)
 
-lint: ## format, clippy and ruff; changes nothing
+lint: ## format, clippy, ruff and mypy; changes nothing
 	@bash tools/setup.sh test
 	cargo fmt --all --check
 	$(if $(wildcard fuzz/Cargo.toml),cargo fmt --manifest-path fuzz/Cargo.toml --check)
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	$(if $(PYTHON_CODE),.venv/bin/ruff check --quiet --config tools/ruff.toml $(PYTHON_CODE))
+	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens tests/python/typed_use.py
 
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/
 	@bash tools/setup.sh bench

@@ -223,12 +223,12 @@ def packets(
 
 
 def _packet_without_frame(*values: Any) -> Packet:
-    return Packet(*values[:-1], None, values[-1])
+    return Packet._make((*values[:-1], None, values[-1]))
 
 
 @functools.cache
 def _row_type(columns: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple("Row", columns)  # type: ignore[misc]  # its fields are the columns'
+    return namedtuple("Row", columns)
 
 
 def _row_of(columns: list[str]) -> Callable[..., Any]:

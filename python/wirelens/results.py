@@ -39,6 +39,10 @@ class _Result(Generic[Row]):
     def _collect(self) -> Collected:
         raise NotImplementedError
 
+    def _read(self, stacklevel: int) -> Iterator[Batch]:
+        # `stacklevel` tells warnings how far away the user's own line is.
+        raise NotImplementedError
+
     def batches(self) -> Iterator[Batch]:
         """The rows as Arrow record batches.
 
@@ -48,7 +52,7 @@ class _Result(Generic[Row]):
             Speaks Arrow's PyCapsule protocol (``__arrow_c_array__``): hand it to
             ``pyarrow.record_batch``, ``polars.DataFrame`` or whatever else does.
         """
-        raise NotImplementedError
+        return self._read(stacklevel=3)
 
     @property
     def fields(self) -> list[Field]:
@@ -60,8 +64,8 @@ class _Result(Generic[Row]):
         """The names of the columns, in order."""
         return [field.name for field in self._fields]
 
-    def _rows(self, batches: Iterator[Batch]) -> Iterator[Row]:
-        for batch in batches:
+    def _rows(self) -> Iterator[Row]:
+        for batch in self._read(stacklevel=4):
             yield from map(self._make_row, *batch.columns())
 
     def to_pandas(self) -> Any:
@@ -117,7 +121,7 @@ class _Result(Generic[Row]):
         MissingPackageError
             Where pyarrow is not installed.
         """
-        frames.write_parquet(path, self, self.batches(), overwrite)
+        frames.write_parquet(path, self, self._read(stacklevel=5), overwrite)
 
 
 class Table(_Result[Row]):
@@ -148,7 +152,7 @@ class Table(_Result[Row]):
 
     def _list(self) -> list[Row]:
         if self._listed is None:
-            self._listed = list(self._rows(self.batches()))
+            self._listed = list(self._rows())
         return self._listed
 
     @property
@@ -166,7 +170,7 @@ class Table(_Result[Row]):
         """The lines that the command prints at the end."""
         return self._summary
 
-    def batches(self) -> Iterator[Batch]:
+    def _read(self, stacklevel: int) -> Iterator[Batch]:
         yield from self._collected.batches()
 
     def column(self, name: str) -> list[Any]:
@@ -263,16 +267,16 @@ class Stream(_Result[Row]):
         warn_of(reader, stacklevel=4)
         return collected
 
-    def batches(self) -> Iterator[Batch]:
+    def _read(self, stacklevel: int) -> Iterator[Batch]:
         reader = self._begin()
         try:
             yield from reader
         finally:
             reader.close()
-        warn_of(reader, stacklevel=3)
+        warn_of(reader, stacklevel)
 
     def __iter__(self) -> Iterator[Row]:
-        return self._rows(self.batches())
+        return self._rows()
 
     def head(self, n: int = 5) -> Table[Row]:
         """The first rows as a table; no more is read than that takes.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cli::reading::InputRequest;
+use pyo3::FromPyObject;
 
 use crate::refusal::{Kind, Refusal};
 
@@ -20,8 +21,6 @@ pub(crate) struct InputOptions {
     decapsulate: bool,
     threads: Option<i64>,
 }
-
-use pyo3::FromPyObject;
 
 impl InputOptions {
     pub(crate) fn request(self) -> Result<InputRequest, Refusal> {

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 
 use crate::options::{InputOptions, within};
 use crate::reader::{Declared, Ending, Reader};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 
 /// Rows in a batch at most.
 const BATCH_ROWS_MAX: usize = 1 << 20;
@@ -107,7 +107,7 @@ pub(crate) fn packets(
         }
         let received = source.received();
         if let Some(reason) = received.refused_filter() {
-            return Err(Refusal::new(crate::refusal::Kind::Filter, reason));
+            return Err(Refusal::new(Kind::Filter, reason));
         }
         if rows.row_count > 0 {
             outlet.batch(rows.take()?)?;

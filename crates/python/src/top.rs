@@ -11,7 +11,7 @@ use sink::arrow::Batches;
 
 use crate::options::{InputOptions, refused, within};
 use crate::reader::{Declared, Ending, Outlet, Reader};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 
 /// What `top` takes besides inputs.
 #[derive(FromPyObject)]
@@ -22,7 +22,7 @@ pub(crate) struct TopOptions {
     sort: String,
     window: Option<String>,
     max_keys: i64,
-    seed: Option<u64>,
+    seed: Option<i128>,
 }
 
 impl TopOptions {
@@ -31,6 +31,9 @@ impl TopOptions {
         let window = self.window.as_deref().map(|window| {
             parse_duration(window).map_err(|wanted| refused("window", window, &wanted))
         });
+        let seed = self.seed.map(|seed| {
+            u64::try_from(seed).map_err(|_| refused("seed", seed, "wanted a number of 64 bits"))
+        });
         let (least, most) = KEY_COUNTS.into_inner();
         Ok(TopRequest {
             by: By::named(&self.by).map_err(|wanted| refused_name("by", &wanted))?,
@@ -38,13 +41,13 @@ impl TopOptions {
             sort: SortBy::named(&self.sort).map_err(|wanted| refused_name("sort", &wanted))?,
             window: window.transpose()?,
             max_keys: within("max_keys", self.max_keys, least, most)?,
-            seed: hash_seed(self.seed),
+            seed: hash_seed(seed.transpose()?),
         })
     }
 }
 
 fn refused_name(name: &str, wanted: &str) -> Refusal {
-    Refusal::new(crate::refusal::Kind::Option, format_args!("{name}: {wanted}"))
+    Refusal::new(Kind::Option, format_args!("{name}: {wanted}"))
 }
 
 /// Starts adding up; the options are those of `wirelens.top`, complete.
@@ -63,7 +66,7 @@ pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> 
         let mut handed = Handed { outlet, batches: Batches::new(columns) };
         let done = compute(&request, &inputs, sources, &mut handed)?;
         if let Some(reason) = done.received.refused_filter() {
-            return Err(Refusal::new(crate::refusal::Kind::Filter, reason));
+            return Err(Refusal::new(Kind::Filter, reason));
         }
         done.received.account_for(&done.outcome)?;
         for batch in handed.batches.finish()? {
