@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, final
+
+__all__ = ["Batch", "Collected", "Reader", "__version__", "command", "packets", "top"]
 
 __version__: str
 
@@ -27,6 +29,7 @@ class PacketOptions(TypedDict):
     frame: int
     payload: int
 
+@final
 class Batch:
     """Some rows, column by column; speaks Arrow's PyCapsule protocol."""
 
@@ -39,6 +42,7 @@ class Batch:
     ) -> tuple[object, object]: ...
     def __arrow_c_schema__(self) -> object: ...
 
+@final
 class Collected:
     """Rows that were found, all of them."""
 
@@ -47,6 +51,7 @@ class Collected:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
+@final
 class Reader:
     """Results while they are being found: an iterator of batches, to be read once."""
 

@@ -1,0 +1,1 @@
+"""Here, so that tests in folders below find `command` and `captures` beside it."""
