@@ -238,9 +238,13 @@ class FlowTable:
         return reason if self.now_ns >= deadline_ns + self.rules.late_ns else None
 
     def set_back(self, time_ns: int) -> None:
-        """The clock was set back. What had to be written by the old clock is written."""
+        """The clock was set back. What had to be written by the old clock is written; read as:
+        and what is an idle time-out away from the new one has ended as well."""
         for flow in list(self.open.values()):
-            if reason := self.written_as(flow):
+            reason = self.written_as(flow)
+            if reason is None and abs(time_ns - flow.last_ns) >= self.rules.idle_ns:
+                reason = flow.closed_by or "idle"
+            if reason is not None:
                 self.end(flow, reason)
         self.clock_steps += 1
         self.now_ns = time_ns
