@@ -418,5 +418,11 @@ fn frames_without_stamps_share_a_time() {
     let (ended, _, clock) = run::<()>(FlowOptions::default(), &packets, 1);
     assert_eq!(ended.len(), 1);
     assert_eq!((clock.steps, clock.late), (0, 0));
+
+    // A flow takes the first stamp that comes.
+    packets[2].timestamp = Timestamp::from_ns(1_700_000_000_000_000_000);
+    let (ended, _, _) = run::<()>(FlowOptions::default(), &packets, 1);
+    let [(record, ())] = ended.as_slice() else { panic!("one flow: {ended:?}") };
+    assert_eq!((record.first, record.packets[0]), (packets[2].timestamp, 3));
     assert_eq!(clock.last_mark().kind, MarkKind::Last);
 }

@@ -124,7 +124,9 @@ impl<S: layout::Laid> Output<S> for Written {
     }
 
     fn look(&mut self) -> Result<(), Failure> {
-        if let (Some(upkeep), Some(rows)) = (&mut self.upkeep, self.rows.take()) {
+        if let Some(upkeep) = &mut self.upkeep
+            && let Some(rows) = self.rows.take()
+        {
             self.rows = Some(upkeep.look(rows)?);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::fmt;
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
 use packet::community_id::community_id;
-use packet::{FlowKey, Layers, Span};
+use packet::{FlowKey, Layers, Span, Timestamp};
 
 /// What is kept for a flow beside its record, as columns.
 pub trait Kept: Sized {
@@ -53,8 +53,8 @@ const FLOW: [Field; 16] = [
     small("src_port", "Its port; the message type for ICMP."),
     text("dst_ip", "The other address."),
     small("dst_port", "Its port; the counterpart's type or the code for ICMP."),
-    stamp("first_ns", "Earliest stamp."),
-    stamp("last_ns", "Latest stamp."),
+    stamp("first_ns", "Earliest stamp; empty where the capture tells no time.").nullable(),
+    stamp("last_ns", "Latest stamp; empty where the capture tells no time.").nullable(),
     count("src_packets", "Packets from the source."),
     count("src_bytes", "Their bytes on the wire, link header included."),
     count("dst_packets", "Packets from the destination."),
@@ -255,8 +255,8 @@ pub(super) fn push<S: Kept>(
         Value::U16(source.port),
         Value::Address(destination.address),
         Value::U16(destination.port),
-        Value::TimestampNs(record.first.as_ns()),
-        Value::TimestampNs(record.last.as_ns()),
+        known(record.first),
+        known(record.last),
         Value::U64(record.packets[0].into()),
         Value::U64(record.bytes[0]),
         Value::U64(record.packets[1].into()),
@@ -268,6 +268,11 @@ pub(super) fn push<S: Kept>(
     ]);
     kept.push(record, &mut row);
     columns.push_row(row.values())
+}
+
+/// A stamp, where there is one.
+fn known<'a>(stamp: Timestamp) -> Value<'a> {
+    if stamp == Timestamp::UNKNOWN { Value::Null } else { Value::TimestampNs(stamp.as_ns()) }
 }
 
 pub(super) fn vlan(record: &FlowRecord) -> Option<u16> {

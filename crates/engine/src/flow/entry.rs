@@ -65,6 +65,11 @@ impl Hot {
         self.state & bits != 0
     }
 
+    /// None of its packets had a stamp, nor any packet before them.
+    pub(super) fn is_unstamped(&self) -> bool {
+        self.last == Timestamp::UNKNOWN
+    }
+
     /// Packets of both sides.
     #[inline]
     pub(super) const fn packets_total(&self) -> u64 {

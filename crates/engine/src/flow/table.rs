@@ -173,6 +173,9 @@ impl FlowTable {
             return slot;
         };
         let time = packet.timestamp;
+        if hot.is_unstamped() {
+            return self.wake(slot, time);
+        }
         if time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns {
             self.end(slot, self.reason(&hot), true);
             return self.begin(packet, Beginning::of(packet));
@@ -202,7 +205,7 @@ impl FlowTable {
         if hot.packets_total() == 0 { self.wake(slot, time) } else { slot }
     }
 
-    /// The first packet of a flow in a window.
+    /// The first packet of a flow in a window, or the first with a stamp.
     fn wake(&mut self, slot: u32, time: Timestamp) -> u32 {
         if let Some(hot) = self.hot.get_mut(slot) {
             (hot.first, hot.last) = (time, time);
@@ -273,7 +276,11 @@ impl FlowTable {
             cold.vlan_id = beginning.vlan_id;
             cold.tag = tag;
         }
-        let deadline = packet.timestamp.plus(self.options.idle_timeout);
+        let deadline = if packet.timestamp == Timestamp::UNKNOWN {
+            Timestamp::MAX
+        } else {
+            packet.timestamp.plus(self.options.idle_timeout)
+        };
         self.wheel.link(&mut self.cold, slot, partition, Class::Unanswered, deadline);
         slot
     }
@@ -347,6 +354,9 @@ impl FlowTable {
 
     /// Likewise, if the input ends at `end`.
     fn reason_at(&self, hot: &Hot, end: Timestamp) -> EndReason {
+        if hot.is_unstamped() {
+            return EndReason::End;
+        }
         let reason = self.reason(hot);
         let is_known = match reason {
             EndReason::Idle => hot.last.plus(self.options.idle_timeout) <= end,
@@ -411,6 +421,9 @@ impl FlowTable {
             return (Class::Closed, cold.since.plus(FlowOptions::LINGER));
         }
         let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
+        if hot.is_unstamped() {
+            return (class, Timestamp::MAX);
+        }
         (class, hot.last.plus(self.options.idle_timeout))
     }
 
@@ -451,7 +464,8 @@ impl FlowTable {
         self.windows_closed_to = closed_to;
         for slot in 0..self.hot.len() {
             let Some(hot) = self.hot.get(slot) else { return };
-            if hot.has(Hot::LIVE) && hot.last < closed_to && hot.packets_total() > 0 {
+            let is_past = hot.last < closed_to && !hot.is_unstamped();
+            if hot.has(Hot::LIVE) && is_past && hot.packets_total() > 0 {
                 self.rest(slot);
             }
         }
@@ -471,7 +485,8 @@ impl FlowTable {
                 continue;
             }
             let (class, deadline) = self.deadline(&hot, &cold);
-            if time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns {
+            let is_apart = time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns;
+            if is_apart && !hot.is_unstamped() {
                 self.end(slot, self.reason(&hot), false);
             } else {
                 let partition = Wheel::partition_of(cold.list);
