@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capture::{Damage, DamageCause};
+use capture::{Damage, DamageCause, Report};
 use engine::group::Outcome;
 
 use crate::failure::{Failure, Status};
@@ -42,7 +42,7 @@ pub(crate) fn print(
     }
     if let Some(stage) = stage {
         let known = stage.outcome.processed() + stage.outcome.malformed.total();
-        let handed_out = received.report.received - received.report.filtered;
+        let handed_out = handed_out(&received.report);
         if known != handed_out {
             return Err(Failure::error(format_args!(
                 "packets are missing from the count: {handed_out} came in, {known} are accounted for; please report this"
@@ -52,12 +52,18 @@ pub(crate) fn print(
     Ok(if received.damages.is_empty() { Status::Fine } else { Status::Damaged })
 }
 
+/// Frames that reached the stages.
+fn handed_out(report: &Report) -> u64 {
+    report.received - report.filtered - report.dropped.total() - report.unread
+}
+
 fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
     let report = &received.report;
-    let passed = report.received - report.filtered;
+    let passed = handed_out(report);
     let mut text = format!(
-        "{passed} packets captured\n{} packets received by filter\n0 packets dropped\n",
-        report.received
+        "{passed} packets captured\n{} packets received by filter\n{} packets dropped\n",
+        report.received,
+        report.dropped.total()
     );
     // Writing to a string cannot fail.
     if let Some(stage) = stage {
