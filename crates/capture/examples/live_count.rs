@@ -36,29 +36,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let sources = live::open(&interface, &options, &read)?;
-    let cpu_before = cpu_seconds()?;
     let (mut whole, mut handed_out, mut payload_bytes) = (Report::default(), 0, 0);
+    let mut cpu_ns = 0;
     thread::scope(|scope| {
         let readers: Vec<_> =
             sources.into_iter().map(|source| scope.spawn(move || read_all(source))).collect();
         thread::sleep(Duration::from_secs_f64(seconds));
         stop.store(true, Ordering::Relaxed);
         for reader in readers {
-            let Ok((frames, bytes, report)) = reader.join() else { continue };
+            let Ok((frames, bytes, ns, report)) = reader.join() else { continue };
             handed_out += frames;
             payload_bytes += bytes;
+            cpu_ns += ns;
             whole.merge(&report);
         }
     });
-    let cpu = cpu_seconds()? - cpu_before;
     println!(
         "{handed_out} packets, {payload_bytes} bytes of payload; {} received, {} dropped, \
-         {} unread, {} freezes; {cpu:.2} s of processor, {:.0} ns a packet",
+         {} unread, {} freezes; {:.3} s of processor, {:.0} ns a packet",
         whole.received,
         whole.dropped.total(),
         whole.unread,
         whole.freezes,
-        cpu * 1e9 / (handed_out as f64).max(1.0)
+        cpu_ns as f64 / 1e9,
+        cpu_ns as f64 / (handed_out as f64).max(1.0)
     );
     if let Some(damage) = whole.damage {
         println!("{damage}");
@@ -66,23 +67,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn read_all(mut source: LiveSource) -> (u64, u64, Report) {
+fn read_all(mut source: LiveSource) -> (u64, u64, u64, Report) {
     let (mut frames, mut bytes) = (0, 0);
     while let Some(batch) = source.next_batch() {
         frames += batch.records.len() as u64;
         bytes +=
             batch.records.iter().map(|record| u64::from(record.layers.payload_len)).sum::<u64>();
     }
-    (frames, bytes, source.report().clone())
+    (frames, bytes, cpu_ns().unwrap_or(0), source.report().clone())
 }
 
-/// Processor time of this program so far, user and system.
-fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
-    const TICKS_PER_SECOND: f64 = 100.0;
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat: no name in it")?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let [user, system] =
-        [fields.get(11), fields.get(12)].map(|field| field.copied().unwrap_or("0"));
-    Ok((user.parse::<f64>()? + system.parse::<f64>()?) / TICKS_PER_SECOND)
+/// Processor time of this thread so far, in nanoseconds, user and system.
+fn cpu_ns() -> Option<u64> {
+    fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
 }

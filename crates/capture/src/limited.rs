@@ -22,6 +22,10 @@ impl<S> Limited<S> {
 }
 
 impl<S: Source> Source for Limited<S> {
+    fn ends_by_itself(&self) -> bool {
+        self.source.ends_by_itself()
+    }
+
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         if self.left == 0 {
             return None;

@@ -395,6 +395,10 @@ impl Source for InOrder {
             Self::Live(source) => source.as_mut()?.next_batch(),
         }
     }
+
+    fn ends_by_itself(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
 }
 
 impl InOrder {

@@ -117,7 +117,7 @@ fn drive<S: Source, E: Extract>(
     outlet: &mut impl Outlet<E::Item, E::Mark>,
     control: &Control,
 ) {
-    while !control.is_stopped() {
+    while !control.is_stopped() || source.ends_by_itself() {
         match source.next_batch() {
             Some(batch) => extract.extract(&batch, outlet),
             None => break,

@@ -86,7 +86,7 @@ where
 
 /// Runs one stage over one source on this thread.
 pub fn run_one<S: Source, T: Stage>(source: &mut S, stage: &mut T, control: &Control) {
-    while !control.is_stopped() {
+    while !control.is_stopped() || source.ends_by_itself() {
         match source.next_batch() {
             Some(batch) => stage.on_batch(&batch),
             None => break,

@@ -40,12 +40,22 @@ pub trait Source {
     /// The next frames, or `None` at the end. A batch is never empty, unless it brings a
     /// [`tick`](Batch::tick).
     fn next_batch(&mut self) -> Option<Batch<'_>>;
+
+    /// Whether a stop is its own affair: it is asked until it ends, since what
+    /// it has received already is still to be handed out.
+    fn ends_by_itself(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
     #[inline]
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         (**self).next_batch()
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        (**self).ends_by_itself()
     }
 }
 

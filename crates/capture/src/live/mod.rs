@@ -3,8 +3,15 @@
 //! Nothing is copied: a batch borrows the part of the ring in which its frames lie, and that
 //! goes back to the kernel when the next batch is asked for. Filter and snaplen act in the
 //! kernel, so that the ring holds only what is wanted. Frames that were tagged, segmented or
-//! shown twice by the kernel are handed out as they were on the wire, as far as can be told:
-//! [`vlan`], [`segments`], [`program`].
+//! shown twice by the kernel are handed out as they were on the wire, as far as can be told;
+//! `vlan`, `segments` and `program` tell how.
+//!
+//! What is asked of the inside of a frame, such as `udp port 53`, is asked past a VLAN tag that
+//! the kernel took out: tagged frames pass here that would not in a file, as with tcpdump. Ask
+//! for `not vlan` as well where they are not wanted.
+//!
+//! A frame that the kernel cannot describe together with its segmentation (SCTP put together
+//! by offloads) is refused by it and counted among the dropped.
 //!
 //! It needs Linux 4.10 (the numbering of fanout groups); all other parts are older.
 

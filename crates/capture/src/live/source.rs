@@ -227,6 +227,10 @@ impl LiveSource {
 }
 
 impl Source for LiveSource {
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         let count = loop {
             self.reader.give_back(&mut self.ring);

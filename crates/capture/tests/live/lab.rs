@@ -9,6 +9,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use capture::live::{self, LiveOptions, LiveSource};
 use capture::sys::packet_sender::PacketSender;
@@ -92,6 +94,17 @@ pub(crate) fn add_pair() {
     ip("link add wl0 type veth peer name wl1");
     ip("link set wl0 up");
     ip("link set wl1 up");
+    await_running(true);
+}
+
+/// Waits until the kernel has noticed that the pair is connected, or no longer is: it does so
+/// a little later, and throws away what is sent before.
+pub(crate) fn await_running(wanted: bool) {
+    wait_until(|| {
+        let devices = devices::list().unwrap();
+        let mut pair = devices.iter().filter(|device| device.name.starts_with("wl"));
+        pair.all(|device| device.is_running == wanted)
+    });
 }
 
 /// Sends on an interface.
@@ -166,6 +179,16 @@ impl Listener {
         seen
     }
 
+    /// Waits until the kernel has received `count` frames that are not read yet or were
+    /// dropped: a busy host delivers what was sent a little later.
+    pub(crate) fn await_received(listeners: &mut [Self], count: u64) {
+        let mut received = || -> u64 {
+            listeners.iter_mut().map(|listener| listener.source.report().received).sum()
+        };
+        wait_until(|| received() >= count);
+        assert_eq!(received(), count);
+    }
+
     /// Stops, and reads what is left.
     pub(crate) fn finish(mut self) -> (Vec<Seen>, Report) {
         self.stop.store(true, Ordering::Relaxed);
@@ -187,6 +210,16 @@ impl Listener {
             vlan: frame.record.layers.vlan(),
         }));
         true
+    }
+}
+
+/// Waits for something that happens by itself.
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
+    let mut looks = 0;
+    while !holds() {
+        assert!(looks < 2_000, "waited for ten seconds in vain");
+        looks += 1;
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,26 +1,23 @@
 //! The rest of the system: offloads, permissions, what cannot be opened.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
+use std::slice;
 
 use capture::live::{self, Latency, LiveError, LiveOptions};
 use capture::{Filter, OpenError, ReadOptions, devices};
 use packet::{LinkType, Source as _};
 
-use crate::lab::{self, Killed, Listener, add_pair, again, in_namespace, ip};
+use crate::lab::{self, Killed, Listener, add_pair, again, in_namespace, ip, wait_until};
 
 /// Bytes of the transfer.
 const TRANSFER_LEN: usize = 4 << 20;
 
 /// The other end of the transfer, in a namespace of its own: takes all bytes and ends.
 fn receive_transfer() {
-    let is_there = || devices::list().unwrap().iter().any(|device| device.name == "wl1");
-    while !is_there() {
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| devices::list().unwrap().iter().any(|device| device.name == "wl1"));
     ip("addr add 192.0.2.2/24 dev wl1");
     ip("link set wl1 up");
     let listener = TcpListener::bind("192.0.2.2:5000").unwrap();
@@ -31,16 +28,15 @@ fn receive_transfer() {
 }
 
 fn send_transfer() {
-    let mut stream = loop {
-        match TcpStream::connect("192.0.2.2:5000") {
-            Ok(stream) => break stream,
-            Err(_) => thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    stream.write_all(&vec![7; TRANSFER_LEN]).unwrap();
+    let mut stream = None;
+    wait_until(|| {
+        stream = TcpStream::connect("192.0.2.2:5000").ok();
+        stream.is_some()
+    });
+    stream.unwrap().write_all(&vec![7; TRANSFER_LEN]).unwrap();
 }
 
-/// Payload of a TCP frame over IPv4, and its longest part on the wire.
+/// Bytes of payload of a TCP frame over IPv4.
 fn tcp_payload_len(frame: &[u8]) -> usize {
     let ip_header_len = usize::from(frame[14] & 0xf) * 4;
     let total_len = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
@@ -59,14 +55,15 @@ fn a_frame_of_many_segments_tells_how_many() {
         add_pair();
         let peer = again(TEST, PEER, "unshare", &["--net"]).stdout(Stdio::null()).spawn();
         let mut peer = Killed(peer.unwrap());
-        // It is there as soon as the child has begun the program that makes it.
-        thread::sleep(Duration::from_millis(200));
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
+        wait_until(|| namespace(&peer.0.id().to_string()) != namespace("self"));
         ip(&format!("link set wl1 netns {}", peer.0.id()));
         ip("addr add 192.0.2.1/24 dev wl0");
         let listeners = [Latency::Throughput, Latency::Low].map(|latency| {
             let options = LiveOptions { latency, ..LiveOptions::default() };
             let filter = Some(Filter::new("tcp dst port 5000 and greater 67").unwrap());
-            Listener::open("wl0", &options, &ReadOptions { filter, ..ReadOptions::default() })
+            // Headers only, so that the low-latency ring has slots for all frames.
+            Listener::open("wl0", &options, &ReadOptions { filter, snaplen: 200, ..<_>::default() })
         });
         send_transfer();
         assert!(peer.0.wait().unwrap().success());
@@ -75,7 +72,6 @@ fn a_frame_of_many_segments_tells_how_many() {
             assert_eq!(report.dropped.total(), 0, "{report:?}");
             let mut payload_len = 0;
             for frame in &seen {
-                assert_eq!(frame.bytes.len(), frame.wire_len as usize);
                 let len = tcp_payload_len(&frame.bytes);
                 payload_len += len;
                 // Stamps are in use, so that the segments carry 1500 - 20 - 32 bytes.
@@ -153,6 +149,7 @@ fn devices_are_listed_with_what_they_are() {
         ip("link set wl0 address 02:00:00:00:00:07");
         ip("addr add 192.0.2.1/24 dev wl0");
         ip("link set wl1 down");
+        lab::await_running(false);
         let devices = devices::list().unwrap();
         let find = |name: &str| devices.iter().find(|device| device.name == name).unwrap();
         let (lo, wl0, wl1) = (find("lo"), find("wl0"), find("wl1"));
@@ -174,6 +171,7 @@ fn abandoned_sources_tell_what_they_left_unread() {
         add_pair();
         let mut listener = Listener::open("wl1", &LiveOptions::default(), &ReadOptions::default());
         lab::send("wl0", &(0..1_000).map(|n| lab::numbered(n, 60)).collect::<Vec<_>>());
+        Listener::await_received(slice::from_mut(&mut listener), 1_000);
         let handed_out = listener.source.next_batch().unwrap().records.len() as u64;
         let report = listener.source.report();
         assert_eq!((report.received, report.unread), (1_000, 1_000 - handed_out));

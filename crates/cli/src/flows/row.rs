@@ -212,10 +212,7 @@ impl Kept for FlowStatistics {
         }
         for side in [source, destination] {
             let (first, last) = side.span.unzip();
-            row.extend(
-                [first, last]
-                    .map(|time| Value::from(time.map(|time| Value::TimestampNs(time.as_ns())))),
-            );
+            row.extend([first, last].map(|time| time.map_or(Value::Null, known)));
         }
         let flags =
             |bit: usize| [source, destination].map(|side| u64::from(side.flag_packets[bit]));
