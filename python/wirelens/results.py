@@ -1,7 +1,6 @@
 """What a question gives: a `Table` that is there, or a `Stream` that comes as it is read."""
 
 import html
-import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -183,14 +182,13 @@ class Table(_Result[Row]):
         """
         if name not in self.columns:
             raise KeyError(f"`{name}` is no column; there are {', '.join(self.columns)}")
-        index = self.columns.index(name)
-        return [value for batch in self.batches() for value in batch.column(index)]
+        return [value for batch in self.batches() for value in batch.column(name)]
 
     def __len__(self) -> int:
         return len(self._collected)
 
     def __iter__(self) -> Iterator[Row]:
-        return iter(self._list())
+        return self._rows()
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -208,9 +206,10 @@ class Table(_Result[Row]):
     def _shown(self) -> tuple[list[list[str]], str]:
         rows: list[list[str]] = []
         for batch in self._collected.batches():
-            room = _SHOWN_ROWS - len(rows)
-            values = zip(*batch.columns(), strict=True)
-            rows += [["" if v is None else str(v) for v in row] for row in _first(values, room)]
+            values = zip(*batch.columns(_SHOWN_ROWS - len(rows)), strict=True)
+            rows += [["" if value is None else str(value) for value in row] for row in values]
+            if len(rows) == _SHOWN_ROWS:
+                break
         others = len(self) - len(rows)
         return rows, f"… and {others} more" if others else ""
 
@@ -344,10 +343,6 @@ def warn_of(reader: Reader, stacklevel: int) -> None:
     """Warns of each capture that could not be read to its end."""
     for damage in reader.damages:
         warnings.warn(damage, DamagedCaptureWarning, stacklevel=stacklevel)
-
-
-def _first(rows: Iterator[Any], count: int) -> list[Any]:
-    return list(itertools.islice(rows, count))
 
 
 def _html(titles: list[str], rows: list[list[str]], below: str) -> str:

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pyarrow
 import pytest
 import wirelens
 from command import DEMO, ENVIRONMENT, PROGRAM, ROOT
@@ -62,6 +63,15 @@ def test_everything_public_is_documented() -> None:
         if isinstance(thing, type) and thing.__module__.startswith("wirelens."):
             methods = [m for n, m in vars(thing).items() if callable(m) and not n.startswith("_")]
             assert all(method.__doc__ for method in methods if hasattr(method, "__doc__")), name
+
+
+def test_the_guide_lists_every_column() -> None:
+    guide = (ROOT / "docs/guide/python.md").read_text()
+    stream = wirelens.packets(DEMO, frame=1, payload=1)
+    kinds = [str(field.type) for field in pyarrow.schema(stream)]
+    for field, kind in zip(stream.fields, kinds, strict=True):
+        kind = kind.replace("tz=", "")
+        assert f"| `{field.name}` | `{kind}` | {field.about} |\n" in guide
 
 
 def test_stubs_say_what_is_there() -> None:

@@ -92,6 +92,18 @@ def test_whoever_speaks_arrow_understands() -> None:
     del reader, stream
 
 
+def test_a_batch_has_columns() -> None:
+    (batch,) = wirelens.top(DEMO, n=3).batches()
+    assert batch.names == ["source", "packets", "bytes"]
+    assert batch.column("bytes") == batch.column(2) == batch.columns()[2]
+    assert [len(column) for column in batch.columns(2)] == [2, 2, 2]
+    assert repr(batch) == "<wirelens.Batch: 3 rows of source, packets, bytes>"
+    with pytest.raises(KeyError, match="`octets` is no column; there are source"):
+        batch.column("octets")
+    with pytest.raises(IndexError, match="no column has the index 3"):
+        batch.column(3)
+
+
 def test_memory_outlives_its_owner() -> None:
     batch = next(wirelens.packets(DEMO, batch_size=10).batches())
     frame = polars.DataFrame(batch)

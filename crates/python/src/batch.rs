@@ -6,7 +6,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array as _, RecordBatch, RecordBatchIterator, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
@@ -24,6 +24,13 @@ pub(crate) struct Collected {
     batches: Vec<RecordBatch>,
 }
 
+/// How Python names a column.
+#[derive(FromPyObject)]
+pub(crate) enum Which {
+    Index(usize),
+    Name(String),
+}
+
 type ArrayCapsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// A schema on its way out.
@@ -39,9 +46,22 @@ impl Batch {
         Self(batch)
     }
 
-    fn column_at(&self, index: usize) -> PyResult<&dyn arrow_array::Array> {
-        let column = self.0.columns().get(index).map(AsRef::as_ref);
-        column.ok_or_else(|| PyIndexError::new_err("no column has this index"))
+    fn column_at(&self, which: &Which) -> PyResult<&dyn arrow_array::Array> {
+        let column = match which {
+            Which::Index(index) => self.0.columns().get(*index),
+            Which::Name(name) => self.0.column_by_name(name),
+        };
+        column.map(AsRef::as_ref).ok_or_else(|| {
+            let names = self.names().join(", ");
+            match which {
+                Which::Index(index) => {
+                    PyIndexError::new_err(format!("no column has the index {index}: {names}"))
+                }
+                Which::Name(name) => {
+                    PyKeyError::new_err(format!("`{name}` is no column; there are {names}"))
+                }
+            }
+        })
     }
 }
 
@@ -51,14 +71,32 @@ impl Batch {
         self.0.num_rows()
     }
 
-    /// The values of each column as Python's own, `None` where there is none.
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyList>>> {
-        self.0.columns().iter().map(|column| values::list(py, column.as_ref())).collect()
+    fn __repr__(&self) -> String {
+        format!("<wirelens.Batch: {} rows of {}>", self.0.num_rows(), self.names().join(", "))
     }
 
-    /// The values of one column as Python's own.
-    fn column<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
-        values::list(py, self.column_at(index)?)
+    /// The names of the columns, in order.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.0.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The values of each column as Python's own, `None` where there is none; of the first rows
+    /// alone where these are counted.
+    #[pyo3(signature = (rows = None))]
+    fn columns<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Option<usize>,
+    ) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let len = rows.unwrap_or(usize::MAX).min(self.0.num_rows());
+        let columns = self.0.columns().iter();
+        columns.map(|column| values::list(py, column.slice(0, len).as_ref())).collect()
+    }
+
+    /// The values of one column, by name or index, as Python's own.
+    fn column<'py>(&self, py: Python<'py>, which: Which) -> PyResult<Bound<'py, PyList>> {
+        values::list(py, self.column_at(&which)?)
     }
 
     /// The values of one column of numbers as they lie in memory, and a byte for each row that
@@ -66,9 +104,9 @@ impl Batch {
     fn memory<'py>(
         &self,
         py: Python<'py>,
-        index: usize,
+        which: Which,
     ) -> PyResult<(Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>)> {
-        let column = self.column_at(index)?;
+        let column = self.column_at(&which)?;
         let missing = column.is_nullable().then(|| {
             let missing: Vec<u8> =
                 (0..column.len()).map(|row| u8::from(column.is_null(row))).collect();
