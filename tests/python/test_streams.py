@@ -130,9 +130,9 @@ def test_other_threads_run_while_one_waits(tmp_path: Path) -> None:
 
 
 INTERRUPTED = """
-import sys, time, wirelens
-print("ready", flush=True)
+import sys, wirelens
 try:
+    print("ready", flush=True)
     for packet in wirelens.packets(sys.argv[1]):
         pass
 except KeyboardInterrupt:
@@ -141,8 +141,8 @@ except KeyboardInterrupt:
 
 INTERRUPTED_TOP = """
 import sys, wirelens
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     wirelens.top(sys.argv[1])
 except KeyboardInterrupt:
     print("interrupted", flush=True)
