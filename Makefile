@@ -62,6 +62,8 @@ test: lint rust-test python-test fuzz-smoke ## lint, all tests that need only th
 rust-test:
 	@bash tools/setup.sh test
 	cargo test --release --workspace --locked --no-fail-fast
+	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked \
+		-p wirelens-engine --lib ring --target-dir target/loom
 
 python-test: python
 	@$(call pytest,not wide)

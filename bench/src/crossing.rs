@@ -55,7 +55,21 @@ impl Crosser for PacketRecord {
     }
 }
 
-/// Measures ring and exchange with items of both sizes.
+/// An item of so many words, such as a packet's part in a flow.
+#[derive(Clone, Copy)]
+struct Words<const COUNT: usize>([u64; COUNT]);
+
+impl<const COUNT: usize> Crosser for Words<COUNT> {
+    fn of(number: u32) -> Self {
+        Self([u64::from(number); COUNT])
+    }
+
+    fn word(&self) -> u64 {
+        self.0[0] + self.0[COUNT - 1]
+    }
+}
+
+/// Measures ring and exchange with items of all sizes.
 #[allow(clippy::unnecessary_wraps)] // As every command.
 pub(crate) fn run(arguments: &CrossingArguments) -> Result<(), Failure> {
     let item_count = arguments.items;
@@ -63,15 +77,19 @@ pub(crate) fn run(arguments: &CrossingArguments) -> Result<(), Failure> {
     for _ in 0..arguments.repetitions {
         through_ring::<u64>("ring, 8-byte items", item_count, &processors);
         through_ring::<PacketRecord>("ring, 40-byte items", item_count, &processors);
+        through_ring::<Words<8>>("ring, 64-byte items", item_count, &processors);
+        through_ring::<Words<10>>("ring, 80-byte items", item_count, &processors);
         through_exchange::<u64>("exchange, 8-byte items", item_count, &processors);
         through_exchange::<PacketRecord>("exchange, 40-byte items", item_count, &processors);
+        through_exchange::<Words<8>>("exchange, 64-byte items", item_count, &processors);
+        through_exchange::<Words<10>>("exchange, 80-byte items", item_count, &processors);
     }
     Ok(())
 }
 
 /// The ring alone, each end on a processor of its own where there are two.
 fn through_ring<T: Crosser>(name: &str, item_count: u32, processors: &Processors) {
-    let (mut sender, mut receiver) = ring::<T>(CAPACITY);
+    let (mut sender, mut receiver) = ring::<T, ()>(CAPACITY);
     let stopwatch = Stopwatch::start();
     let sum = thread::scope(|scope| {
         scope.spawn(move || {
@@ -84,7 +102,7 @@ fn through_ring<T: Crosser>(name: &str, item_count: u32, processors: &Processors
         let far = scope.spawn(move || {
             processors.place(1);
             let mut sum = 0_u64;
-            while receiver.receive(|item| sum += item.word()) {}
+            while receiver.receive(|items, _| sum += items.iter().map(T::word).sum::<u64>()) {}
             sum
         });
         far.join().unwrap_or_default()

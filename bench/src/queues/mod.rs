@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Args;
+use engine::ring::{CHUNK_LEN, ring};
 
 use crate::Failure;
 use crate::clock::{Elapsed, Stopwatch};
@@ -41,7 +42,7 @@ pub(crate) fn run(arguments: &QueuesArguments) -> Result<(), Failure> {
         one_by_one::<ArrayQueueKind>("library, many to many (ArrayQueue)", item_count, &processors);
         one_by_one::<Mpsc>("library, parking (mpsc)", item_count, &processors);
         one_by_one::<OwnKind>("own", item_count, &processors);
-        in_chunks("Wirelens, chunks of 64", item_count, &processors);
+        in_chunks(&format!("Wirelens, chunks of {CHUNK_LEN}"), item_count, &processors);
     }
     Ok(())
 }
@@ -69,9 +70,9 @@ fn one_by_one<Q: QueueKind>(name: &str, item_count: u32, processors: &Processors
     report(name, item_count, sum, elapsed);
 }
 
-/// The engine's ring: chunks of 64, parking.
+/// The engine's ring: whole chunks, sleeping instead of spinning.
 fn in_chunks(name: &str, item_count: u32, processors: &Processors) {
-    let (mut sender, mut receiver) = engine::ring::ring::<u32>(crate::own_ring::CAPACITY);
+    let (mut sender, mut receiver) = ring::<u32, ()>(crate::own_ring::CAPACITY);
     let (sum, elapsed) = two_threads(
         processors,
         move || {
@@ -82,7 +83,9 @@ fn in_chunks(name: &str, item_count: u32, processors: &Processors) {
         },
         move || {
             let mut sum = 0_u64;
-            while receiver.receive(|item| sum += u64::from(item)) {}
+            while receiver.receive(|items, _| {
+                sum += items.iter().copied().map(u64::from).sum::<u64>();
+            }) {}
             sum
         },
     );

@@ -12,7 +12,7 @@ use std::thread;
 use packet::{Batch, Source};
 
 use crate::partition::Partition;
-use crate::ring::{Receiver, Sender, ring};
+use crate::ring::{CHUNK_LEN, Receiver, Sender, ring};
 use crate::run::Control;
 
 /// Items a ring holds before the reader waits for its owner.
@@ -38,6 +38,9 @@ pub trait Outlet<I, M> {
     fn item(&mut self, hash: u64, item: I);
     /// A mark for every owner.
     fn mark(&mut self, mark: M);
+    /// Sends on what waits for company. Items wait until there are enough to
+    /// share the cost of a crossing, which on a link that falls silent is never.
+    fn flush(&mut self);
 }
 
 /// The owning half: keeps the state of its partitions.
@@ -48,13 +51,21 @@ pub trait Own<I, M>: Send {
     /// Takes in one item.
     fn on_item(&mut self, item: I);
 
+    /// Takes in items that came together, in order. An owner that profits from
+    /// knowing the next ones, to fetch what they need, does it here. Where one
+    /// ends and the next begins differs from run to run and must not matter.
+    #[inline]
+    fn on_items(&mut self, items: &[I])
+    where
+        I: Copy,
+    {
+        for &item in items {
+            self.on_item(item);
+        }
+    }
+
     /// Answers a mark with what it found up to there.
     fn on_mark(&mut self, mark: M) -> Self::Part;
-}
-
-enum Message<I, M> {
-    Item(I),
-    Mark(M),
 }
 
 /// Runs `extract` over `source` and its items through up to
@@ -108,7 +119,8 @@ pub(crate) fn drive_in_place<S, E, O>(
     E: Extract,
     O: Own<E::Item, E::Mark>,
 {
-    drive(source, extract, &mut InPlace { owner, on_part }, control);
+    let pending = Vec::with_capacity(CHUNK_LEN);
+    drive(source, extract, &mut InPlace { owner, pending, on_part }, control);
 }
 
 fn drive<S: Source, E: Extract>(
@@ -119,7 +131,13 @@ fn drive<S: Source, E: Extract>(
 ) {
     while !control.is_stopped() || source.ends_by_itself() {
         match source.next_batch() {
-            Some(batch) => extract.extract(&batch, outlet),
+            Some(batch) => {
+                extract.extract(&batch, outlet);
+                // A source that waits says so by a batch without frames.
+                if batch.records.is_empty() {
+                    outlet.flush();
+                }
+            }
             None => break,
         }
     }
@@ -127,34 +145,52 @@ fn drive<S: Source, E: Extract>(
 }
 
 /// An owner's thread: items and marks in order, one part back for each mark.
-fn own<I, M, O: Own<I, M>>(
-    mut receiver: Receiver<Message<I, M>>,
+fn own<I: Copy, M, O: Own<I, M>>(
+    mut receiver: Receiver<I, M>,
     mut owner: O,
     index: usize,
     parts: &mpsc::Sender<(usize, O::Part)>,
 ) {
-    while receiver.receive(|message| match message {
-        Message::Item(item) => owner.on_item(item),
-        Message::Mark(mark) => {
+    while receiver.receive(|items, mark| {
+        owner.on_items(items);
+        if let Some(mark) = mark {
             // The collector leaves last; if it is gone the run is being abandoned.
             let _ = parts.send((index, owner.on_mark(mark)));
         }
     }) {}
 }
 
-struct InPlace<O, F> {
+/// One thread for everything. Items are gathered all the same: an owner that
+/// profits from seeing many at once gains more than a copy within the cache costs.
+struct InPlace<I, O, F> {
     owner: O,
+    pending: Vec<I>,
     on_part: F,
 }
 
-impl<I, M, O: Own<I, M>, F: FnMut(O::Part)> Outlet<I, M> for InPlace<O, F> {
+impl<I, M, O, F> Outlet<I, M> for InPlace<I, O, F>
+where
+    I: Copy,
+    O: Own<I, M>,
+    F: FnMut(O::Part),
+{
     #[inline]
     fn item(&mut self, _hash: u64, item: I) {
-        self.owner.on_item(item);
+        self.pending.push(item);
+        if self.pending.len() >= CHUNK_LEN {
+            self.owner.on_items(&self.pending);
+            self.pending.clear();
+        }
     }
 
     fn mark(&mut self, mark: M) {
+        Outlet::<I, M>::flush(self);
         (self.on_part)(self.owner.on_mark(mark));
+    }
+
+    fn flush(&mut self) {
+        self.owner.on_items(&self.pending);
+        self.pending.clear();
     }
 }
 
@@ -203,7 +239,7 @@ impl<P> Collector<P> {
 }
 
 struct Spread<'a, I, M, P, F> {
-    senders: Vec<Sender<Message<I, M>>>,
+    senders: Vec<Sender<I, M>>,
     collector: &'a mut Collector<P>,
     on_parts: &'a mut F,
 }
@@ -214,13 +250,20 @@ impl<I, M: Copy, P, F: FnMut(Vec<P>)> Outlet<I, M> for Spread<'_, I, M, P, F> {
         let owner = Partition::of_hash(hash).owner(self.senders.len());
         if let Some(sender) = self.senders.get_mut(owner) {
             // An owner leaves early only by a panic, which the scope carries on.
-            let _ = sender.push(Message::Item(item));
+            let _ = sender.push(item);
         }
     }
 
     fn mark(&mut self, mark: M) {
         for sender in &mut self.senders {
-            let _ = sender.push(Message::Mark(mark)).and_then(|()| sender.flush());
+            let _ = sender.mark(mark);
+        }
+        self.collector.take_ready(self.senders.len(), self.on_parts);
+    }
+
+    fn flush(&mut self) {
+        for sender in &mut self.senders {
+            let _ = sender.flush();
         }
         self.collector.take_ready(self.senders.len(), self.on_parts);
     }

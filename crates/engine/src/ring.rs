@@ -1,65 +1,26 @@
 //! A bounded queue from one thread to one other, in chunks, that parks instead of spinning.
 //!
-//! The queue is `rtrb`'s; what is ours is the waiting. A thread that finds the
-//! queue empty (or full) says so in a flag, looks once more, and parks. The
-//! other side, after each chunk, looks at the flag and wakes it. Each side
-//! writes one place and then reads the other's; the sequentially consistent
-//! fence between the two makes it impossible that both miss each other.
+//! What passes through the queue, which is `rtrb`'s, are buffers: an item is
+//! written once, into the buffer it crosses in, and read where it lies. A second queue
+//! brings the buffers back. So only as many of them are in use as the receiver
+//! is behind, and while it keeps up they stay in the caches of both.
+//! What is ours besides is the waiting: [`bed`].
 
+mod bed;
+
+use std::mem;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::thread::{self, Thread};
+
+use bed::Bed;
+use rtrb::PushError;
 
 /// Items that cross together: enough that the cost of a crossing is shared.
-pub const CHUNK_LEN: usize = 64;
+pub const CHUNK_LEN: usize = 256;
 
-const YIELDS_BEFORE_SLEEP: usize = 16;
-
-/// One side's bed: who sleeps there, and whether.
-#[derive(Default)]
-struct Bed {
-    /// Written by the sleeper before it looks once more; taken back by whoever wakes it.
-    is_asleep: AtomicBool,
-    /// The sleeper's thread; written by the sleeper only, before `is_asleep`.
-    sleeper: Mutex<Option<Thread>>,
-}
-
-impl Bed {
-    /// Sleeps until woken, unless `is_ready` turns true while lying down. May
-    /// return early, as parking may: callers look again.
-    fn sleep_unless(&self, is_ready: impl Fn() -> bool) {
-        // The other side is often half a chunk away: giving way a few times
-        // costs less than a sleep and a wake-up through the kernel.
-        for _ in 0..YIELDS_BEFORE_SLEEP {
-            if is_ready() {
-                return;
-            }
-            thread::yield_now();
-        }
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
-        self.is_asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see the other side's chunk
-        // or it sees our flag.
-        fence(Ordering::SeqCst);
-        if !is_ready() {
-            thread::park();
-        }
-        self.is_asleep.store(false, Ordering::Relaxed);
-    }
-
-    /// Wakes the sleeper, if there is one.
-    #[inline]
-    fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.is_asleep.load(Ordering::Relaxed) && self.is_asleep.swap(false, Ordering::Relaxed) {
-            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(sleeper) = sleeper {
-                sleeper.unpark();
-            }
-        }
-    }
+/// What crosses at once: items, and behind them a mark.
+struct Chunk<T, M> {
+    items: Vec<T>,
+    mark: Option<M>,
 }
 
 #[derive(Default)]
@@ -69,15 +30,17 @@ struct Shared {
 }
 
 /// The writing end. Dropping it ends the stream; what was not flushed is flushed first.
-pub struct Sender<T> {
-    producer: rtrb::Producer<T>,
+pub struct Sender<T, M> {
+    full: rtrb::Producer<Chunk<T, M>>,
+    empty: rtrb::Consumer<Vec<T>>,
     pending: Vec<T>,
     shared: Arc<Shared>,
 }
 
 /// The reading end.
-pub struct Receiver<T> {
-    consumer: rtrb::Consumer<T>,
+pub struct Receiver<T, M> {
+    full: rtrb::Consumer<Chunk<T, M>>,
+    empty: rtrb::Producer<Vec<T>>,
     shared: Arc<Shared>,
 }
 
@@ -85,27 +48,38 @@ pub struct Receiver<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closed;
 
-/// A queue of at most `capacity` items, rounded up to whole chunks. When it is
-/// full the sender waits: nothing is dropped.
+/// A queue of at most `capacity` items, rounded up to whole chunks, besides the
+/// chunk that each side has in hand. When it is full the sender waits: nothing
+/// is dropped.
 #[must_use]
-pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let capacity = capacity.max(2 * CHUNK_LEN).next_multiple_of(CHUNK_LEN);
-    let (producer, consumer) = rtrb::RingBuffer::new(capacity);
+pub fn ring<T: Send, M: Send>(capacity: usize) -> (Sender<T, M>, Receiver<T, M>) {
+    let chunk_count = capacity.div_ceil(CHUNK_LEN).max(2);
+    let (full_in, full_out) = rtrb::RingBuffer::new(chunk_count);
+    // Room for every buffer there can be: those in the queue and one at each side.
+    let (empty_in, empty_out) = rtrb::RingBuffer::new(chunk_count + 2);
     let shared = Arc::new(Shared::default());
-    let sender =
-        Sender { producer, pending: Vec::with_capacity(CHUNK_LEN), shared: Arc::clone(&shared) };
-    (sender, Receiver { consumer, shared })
+    let pending = Vec::with_capacity(CHUNK_LEN);
+    let sender = Sender { full: full_in, empty: empty_out, pending, shared: Arc::clone(&shared) };
+    (sender, Receiver { full: full_out, empty: empty_in, shared })
 }
 
-impl<T> Sender<T> {
-    /// Takes in one item; it crosses with its chunk, or at [`Sender::flush`].
+impl<T, M> Sender<T, M> {
+    /// Takes in one item; it crosses with its chunk, or at [`flush`](Self::flush).
     ///
     /// # Errors
     /// [`Closed`] when the receiver is gone.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), Closed> {
         self.pending.push(item);
-        if self.pending.len() >= CHUNK_LEN { self.flush() } else { Ok(()) }
+        if self.pending.len() >= CHUNK_LEN { self.send(None) } else { Ok(()) }
+    }
+
+    /// Sends what is pending, and behind it `mark`.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn mark(&mut self, mark: M) -> Result<(), Closed> {
+        self.send(Some(mark))
     }
 
     /// Sends what is pending, waiting for room.
@@ -113,94 +87,107 @@ impl<T> Sender<T> {
     /// # Errors
     /// [`Closed`] when the receiver is gone; what was pending is dropped.
     pub fn flush(&mut self) -> Result<(), Closed> {
-        let wanted = self.pending.len();
-        if wanted == 0 {
-            return Ok(());
-        }
+        if self.pending.is_empty() { Ok(()) } else { self.send(None) }
+    }
+
+    fn send(&mut self, mark: Option<M>) -> Result<(), Closed> {
+        let mut chunk = Chunk { items: mem::take(&mut self.pending), mark };
         loop {
-            if let Ok(chunk) = self.producer.write_chunk_uninit(wanted) {
-                chunk.fill_from_iter(self.pending.drain(..));
-                self.shared.receiver_bed.wake();
-                return Ok(());
+            match self.full.push(chunk) {
+                Ok(()) => break,
+                Err(PushError::Full(refused)) => chunk = refused,
             }
-            if self.producer.is_abandoned() {
-                self.pending.clear();
+            if self.full.is_abandoned() {
                 return Err(Closed);
             }
-            let producer = &self.producer;
-            self.shared
-                .sender_bed
-                .sleep_unless(|| producer.slots() >= wanted || producer.is_abandoned());
+            let full = &self.full;
+            self.shared.sender_bed.sleep_unless(|| full.slots() > 0 || full.is_abandoned());
         }
+        self.shared.receiver_bed.wake();
+        self.pending = self.empty.pop().unwrap_or_else(|_| Vec::with_capacity(CHUNK_LEN));
+        Ok(())
     }
 }
 
-impl<T> Drop for Sender<T> {
+impl<T, M> Drop for Sender<T, M> {
     fn drop(&mut self) {
         // A receiver that is gone wants nothing more.
         let _ = self.flush();
         // The flag that ends the stream is rtrb's, and it is set when our half
         // of the queue is dropped, which is after this. Replace it now.
         let (closed, _) = rtrb::RingBuffer::new(0);
-        drop(std::mem::replace(&mut self.producer, closed));
+        drop(mem::replace(&mut self.full, closed));
         self.shared.receiver_bed.wake();
     }
 }
 
-impl<T> Receiver<T> {
-    /// Waits for items and hands a run of them to `take`, in order. False at
-    /// the end of the stream.
-    pub fn receive(&mut self, mut take: impl FnMut(T)) -> bool {
+impl<T, M> Receiver<T, M> {
+    /// Waits for chunks and hands those that are there to `take`, in order: the
+    /// items of each, and the mark that was set behind them. False at the end
+    /// of the stream.
+    pub fn receive(&mut self, mut take: impl FnMut(&[T], Option<M>)) -> bool {
         loop {
-            let available = self.consumer.slots();
+            let available = self.full.slots();
+            for _ in 0..available {
+                let Ok(Chunk { mut items, mark }) = self.full.pop() else { break };
+                take(&items, mark);
+                items.clear();
+                // There is room for all; a buffer that were not taken would only be made anew.
+                let _ = self.empty.push(items);
+            }
             if available > 0 {
-                if let Ok(chunk) = self.consumer.read_chunk(available) {
-                    chunk.into_iter().for_each(&mut take);
-                }
+                // Once for all of them, so that a sender that waited does not
+                // wake for room of one chunk.
                 self.shared.sender_bed.wake();
                 return true;
             }
-            if self.consumer.is_abandoned() {
+            if self.full.is_abandoned() {
                 // The sender's last chunk may have come between the two looks.
-                if self.consumer.slots() == 0 {
+                if self.full.slots() == 0 {
                     return false;
                 }
                 continue;
             }
-            let consumer = &self.consumer;
-            self.shared
-                .receiver_bed
-                .sleep_unless(|| consumer.slots() > 0 || consumer.is_abandoned());
+            let full = &self.full;
+            self.shared.receiver_bed.sleep_unless(|| full.slots() > 0 || full.is_abandoned());
         }
     }
 }
 
-impl<T> Drop for Receiver<T> {
+impl<T, M> Drop for Receiver<T, M> {
     fn drop(&mut self) {
         let (_, closed) = rtrb::RingBuffer::new(0);
-        drop(std::mem::replace(&mut self.consumer, closed));
+        drop(mem::replace(&mut self.full, closed));
         self.shared.sender_bed.wake();
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
     fn everything_crosses_once_and_in_order() {
-        for item_count in [0u64, 1, 63, 64, 65, 1_000_003] {
+        for item_count in [0u64, 1, 255, 256, 257, 1_000_003] {
             let (mut sender, mut receiver) = ring(128);
             let reader = thread::spawn(move || {
                 let mut expected = 0;
-                while receiver.receive(|item: u64| {
-                    assert_eq!(item, expected);
-                    expected += 1;
+                while receiver.receive(|items: &[u64], mark| {
+                    for &item in items {
+                        assert_eq!(item, expected);
+                        expected += 1;
+                    }
+                    assert!(mark.is_none_or(|mark: u64| mark == expected), "behind its items");
                 }) {}
                 expected
             });
             for item in 0..item_count {
                 sender.push(item).unwrap();
+                if item % 1_000 == 77 {
+                    sender.mark(item + 1).unwrap();
+                }
             }
             drop(sender);
             assert_eq!(reader.join().unwrap(), item_count);
@@ -208,11 +195,26 @@ mod tests {
     }
 
     #[test]
+    fn marks_cross_without_items() {
+        let (mut sender, mut receiver) = ring::<u8, u8>(128);
+        sender.mark(1).unwrap();
+        sender.mark(2).unwrap();
+        sender.flush().unwrap();
+        drop(sender);
+        let mut marks = Vec::new();
+        while receiver.receive(|items, mark| {
+            assert!(items.is_empty());
+            marks.extend(mark);
+        }) {}
+        assert_eq!(marks, [1, 2]);
+    }
+
+    #[test]
     fn a_slow_receiver_is_waited_for() {
-        let (mut sender, mut receiver) = ring(128);
+        let (mut sender, mut receiver) = ring::<u64, ()>(128);
         let reader = thread::spawn(move || {
             let mut sum = 0u64;
-            while receiver.receive(|item: u64| sum += item) {
+            while receiver.receive(|items, _| sum += items.iter().sum::<u64>()) {
                 thread::sleep(std::time::Duration::from_micros(50));
             }
             sum
@@ -226,9 +228,10 @@ mod tests {
 
     #[test]
     fn a_receiver_that_left_is_an_error_and_no_hang() {
-        let (mut sender, receiver) = ring(128);
+        let (mut sender, receiver) = ring::<u64, ()>(128);
         drop(receiver);
-        let refused = (0..1_000).find_map(|item: u64| sender.push(item).err());
+        let refused = (0..1_000).find_map(|item| sender.push(item).err());
         assert_eq!(refused, Some(Closed));
+        assert_eq!(sender.mark(()), Err(Closed));
     }
 }

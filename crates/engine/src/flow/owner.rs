@@ -13,7 +13,7 @@ use crate::exchange::Own;
 
 /// Packets taken in together: their index words, flows and states are on the
 /// way from memory at the same time, and together stay in the first-level cache.
-const STAGED_LEN: usize = 64;
+const PIECE_LEN: usize = 64;
 
 /// The flows of some partitions.
 pub struct FlowOwner<S: PerFlow, C> {
@@ -21,7 +21,6 @@ pub struct FlowOwner<S: PerFlow, C> {
     states: SideSlab<S>,
     collector: C,
     counts: FlowCounts,
-    staged: Vec<FlowPacket>,
     slots: Vec<FlowSlot>,
     live_wanted: usize,
 }
@@ -51,8 +50,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
             states: SideSlab::default(),
             collector,
             counts: FlowCounts::default(),
-            staged: Vec::with_capacity(STAGED_LEN),
-            slots: Vec::with_capacity(STAGED_LEN),
+            slots: Vec::with_capacity(PIECE_LEN),
             live_wanted: 0,
         }
     }
@@ -64,11 +62,17 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
         self
     }
 
-    #[inline(never)]
-    fn flush(&mut self) {
-        self.table.observe(&self.staged, &mut self.slots);
-        self.states.on_packets(&self.staged, &self.slots);
-        self.staged.clear();
+    #[inline]
+    fn prefetch(&self, packets: &[FlowPacket]) {
+        for packet in packets {
+            self.table.prefetch(packet.hash);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, packets: &[FlowPacket]) {
+        self.table.observe(packets, &mut self.slots);
+        self.states.on_packets(packets, &self.slots);
         self.collect_ended();
     }
 
@@ -118,17 +122,23 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
 impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
     type Part = FlowPart<C::Part, S>;
 
-    #[inline(always)]
     fn on_item(&mut self, packet: FlowPacket) {
-        self.table.prefetch(packet.hash);
-        self.staged.push(packet);
-        if self.staged.len() == STAGED_LEN {
-            self.flush();
+        self.on_items(&[packet]);
+    }
+
+    fn on_items(&mut self, packets: &[FlowPacket]) {
+        let mut pieces = packets.chunks(PIECE_LEN);
+        let mut piece = pieces.next().unwrap_or_default();
+        self.prefetch(piece);
+        while !piece.is_empty() {
+            let next = pieces.next().unwrap_or_default();
+            self.prefetch(next);
+            self.take(piece);
+            piece = next;
         }
     }
 
     fn on_mark(&mut self, mark: FlowMark) -> Self::Part {
-        self.flush();
         match mark.kind {
             MarkKind::Tick => self.table.expire(mark.watermark),
             MarkKind::Step => self.table.step(mark.watermark),
