@@ -77,6 +77,19 @@ impl Index {
         }
     }
 
+    /// The first slot under `tag`, or one that is none.
+    #[inline(always)]
+    pub(super) fn first(&self, tag: u32) -> u32 {
+        let mut at = self.home(tag);
+        loop {
+            match self.words.get(at) {
+                Some(&word) if word == 0 || tag_in(word) == tag => return slot_of(word),
+                Some(_) => at = (at + 1) & self.mask,
+                None => return u32::MAX,
+            }
+        }
+    }
+
     /// The first slot under `tag` that `is_it` takes.
     #[inline(always)]
     pub(super) fn find(&self, tag: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {

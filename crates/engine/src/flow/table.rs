@@ -32,6 +32,8 @@ pub struct FlowTable {
     freed: Vec<u32>,
     ended: Vec<(FlowRecord, FlowSlot)>,
     due: Vec<(usize, u32)>,
+    /// Where the packets of a batch are looked for first.
+    guesses: Vec<u32>,
     /// Flows with packets before this were written, if there are windows.
     windows_closed_to: Timestamp,
 }
@@ -76,6 +78,7 @@ impl FlowTable {
             freed: Vec::new(),
             ended: Vec::new(),
             due: Vec::new(),
+            guesses: Vec::new(),
             windows_closed_to: Timestamp::MIN,
         }
     }
@@ -109,20 +112,53 @@ impl FlowTable {
     #[inline]
     pub fn observe(&mut self, packets: &[FlowPacket], slots: &mut Vec<FlowSlot>) {
         self.free.append(&mut self.freed);
-        slots.clear();
-        for packet in packets {
-            if let Some(slot) = self.index.find(tag_of(packet.hash), |_| true) {
-                self.hot.prefetch(slot);
-                if packet.key.is_ipv6() {
-                    self.cold.prefetch(slot);
-                }
+        let mut guesses = std::mem::take(&mut self.guesses);
+        guesses.clear();
+        guesses.extend(packets.iter().map(|packet| {
+            let guess = self.index.first(tag_of(packet.hash));
+            self.hot.prefetch(guess);
+            if packet.key.is_ipv6() {
+                self.cold.prefetch(guess);
             }
+            guess
+        }));
+        slots.clear();
+        slots.extend(packets.iter().zip(&guesses).map(|(packet, &guess)| {
+            // Mostly the guess is right and nothing has ended.
+            let plain = self.add_plain(guess, packet);
+            plain.unwrap_or_else(|| {
+                let index = self.slot_for(packet);
+                FlowSlot { index, generation: self.add(index, packet) }
+            })
+        }));
+        self.guesses = guesses;
+    }
+
+    /// Adds a packet to the flow in `slot`, if it belongs there and the flow
+    /// goes on with it.
+    #[inline(always)]
+    fn add_plain(&mut self, slot: u32, packet: &FlowPacket) -> Option<FlowSlot> {
+        let hot = self.hot.get_mut(slot)?;
+        let side = packet.direction as usize;
+        let is_plain = hot.words == packet.key.words()
+            && hot.state & (Hot::LIVE | Hot::CLOSED) == Hot::LIVE
+            && packet.timestamp.since(hot.last).as_ns().unsigned_abs() < self.idle_ns
+            && packet.timestamp.since(hot.first) < self.options.active_timeout
+            && hot.packets[side] < u32::MAX
+            && packet.tcp_flags & (FIN | RST) == 0
+            && self.options.window.is_none();
+        if !is_plain {
+            return None;
         }
-        for packet in packets {
-            let index = self.slot_for(packet);
-            let generation = self.add(index, packet);
-            slots.push(FlowSlot { index, generation });
+        if packet.key.is_ipv6() && self.cold.get(slot)?.key != packet.key {
+            return None;
         }
+        hot.packets[side] += 1;
+        hot.bytes[side] += u64::from(packet.wire_len);
+        hot.tcp_flags[side] |= packet.tcp_flags;
+        hot.first = hot.first.min(packet.timestamp);
+        hot.last = hot.last.max(packet.timestamp);
+        Some(FlowSlot { index: slot, generation: hot.generation })
     }
 
     /// Flows that have ended since they were last taken, with the slots they had.
@@ -131,7 +167,7 @@ impl FlowTable {
     }
 
     /// The slot of the flow that a packet belongs to, which may begin with it.
-    #[inline(always)]
+    #[inline(never)]
     fn slot_for(&mut self, packet: &FlowPacket) -> u32 {
         let words = packet.key.words();
         let found = self.index.find(tag_of(packet.hash), |slot| {
@@ -139,18 +175,14 @@ impl FlowTable {
                 && (!packet.key.is_ipv6()
                     || self.cold.get(slot).is_some_and(|cold| cold.key == packet.key))
         });
-        let Some(slot) = found else { return self.begin(packet, Beginning::of(packet)) };
-        let Some(hot) = self.hot.get(slot) else { return slot };
-        let is_plain = packet.timestamp.since(hot.last).as_ns().unsigned_abs() < self.idle_ns
-            && packet.timestamp.since(hot.first) < self.options.active_timeout
-            && !hot.has(Hot::CLOSED)
-            && hot.packets[packet.direction as usize] < u32::MAX
-            && self.options.window.is_none();
-        if is_plain { slot } else { self.slot_after_ends(slot, packet) }
+        match found {
+            Some(slot) => self.slot_after_ends(slot, packet),
+            None => self.begin(packet, Beginning::of(packet)),
+        }
     }
 
     /// Adds a packet to its flow; the flow's generation.
-    #[inline(always)]
+    #[inline]
     fn add(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
         let Some(hot) = self.hot.get_mut(slot) else { return 0 };
         let side = packet.direction as usize;
@@ -167,7 +199,6 @@ impl FlowTable {
     }
 
     /// Asks what the guide's table asks, in its order.
-    #[inline(never)]
     fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
             return slot;
