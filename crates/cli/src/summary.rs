@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use capture::Report;
 use engine::group::Outcome;
 
 use crate::failure::{Failure, Status};
@@ -49,6 +50,25 @@ pub(crate) fn print(
 /// The lines, each ended.
 #[must_use]
 pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+    let mut text = received_lines(received);
+    if let Some(stage) = stage {
+        text.push_str(&stage_lines(stage, &received.report));
+    }
+    // A run on an interface has no other end.
+    if inputs.control.is_stopped() && inputs.interface.is_none() {
+        text.push_str("interrupted: results cover what was read before\n");
+    }
+    let skipped = inputs.resolved.skipped.len();
+    if skipped > 0 {
+        let _ = writeln!(text, "left out of folders as no captures: {skipped}");
+    }
+    text
+}
+
+// Below: writing to a string cannot fail.
+
+/// What came in, as tcpdump says it, and what did not.
+fn received_lines(received: &Received) -> String {
     let report = &received.report;
     let passed = received.handed_out();
     let mut text = format!(
@@ -69,59 +89,54 @@ pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'
             let _ = writeln!(text, "{count} {what}");
         }
     }
-    // Writing to a string cannot fail.
-    if let Some(stage) = stage {
-        let outcome = stage.outcome;
-        let _ = write!(
-            text,
-            "{}: {} processed = {} counted + {} without {} + {} cut short by the capture; {} malformed",
-            stage.name,
-            outcome.processed(),
-            outcome.keyed,
-            outcome.without_key,
-            stage.key,
-            outcome.cut,
-            outcome.malformed.total()
-        );
-        let causes: Vec<_> =
-            outcome.malformed.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
-        if !causes.is_empty() {
-            let _ = write!(text, " ({})", causes.join(", "));
-        }
-        text.push('\n');
+    text
+}
+
+/// What a stage did with it.
+fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
+    let mut text = String::new();
+    let outcome = stage.outcome;
+    let _ = write!(
+        text,
+        "{}: {} processed = {} counted + {} without {} + {} cut short by the capture; {} malformed",
+        stage.name,
+        outcome.processed(),
+        outcome.keyed,
+        outcome.without_key,
+        stage.key,
+        outcome.cut,
+        outcome.malformed.total()
+    );
+    let causes: Vec<_> =
+        outcome.malformed.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    if !causes.is_empty() {
+        let _ = write!(text, " ({})", causes.join(", "));
+    }
+    text.push('\n');
+    let _ = writeln!(
+        text,
+        "{}: {} received = {} processed + {} filtered + {} dropped + {} malformed{}",
+        stage.name,
+        report.received,
+        outcome.processed(),
+        report.filtered,
+        report.dropped.total(),
+        outcome.malformed.total(),
+        if report.unread > 0 { format!(" + {} unread", report.unread) } else { String::new() },
+    );
+    if stage.late > 0 {
         let _ = writeln!(
             text,
-            "{}: {} received = {} processed + {} filtered + {} dropped + {} malformed{}",
-            stage.name,
-            report.received,
-            outcome.processed(),
-            report.filtered,
-            report.dropped.total(),
-            outcome.malformed.total(),
-            if report.unread > 0 { format!(" + {} unread", report.unread) } else { String::new() },
+            "{}: {} late packets were counted in the oldest window still open",
+            stage.name, stage.late
         );
-        if stage.late > 0 {
-            let _ = writeln!(
-                text,
-                "{}: {} late packets were counted in the oldest window still open",
-                stage.name, stage.late
-            );
-        }
-        if stage.beyond_max_keys > 0 {
-            let _ = writeln!(
-                text,
-                "{}: {} packets belong to keys beyond --max-keys and are in no row",
-                stage.name, stage.beyond_max_keys
-            );
-        }
     }
-    // A run on an interface has no other end.
-    if inputs.control.is_stopped() && inputs.interface.is_none() {
-        text.push_str("interrupted: results cover what was read before\n");
-    }
-    let skipped = inputs.resolved.skipped.len();
-    if skipped > 0 {
-        let _ = writeln!(text, "left out of folders as no captures: {skipped}");
+    if stage.beyond_max_keys > 0 {
+        let _ = writeln!(
+            text,
+            "{}: {} packets belong to keys beyond --max-keys and are in no row",
+            stage.name, stage.beyond_max_keys
+        );
     }
     text
 }

@@ -694,11 +694,12 @@ mod tests {
         #[test]
         fn the_plain_way_and_the_other_give_the_same_key(
             source in 0u32..3, destination in 0u32..3, source_port in 0u16..3,
-            destination_port in 0u16..3, is_tcp: bool, scale in prop_oneof![Just(1), Just(0x5555_5555)],
+            destination_port in 0u16..3, is_tcp: bool,
+            scale in prop_oneof![Just(1), Just(0x5555_5555)],
         ) {
-            let (source, destination) = (source * scale, destination * scale);
             let ports = [source_port.to_be_bytes(), destination_port.to_be_bytes()].concat();
-            let (source, destination) = (Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination));
+            let [source, destination] =
+                [source, destination].map(|bits| Ipv4Addr::from_bits(bits * scale));
             let (bytes, layers) = packet(source.into(), destination.into(), &ports);
             let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
             let captured_len = u32::try_from(bytes.len()).unwrap();

@@ -42,7 +42,8 @@ pub(super) const fn real(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::F64, about)
 }
 
-const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.";
+const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RST 4, PSH 8, \
+                           ACK 16, URG 32, ECE 64, CWR 128.";
 
 const WINDOW: [Field; 1] = [stamp("window_start_ns", "Start of the window.")];
 

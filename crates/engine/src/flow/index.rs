@@ -180,6 +180,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::collections::btree_map::Entry;
 
     use proptest::prelude::*;
 
@@ -196,7 +197,7 @@ mod tests {
             for (is_insertion, tag, slot) in steps {
                 let tag = u32::MAX - tag;
                 if is_insertion {
-                    if let std::collections::btree_map::Entry::Vacant(vacant) = expected.entry(slot) {
+                    if let Entry::Vacant(vacant) = expected.entry(slot) {
                         vacant.insert(tag);
                         index.insert(tag, slot);
                     }

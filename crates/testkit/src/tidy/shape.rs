@@ -86,6 +86,8 @@ pub fn last_newline(files: &[File]) -> Vec<Finding> {
         .iter()
         // Seeds of a fuzzer are data, also where they look like text.
         .filter(|file| !file.path.starts_with("fuzz/seeds/"))
+        // What a killed run leaves ends where it was killed.
+        .filter(|file| !file.path.ends_with(".partial"))
         .filter(|file| file.text().is_some_and(is_open))
         .map(|file| {
             let last = file.text().unwrap_or_default().lines().count();
