@@ -16,7 +16,7 @@ use crate::ring::{CHUNK_LEN, Receiver, Sender, ring};
 use crate::run::Control;
 
 /// Items a ring holds before the reader waits for its owner. A quarter of it costs
-/// nearly twice the processor time an item (docs/decisions/0006-buffers-cross.md).
+/// nearly twice the processor time an item (docs/decisions/0007-buffers-cross.md).
 const RING_CAPACITY: usize = 1 << 16;
 
 /// The reading half: makes items of frames. Runs on the reading thread only.

@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     const SCHEMA: Schema = &[
-        Field { name: "source", kind: Kind::Text, about: "" },
-        Field { name: "packets", kind: Kind::U64, about: "" },
+        Field::new("source", Kind::Text, ""),
+        Field::new("packets", Kind::U64, ""),
     ];
 
     #[test]
