@@ -426,3 +426,21 @@ fn frames_without_stamps_share_a_time() {
     assert_eq!((record.first, record.packets[0]), (packets[2].timestamp, 3));
     assert_eq!(clock.last_mark().kind, MarkKind::Last);
 }
+
+#[test]
+fn the_heaviest_flows_are_told_while_they_go_on() {
+    let mut owner =
+        FlowOwner::<(), _>::new(FlowOptions::default(), AllEnded::default()).with_live(3);
+    let packets: Vec<_> = (0..50u32)
+        .flat_map(|flow| {
+            (0..=flow).map(move |turn| {
+                packet(key(flow, false), i64::from(turn), FlowDirection::LowToHigh, ACK)
+            })
+        })
+        .collect();
+    owner.on_items(&packets);
+    let part = owner.on_mark(FlowMark { watermark: Timestamp::from_ns(50), kind: MarkKind::Tick });
+    let heaviest: Vec<_> = part.live.iter().map(|flow| (flow.key, flow.packets[0])).collect();
+    assert_eq!(heaviest, [49, 48, 47].map(|flow| (key(flow, false), flow + 1)));
+    assert!(part.collected.is_empty());
+}

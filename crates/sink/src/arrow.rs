@@ -78,10 +78,8 @@ mod tests {
 
     use super::*;
 
-    const SCHEMA: Schema = &[
-        Field::new("source", Kind::Text, ""),
-        Field::new("packets", Kind::U64, ""),
-    ];
+    const SCHEMA: Schema =
+        &[Field::new("source", Kind::Text, ""), Field::new("packets", Kind::U64, "")];
 
     #[test]
     fn windows_share_a_batch() {
