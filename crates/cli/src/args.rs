@@ -210,12 +210,12 @@ pub struct FlowsArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Flows to show in a table
-    #[arg(short = 'n', long = "rows", value_name = "ROWS", default_value_t = 10)]
-    pub rows: usize,
-    /// Order of the rows of a table, largest first
-    #[arg(long, value_name = "MEASURE", default_value = "bytes")]
-    pub sort: SortBy,
+    /// Flows to show in a table [default: 10]
+    #[arg(short = 'n', long = "rows", value_name = "ROWS")]
+    pub rows: Option<usize>,
+    /// Order of the rows of a table, largest first [default: bytes]
+    #[arg(long, value_name = "MEASURE")]
+    pub sort: Option<SortBy>,
     /// A flow has ended when it had no packet for so long
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     pub idle_timeout: packet::Span,

@@ -22,8 +22,13 @@ fn top_says_what_is_expected() {
 }
 
 #[test]
+fn flows_say_what_is_expected() {
+    check("flows-", 7);
+}
+
+#[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 11);
+    check("error-", 15);
 }
 
 #[test]

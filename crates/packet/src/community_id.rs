@@ -8,6 +8,7 @@
 //! port here, but named by addresses and protocol. The specification says
 //! nothing of fragments; one that carries no ports is named with ports 0 and 0.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -37,6 +38,16 @@ pub fn community_id(key: &FlowKey, seed: u16) -> String {
     let mut id = String::from("1:");
     STANDARD.encode_string(hash.finalize(), &mut id);
     id
+}
+
+/// A flow's Community ID under seed 0, computed when it is written: most never are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CommunityId(pub FlowKey);
+
+impl fmt::Display for CommunityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&community_id(&self.0, 0))
+    }
 }
 
 const fn has_ports(protocol: Protocol) -> bool {

@@ -24,6 +24,9 @@ use crate::summary::{self, StageSummary};
 /// What flows are made of.
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN };
 
+/// Rows of a table unless others are asked for.
+const ROWS_SHOWN: usize = 10;
+
 /// The columns of flows, in every form.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
@@ -38,6 +41,13 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let show = output::show(&arguments.output)?;
+    let is_ranked = show == Show::Table && inputs.interface.is_none();
+    if !is_ranked && (arguments.rows.is_some() || arguments.sort.is_some()) {
+        return Err(Failure::usage(
+            "-n and --sort: only a table of captures shows some flows, the heaviest; everything \
+             else has all of them, as they end. Try `wirelens top --by flow -n N`",
+        ));
+    }
     let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
     if arguments.input.check {
         return Ok(Status::Fine);
@@ -51,8 +61,9 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
             compute::<(), _>(&request, &inputs, opened, &mut table::Lines::begin()?)?
         }
         Show::Table => {
-            let by_packets = arguments.sort == SortBy::Packets;
-            let (flows, done) = heaviest(&request, &inputs, opened, arguments.rows, by_packets);
+            let by_packets = arguments.sort == Some(SortBy::Packets);
+            let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);
+            let (flows, done) = heaviest(&request, &inputs, opened, row_count, by_packets);
             table::print(&flows, &done.counts)?;
             done
         }

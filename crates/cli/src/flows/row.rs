@@ -1,11 +1,9 @@
 //! The columns of flows, under our own names.
 
-use std::fmt;
-
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
-use packet::community_id::community_id;
-use packet::{FlowKey, Layers, Span, Timestamp};
+use packet::community_id::CommunityId;
+use packet::{Layers, Span, Timestamp};
 
 /// What is kept for a flow beside its record, as columns.
 pub trait Kept: Sized {
@@ -165,15 +163,6 @@ pub(super) const SCHEMA: Schema = &FLOW;
 pub(super) const WINDOWED: Schema = &joined::<17>(&[&WINDOW, &FLOW]);
 pub(super) const WITH_STATISTICS: Schema = &joined::<68>(&[&FLOW, &STATISTICS]);
 pub(super) const WINDOWED_WITH_STATISTICS: Schema = &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]);
-
-/// A Community ID, computed when it is written.
-struct CommunityId(FlowKey);
-
-impl fmt::Display for CommunityId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&community_id(&self.0, 0))
-    }
-}
 
 impl<'a> Row<'a> {
     pub(super) const fn new() -> Self {

@@ -1,6 +1,5 @@
 //! How each grouping's rows look.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::columns::{Field, Kind, Schema, Value};
@@ -10,7 +9,7 @@ use engine::grouping::{
     ProtocolKey, Unused,
 };
 use engine::table::Tally;
-use packet::community_id::community_id;
+use packet::community_id::CommunityId;
 use packet::{FlowDirection, FlowKey, Protocol};
 
 /// A row on its way out.
@@ -165,16 +164,6 @@ impl Row for ProtocolRow {
     }
     fn values(&self) -> Vec<Value<'_>> {
         [Value::Str(&self.0)].into_iter().chain(measures(self.1.0)).collect()
-    }
-}
-
-/// A Community ID, computed when it is written: most rows never are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct CommunityId(FlowKey);
-
-impl fmt::Display for CommunityId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&community_id(&self.0, 0))
     }
 }
 
