@@ -17,7 +17,7 @@ PYTHON_CODE := $(wildcard python testbed tests tools bench)
 # status 5, is said and no failure.
 define pytest
 if compgen -G 'tests/test_*.py' >/dev/null; then \
-	.venv/bin/python -m pytest tests -m '$(1)' \
+	.venv/bin/python -m pytest tests -rs -m '$(1)' \
 		-o markers='wide: reads captures that are kept beside the repository' || [ $$? -eq 5 ]; \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef

@@ -41,11 +41,10 @@ def packets_of(ran: Ran) -> int:
 # --- Inputs ---------------------------------------------------------------------------------
 
 
-def test_no_input_names_the_flag() -> None:
-    for command in ("top", "info"):
-        ran = wirelens(command)
-        assert ran.status == 2
-        assert "--read <FILE|DIR|->" in ran.stderr
+def test_no_input_names_the_flags() -> None:
+    for command in ("top", "flows", "info"):
+        line = one_line(wirelens(command), 2)
+        assert "-r FILE" in line and "-i NAME" in line
 
 
 def test_a_missing_file_is_named() -> None:

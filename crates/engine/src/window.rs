@@ -122,8 +122,9 @@ impl<G: Grouping> Extract for WindowExtract<G> {
             }
             out.item(hash, Item { window_start, place, hash, value });
         }
-        // Where nothing comes, time still closes windows.
-        if let Some(time) = batch.tick.filter(|_| self.open_from != Timestamp::MIN)
+        // Where nothing comes, time still closes windows; where nothing has come yet, the
+        // marks tell those who show windows that there is nothing in them.
+        if let Some(time) = batch.tick
             && self.window_of(time).1
         {
             out.mark(self.open_from);

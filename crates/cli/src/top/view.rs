@@ -64,7 +64,9 @@ impl View {
     /// Paints that there was nothing.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let is_stale = self.painted_at.elapsed().as_secs_f64() > 1.5 * self.window.as_seconds_f64();
-        if is_stale || !self.was_painted { self.paint("0 packets/s", "") } else { Ok(()) }
+        // Packets that have come already stand in a window that is still open.
+        let is_new = !self.was_painted && self.progress.frames_read() == 0;
+        if is_stale || is_new { self.paint("0 packets/s", "") } else { Ok(()) }
     }
 
     fn paint(&mut self, head: &str, rows: &str) -> Result<(), Failure> {

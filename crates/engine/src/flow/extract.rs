@@ -159,9 +159,10 @@ impl FlowClock {
         (!is_first).then_some(FlowMark { watermark: self.latest, kind })
     }
 
-    /// Time goes on although nothing comes: an idle link.
+    /// Time goes on although nothing comes: an idle link, also one on which nothing has come
+    /// yet. Whoever writes flows looks after the output at each mark.
     pub fn on_tick(&mut self, time: Timestamp) -> Option<FlowMark> {
-        if time <= self.latest || self.next_tick == Timestamp::MIN {
+        if time <= self.latest {
             return None;
         }
         self.latest = time;

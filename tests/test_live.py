@@ -1,0 +1,587 @@
+"""Listening on interfaces: links of the tests' own, in network namespaces; see lab.py.
+
+Without root they are skipped; root has to be able to run them.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from captures import Frame, block, write_pcap
+from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
+from lab import (
+    HERE,
+    THERE,
+    Link,
+    Listening,
+    bring_up,
+    datagram,
+    datagrams,
+    identity,
+    inside,
+    ip,
+    link_facts,
+    new_link,
+    new_namespace,
+    wait_until,
+)
+
+CSV = ("--format", "csv")
+JSONL = ("--format", "jsonl")
+# The smallest that is taken.
+TINY_RING = ("-B", "64")
+# The last is sent as frames of many segments.
+MESSAGE_SIZES = (10, 1000, 200_000)
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    with new_link() as made:
+        yield made
+
+
+def packets_of(rows: list[dict[str, str]]) -> int:
+    if rows and "src_packets" in rows[0]:
+        return sum(int(row["src_packets"]) + int(row["dst_packets"]) for row in rows)
+    return sum(int(row["packets"]) for row in rows)
+
+
+def rows_in(path: Path) -> list[dict[str, str]]:
+    """Rows of a file of CSV, which has to be whole."""
+    text = path.read_text()
+    assert text.startswith(("community_id,", "source,", "window_start_ns,")), text[:100]
+    assert text.endswith("\n")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# --- What is counted ------------------------------------------------------------------------
+
+
+def serve(tcp: socket.socket, udp: socket.socket) -> None:
+    """Answers three connections and each datagram, until the datagram that says so."""
+    for _ in range(3):
+        connection, _ = tcp.accept()
+        with connection:
+            for size in MESSAGE_SIZES:
+                while size > 0:
+                    size -= len(connection.recv(size))
+                connection.sendall(b"answer")
+            # Until the other side closes or aborts.
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(1)
+    while True:
+        data, sender = udp.recvfrom(2048)
+        if data == b"end":
+            return
+        udp.sendto(data + data, sender)
+
+
+def talk() -> None:
+    """Three connections, one of them aborted, datagrams of two sockets, and pings."""
+    for number in range(3):
+        with socket.create_connection((THERE, 5000), timeout=5) as connection:
+            for size in MESSAGE_SIZES:
+                connection.sendall(bytes(size))
+                assert connection.recv(100) == b"answer"
+            if number == 2:
+                # An abort: RST instead of FIN.
+                option = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
+        raw.settimeout(5)
+        for sequence in range(5):
+            # The checksum of an echo request: ones' complement of its words' sum.
+            total = 0x0800 + 0x0707 + sequence
+            raw.sendto(struct.pack(">BBHHH", 8, 0, ~total & 0xFFFF, 0x0707, sequence), (THERE, 0))
+            assert raw.recv(100)
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+    for number, udp in enumerate(sockets * 10):
+        udp.settimeout(5)
+        udp.sendto(bytes(10 * number), (THERE, 5001))
+        udp.recv(2048)
+    sockets[0].sendto(b"end", (THERE, 5001))
+    for udp in sockets:
+        udp.close()
+
+
+def host_and_peer() -> ExitStack:
+    """This thread in a namespace whose `wl0` leads to a host of its own, which serves."""
+    with ExitStack() as stack:
+        peer = stack.enter_context(new_namespace())
+        stack.enter_context(new_namespace())
+        ip("link add wl0 type veth peer name wl1")
+        ip(f"link set wl1 netns /proc/{os.getpid()}/fd/{peer}")
+        with inside(peer):
+            ip(f"addr add {THERE}/24 dev wl1")
+            ip("link set wl1 up")
+            tcp = stack.enter_context(socket.create_server(("0.0.0.0", 5000)))
+            udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            udp.bind(("0.0.0.0", 5001))
+        server = threading.Thread(target=serve, args=(tcp, udp), daemon=True)
+        server.start()
+        stack.callback(server.join, 5)
+        ip(f"addr add {HERE}/24 dev wl0")
+        bring_up("wl0")
+        return stack.pop_all()
+
+
+def without_stamps(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Rows in an order that does not depend on stamps: each socket takes its own."""
+    for row in rows:
+        del row["first_ns"], row["last_ns"]
+    return sorted(rows, key=lambda row: row["community_id"])
+
+
+def test_flows_are_those_in_a_capture_of_the_same_traffic(tmp_path: Path) -> None:
+    path, words = tmp_path / "same.pcap", tmp_path / "tcpdump.err"
+    # When it is interrupted it leaves what it has not read yet: so it has to read at once.
+    command = ["tcpdump", "-i", "wl0", "-w", path, "-U", "-Z", "root", "--immediate-mode"]
+    with host_and_peer(), words.open("wb") as err:
+        dump = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=err)
+        try:
+            wait_until(lambda: b"listening on" in words.read_bytes(), "tcpdump listens")
+            with Listening(tmp_path, "flows", "-i", "wl0", *CSV) as live:
+                talk()
+                time.sleep(0.5)
+                ran = live.end()
+            dump.send_signal(signal.SIGINT)
+            dump.wait(10)
+        finally:
+            dump.kill()
+    captured, received, dropped = re.findall(r"^(\d+) packets", words.read_text(), re.MULTILINE)
+    assert captured == received and dropped == "0"
+    assert ran.status == 0 and identity(ran)["dropped"] == 0
+    read = wirelens("flows", *CSV, "-r", path)
+    rows = without_stamps(read.rows)
+    assert without_stamps(ran.rows) == rows
+    kinds = sorted((row["protocol"], row["end_reason"]) for row in rows)
+    wanted = [("icmp", "end"), ("tcp", "fin"), ("tcp", "fin"), ("tcp", "rst")]
+    assert kinds == [*wanted, ("udp", "end"), ("udp", "end")]
+    assert identity(read)["processed"] == identity(ran)["processed"]
+
+
+def test_windows_hold_what_was_sent(link: Link, tmp_path: Path) -> None:
+    with Listening(tmp_path, "top", "-i", "wl0", "--window", "1s", "-n", "0", *CSV) as live:
+        for _ in range(4):
+            link.send(datagrams(250))
+            time.sleep(0.4)
+        ran = live.end()
+    assert ran.status == 0
+    assert packets_of(ran.rows) == 1000
+    starts = {int(row["window_start_ns"]) for row in ran.rows}
+    assert 2 <= len(starts) <= 4 and all(start % 10**9 == 0 for start in starts)
+    assert identity(ran) | {"received": 1000, "processed": 1000, "dropped": 0} == identity(ran)
+    assert sum(int(row["bytes"]) for row in ran.rows) == 1000 * 60
+
+
+@pytest.mark.parametrize(
+    "command", [("top",), ("top", "--window", "1s"), ("flows",), ("flows", "--latency", "low")]
+)
+def test_what_a_full_ring_drops_is_told(
+    link: Link, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with Listening(tmp_path, *command, "-i", "wl0", *TINY_RING, *CSV, "-n", "0") as live:
+        link.send(datagrams(10))
+        # A reader that is kept from reading: what a busy host does, for longer.
+        live.signal(signal.SIGSTOP)
+        link.send(datagrams(3000))
+        live.signal(signal.SIGCONT)
+        time.sleep(0.2)
+        link.send(datagrams(10))
+        ran = live.end()
+    n = identity(ran)
+    assert ran.status == 0
+    assert n["received"] == 3020 and 1000 < n["dropped"] < 3000 and n["unread"] == 0
+    assert packets_of(ran.rows) == n["processed"] == 3020 - n["dropped"]
+    assert "by the kernel: its ring was full (a larger one with -B)" in ran.stderr
+
+
+def test_every_way_to_listen_tells_the_same(link: Link, tmp_path: Path) -> None:
+    ways = [(), ("--latency", "low"), ("--threads", "2"), ("-p",)]
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(Listening(tmp_path, "flows", "-i", "wl0", *way, *CSV))
+            for way in ways
+        ]
+        for _ in range(3):
+            link.send(datagrams(200))
+            link.send(datagrams(200, is_answer=True), "wl0")
+        ended = [run.end() for run in runs]
+    rows = [without_stamps(ran.rows) for ran in ended]
+    assert len(rows[0]) == 200
+    # Both directions of a flow are in one row, also where two threads share the frames.
+    for row in rows[0]:
+        assert (row["src_packets"], row["dst_packets"]) == ("3", "3")
+        assert (row["src_ip"], row["src_bytes"]) == ("198.18.0.1", "180")
+    for way, other, ran in zip(ways, rows, ended, strict=True):
+        assert other == rows[0], way
+        assert ran.status == 0
+        assert identity(ran)["processed"] == identity(ran)["received"] == 1200
+
+
+def test_two_threads_count_each_packet_once(link: Link, tmp_path: Path) -> None:
+    with Listening(tmp_path, "top", "-i", "wl0", "--threads", "2", "-n", "0", *CSV) as live:
+        link.send(datagrams(2000))
+        ran = live.end()
+    assert (ran.status, packets_of(ran.rows), identity(ran)["received"]) == (0, 2000, 2000)
+
+
+def test_filters_act_on_frames_as_they_were_on_the_wire(link: Link, tmp_path: Path) -> None:
+    def tagged(count: int, vlan: int) -> list[bytes]:
+        return [datagram(("198.18.0.1", 1000), ("198.19.0.1", 53), vlan=vlan)] * count
+
+    # Past a tag that the kernel took out as well, as with tcpdump.
+    wanted = {"vlan": 30, "vlan 5": 10, "vlan and udp port 53": 30, "udp port 53": 80}
+    wanted |= {"udp port 53 and not vlan": 50, "udp dst port 99": 7, "tcp": 0}
+    with ExitStack() as stack:
+        runs = {
+            expression: stack.enter_context(
+                Listening(tmp_path, "flows", "-i", "wl0", *CSV, *expression.split())
+            )
+            for expression in wanted
+        }
+        link.send([*tagged(10, 5), *tagged(20, 6), *datagrams(50), *datagrams(7, port=99)])
+        ended = {expression: run.end() for expression, run in runs.items()}
+    assert {expression: packets_of(ran.rows) for expression, ran in ended.items()} == wanted
+    for expression, ran in ended.items():
+        assert identity(ran)["received"] == wanted[expression]
+    assert [row["vlan"] for row in ended["vlan 5"].rows] == ["5"]
+
+
+def test_a_count_stops_after_so_many(link: Link, tmp_path: Path) -> None:
+    for command in (("top",), ("top", "--window", "1s"), ("flows",)):
+        with Listening(tmp_path, *command, "-i", "wl0", "-c", "100", "-n", "0", *CSV) as live:
+            link.send(datagrams(150))
+            ran = live.wait()
+        n = identity(ran)
+        assert (ran.status, packets_of(ran.rows), n["processed"]) == (0, 100, 100)
+        assert n["received"] == 100 + n["unread"] <= 150
+
+
+def test_interfaces_are_asked_for_all_frames_unless_told_not_to(link: Link, tmp_path: Path) -> None:
+    for flags, wanted in (((), 1), (("-p",), 0)):
+        with Listening(tmp_path, "top", "-i", "wl0", *flags, *CSV) as live:
+            assert link_facts("wl0")["promiscuity"] == wanted
+            assert live.end().status == 0
+    assert link_facts("wl0")["promiscuity"] == 0
+
+
+# --- How a run ends, and what it leaves -----------------------------------------------------
+
+
+def test_an_interrupt_counts_what_was_received_before_it(link: Link, tmp_path: Path) -> None:
+    output = tmp_path / "flows.csv"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with Listening(tmp_path, "flows", "-i", "wl0", "-o", output, "--force") as live:
+            # Held back, so that all is in the ring when it is told to end.
+            live.signal(signal.SIGSTOP)
+            link.send(datagrams(5000))
+            live.signal(number)
+            live.signal(signal.SIGCONT)
+            ran = live.wait()
+        assert (ran.status, ran.stdout) == (0, b"")
+        assert packets_of(rows_in(output)) == 5000 == identity(ran)["received"]
+        assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_second_interrupt_ends_a_run_that_cannot_end(link: Link, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    try:
+        with Listening(tmp_path, "flows", "-i", "wl0", *CSV, stdout=writing) as live:
+            # More than a pipe holds, and nobody reads.
+            link.send(datagrams(3000))
+            live.signal(signal.SIGINT)
+            time.sleep(0.5)
+            assert live.process.poll() is None
+            live.signal(signal.SIGINT)
+            assert live.process.wait(5) == 130
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_hangup_begins_a_new_file(link: Link, tmp_path: Path) -> None:
+    output, partial = tmp_path / "flows.csv", tmp_path / "flows.csv.partial"
+    moved = tmp_path / "flows.csv.1"
+    command = ("flows", "-i", "wl0", "-o", output, "--idle-timeout", "100ms")
+    with Listening(tmp_path, *command) as live:
+        link.send(datagrams(40))
+        # Idle flows are written when time is a second past their end.
+        time.sleep(1.8)
+        live.signal(signal.SIGHUP)
+        wait_until(output.exists, "the first file is complete")
+        assert packets_of(rows_in(output)) == 40
+        link.send(datagrams(50))
+        time.sleep(1.8)
+        # As log rotation does it.
+        wait_until(partial.exists, "the second file is begun")
+        partial.rename(moved)
+        live.signal(signal.SIGHUP)
+        wait_until(partial.exists, "the third file is begun")
+        assert packets_of(rows_in(moved)) == 50
+        link.send(datagrams(60))
+        ran = live.end()
+    assert ran.status == 0 and identity(ran)["processed"] == 150
+    assert packets_of(rows_in(output)) == 40
+    third = [path for path in tmp_path.glob("flows*") if path not in (output, moved)]
+    assert len(third) == 1 and third[0].suffix == ".csv"
+    assert packets_of(rows_in(third[0])) == 60
+
+
+def test_a_hangup_is_heard_before_anything_has_come(link: Link, tmp_path: Path) -> None:
+    for command in (("top", "--window", "1s"), ("flows",)):
+        output = tmp_path / f"{command[0]}.csv"
+        with Listening(tmp_path, *command, "-i", "wl0", "-o", output) as live:
+            live.signal(signal.SIGHUP)
+            wait_until(output.exists, "the first file is complete", 4)
+            assert rows_in(output) == []
+            link.send(datagrams(5))
+            assert live.end().status == 0
+        assert packets_of(rows_in(tmp_path / f"{command[0]}-1.csv")) == 5
+
+
+def test_a_duration_ends_a_run(link: Link, tmp_path: Path) -> None:
+    for command in (("top",), ("flows", "--latency", "low")):
+        start = time.monotonic()
+        with Listening(tmp_path, *command, "-i", "wl0", "--duration", "500ms", *CSV) as live:
+            link.send(datagrams(20))
+            ran = live.wait()
+        assert 0.5 <= time.monotonic() - start < 3
+        assert ran.status == 0 and identity(ran)["processed"] == 20
+
+
+# --- Interfaces that come and go ------------------------------------------------------------
+
+
+def test_an_interface_that_is_down_is_waited_for(link: Link, tmp_path: Path) -> None:
+    ip("link set wl0 down")
+    with Listening(tmp_path, "flows", "-i", "wl0", *CSV) as live:
+        assert "wl0: the interface is down; waiting for it to come up" in live.stderr
+        bring_up("wl0")
+        link.send(datagrams(30))
+        ran = live.end()
+    assert (ran.status, packets_of(ran.rows)) == (0, 30)
+    assert "went down" not in ran.stderr
+
+
+def test_an_interface_that_goes_down_is_counted_and_waited_for(link: Link, tmp_path: Path) -> None:
+    with Listening(tmp_path, "top", "-i", "wl0", "-n", "0", *CSV) as live:
+        link.send(datagrams(30))
+        ip("link set wl0 down")
+        time.sleep(0.3)
+        bring_up("wl0")
+        link.send(datagrams(30))
+        ran = live.end()
+    assert (ran.status, packets_of(ran.rows)) == (0, 60)
+    assert "\n1 times the interface went down\n" in ran.stderr
+
+
+def test_an_interface_that_is_removed_ends_a_run_that_keeps_its_results(
+    link: Link, tmp_path: Path
+) -> None:
+    output = tmp_path / "flows.csv"
+    with Listening(tmp_path, "flows", "-i", "wl0", "-o", output) as live:
+        link.send(datagrams(30))
+        ip("link delete wl0")
+        ran = live.wait()
+    assert ran.status == 3
+    assert re.search(r"^wirelens: wl0: .*removed.*$", ran.stderr, re.MULTILINE), ran.stderr
+    assert packets_of(rows_in(output)) == identity(ran)["processed"] == 30
+
+
+# --- Links on which nothing happens ---------------------------------------------------------
+
+
+def test_time_goes_on_while_no_packet_comes(link: Link, tmp_path: Path) -> None:
+    output = tmp_path / "flows.csv"
+    partial = tmp_path / "flows.csv.partial"
+    command = ("flows", "-i", "wl0", "--idle-timeout", "1s")
+    with ExitStack() as stack:
+        rows = stack.enter_context(Listening(tmp_path, *command, *JSONL))
+        lines = stack.enter_context(Listening(tmp_path, *command))
+        file = stack.enter_context(Listening(tmp_path, *command, "-o", output))
+        link.send(datagrams(3))
+        sent_at = time.monotonic()
+        wait_until(lambda: rows.stdout.count(b"\n") == 3, "rows", 5)
+        assert {json.loads(row)["end_reason"] for row in rows.stdout.splitlines()} == {"idle"}
+        wait_until(lambda: lines.stdout.count(b"\n") == 4, "a line of titles and three", 2)
+        assert lines.stdout.count(b" idle\n") == 3
+        assert time.monotonic() - sent_at > 1
+        # Rows of a file wait for others, but no longer than ten seconds.
+        wait_until(lambda: partial.read_bytes().count(b"\n") == 4, "rows in the file", 14)
+        for run in (rows, lines, file):
+            assert run.end().status == 0
+    assert len(rows_in(output)) == 3
+
+
+class Screen:
+    """`wirelens top` on a terminal, and what it wrote there so far."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.text = ""
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [PROGRAM, "top", "-i", "wl0", *arguments],
+            stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
+        )  # fmt: skip
+        os.close(slave)
+
+    def __enter__(self) -> "Screen":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def read_until(self, pattern: str) -> None:
+        deadline = time.monotonic() + 8
+        while not re.search(pattern, self.text):
+            assert time.monotonic() < deadline, (pattern, self.text)
+            if select.select([self._master], [], [], 0.1)[0]:
+                self.text += os.read(self._master, 1 << 16).decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_shows_a_view_of_each_second(link: Link) -> None:
+    head = re.escape("\x1b[2J\x1b[Hwirelens top on wl0; Ctrl-C ends it\n")
+    silent = f"{head}0 packets/s\nso far: 0 packets, 0 dropped\n"
+    with Screen() as screen:
+        # Nothing has come, and that is shown again and again.
+        screen.read_until(f"(?s){silent}.*{silent}")
+        screen.text = ""
+        link.send(datagrams(100))
+        busy = r"20[-0-9]+T[:0-9]+\.000000000Z, 1 s: 100 packets/s, 0\.048 Mbit/s, 1 keys\n"
+        screen.read_until(f"{head}{busy}so far: 100 packets, 0 dropped\n")
+        screen.read_until(r"198\.18\.0\.1 +100 +6,000 +100\.0 %")
+        # And that it is silent again.
+        screen.read_until(f"{head}0 packets/s\nso far: 100 packets")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(5) == 0
+
+
+def test_a_view_has_windows_of_the_length_asked_for(link: Link) -> None:
+    with Screen("--window", "200ms") as screen:
+        screen.read_until("0 packets/s")
+        link.send(datagrams(50))
+        screen.read_until(r"Z, 0\.2 s: 250 packets/s, 0\.120 Mbit/s")
+
+
+def test_no_escape_codes_reach_a_pipe(link: Link, tmp_path: Path) -> None:
+    for flags in ((), ("--window", "1s")):
+        with Listening(tmp_path, "top", "-i", "wl0", *flags) as live:
+            link.send(datagrams(20))
+            ran = live.end()
+        assert ran.status == 0 and b"198.18.0.1" in ran.stdout
+        assert b"\x1b" not in ran.stdout and "\x1b" not in ran.stderr
+
+
+# --- What cannot be listened on, and what can -----------------------------------------------
+
+
+def refusal(*arguments: str | Path) -> tuple[int, str]:
+    ran = wirelens(*arguments)
+    assert ran.stdout == b"" and ran.stderr.count("\n") == 1, ran
+    return ran.status, ran.stderr
+
+
+def test_an_unknown_interface_is_answered_with_the_nearest(link: Link) -> None:
+    status, words = refusal("flows", "-i", "wl00")
+    assert status == 1 and "wl00: no such interface; there are lo" in words
+    assert words.endswith("was wl0 meant?\n")
+
+
+def test_a_missing_permission_is_explained(link: Link) -> None:
+    # By number: another user may not be let into the folder of the program.
+    program = os.open(PROGRAM, os.O_RDONLY)
+    try:
+        ran = subprocess.run(
+            [f"/proc/self/fd/{program}", "top", "-i", "wl0"],
+            capture_output=True, text=True, timeout=10, env=ENVIRONMENT, cwd="/",
+            pass_fds=[program], user=65534, group=65534, extra_groups=[],
+        )  # fmt: skip
+    finally:
+        os.close(program)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("wirelens: wl0: not permitted")
+    assert "CAP_NET_RAW" in ran.stderr and "setcap" in ran.stderr
+
+
+def test_a_snapshot_length_that_cuts_headers_is_refused(link: Link) -> None:
+    status, words = refusal("flows", "-i", "wl0", "-s", "40")
+    assert status == 2 and "-s 40: too short for flows" in words and "at least 78" in words
+    status, words = refusal("top", "-i", "wl0", "-s", "40")
+    assert status == 2 and "too short for top" in words and "at least 58" in words
+
+
+def test_a_filter_that_cannot_be_is_refused(link: Link) -> None:
+    status, words = refusal("flows", "-i", "wl0", "tcp", "port")
+    assert status in (1, 2) and "syntax error" in words
+
+
+def test_interfaces_are_listed_with_what_they_are(link: Link) -> None:
+    rows = [json.loads(row) for row in wirelens("devices", *JSONL).stdout.splitlines()]
+    by_name = {row["name"]: row for row in rows}
+    assert set(by_name) == {"lo", "wl0", "wl1"}
+    assert by_name["lo"]["state"] == "down"
+    assert (by_name["wl0"]["state"], by_name["wl0"]["link"]) == ("running", "ETHERNET")
+    assert by_name["wl0"]["mtu_bytes"] == 1500
+    assert by_name["wl0"]["link_address"] == link_facts("wl0")["address"]
+    listed = wirelens("-D").stdout
+    assert listed == wirelens("devices").stdout
+    assert all(name.encode() in listed for name in by_name)
+
+
+def test_captures_and_interfaces_do_not_mix() -> None:
+    for command in ("top", "flows"):
+        status, words = refusal(command, "-i", "lo", "-r", DEMO)
+        assert status == 2 and "-r and -i" in words and "not both in one run" in words
+
+
+# --- What has to do with interfaces and time in captures ------------------------------------
+
+
+def test_two_interfaces_of_one_name_in_a_capture_are_two(tmp_path: Path) -> None:
+    path = tmp_path / "twins.pcapng"
+    name = struct.pack("<HH4s", 2, 4, b"eth0") + bytes(4)
+    body = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    # The same name with two link types: Ethernet, and IP without a link header.
+    for link_type in (1, 101):
+        body += block(1, struct.pack("<HHI", link_type, 0, 0) + name)
+    frame = datagram(("10.0.0.1", 1000), ("10.0.0.2", 53))
+    for number, data in enumerate([frame, frame[14:]] * 5):
+        fields = struct.pack("<5I", number % 2, 0, 1_000_000 + number, len(data), len(data))
+        body += block(6, fields + data)
+    path.write_bytes(body)
+    ran = wirelens("flows", *CSV, "-r", path)
+    assert ran.status == 0
+    (row,) = ran.rows
+    assert (row["src_packets"], row["src_bytes"]) == ("10", str(5 * (2 * len(frame) - 14)))
+    assert identity(ran)["malformed"] == 0
+
+
+def test_clock_steps_in_a_capture_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "steps.pcap"
+    data = datagram(("10.0.0.1", 1000), ("10.0.0.2", 53))
+    second = 10**9
+    # Back by an hour, on again, and back by less than the idle time-out, which is no step.
+    stamps = [10_000, 10_001, 6_401, 6_402, 10_002, 10_003, 9_950]
+    write_pcap(path, [Frame(at * second, data, len(data)) for at in stamps])
+    ran = wirelens("flows", *CSV, "-r", path)
+    assert ran.status == 0 and packets_of(ran.rows) == len(stamps)
+    assert "flows: 1 clock steps: stamps ran backwards" in ran.stderr
+    assert "flows: 1 packets came late" in ran.stderr
