@@ -395,11 +395,39 @@ def other_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
             yield "encode", f"{flags:02x}", head + (bytes(4) + counters) * bool(counters) + tail * 3
 
 
+def flow_seeds() -> Iterator[tuple[str, str, bytes]]:
+    fin, syn, rst, ack, unknown, absolute = 1, 2, 4, 16, 6, 7
+
+    def step(key: int, side: int, flags: int, kind: int = 0, number: bytes = b"\1") -> bytes:
+        return bytes([key, side, flags, kind]) + number
+
+    closed = step(1, 0, syn) + step(1, 1, syn | ack) + step(1, 0, fin) + step(1, 1, fin)
+    seeds = {
+        "closed": closed + step(1, 0, ack) + step(1, 0, syn),
+        "reset": step(1, 0, syn) + step(1, 1, rst) + step(1, 0, ack, 3, u16(6000)) + closed,
+        "idle": step(1, 0, ack) * 3 + step(2, 0, ack, 3, u16(40_000)) + step(1, 1, ack),
+        "late": step(1, 0, ack, 3, u16(9000)) + step(2, 0, ack, 5, u16(1500)) + step(1, 1, ack),
+        "set-back": step(1, 0, ack) + step(2, 0, ack, 5, u16(60_000)) + step(1, 1, ack) * 2,
+        "no-stamps": step(1, 0, rst, unknown, b"") + step(2, 1, ack, unknown, b"") + closed,
+        "extremes": b"".join(
+            step(4, at & 1, ack, absolute, at.to_bytes(8, "big", signed=True))
+            for at in (2**63 - 1, -(2**63) + 1, 0, 2**63 - 1, 1 - 2**63)
+        ),
+        "flood": b"".join(step(key, 0, syn) for key in range(256)),
+    }
+    for name, packets in seeds.items():
+        for idle, active, window, flow_count_max in (
+            (30_000, 60_000, 0, 255), (1_000, 5_000, 1_000, 255), (0, 0, 300, 1),
+            (20_000, 3_000, 700, 64),
+        ):  # fmt: skip
+            yield "flows", name, u16(idle, active, window) + bytes([flow_count_max]) + packets
+
+
 def main() -> None:
     frames = list(demo_frames())
     counts: dict[tuple[str, str], int] = {}
     written: set[tuple[str, bytes]] = set()
-    for seeds in (header_seeds(frames), file_seeds(frames), other_seeds(frames)):
+    for seeds in (header_seeds(frames), file_seeds(frames), other_seeds(frames), flow_seeds()):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

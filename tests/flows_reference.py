@@ -9,7 +9,7 @@ import base64
 import hashlib
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from ipaddress import ip_address
 from math import sqrt
@@ -106,9 +106,9 @@ class Tuple:
 
 @dataclass(frozen=True)
 class Counted:
-    """A packet of a flow."""
+    """A packet of a flow; its time is nothing until the flow has a stamp."""
 
-    time_ns: int
+    time_ns: int | None
     size: int
     flags: int
     is_from_source: bool
@@ -121,20 +121,32 @@ class Flow:
     tuple: Tuple
     vlan: int | None
     packets: list[Counted] = field(default_factory=list)
-    first_ns: int = 0
-    last_ns: int = 0
+    # Nothing while no packet has had a stamp.
+    first_ns: int | None = None
+    last_ns: int | None = None
     # Sides that have sent FIN: whether it was the source.
     finished: set[bool] = field(default_factory=set)
     closed_by: str | None = None
-    closed_ns: int = 0
+    closed_ns: int | None = None
     # Its packets when it was closed, that which closed it included.
     closed_at: int = 0
     end_reason: str = ""
+    # The capture's time, or that of the packet that did not belong to it any more.
+    ended_ns: int | None = None
 
-    def add(self, packet: Packet, time_ns: int, seen: Tuple, flags: int) -> None:
+    def stamp(self, time_ns: int | None) -> None:
+        """Packets before the first stamped one take its stamp."""
+        if self.first_ns is None:
+            self.packets = [replace(packet, time_ns=time_ns) for packet in self.packets]
+            self.first_ns = self.last_ns = time_ns
+            self.closed_ns = None if self.closed_by is None else time_ns
+
+    def add(self, packet: Packet, time_ns: int | None, seen: Tuple, flags: int) -> None:
         is_from_source = seen.source == self.tuple.source
-        self.first_ns = min(self.first_ns, time_ns) if self.packets else time_ns
-        self.last_ns = max(self.last_ns, time_ns) if self.packets else time_ns
+        if time_ns is not None and self.first_ns is not None:
+            self.first_ns = min(self.first_ns, time_ns)
+            self.last_ns = max(self.last_ns, time_ns)
+        self.stamp(time_ns)
         self.packets.append(Counted(time_ns, packet.wire_len, flags, is_from_source))
         if flags & FIN:
             self.finished.add(is_from_source)
@@ -143,17 +155,18 @@ class Flow:
             self.closed_ns = time_ns
             self.closed_at = len(self.packets)
 
-    def end_before(self, time_ns: int, flags: int, rules: Rules) -> str | None:
-        """Why the flow has ended when this packet comes; nothing if the packet is part of it.
-
-        Read as: a flow that was closed has ended by that, whatever is found out first, so that
-        the reason does not depend on other flows; and it is not cut by age as well."""
-        if abs(time_ns - self.last_ns) >= rules.idle_ns:
-            return self.closed_by or "idle"
+    def end_before(self, time_ns: int | None, flags: int, rules: Rules) -> str | None:
+        """Why the flow has ended when this packet comes; nothing if the packet is part of it."""
+        is_reused = self.closed_by is not None and flags & (SYN | ACK) == SYN
+        if time_ns is None:
+            return self.closed_by if is_reused else None
+        self.stamp(time_ns)
+        is_apart = abs(time_ns - self.last_ns) >= rules.idle_ns
         if self.closed_by is not None:
-            is_reused = flags & (SYN | ACK) == SYN
             is_past = time_ns - self.closed_ns >= rules.linger_ns
-            return self.closed_by if is_reused or is_past else None
+            return self.closed_by if is_reused or is_past or is_apart else None
+        if is_apart:
+            return "idle"
         if time_ns - self.first_ns >= rules.active_ns:
             return "active"
         return None
@@ -168,7 +181,7 @@ class Flow:
     @property
     def runs_backwards(self) -> bool:
         """Whether a packet has an earlier stamp than one that came before it."""
-        stamps = [packet.time_ns for packet in self.packets]
+        stamps = [packet.time_ns or 0 for packet in self.packets]
         return any(later < earlier for earlier, later in zip(stamps, stamps[1:], strict=False))
 
 
@@ -179,9 +192,8 @@ class FlowTable:
         self.rules = rules
         self.open: dict[tuple, Flow] = {}
         self.ended: list[Flow] = []
-        # The capture's time, and the stamp of the packet before.
+        # The capture's time.
         self.now_ns: int | None = None
-        self.previous_ns = 0
         self.late = 0
         self.clock_steps = 0
         self.packets = 0
@@ -190,62 +202,63 @@ class FlowTable:
         """Every flow of a capture, in the order in which they ended."""
         for packet in packets:
             self.add(packet)
-        for flow in self.open.values():
-            # What was closed or is past its time-out is not open any more.
-            is_idle = abs(self.now_ns - flow.last_ns) >= self.rules.idle_ns
-            flow.end_reason = flow.closed_by or ("idle" if is_idle else "end")
-            self.ended.append(flow)
-        self.open = {}
+        for flow in list(self.open.values()):
+            is_stamped = flow.last_ns is not None
+            is_idle = is_stamped and self.now_ns - flow.last_ns >= self.rules.idle_ns
+            self.end(flow, flow.closed_by or ("idle" if is_idle else "end"), self.now_ns)
         return self.ended
 
     def add(self, packet: Packet) -> None:
-        time_ns = self.previous_ns if packet.time_ns is None else packet.time_ns
-        self.previous_ns = time_ns
+        time_ns = self.now_ns if packet.time_ns is None else packet.time_ns
         if self.now_ns is not None and self.now_ns - time_ns >= self.rules.idle_ns:
             self.set_back(time_ns)
+        elif self.now_ns is not None:
+            self.late += self.now_ns - time_ns > self.rules.late_ns
         seen = Tuple.of(packet, self.rules.decapsulate)
         if seen is not None:
             self.packets += 1
             self.add_to_flow(packet, time_ns, seen)
-        self.now_ns = time_ns if self.now_ns is None else max(self.now_ns, time_ns)
+        if self.now_ns is None or time_ns > self.now_ns:
+            self.now_ns = time_ns
 
-    def add_to_flow(self, packet: Packet, time_ns: int, seen: Tuple) -> None:
+    def add_to_flow(self, packet: Packet, time_ns: int | None, seen: Tuple) -> None:
         at = packet.network(self.rules.decapsulate)
         flags = at.tcp_flags if at.protocol == 6 else 0
         flow = self.open.get(seen.key)
         source = seen
         if flow is not None:
             reason = self.written_as(flow)
-            if reason is not None:
-                self.late += flow.end_before(time_ns, flags, self.rules) is None
-            else:
+            if reason is None:
                 reason = flow.end_before(time_ns, flags, self.rules)
             if reason is not None:
-                self.end(flow, reason)
+                self.end(flow, reason, time_ns)
                 source = flow.tuple if reason == "active" else seen
                 flow = None
         if flow is None:
             flow = self.open[seen.key] = Flow(source, packet.vlan)
         flow.add(packet, time_ns, seen, flags)
 
-    def end(self, flow: Flow, reason: str) -> None:
-        flow.end_reason = reason
+    def end(self, flow: Flow, reason: str, time_ns: int | None) -> None:
+        flow.end_reason, flow.ended_ns = reason, time_ns
         self.ended.append(self.open.pop(flow.tuple.key))
 
     def written_as(self, flow: Flow) -> str | None:
         """The reason with which a flow past its deadline has been written already."""
+        if flow.last_ns is None:
+            return None
         deadline_ns, reason = flow.deadline(self.rules)
         return reason if self.now_ns >= deadline_ns + self.rules.late_ns else None
 
     def set_back(self, time_ns: int) -> None:
-        """The clock was set back. What had to be written by the old clock is written; read as:
-        and what is an idle time-out away from the new one has ended as well."""
+        """The clock was set back: what had to be written by the old clock is written, and what
+        is an idle time-out away from the new one has ended as well."""
         for flow in list(self.open.values()):
             reason = self.written_as(flow)
-            if reason is None and abs(time_ns - flow.last_ns) >= self.rules.idle_ns:
+            is_stamped = flow.last_ns is not None
+            if is_stamped and abs(time_ns - flow.last_ns) >= self.rules.idle_ns:
                 reason = flow.closed_by or "idle"
             if reason is not None:
-                self.end(flow, reason)
+                self.end(flow, reason, time_ns)
         self.clock_steps += 1
         self.now_ns = time_ns
 
@@ -257,26 +270,37 @@ def rows_of(flow: Flow, rules: Rules, with_stats: bool) -> list[Row]:
     """The rows of a flow: one, or one for each window."""
     if rules.window_ns is None:
         return [row_of(flow, flow.packets, flow.end_reason, with_stats)]
-    # Read as: a window of a flow ends with the first packet past it, and one that comes late
-    # for its own counts where it comes.
-    windows: list[tuple[int, list[Counted]]] = []
-    closed_rows = set()
+    # A packet older than the window its flow is in counts in that one.
+    windows: list[tuple[int | None, list[Counted]]] = []
+    reasons = []
     for index, packet in enumerate(flow.packets):
-        start = packet.time_ns - packet.time_ns % rules.window_ns
-        if not windows or start > windows[-1][0]:
+        start = None
+        if packet.time_ns is not None:
+            start = packet.time_ns - packet.time_ns % rules.window_ns
+        if not windows or (start is not None and start > windows[-1][0]):
             windows.append((start, []))
+            reasons.append("window")
         windows[-1][1].append(packet)
         if flow.closed_by is not None and index + 1 >= flow.closed_at:
-            closed_rows.add(start)
-    rows = []
-    for start, packets in windows:
-        is_last = start == windows[-1][0]
-        reason = flow.end_reason if is_last else "window"
-        if flow.closed_by is not None and start in closed_rows:
-            # Read as: once closed, a flow is not said to go on, though late packets may follow.
-            reason = flow.closed_by
-        rows.append({"window_start_ns": start} | row_of(flow, packets, reason, with_stats))
-    return rows
+            reasons[-1] = flow.closed_by
+    if reasons[-1] == "window":
+        reasons[-1] = reason_in_window(flow, rules)
+    return [
+        {"window_start_ns": start} | row_of(flow, packets, reason, with_stats)
+        for (start, packets), reason in zip(windows, reasons, strict=True)
+    ]
+
+
+def reason_in_window(flow: Flow, rules: Rules) -> str:
+    """What the last row of a flow says that nothing closed: told by its stamps as far as they
+    can tell."""
+    if flow.last_ns is None:
+        return "end"
+    window_end_ns = flow.last_ns - flow.last_ns % rules.window_ns + rules.window_ns
+    is_past = flow.ended_ns >= window_end_ns
+    if flow.end_reason == "idle":
+        return "window" if flow.last_ns + rules.idle_ns > window_end_ns else "idle"
+    return "window" if is_past else flow.end_reason
 
 
 def row_of(flow: Flow, packets: list[Counted], reason: str, with_stats: bool) -> Row:
@@ -289,7 +313,7 @@ def row_of(flow: Flow, packets: list[Counted], reason: str, with_stats: bool) ->
     values = [
         seen.community_id, PROTOCOL_NAMES.get(seen.protocol, str(seen.protocol)),
         *seen.source, *seen.destination,
-        min(packet.time_ns for packet in packets), max(packet.time_ns for packet in packets),
+        *span([packet.time_ns for packet in packets]),
         *(number for side in ("src", "dst") for number in totals(by_side[side])),
         *(all_flags(by_side[side]) for side in ("src", "dst")),
         reason, flow.vlan,
@@ -315,9 +339,8 @@ def stats_of(by_side: dict[str, list[Counted]]) -> Row:
         measures = spread([packet.size for packet in packets]) + spread(gaps(packets))
         row |= {f"{side}_{name}": value for name, value in zip(MEASURES, measures, strict=True)}
     for side in ("src", "dst"):
-        stamps = [packet.time_ns for packet in by_side[side]]
-        row[f"{side}_first_ns"] = min(stamps, default=None)
-        row[f"{side}_last_ns"] = max(stamps, default=None)
+        stamps = span([packet.time_ns for packet in by_side[side]])
+        row[f"{side}_first_ns"], row[f"{side}_last_ns"] = stamps
     for side, packets in by_side.items():
         for name, flag in FLAGS.items():
             row[f"{side}_{name}_packets"] = sum(bool(packet.flags & flag) for packet in packets)
@@ -325,14 +348,22 @@ def stats_of(by_side: dict[str, list[Counted]]) -> Row:
 
 
 def gaps(packets: list[Counted]) -> list[int]:
-    """From packet to packet as they came; read as: none is below 0, and time does not run
-    backwards, so that the gap after a late packet counts from the latest stamp."""
-    found, latest = [], None
+    """From packet to packet as they came, each from the latest stamp before and none below 0."""
+    found: list[int] = []
+    latest = None
     for packet in packets:
+        # Without stamps there is no time between packets either.
+        time_ns = packet.time_ns or 0
         if latest is not None:
-            found.append(max(0, packet.time_ns - latest))
-        latest = packet.time_ns if latest is None else max(latest, packet.time_ns)
+            found.append(max(0, time_ns - latest))
+        latest = time_ns if latest is None else max(latest, time_ns)
     return found
+
+
+def span(stamps: list[int | None]) -> tuple[int | None, int | None]:
+    """The earliest and the latest, of a flow that has stamps."""
+    known = [stamp for stamp in stamps if stamp is not None]
+    return min(known, default=None), max(known, default=None)
 
 
 def spread(numbers: list[int]) -> list[Value]:

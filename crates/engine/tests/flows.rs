@@ -444,3 +444,49 @@ fn the_heaviest_flows_are_told_while_they_go_on() {
     assert_eq!(heaviest, [49, 48, 47].map(|flow| (key(flow, false), flow + 1)));
     assert!(part.collected.is_empty());
 }
+
+#[test]
+fn packets_before_the_first_stamp_take_it() {
+    let start = 1_700_000_000_000_000_000i64;
+    let unknown = Timestamp::UNKNOWN.as_ns();
+    let one = |ns, flags| packet(key(1, false), ns, FlowDirection::LowToHigh, flags);
+    let short = FlowOptions {
+        active_timeout: Span::from_seconds(1),
+        window: Some(Span::from_seconds(10)),
+        ..FlowOptions::default()
+    };
+    for options in [FlowOptions::default(), short] {
+        let packets = [one(unknown, ACK), one(unknown, ACK), one(start, ACK), one(start + 7, ACK)];
+        let (ended, _, _) = run::<FlowStatistics>(options, &packets, 1);
+        let [(record, statistics)] = ended.as_slice() else { panic!("one flow: {ended:?}") };
+        assert_eq!((record.first.as_ns(), record.last.as_ns()), (start, start + 7));
+        let gaps = statistics.gaps();
+        assert_eq!((gaps.count, gaps.min, gaps.max), (3, 0, 7));
+        let span = statistics.sides(record.direction)[0].span;
+        assert_eq!(span, Some((record.first, record.last)));
+
+        // So does what was closed before, and what follows belongs to it.
+        let packets = [one(unknown, RST), one(start, ACK), one(start + 7, ACK)];
+        let (ended, _, _) = run::<()>(options, &packets, 1);
+        let [(record, ())] = ended.as_slice() else { panic!("one flow: {ended:?}") };
+        assert_eq!((record.reason, record.packets[0]), (EndReason::Rst, 3));
+        let (ended, _, _) = run::<()>(options, &[one(unknown, RST), one(unknown, SYN)], 1);
+        assert_eq!(ended.len(), 2, "a SYN after a close: {ended:?}");
+    }
+}
+
+#[test]
+fn a_flow_without_stamps_does_not_hold_up_the_others() {
+    let start = 1_700_000_000i64;
+    for kind in [MarkKind::Tick, MarkKind::Step] {
+        let mut owner = FlowOwner::<(), _>::new(FlowOptions::default(), AllEnded::default());
+        let unknown = Timestamp::UNKNOWN.as_ns();
+        owner.on_item(packet(key(1, false), unknown, FlowDirection::LowToHigh, ACK));
+        let at = |seconds: i64| Timestamp::from_parts(start + seconds, 0);
+        owner.on_mark(FlowMark { watermark: at(0), kind });
+        owner.on_item(packet(key(2, false), at(0).as_ns(), FlowDirection::LowToHigh, ACK));
+        let part = owner.on_mark(FlowMark { watermark: at(124), kind: MarkKind::Tick });
+        let ended: Vec<_> = part.collected.iter().map(|(record, ())| record.key).collect();
+        assert_eq!(ended, [key(2, false)]);
+    }
+}

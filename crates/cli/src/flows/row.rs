@@ -43,7 +43,9 @@ pub(super) const fn real(name: &'static str, about: &'static str) -> Field {
 const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RST 4, PSH 8, \
                            ACK 16, URG 32, ECE 64, CWR 128.";
 
-const WINDOW: [Field; 1] = [stamp("window_start_ns", "Start of the window.")];
+const WINDOW: [Field; 1] =
+    [stamp("window_start_ns", "Start of the window; empty where the capture tells no time.")
+        .nullable()];
 
 const FLOW: [Field; 16] = [
     text("community_id", "Community ID v1, seed 0."),
@@ -233,7 +235,8 @@ pub(super) fn push<S: Kept>(
     let protocol = record.key.protocol();
     let mut row = Row::new();
     if let Some(window) = window {
-        row.push(Value::TimestampNs(record.last.window_start(window).as_ns()));
+        // Where a stamp is unknown so is its window: both are the earliest time there is.
+        row.push(known(record.last.window_start(window)));
     }
     row.extend([
         Value::Text(&community_id),

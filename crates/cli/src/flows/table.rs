@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
+use packet::Timestamp;
 
 use super::Output;
 use crate::failure::Failure;
@@ -88,7 +89,7 @@ fn cells(flow: &FlowRecord, counts: &FlowCounts) -> [String; TITLES.len()] {
         flow.key.protocol().to_string(),
         source.to_string(),
         destination.to_string(),
-        flow.first.to_string(),
+        if flow.first == Timestamp::UNKNOWN { "-".to_owned() } else { flow.first.to_string() },
         format!("{:.3}", flow.last.since(flow.first).as_seconds_f64()),
         format!("{} + {}", grouped(flow.packets[0].into()), grouped(flow.packets[1].into())),
         format!("{} + {}", grouped(flow.bytes[0]), grouped(flow.bytes[1])),

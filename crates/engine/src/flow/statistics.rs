@@ -128,6 +128,9 @@ impl PerFlow for FlowStatistics {
     #[inline]
     fn on_packet(&mut self, packet: &FlowPacket) {
         let time = packet.timestamp;
+        if self.latest == Some(Timestamp::UNKNOWN) {
+            self.stamp(time);
+        }
         if let Some(latest) = self.latest {
             self.gaps.add(gap(time, latest));
         }
@@ -147,6 +150,15 @@ impl PerFlow for FlowStatistics {
 }
 
 impl FlowStatistics {
+    /// Packets without a stamp take the first that comes.
+    #[cold]
+    fn stamp(&mut self, time: Timestamp) {
+        self.latest = Some(time);
+        for span in self.sides.iter_mut().filter_map(|side| side.span.as_mut()) {
+            *span = (time, time);
+        }
+    }
+
     /// What the source and the destination sent, where the first packet went this way.
     #[must_use]
     pub fn sides(&self, direction: FlowDirection) -> [&SideStatistics; 2] {

@@ -202,13 +202,11 @@ impl FlowTable {
 
     /// Asks what the guide's table asks, in its order.
     fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
+        let time = packet.timestamp;
+        self.stamp(slot, time);
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
             return slot;
         };
-        let time = packet.timestamp;
-        if hot.is_unstamped() {
-            return self.wake(slot, time);
-        }
         if time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns {
             self.end(slot, self.reason(&hot), true);
             return self.begin(packet, Beginning::of(packet));
@@ -238,7 +236,17 @@ impl FlowTable {
         if hot.packets_total() == 0 { self.wake(slot, time) } else { slot }
     }
 
-    /// The first packet of a flow in a window, or the first with a stamp.
+    /// A flow without stamps takes the first that comes, for all that has happened.
+    fn stamp(&mut self, slot: u32, time: Timestamp) {
+        let (Some(hot), Some(cold)) = (self.hot.get_mut(slot), self.cold.get_mut(slot)) else {
+            return;
+        };
+        if hot.is_unstamped() {
+            (hot.first, hot.last, cold.since) = (time, time, time);
+        }
+    }
+
+    /// The first packet of a flow in a window.
     fn wake(&mut self, slot: u32, time: Timestamp) -> u32 {
         if let Some(hot) = self.hot.get_mut(slot) {
             (hot.first, hot.last) = (time, time);
@@ -309,11 +317,7 @@ impl FlowTable {
             cold.vlan_id = beginning.vlan_id;
             cold.tag = tag;
         }
-        let deadline = if packet.timestamp == Timestamp::UNKNOWN {
-            Timestamp::MAX
-        } else {
-            packet.timestamp.plus(self.options.idle_timeout)
-        };
+        let deadline = packet.timestamp.plus(self.options.idle_timeout);
         self.wheel.link(&mut self.cold, slot, partition, Class::Unanswered, deadline);
         slot
     }
@@ -387,7 +391,7 @@ impl FlowTable {
 
     /// Likewise, if the input ends at `end`.
     fn reason_at(&self, hot: &Hot, end: Timestamp) -> EndReason {
-        if hot.is_unstamped() {
+        if hot.is_unstamped() && !hot.has(Hot::CLOSED) {
             return EndReason::End;
         }
         let reason = self.reason(hot);
@@ -410,14 +414,13 @@ impl FlowTable {
 
     /// When a flow ends if no packet comes, and its class.
     fn deadline(&self, hot: &Hot, cold: &Cold) -> (Class, Timestamp) {
-        if hot.has(Hot::CLOSED) {
-            return (Class::Closed, cold.since.plus(FlowOptions::LINGER));
-        }
-        let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
-        if hot.is_unstamped() {
-            return (class, Timestamp::MAX);
-        }
-        (class, hot.last.plus(self.options.idle_timeout))
+        let (class, deadline) = if hot.has(Hot::CLOSED) {
+            (Class::Closed, cold.since.plus(FlowOptions::LINGER))
+        } else {
+            let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
+            (class, hot.last.plus(self.options.idle_timeout))
+        };
+        (class, if hot.is_unstamped() { Timestamp::MAX } else { deadline })
     }
 
     /// Ends the flows whose deadlines are well before `watermark`, and the
@@ -468,7 +471,7 @@ impl FlowTable {
     /// from there end.
     pub fn step(&mut self, time: Timestamp) {
         self.free.append(&mut self.freed);
-        self.wheel.clear();
+        self.wheel.clear(time);
         self.windows_closed_to = Timestamp::MIN;
         for slot in 0..self.hot.len() {
             let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {

@@ -191,11 +191,11 @@ impl Wheel {
         }
     }
 
-    /// Forgets every list, and where time was.
-    pub(super) fn clear(&mut self) {
+    /// Forgets every list; time goes on from `time`.
+    pub(super) fn clear(&mut self, time: Timestamp) {
         self.heads.fill(NONE);
         self.occupied = [[0; CLASS_COUNT]; PARTITION_COUNT];
-        self.due_to = None;
+        self.due_to = Some(self.number(time));
     }
 
     /// The flow after `slot` in a list that [`Wheel::advance`] handed out.
