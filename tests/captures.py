@@ -2,7 +2,7 @@
 
 import gzip
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def overflowing_stamps(path: Path) -> bool:
     return any(fraction >= limit for fraction, limit in pcap_stamps(path))
 
 
-def write_pcap(path: Path, frames: list[Frame], link: int = 1, snaplen: int = 262_144) -> None:
+def write_pcap(path: Path, frames: Iterable[Frame], link: int = 1, snaplen: int = 262_144) -> None:
     """A pcap file with nanoseconds, little-endian."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snaplen, link))

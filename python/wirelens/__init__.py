@@ -3,6 +3,7 @@
 The questions are functions, the same as the commands of `wirelens`:
 
 - `top`: who sends what, by source, pair, port, protocol or flow
+- `flows`: who talks to whom, from first packet to end, with features for models if asked
 - `packets`: every packet as a row, in batches, however large the capture
 
 Each takes a path, a folder, or a list of them, and gives a result that iterates over rows,
@@ -29,10 +30,11 @@ from wirelens.errors import (
     MissingPackageError,
     NotACaptureError,
     OptionError,
+    OutputError,
     OutputExistsError,
     WirelensError,
 )
-from wirelens.questions import Packet, packets, top
+from wirelens.questions import Packet, flows, packets, top
 from wirelens.results import Field, Stream, Table
 
 __all__ = [
@@ -49,12 +51,14 @@ __all__ = [
     "MissingPackageError",
     "NotACaptureError",
     "OptionError",
+    "OutputError",
     "OutputExistsError",
     "Packet",
     "Stream",
     "Table",
     "WirelensError",
     "__version__",
+    "flows",
     "packets",
     "top",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from wirelens.errors import MissingPackageError
 
 # Package and the extra of ours that installs it.
-_EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow", "pyarrow.parquet": "arrow"}
+_EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 
 
 def find(name: str) -> Any | None:

@@ -36,7 +36,11 @@ class OptionError(WirelensError, ValueError):
     """An argument cannot mean what was given."""
 
 
-class OutputExistsError(WirelensError, FileExistsError):
+class OutputError(WirelensError, OSError):
+    """A file cannot be written: no such folder, a full disk, another run that writes it."""
+
+
+class OutputExistsError(OutputError, FileExistsError):
     """The file to be written is there already."""
 
 

@@ -1,13 +1,10 @@
-"""Collected rows as frames of other packages, and as Parquet files."""
+"""Collected rows as frames of other packages."""
 
-import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from wirelens import compat
 from wirelens._wirelens import Batch, Collected
-from wirelens.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from wirelens.results import Field
@@ -75,25 +72,3 @@ def to_polars(collected: Collected) -> Any:
 def to_arrow(collected: Collected) -> Any:
     """A table of pyarrow, without a copy."""
     return compat.need("pyarrow", "to_arrow()").table(collected)
-
-
-def write_parquet(
-    path: str | os.PathLike[str], schema: Any, batches: Iterable[Batch], overwrite: bool
-) -> None:
-    """Writes batches one after another; the file has its name when it is complete."""
-    target = Path(path)
-    if not overwrite and target.exists():
-        raise OutputExistsError(
-            f"`{target}` exists already; give overwrite=True to replace it, or another name"
-        )
-    pyarrow = compat.need("pyarrow", "to_parquet()")
-    parquet = compat.need("pyarrow.parquet", "to_parquet()")
-    partial = target.with_name(target.name + ".partial")
-    try:
-        columns = pyarrow.schema(schema)
-        with parquet.ParquetWriter(partial, columns, compression="zstd") as writer:
-            for batch in batches:
-                writer.write_batch(pyarrow.record_batch(batch))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from wirelens.errors import OptionError
 from wirelens.results import Stream, Table, table_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import InputOptions, PacketOptions
+    from wirelens._wirelens import FlowsOptions, InputOptions, PacketOptions
 
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = Path | Iterable[Path]
@@ -140,6 +140,110 @@ def top(
     return table_of(reader, _row_of)
 
 
+def flows(
+    source: Source,
+    *,
+    filter: str | None = None,
+    idle_timeout: Duration = "120s",
+    active_timeout: Duration = "1800s",
+    window: Duration | None = None,
+    stats: bool = False,
+    names: Literal["wirelens", "nfstream"] = "wirelens",
+    max_flows: int = 4_194_304,
+    threads: int | None = None,
+    seed: int | None = None,
+    decapsulate: bool = True,
+    count: int | None = None,
+    snaplen: int | None = None,
+    batch_size: int = 8192,
+) -> Stream[Any]:
+    """Who talks to whom: each flow as a row, from its first packet to its end.
+
+    A flow is both directions of one 5-tuple; `docs/guide/flows.md` tells when it ends. Rows come
+    as flows end, so memory grows with the flows that are open and not with those that were.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
+        can be read once. What a file holds is told from its content.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+    idle_timeout
+        A flow has ended when it had no packet for so long: seconds, text such as ``"100ms"`` or
+        ``"5m"``, or a ``timedelta``.
+    active_timeout
+        A flow this old is cut, and goes on as another.
+    window
+        Give each flow once for each window of this length in which it has packets. Windows are
+        aligned to the epoch.
+    stats
+        Add 52 columns: sizes in bytes, gaps between packets in nanoseconds, and packets by TCP
+        flag, of both directions together and of each.
+    names
+        Whose names, units and order the columns have: ours, or those of NFStream with
+        ``statistical_analysis=True`` (then `stats` is included, times are in milliseconds, and
+        what is missing is 0, as there).
+    max_flows
+        Flows kept open at most; beyond, idle ones make room, which `end_reason` tells.
+    threads
+        Threads to use, one per core by default; results do not depend on it.
+    seed
+        Seed of the hash that spreads flows, drawn by default.
+    decapsulate
+        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+    count
+        Stop after this many frames, in order of time.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    batch_size
+        Rows of a batch at most.
+
+    Returns
+    -------
+    Stream
+        Iterates over rows; a value that a flow does not have is None. ``.fields`` tells what
+        each column means and its unit, ``.counts`` at the end how flows ended.
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `source` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        At the end, where a capture cannot be read to its own.
+
+    Examples
+    --------
+    >>> import wirelens
+    >>> flows = wirelens.flows("testdata/demo.pcapng", stats=True)
+    >>> largest = max(flows, key=lambda flow: flow.src_bytes + flow.dst_bytes)
+    >>> print(largest.src_ip, largest.dst_ip, largest.dst_port, largest.end_reason)
+    10.20.0.11 203.0.113.10 5001 fin
+    >>> {reason: count for reason, count in flows.counts["ended"].items() if count}
+    {'fin': 63, 'rst': 2, 'end': 247}
+    """
+    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen)
+    options: FlowsOptions = {
+        "idle_timeout": _duration(idle_timeout),
+        "active_timeout": _duration(active_timeout),
+        "window": None if window is None else _duration(window),
+        "stats": stats,
+        "names": names,
+        "max_flows": max_flows,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    start = functools.partial(_wirelens.flows, inputs, options)
+    return Stream(_named("flows", inputs), start, _row_of)
+
+
 def packets(
     source: Source,
     filter: str | None = None,
@@ -215,11 +319,13 @@ def packets(
         "payload": payload,
     }
     start = functools.partial(_wirelens.packets, inputs, options)
-    names = [os.fspath(name) for name in inputs["names"]]
-    name = f"packets of {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+    return Stream(_named("packets", inputs), start, _packet_of)
+
+
+def _packet_of(columns: list[str]) -> Callable[..., Packet]:
     # Only a packet that has no `frame` has its payload in another place than the row wants it.
-    has_payload_alone = payload > 0 and frame <= 0
-    return Stream(name, start, _packet_without_frame if has_payload_alone else Packet)
+    has_payload_alone = "payload" in columns and "frame" not in columns
+    return _packet_without_frame if has_payload_alone else Packet
 
 
 def _packet_without_frame(*values: Any) -> Packet:
@@ -233,6 +339,11 @@ def _row_type(columns: tuple[str, ...]) -> Callable[..., Any]:
 
 def _row_of(columns: list[str]) -> Callable[..., Any]:
     return _row_type(tuple(columns))
+
+
+def _named(question: str, inputs: "InputOptions") -> str:
+    names = [os.fspath(name) for name in inputs["names"]]
+    return f"{question} of {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
 def _inputs(

@@ -38,6 +38,9 @@ class _Result(Generic[Row]):
     def _collect(self) -> Collected:
         raise NotImplementedError
 
+    def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
+        raise NotImplementedError
+
     def _read(self, stacklevel: int) -> Iterator[Batch]:
         # `stacklevel` tells warnings how far away the user's own line is.
         raise NotImplementedError
@@ -104,7 +107,8 @@ class _Result(Generic[Row]):
         """Writes all rows to a Parquet file, batch by batch: memory stays flat.
 
         The file grows under a name that ends in ``.partial`` and gets its own when it is
-        complete.
+        complete. It is the command's own writer: no package is needed, and stamps, counts and
+        missing values keep their types.
 
         Parameters
         ----------
@@ -117,10 +121,10 @@ class _Result(Generic[Row]):
         ------
         OutputExistsError
             Where the file exists and was not to be replaced.
-        MissingPackageError
-            Where pyarrow is not installed.
+        OutputError
+            Where it cannot be written.
         """
-        frames.write_parquet(path, self, self._read(stacklevel=5), overwrite)
+        self._write_parquet(path, overwrite)
 
 
 class Table(_Result[Row]):
@@ -148,6 +152,9 @@ class Table(_Result[Row]):
 
     def _collect(self) -> Collected:
         return self._collected
+
+    def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
+        self._collected.write_parquet(path, overwrite)
 
     def _list(self) -> list[Row]:
         if self._listed is None:
@@ -242,15 +249,19 @@ class Stream(_Result[Row]):
     """
 
     def __init__(
-        self, name: str, start: Callable[[], Reader], make_row: Callable[..., Row]
+        self,
+        name: str,
+        start: Callable[[], Reader],
+        make_row: Callable[[list[str]], Callable[..., Row]],
     ) -> None:
         self._name = name
         self._start = start
-        self._make_row = make_row
+        self._row_of = make_row
         # Begun at once, so that what cannot be read is told here and not in a loop later.
         self._next: Reader | None = start()
         self._last = self._next
         self._fields = [Field(*field) for field in self._last.fields]
+        self._make_row = make_row(self.columns)
 
     def _begin(self) -> Reader:
         reader, self._next = self._next, None
@@ -265,6 +276,14 @@ class Stream(_Result[Row]):
         collected = reader.collect()
         warn_of(reader, stacklevel=4)
         return collected
+
+    def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
+        reader = self._begin()
+        try:
+            reader.write_parquet(path, overwrite)
+        finally:
+            reader.close()
+        warn_of(reader, stacklevel=4)
 
     def _read(self, stacklevel: int) -> Iterator[Batch]:
         reader = self._begin()
@@ -292,8 +311,19 @@ class Stream(_Result[Row]):
 
     @property
     def counts(self) -> dict[str, Any] | None:
-        """What became of the frames: ``received`` and ``filtered``; None before the end."""
+        """What became of the frames, by name; None before the end.
+
+        ``received`` and ``filtered`` always; of flows also ``processed``, ``counted``,
+        ``without_key``, ``cut`` and ``malformed`` as a `Table` has them, packets that came
+        ``late``, ``clock_steps`` (stamps ran backwards by the idle time-out or more), and
+        ``ended``: flows by how they ended.
+        """
         return self._last.counts
+
+    @property
+    def summary(self) -> str | None:
+        """The lines that the command prints at the end; None before it."""
+        return self._last.summary
 
     @property
     def damages(self) -> list[str]:
@@ -313,7 +343,7 @@ class Stream(_Result[Row]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process of its own reads anew: a thread cannot be sent there.
-        return {"name": self._name, "start": self._start, "make_row": self._make_row}
+        return {"name": self._name, "start": self._start, "make_row": self._row_of}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Stream.__init__(self, **state)

@@ -12,6 +12,7 @@ from captures import Frame, write_pcap
 from command import DEMO
 from command import wirelens as command
 
+QUESTIONS = [wirelens.top, wirelens.flows, wirelens.packets]
 PACKET = Frame(10**18, bytes(60), 60)
 
 
@@ -39,7 +40,7 @@ def make_inputs(folder: Path) -> None:
         ("empty/below", wirelens.CaptureUnreadableError, OSError),
     ],
 )
-@pytest.mark.parametrize("question", [wirelens.top, wirelens.packets])
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_inputs(tmp_path: Path, question: Any, name: str, error: Any, base: Any) -> None:
     make_inputs(tmp_path)
     with pytest.raises(error) as caught:
@@ -49,7 +50,7 @@ def test_inputs(tmp_path: Path, question: Any, name: str, error: Any, base: Any)
     assert str(caught.value) == text_of_command("-r", tmp_path / name)
 
 
-@pytest.mark.parametrize("question", [wirelens.top, wirelens.packets])
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_filters(question: Any) -> None:
     with pytest.raises(wirelens.FilterError) as caught:
         question(DEMO, filter="prot 4")
@@ -60,7 +61,7 @@ def test_filters(question: Any) -> None:
 def test_a_filter_that_is_refused_late(tmp_path: Path) -> None:
     write_pcap(tmp_path / "raw.gz", [PACKET], link=101)
     (tmp_path / "raw.gz").write_bytes(gzip.compress((tmp_path / "raw.gz").read_bytes()))
-    for question in (wirelens.top, wirelens.packets):
+    for question in QUESTIONS:
         with pytest.raises(wirelens.FilterError):
             list(question(tmp_path / "raw.gz", filter="ether host 1:2:3:4:5:6"))
 
@@ -85,6 +86,33 @@ def test_options(options: dict[str, Any]) -> None:
 def test_options_of_packets(options: dict[str, Any]) -> None:
     with pytest.raises(wirelens.OptionError, match="wanted a number from"):
         wirelens.packets(DEMO, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"idle_timeout": 0}, {"active_timeout": "soon"}, {"window": -1.5}, {"names": "zeek"},
+        {"max_flows": 63}, {"seed": -1}, {"batch_size": 0}, {"threads": 0}, {"count": 0},
+    ],
+)  # fmt: skip
+def test_options_of_flows(options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(wirelens.OptionError, match=f"^{name}: ") as caught:
+        wirelens.flows(DEMO, **options)
+    assert str(value).rstrip("0") in str(caught.value)
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    table = wirelens.top(DEMO)
+    with pytest.raises(wirelens.OutputError, match="there is no folder") as caught:
+        table.to_parquet(tmp_path / "none" / "top.parquet")
+    assert isinstance(caught.value, OSError)
+    with pytest.raises(wirelens.OutputError, match="is a folder"):
+        wirelens.flows(DEMO).to_parquet(tmp_path)
+    (tmp_path / "top.parquet").touch()
+    with pytest.raises(wirelens.OutputExistsError, match="overwrite=True") as exists:
+        table.to_parquet(tmp_path / "top.parquet")
+    assert isinstance(exists.value, FileExistsError)
 
 
 def test_sources_that_are_none() -> None:

@@ -4,22 +4,20 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import wirelens
 from command import DEMO
+from programs import PATIENCE_S, program, reader_threads, wait_until
 
 LARGE_BYTES = 300 << 20
 # The interpreter with the package takes about 17 MB. A tenth of the capture would be too much.
 RESIDENT_MAX_KB = 64 << 10
 ANONYMOUS_MAX_KB = 40 << 10
-# A machine that does other things may be late by this, and a hang is told from it.
-PATIENCE_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +41,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path.unlink()
 
 
-def program(text: str, *arguments: str | Path) -> list[str | Path]:
-    return [sys.executable, "-c", text, *arguments]
-
-
-def reader_threads() -> int:
-    """Threads of ours in this process."""
-    names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
-    return sum(name.startswith("wirelens-reader") for name in names)
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     "consume",
     [
@@ -70,7 +51,6 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 def test_memory_is_flat(large: Path, tmp_path: Path, consume: str) -> None:
     text = f"""
 import sys, wirelens
-{"import pyarrow.parquet" if "parquet" in consume else ""}
 def status():
     lines = dict(line.split(":") for line in open("/proc/self/status"))
     return [int(lines[name].split()[0]) for name in ("VmHWM", "RssAnon")]
@@ -139,6 +119,8 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
+INTERRUPTED_FLOWS = INTERRUPTED.replace("wirelens.packets", "wirelens.flows")
+
 INTERRUPTED_TOP = """
 import sys, wirelens
 try:
@@ -149,7 +131,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("text", [INTERRUPTED, INTERRUPTED_TOP])
+@pytest.mark.parametrize("text", [INTERRUPTED, INTERRUPTED_FLOWS, INTERRUPTED_TOP])
 @pytest.mark.parametrize("has_writer", [False, True])
 def test_an_interrupt_is_seen_while_nothing_comes(
     tmp_path: Path, text: str, has_writer: bool

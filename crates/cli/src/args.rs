@@ -322,6 +322,16 @@ impl By {
     }
 }
 
+impl Names {
+    /// The names that `--names` calls so.
+    ///
+    /// # Errors
+    /// What was seen and what was wanted.
+    pub fn named(name: &str) -> Result<Self, String> {
+        named(name, "set of names")
+    }
+}
+
 impl SortBy {
     /// The measure that `--sort` calls so.
     ///

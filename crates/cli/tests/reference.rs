@@ -57,10 +57,12 @@ fn columns() {
         for field in schema {
             let kind = match field.kind {
                 Kind::U64 => "unsigned 64-bit",
+                Kind::U32 => "unsigned 32-bit",
                 Kind::U16 => "unsigned 16-bit",
                 Kind::TimestampNs => "timestamp, ns, UTC",
                 Kind::F64 => "64-bit float",
                 Kind::Text => "text",
+                Kind::Bytes => "bytes",
             };
             let empty = if field.is_nullable { ", may be missing" } else { "" };
             let _ = writeln!(page, "| `{}` | {kind}{empty} | {} |", field.name, field.about);

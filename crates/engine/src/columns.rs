@@ -1,12 +1,14 @@
 //! Rows on their way out: the one type that applications fill and sinks write.
 
 mod address;
+mod bytes;
 mod text;
 
 use std::fmt;
 use std::net::IpAddr;
 
 use address::AddressText;
+pub use bytes::BytesColumn;
 pub use text::TextColumn;
 
 /// What a column holds. Every kind is typed to the end: a stamp stays
@@ -15,6 +17,8 @@ pub use text::TextColumn;
 pub enum Kind {
     /// Unsigned 64-bit count.
     U64,
+    /// Unsigned 32-bit number, such as a packet's length.
+    U32,
     /// Unsigned 16-bit number, such as a port.
     U16,
     /// Nanoseconds since the epoch, UTC.
@@ -23,6 +27,8 @@ pub enum Kind {
     F64,
     /// UTF-8 text.
     Text,
+    /// Bytes as they were seen, such as a packet's first; hexadecimal where only text can stand.
+    Bytes,
 }
 
 /// One column's name and meaning.
@@ -42,12 +48,14 @@ pub struct Field {
 /// The columns an application declares, in order.
 pub type Schema = &'static [Field];
 
-/// The values of one column. A missing value stands in them as zero or empty
-/// text, so that rows keep their places.
+/// The values of one column. A missing value stands in them as zero, empty
+/// text or no bytes, so that rows keep their places.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Values {
     /// [`Kind::U64`].
     U64(Vec<u64>),
+    /// [`Kind::U32`].
+    U32(Vec<u32>),
     /// [`Kind::U16`].
     U16(Vec<u16>),
     /// [`Kind::TimestampNs`].
@@ -56,6 +64,8 @@ pub enum Values {
     F64(Vec<f64>),
     /// [`Kind::Text`].
     Text(TextColumn),
+    /// [`Kind::Bytes`].
+    Bytes(BytesColumn),
 }
 
 /// One column: its values, and which of them are missing.
@@ -73,6 +83,8 @@ pub enum Value<'a> {
     Null,
     /// For [`Kind::U64`].
     U64(u64),
+    /// For [`Kind::U32`].
+    U32(u32),
     /// For [`Kind::U16`].
     U16(u16),
     /// For [`Kind::TimestampNs`].
@@ -85,6 +97,8 @@ pub enum Value<'a> {
     Address(IpAddr),
     /// For [`Kind::Text`]: anything that can be displayed, without a string in between.
     Text(&'a dyn fmt::Display),
+    /// For [`Kind::Bytes`].
+    Bytes(&'a [u8]),
 }
 
 /// Some rows under one schema, column by column.
@@ -96,7 +110,7 @@ pub struct Columns {
 }
 
 /// Values and schema disagree, a value is missing that must be there, or one batch of rows
-/// holds over 4 GiB of text.
+/// holds over 4 GiB of text or bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowRefused {
     /// The column at fault.
@@ -128,10 +142,12 @@ impl Values {
     fn new(kind: Kind) -> Self {
         match kind {
             Kind::U64 => Self::U64(Vec::new()),
+            Kind::U32 => Self::U32(Vec::new()),
             Kind::U16 => Self::U16(Vec::new()),
             Kind::TimestampNs => Self::TimestampNs(Vec::new()),
             Kind::F64 => Self::F64(Vec::new()),
             Kind::Text => Self::Text(TextColumn::default()),
+            Kind::Bytes => Self::Bytes(BytesColumn::default()),
         }
     }
 
@@ -139,6 +155,7 @@ impl Values {
     fn push(&mut self, value: Value<'_>) -> bool {
         match (self, value) {
             (Self::U64(values), Value::U64(value)) => values.push(value),
+            (Self::U32(values), Value::U32(value)) => values.push(value),
             (Self::U16(values), Value::U16(value)) => values.push(value),
             (Self::TimestampNs(values), Value::TimestampNs(value)) => values.push(value),
             (Self::F64(values), Value::F64(value)) => values.push(value),
@@ -147,6 +164,7 @@ impl Values {
                 return values.push_str(AddressText::new(value).as_str());
             }
             (Self::Text(values), Value::Text(value)) => return values.push(value),
+            (Self::Bytes(values), Value::Bytes(value)) => return values.push(value),
             _ => return false,
         }
         true
@@ -156,10 +174,12 @@ impl Values {
     fn push_blank(&mut self) -> bool {
         match self {
             Self::U64(values) => values.push(0),
+            Self::U32(values) => values.push(0),
             Self::U16(values) => values.push(0),
             Self::TimestampNs(values) => values.push(0),
             Self::F64(values) => values.push(0.0),
             Self::Text(values) => return values.push_str(""),
+            Self::Bytes(values) => return values.push(&[]),
         }
         true
     }
@@ -167,10 +187,12 @@ impl Values {
     fn truncate(&mut self, len: usize) {
         match self {
             Self::U64(values) => values.truncate(len),
+            Self::U32(values) => values.truncate(len),
             Self::U16(values) => values.truncate(len),
             Self::TimestampNs(values) => values.truncate(len),
             Self::F64(values) => values.truncate(len),
             Self::Text(values) => values.truncate(len),
+            Self::Bytes(values) => values.truncate(len),
         }
     }
 }

@@ -1,15 +1,18 @@
 //! Some rows, for Python and for whoever speaks Arrow.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array as _, RecordBatch, RecordBatchIterator, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
+use engine::columns::Schema;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
+use crate::parquet::ParquetFile;
 use crate::refusal::Refusal;
 use crate::values;
 
@@ -20,6 +23,7 @@ pub(crate) struct Batch(RecordBatch);
 /// Rows that were found, all of them.
 #[pyclass(frozen, module = "wirelens._wirelens")]
 pub(crate) struct Collected {
+    columns: Schema,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
@@ -135,8 +139,8 @@ impl Batch {
 }
 
 impl Collected {
-    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
-        Self { schema, batches }
+    pub(crate) fn new(columns: Schema, schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { columns, schema, batches }
     }
 }
 
@@ -149,6 +153,16 @@ impl Collected {
     /// The batches; they share their memory with this.
     fn batches(&self) -> Vec<Batch> {
         self.batches.iter().cloned().map(Batch::new).collect()
+    }
+
+    /// Writes all rows to a Parquet file.
+    fn write_parquet(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
+        let written = py.detach(|| {
+            let mut file = ParquetFile::create(&path, overwrite, self.columns)?;
+            self.batches.iter().try_for_each(|batch| file.write(batch))?;
+            file.finish()
+        });
+        Ok(written?)
     }
 
     /// All rows as an Arrow stream; may be asked for again.

@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod flows;
+mod handed;
 mod options;
 mod packets;
+mod parquet;
 mod reader;
 mod refusal;
 mod top;
@@ -23,6 +26,8 @@ mod _wirelens {
 
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
+    #[pymodule_export]
+    use crate::flows::flows;
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]

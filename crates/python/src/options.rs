@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use cli::duration::parse_duration;
 use cli::reading::InputRequest;
+use packet::Span;
 use pyo3::FromPyObject;
 
 use crate::refusal::{Kind, Refusal};
@@ -57,6 +59,24 @@ impl InputOptions {
 /// A refusal that names the argument.
 pub(crate) fn refused(name: &str, seen: impl std::fmt::Display, wanted: &str) -> Refusal {
     Refusal::new(Kind::Option, format_args!("{name}: `{seen}`: {wanted}"))
+}
+
+/// A refusal of a name that is none of the known ones.
+pub(crate) fn refused_name(name: &str, wanted: &str) -> Refusal {
+    Refusal::new(Kind::Option, format_args!("{name}: {wanted}"))
+}
+
+/// A length of time, as the command takes it.
+pub(crate) fn duration(name: &str, text: &str) -> Result<Span, Refusal> {
+    parse_duration(text).map_err(|wanted| refused(name, text, &wanted))
+}
+
+/// The seed of a hash, if one was given.
+pub(crate) fn seed(seed: Option<i128>) -> Result<Option<u64>, Refusal> {
+    let seed = seed.map(|seed| {
+        u64::try_from(seed).map_err(|_| refused("seed", seed, "wanted a number of 64 bits"))
+    });
+    seed.transpose()
 }
 
 /// A number that may be from `least` to `most`.

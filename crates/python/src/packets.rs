@@ -1,30 +1,21 @@
 //! `wirelens.packets`: each record as a row.
 
-use std::fmt::Write as _;
-use std::mem;
-use std::sync::Arc;
-
-use arrow_array::builder::{
-    BinaryBuilder, StringBuilder, TimestampNanosecondBuilder, UInt16Builder, UInt32Builder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use cli::reading::{Inputs, Opened};
 use cli::summary;
 use engine::census::ether_type_name;
+use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::wire::tcp::Tcp;
 use packet::{Direction, Frame, Layers, Protocol, Source as _, Timestamp};
 use pyo3::prelude::*;
 
+use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::options::{InputOptions, within};
-use crate::reader::{Declared, Ending, Reader};
-use crate::refusal::{Kind, Refusal};
+use crate::reader::{Ending, Reader};
+use crate::refusal::{self, Refusal};
 
-/// Rows in a batch at most.
-const BATCH_ROWS_MAX: usize = 1 << 20;
-
-/// Bytes of frames and payloads after which a batch ends before its rows are full.
-const BATCH_BYTES_MAX: usize = 16 << 20;
+/// Rows and bytes gathered before they are handed on: little, for they are copied.
+const PIECE_ROWS: usize = 1024;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// A frame has no more bytes.
 const FRAME_BYTES_MAX: usize = 1 << 24;
@@ -38,41 +29,68 @@ pub(crate) struct PacketOptions {
     payload: i64,
 }
 
-/// Name, type, whether it may be missing, and meaning.
-type Column = (&'static str, DataType, bool, &'static str);
+const fn small(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U16, about)
+}
 
-fn columns(frame: usize, payload: usize) -> Vec<Column> {
-    use DataType::{Binary, UInt16, UInt32, Utf8};
-    let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
-    let mut columns = vec![
-        ("time_ns", time, true, "When it was seen; missing where the capture does not tell."),
-        ("wire_len", UInt32, false, "Bytes on the wire, link header included."),
-        ("captured_len", UInt32, false, "Bytes that were captured."),
-        ("interface", UInt16, false, "Interface, numbered from 0 within its capture."),
-        ("direction", Utf8, true, "`inbound` or `outbound`, where the capture tells."),
-        ("segments", UInt16, false, "Wire packets that it stands for."),
-        ("vlan", UInt16, true, "Outermost VLAN identifier."),
-        ("protocol", Utf8, true, "IP protocol, or EtherType where there is no IP."),
-        ("src_ip", Utf8, true, "Source address of the innermost IP header."),
-        ("dst_ip", Utf8, true, "Destination address of the innermost IP header."),
-        ("src_port", UInt16, true, "Source port."),
-        ("dst_port", UInt16, true, "Destination port."),
-        (
-            "tcp_flags",
-            UInt16,
-            true,
-            "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256.",
-        ),
-        ("payload_len", UInt32, true, "Bytes that the transport carries, captured or not."),
-        ("malformed", Utf8, true, "What is wrong with its headers, by the name of the cause."),
-    ];
-    if frame > 0 {
-        columns.push(("frame", Binary, false, "First captured bytes, from the link header on."));
+const fn len(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U32, about)
+}
+
+const fn text(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::Text, about).nullable()
+}
+
+const TIME: Field = Field::new(
+    "time_ns",
+    Kind::TimestampNs,
+    "When it was seen; missing where the capture does not tell.",
+);
+const FRAME: Field =
+    Field::new("frame", Kind::Bytes, "First captured bytes, from the link header on.");
+const PAYLOAD: Field =
+    Field::new("payload", Kind::Bytes, "First captured bytes that the transport carries.");
+
+/// Those of every packet.
+const FIELD_COUNT: usize = 15;
+const WITH_BOTH: [Field; FIELD_COUNT + 2] = [
+    TIME.nullable(),
+    len("wire_len", "Bytes on the wire, link header included."),
+    len("captured_len", "Bytes that were captured."),
+    small("interface", "Interface, numbered from 0 within its capture."),
+    text("direction", "`inbound` or `outbound`, where the capture tells."),
+    small("segments", "Wire packets that it stands for."),
+    small("vlan", "Outermost VLAN identifier.").nullable(),
+    text("protocol", "IP protocol, or EtherType where there is no IP."),
+    text("src_ip", "Source address of the innermost IP header."),
+    text("dst_ip", "Destination address of the innermost IP header."),
+    small("src_port", "Source port.").nullable(),
+    small("dst_port", "Destination port.").nullable(),
+    small("tcp_flags", "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256.")
+        .nullable(),
+    len("payload_len", "Bytes that the transport carries, captured or not.").nullable(),
+    text("malformed", "What is wrong with its headers, by the name of the cause."),
+    FRAME,
+    PAYLOAD.nullable(),
+];
+const WITH_PAYLOAD: [Field; FIELD_COUNT + 1] = {
+    let mut fields = [WITH_BOTH[0]; FIELD_COUNT + 1];
+    let mut index = 0;
+    while index < FIELD_COUNT {
+        fields[index] = WITH_BOTH[index];
+        index += 1;
     }
-    if payload > 0 {
-        columns.push(("payload", Binary, true, "First captured bytes that the transport carries."));
+    fields[FIELD_COUNT] = WITH_BOTH[FIELD_COUNT + 1];
+    fields
+};
+
+fn schema(frame: usize, payload: usize) -> Schema {
+    match (frame > 0, payload > 0) {
+        (true, true) => &WITH_BOTH,
+        (false, true) => &WITH_PAYLOAD,
+        (true, false) => WITH_BOTH.split_at(FIELD_COUNT + 1).0,
+        (false, false) => WITH_BOTH.split_at(FIELD_COUNT).0,
     }
-    columns
 }
 
 /// Starts reading packets; the options are those of `wirelens.packets`, complete.
@@ -86,194 +104,117 @@ pub(crate) fn packets(
     let frame = within("frame", options.frame, 0, FRAME_BYTES_MAX)?;
     let payload = within("payload", options.payload, 0, FRAME_BYTES_MAX)?;
     let inputs = inputs.request()?;
-    let columns = columns(frame, payload);
-    let declared = columns.iter().map(|&(name, _, _, about)| Declared { name, about }).collect();
-    let fields =
-        columns.into_iter().map(|(name, kind, nullable, _)| Field::new(name, kind, nullable));
-    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let mut rows = Rows::new(Arc::clone(&schema), frame, payload);
-    Reader::start(py, schema, declared, move |control, outlet| {
-        let inputs = Inputs::find(&inputs, true, Arc::clone(&control))?;
+    let columns = schema(frame, payload);
+    let piece_rows = PIECE_ROWS.min(batch_rows);
+    Reader::start(py, columns, move |control, outlet| {
+        let inputs = Inputs::find(&inputs, true, control)?;
         let mut source = inputs.in_order(Opened::Files(inputs.open()?));
         outlet.opened()?;
-        while !control.is_stopped() {
+        let mut handed = Handed::new(outlet, columns, batch_rows);
+        let mut rows = Rows::new(columns, frame, payload);
+        while !inputs.control.is_stopped() {
             let Some(batch) = source.next_batch() else { break };
             for frame in batch.frames() {
-                rows.push(&frame);
-                if rows.row_count >= batch_rows || rows.byte_count >= BATCH_BYTES_MAX {
-                    outlet.batch(rows.take()?)?;
+                rows.push(&frame)?;
+                if rows.columns.row_count() >= piece_rows || rows.byte_count >= PIECE_BYTES {
+                    rows.hand_to(&mut handed)?;
                 }
             }
         }
         let received = source.received();
         if let Some(reason) = received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
+            return Err(Refusal::new(refusal::Kind::Filter, reason));
         }
-        if rows.row_count > 0 {
-            outlet.batch(rows.take()?)?;
-        }
+        rows.hand_to(&mut handed)?;
+        handed.finish()?;
         let summary = summary::lines(&inputs, &received, None);
-        Ok(Ending { received, outcome: None, late: 0, beyond_max_keys: 0, summary })
+        Ok(Ending { received, outcome: None, others: Vec::new(), ended: None, summary })
     })
 }
 
-/// Rows of the batch to be.
+/// Rows on their way.
 struct Rows {
-    schema: SchemaRef,
+    columns: Columns,
     frame_len_max: usize,
     payload_len_max: usize,
-    row_count: usize,
     byte_count: usize,
-    time: TimestampNanosecondBuilder,
-    wire_len: UInt32Builder,
-    captured_len: UInt32Builder,
-    interface: UInt16Builder,
-    direction: StringBuilder,
-    segments: UInt16Builder,
-    vlan: UInt16Builder,
-    protocol: StringBuilder,
-    src_ip: StringBuilder,
-    dst_ip: StringBuilder,
-    src_port: UInt16Builder,
-    dst_port: UInt16Builder,
-    tcp_flags: UInt16Builder,
-    payload_len: UInt32Builder,
-    malformed: StringBuilder,
-    frame: BinaryBuilder,
-    payload: BinaryBuilder,
 }
 
 impl Rows {
-    fn new(schema: SchemaRef, frame_len_max: usize, payload_len_max: usize) -> Self {
-        Self {
-            schema,
-            frame_len_max,
-            payload_len_max,
-            row_count: 0,
-            byte_count: 0,
-            time: TimestampNanosecondBuilder::new().with_timezone("UTC"),
-            wire_len: UInt32Builder::new(),
-            captured_len: UInt32Builder::new(),
-            interface: UInt16Builder::new(),
-            direction: StringBuilder::new(),
-            segments: UInt16Builder::new(),
-            vlan: UInt16Builder::new(),
-            protocol: StringBuilder::new(),
-            src_ip: StringBuilder::new(),
-            dst_ip: StringBuilder::new(),
-            src_port: UInt16Builder::new(),
-            dst_port: UInt16Builder::new(),
-            tcp_flags: UInt16Builder::new(),
-            payload_len: UInt32Builder::new(),
-            malformed: StringBuilder::new(),
-            frame: BinaryBuilder::new(),
-            payload: BinaryBuilder::new(),
-        }
+    fn new(columns: Schema, frame_len_max: usize, payload_len_max: usize) -> Self {
+        let columns = Columns::new(columns);
+        Self { columns, frame_len_max, payload_len_max, byte_count: 0 }
     }
 
-    fn push(&mut self, frame: &Frame<'_>) {
+    fn hand_to(&mut self, handed: &mut Handed<'_>) -> Result<(), Refusal> {
+        handed.push(&self.columns)?;
+        self.columns.clear();
+        self.byte_count = 0;
+        Ok(())
+    }
+
+    fn push(&mut self, frame: &Frame<'_>) -> Result<(), Refusal> {
         let record = frame.record;
         let layers = &record.layers;
-        let stamp = record.timestamp;
-        self.time.append_option((stamp != Timestamp::UNKNOWN).then(|| stamp.as_ns()));
-        self.wire_len.append_value(record.wire_len);
-        self.captured_len.append_value(record.captured_len);
-        self.interface.append_value(record.interface);
-        self.direction.append_option(match record.direction {
-            Direction::Unknown => None,
-            Direction::Inbound => Some("inbound"),
-            Direction::Outbound => Some("outbound"),
-        });
-        self.segments.append_value(record.segments);
-        self.vlan.append_option(layers.vlan());
-        push_protocol(&mut self.protocol, layers);
-        self.push_endpoints(frame);
-        self.malformed.append_option(layers.fault.map(|cause| cause.name()));
-        self.push_bytes(frame);
-        self.row_count += 1;
-    }
-
-    fn push_endpoints(&mut self, frame: &Frame<'_>) {
-        let layers = &frame.record.layers;
-        if let Some((source, destination)) = frame.ip_addresses() {
-            // Writing into the builder's own buffer cannot fail.
-            let _ = write!(self.src_ip, "{source}");
-            let _ = write!(self.dst_ip, "{destination}");
-            self.src_ip.append_value("");
-            self.dst_ip.append_value("");
+        let stamp = (record.timestamp != Timestamp::UNKNOWN).then(|| record.timestamp.as_ns());
+        let ether_type;
+        let protocol = if layers.is_ip() {
+            let unnamed = Value::Text(&layers.protocol);
+            layers.protocol.name().map_or(unnamed, Value::Str)
+        } else if layers.fault.is_none() && layers.ether_type != 0 {
+            ether_type = ether_type_name(layers.ether_type);
+            Value::Str(&ether_type)
         } else {
-            self.src_ip.append_null();
-            self.dst_ip.append_null();
-        }
-        let ports = packet::flow_key::ports(frame);
-        self.src_port.append_option(ports.map(|(source, _)| source));
-        self.dst_port.append_option(ports.map(|(_, destination)| destination));
+            Value::Null
+        };
+        let (source, destination) = frame.ip_addresses().unzip();
+        let (source_port, destination_port) = packet::flow_key::ports(frame).unzip();
         let is_tcp = layers.protocol == Protocol::TCP && layers.has(Layers::TRANSPORT);
         let tcp = is_tcp.then(|| Tcp::new(frame.from_offset(layers.transport_offset)).ok());
-        self.tcp_flags.append_option(tcp.flatten().map(|tcp| tcp.flags().bits()));
-        self.payload_len.append_option(layers.is_ip().then_some(layers.payload_len));
-    }
-
-    fn push_bytes(&mut self, frame: &Frame<'_>) {
-        if self.frame_len_max > 0 {
-            let len = frame.bytes.len().min(self.frame_len_max);
-            self.frame.append_value(frame.bytes.get(..len).unwrap_or_default());
-            self.byte_count += len;
-        }
-        if self.payload_len_max > 0 {
-            let layers = &frame.record.layers;
-            if !layers.is_ip() {
-                self.payload.append_null();
-                return;
-            }
-            let payload = frame.from_offset(layers.payload_offset);
-            let len = payload.len().min(layers.payload_len as usize).min(self.payload_len_max);
-            self.payload.append_value(payload.get(..len).unwrap_or_default());
-            self.byte_count += len;
-        }
-    }
-
-    /// The rows held, leaving none.
-    fn take(&mut self) -> Result<RecordBatch, ArrowError> {
-        (self.row_count, self.byte_count) = (0, 0);
-        let time = mem::take(&mut self.time).with_timezone("UTC").finish();
-        let mut arrays: Vec<ArrayRef> = vec![
-            Arc::new(time),
-            Arc::new(self.wire_len.finish()),
-            Arc::new(self.captured_len.finish()),
-            Arc::new(self.interface.finish()),
-            Arc::new(self.direction.finish()),
-            Arc::new(self.segments.finish()),
-            Arc::new(self.vlan.finish()),
-            Arc::new(self.protocol.finish()),
-            Arc::new(self.src_ip.finish()),
-            Arc::new(self.dst_ip.finish()),
-            Arc::new(self.src_port.finish()),
-            Arc::new(self.dst_port.finish()),
-            Arc::new(self.tcp_flags.finish()),
-            Arc::new(self.payload_len.finish()),
-            Arc::new(self.malformed.finish()),
+        let head = frame.bytes.get(..self.frame_len_max).unwrap_or(frame.bytes);
+        let payload = self.payload_of(frame);
+        let values: [Value<'_>; FIELD_COUNT] = [
+            stamp.map(Value::TimestampNs).into(),
+            Value::U32(record.wire_len),
+            Value::U32(record.captured_len),
+            Value::U16(record.interface),
+            match record.direction {
+                Direction::Unknown => Value::Null,
+                Direction::Inbound => Value::Str("inbound"),
+                Direction::Outbound => Value::Str("outbound"),
+            },
+            Value::U16(record.segments),
+            layers.vlan().map(Value::U16).into(),
+            protocol,
+            source.map(Value::Address).into(),
+            destination.map(Value::Address).into(),
+            source_port.map(Value::U16).into(),
+            destination_port.map(Value::U16).into(),
+            tcp.flatten().map(|tcp| Value::U16(tcp.flags().bits())).into(),
+            layers.is_ip().then_some(Value::U32(layers.payload_len)).into(),
+            layers.fault.map(|cause| Value::Str(cause.name())).into(),
         ];
+        let mut row = [Value::Null; FIELD_COUNT + 2];
+        row[..FIELD_COUNT].copy_from_slice(&values);
+        let mut row_len = FIELD_COUNT;
         if self.frame_len_max > 0 {
-            arrays.push(Arc::new(self.frame.finish()));
+            row[row_len] = Value::Bytes(head);
+            row_len += 1;
+            self.byte_count += head.len();
         }
         if self.payload_len_max > 0 {
-            arrays.push(Arc::new(self.payload.finish()));
+            row[row_len] = payload.map(Value::Bytes).into();
+            row_len += 1;
+            self.byte_count += payload.map_or(0, <[u8]>::len);
         }
-        RecordBatch::try_new(Arc::clone(&self.schema), arrays)
+        Ok(self.columns.push_row(&row[..row_len])?)
     }
-}
 
-/// As under `top --by protocol`.
-fn push_protocol(names: &mut StringBuilder, layers: &Layers) {
-    if layers.is_ip() {
-        match layers.protocol.name() {
-            Some(name) => names.append_value(name),
-            None => names.append_value(layers.protocol.to_string()),
-        }
-    } else if layers.fault.is_none() && layers.ether_type != 0 {
-        names.append_value(ether_type_name(layers.ether_type));
-    } else {
-        names.append_null();
+    /// What the transport carries, as far as it was captured and is wanted.
+    fn payload_of<'a>(&self, frame: &Frame<'a>) -> Option<&'a [u8]> {
+        let layers = &frame.record.layers;
+        let payload = layers.is_ip().then(|| frame.from_offset(layers.payload_offset))?;
+        let len = payload.len().min(layers.payload_len as usize).min(self.payload_len_max);
+        payload.get(..len)
     }
 }

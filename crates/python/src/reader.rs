@@ -5,6 +5,7 @@
 //! interpreter's lock, and a process may end while it runs. Whoever waits for it has let go of
 //! the lock, and looks for signals every [`SIGNALS_EVERY`].
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,12 +16,16 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use cli::reading::Received;
+use engine::columns::Schema;
+use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
 use engine::run::Control;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
+use sink::arrow::Batches;
 
 use crate::batch::{Batch, Collected, schema_capsule};
+use crate::parquet::ParquetFile;
 use crate::refusal::{Kind, Refusal};
 
 /// Batches that wait for Python: one that it takes next, one in reserve.
@@ -29,19 +34,14 @@ const CHANNEL_BATCHES: usize = 2;
 /// How long an interrupt may go unseen.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
-/// One column as it is declared.
-#[derive(Clone)]
-pub(crate) struct Declared {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-}
-
 /// What became of the packets, once all were read.
 pub(crate) struct Ending {
     pub(crate) received: Received,
     pub(crate) outcome: Option<Outcome>,
-    pub(crate) late: u64,
-    pub(crate) beyond_max_keys: u64,
+    /// What else was counted, by name.
+    pub(crate) others: Vec<(&'static str, u64)>,
+    /// Flows by how they ended, where there are flows.
+    pub(crate) ended: Option<FlowCounts>,
     pub(crate) summary: String,
 }
 
@@ -147,16 +147,15 @@ impl Drop for Shared {
 #[pyclass(frozen, module = "wirelens._wirelens")]
 pub(crate) struct Reader {
     shared: Arc<Shared>,
+    columns: Schema,
     schema: SchemaRef,
-    declared: Vec<Declared>,
 }
 
 impl Reader {
     /// Starts a thread that finds results; returns when it has opened its inputs.
     pub(crate) fn start(
         py: Python<'_>,
-        schema: SchemaRef,
-        declared: Vec<Declared>,
+        columns: Schema,
         find: impl FnOnce(Arc<Control>, &Outlet) -> Result<Ending, Refusal> + Send + 'static,
     ) -> PyResult<Self> {
         let control = Arc::new(Control::default());
@@ -171,7 +170,7 @@ impl Reader {
         thread::Builder::new().name(String::from("wirelens-reader")).spawn(work)?;
         let state = Mutex::new(State::Running(receiver));
         let shared = Arc::new(Shared { state, control, process: process::id() });
-        let reader = Self { shared, schema, declared };
+        let reader = Self { shared, columns, schema: Batches::new(columns).schema() };
         reader.wait(py)?;
         Ok(reader)
     }
@@ -227,7 +226,16 @@ impl Reader {
             batches.push(batch.slice(0, taken));
             left -= taken;
         }
-        Ok(Collected::new(Arc::clone(&self.schema), batches))
+        Ok(Collected::new(self.columns, Arc::clone(&self.schema), batches))
+    }
+
+    /// Writes all that is left to a Parquet file, batch by batch.
+    fn write_parquet(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
+        let mut file = py.detach(|| ParquetFile::create(&path, overwrite, self.columns))?;
+        while let Some(batch) = self.wait(py)? {
+            py.detach(|| file.write(&batch))?;
+        }
+        Ok(py.detach(|| file.finish())?)
     }
 
     /// Stops reading and forgets what was read.
@@ -244,10 +252,10 @@ impl Reader {
     /// Name, Arrow type, whether it may be missing, and meaning of each column.
     #[getter]
     fn fields(&self) -> Vec<(&'static str, String, bool, &'static str)> {
-        let field = |(field, declared): (&Arc<arrow_schema::Field>, &Declared)| {
+        let field = |(field, declared): (&Arc<arrow_schema::Field>, &engine::columns::Field)| {
             (declared.name, field.data_type().to_string(), field.is_nullable(), declared.about)
         };
-        self.schema.fields().iter().zip(&self.declared).map(field).collect()
+        self.schema.fields().iter().zip(self.columns).map(field).collect()
     }
 
     /// Why captures could not be read to their ends; known at the end.
@@ -268,10 +276,12 @@ impl Reader {
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let read = |ending: &Ending| {
-            let Ending { received, outcome, late, beyond_max_keys, .. } = ending;
-            (received.report.clone(), outcome.clone(), *late, *beyond_max_keys)
+            let Ending { received, outcome, others, ended, .. } = ending;
+            (received.report.clone(), outcome.clone(), others.clone(), ended.clone())
         };
-        let Some((report, outcome, late, beyond)) = self.ending(py, read) else { return Ok(None) };
+        let Some((report, outcome, others, ended)) = self.ending(py, read) else {
+            return Ok(None);
+        };
         let counts = PyDict::new(py);
         counts.set_item("received", report.received)?;
         counts.set_item("filtered", report.filtered)?;
@@ -285,8 +295,16 @@ impl Reader {
                 malformed.set_item(cause.name(), count)?;
             }
             counts.set_item("malformed", malformed)?;
-            counts.set_item("late", late)?;
-            counts.set_item("beyond_max_keys", beyond)?;
+        }
+        for (name, count) in others {
+            counts.set_item(name, count)?;
+        }
+        if let Some(ended) = ended {
+            let reasons = PyDict::new(py);
+            for reason in EndReason::ALL {
+                reasons.set_item(reason.name(), ended.of(reason))?;
+            }
+            counts.set_item("ended", reasons)?;
         }
         Ok(Some(counts))
     }

@@ -7,7 +7,7 @@ use capture::{FilterError, OpenError};
 use cli::reading::{InputError, Unaccounted};
 use engine::columns::RowRefused;
 use pyo3::prelude::*;
-use sink::WriteError;
+use sink::{OutputError, WriteError};
 
 /// The classes of `wirelens/errors.py`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Filter,
     FilterUnavailable,
     Option,
+    Output,
+    OutputExists,
     Forked,
     Internal,
 }
@@ -40,6 +42,8 @@ impl Kind {
             Self::Filter => "FilterError",
             Self::FilterUnavailable => "FilterUnavailableError",
             Self::Option => "OptionError",
+            Self::Output => "OutputError",
+            Self::OutputExists => "OutputExistsError",
             Self::Forked => "ForkedError",
             Self::Internal => "InternalError",
         }
@@ -96,7 +100,22 @@ impl From<Unaccounted> for Refusal {
 
 impl From<WriteError> for Refusal {
     fn from(error: WriteError) -> Self {
-        Self::new(Kind::Internal, error)
+        let kind = match &error {
+            WriteError::Io(_) => Kind::Output,
+            _ => Kind::Internal,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// In the command's words, but for the flag that it names.
+impl From<OutputError> for Refusal {
+    fn from(error: OutputError) -> Self {
+        let kind = match &error {
+            OutputError::Exists(_) | OutputError::Appeared { .. } => Kind::OutputExists,
+            _ => Kind::Output,
+        };
+        Self::new(kind, error.to_string().replace("give --force", "give overwrite=True"))
     }
 }
 

@@ -17,8 +17,9 @@ pub(crate) fn header(out: &mut Vec<u8>, schema: Schema) {
 }
 
 /// One row. A stamp is integer nanoseconds; a float is the shortest text that
-/// reads back to the same bits, with `NaN`, `inf` and `-inf` as such. A missing
-/// value is an empty field; beside it, empty text is quoted to be told from it.
+/// reads back to the same bits, with `NaN`, `inf` and `-inf` as such; bytes are
+/// hexadecimal. A missing value is an empty field; beside it, empty text is quoted to be told
+/// from it.
 pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
     // Readers skip empty lines, so a value alone on its line is never left empty.
     let is_alone = columns.len() == 1;
@@ -32,6 +33,7 @@ pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
         }
         match column.values() {
             Values::U64(values) => unsigned(out, values.get(row).copied()),
+            Values::U32(values) => unsigned(out, values.get(row).copied().map(u64::from)),
             Values::U16(values) => unsigned(out, values.get(row).copied().map(u64::from)),
             Values::TimestampNs(values) => {
                 if let Some(&value) = values.get(row) {
@@ -46,6 +48,10 @@ pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
             Values::Text(values) => {
                 text(out, values.get(row), is_alone || column.presence().is_some());
             }
+            Values::Bytes(values) => match values.get(row) {
+                [] => text(out, "", is_alone || column.presence().is_some()),
+                bytes => digits::hexadecimal(out, bytes),
+            },
         }
     }
     out.push(b'\n');

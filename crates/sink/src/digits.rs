@@ -1,4 +1,4 @@
-//! Integers as decimal text, without the formatting machinery, which costs
+//! Integers as decimal text and bytes as hexadecimal, without the formatting machinery, which costs
 //! more than the digits where every row has a dozen numbers.
 
 /// Digits of the largest: 2⁶⁴ − 1.
@@ -44,6 +44,16 @@ pub(crate) fn signed(out: &mut Vec<u8>, value: i64) {
         out.push(b'-');
     }
     unsigned(out, value.unsigned_abs());
+}
+
+/// Appends two digits a byte.
+pub(crate) fn hexadecimal(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    out.extend(
+        bytes
+            .iter()
+            .flat_map(|&byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+    );
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt16Type, UInt64Type};
-use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, StringArray};
+use arrow_array::types::{
+    Float64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, BinaryArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
@@ -100,10 +102,12 @@ impl<W: Write> Ipc<W> {
 pub(crate) fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
     let data_type = |kind| match kind {
         Kind::U64 => DataType::UInt64,
+        Kind::U32 => DataType::UInt32,
         Kind::U16 => DataType::UInt16,
         Kind::TimestampNs => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
+        Kind::Bytes => DataType::Binary,
     };
     let field = |field: &engine::columns::Field| {
         Field::new(field.name, data_type(field.kind), field.is_nullable)
@@ -118,6 +122,9 @@ pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
         HeldValues::U64(values) => {
             Arc::new(PrimitiveArray::<UInt64Type>::try_new(values.into(), nulls)?)
         }
+        HeldValues::U32(values) => {
+            Arc::new(PrimitiveArray::<UInt32Type>::try_new(values.into(), nulls)?)
+        }
         HeldValues::U16(values) => {
             Arc::new(PrimitiveArray::<UInt16Type>::try_new(values.into(), nulls)?)
         }
@@ -131,6 +138,10 @@ pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
         HeldValues::Text { bytes, ends } => {
             let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
             Arc::new(StringArray::try_new(ends, Buffer::from_vec(bytes), nulls)?)
+        }
+        HeldValues::Bytes { bytes, ends } => {
+            let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+            Arc::new(BinaryArray::try_new(ends, Buffer::from_vec(bytes), nulls)?)
         }
     })
 }

@@ -22,7 +22,7 @@ impl Keys {
     }
 
     /// One row. A stamp is integer nanoseconds. JSON has no NaN and no
-    /// infinity: such a float is `null`, as a missing value is.
+    /// infinity: such a float is `null`, as a missing value is. Bytes are hexadecimal text.
     pub(crate) fn row(&self, out: &mut Vec<u8>, columns: &[Column], row: usize) {
         for (key, column) in self.0.iter().zip(columns) {
             out.extend_from_slice(key);
@@ -38,6 +38,9 @@ impl Keys {
 fn value(out: &mut Vec<u8>, values: &Values, row: usize) -> bool {
     match values {
         Values::U64(values) => values.get(row).map(|&value| digits::unsigned(out, value)).is_some(),
+        Values::U32(values) => {
+            values.get(row).map(|&value| digits::unsigned(out, value.into())).is_some()
+        }
         Values::U16(values) => {
             values.get(row).map(|&value| digits::unsigned(out, value.into())).is_some()
         }
@@ -52,6 +55,12 @@ fn value(out: &mut Vec<u8>, values: &Values, row: usize) -> bool {
             .is_some(),
         Values::Text(values) => {
             text(out, values.get(row));
+            true
+        }
+        Values::Bytes(values) => {
+            out.push(b'"');
+            digits::hexadecimal(out, values.get(row));
+            out.push(b'"');
             true
         }
     }

@@ -131,10 +131,12 @@ fn properties(schema: Schema) -> WriterProperties {
 fn column(field: &Field) -> Result<Arc<Type>, ParquetError> {
     let (physical, logical) = match field.kind {
         Kind::U64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        Kind::U32 => (Physical::INT32, Some(LogicalType::integer(32, false))),
         Kind::U16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
         Kind::TimestampNs => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
         Kind::F64 => (Physical::DOUBLE, None),
         Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Bytes => (Physical::BYTE_ARRAY, None),
     };
     let repetition = if field.is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let column = Type::primitive_type_builder(field.name, physical)
@@ -156,6 +158,10 @@ fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<()
             let values = present(values.into_iter().map(u64::cast_signed), presence);
             column.typed::<Int64Type>().write_batch(&values, levels, None)?;
         }
+        HeldValues::U32(values) => {
+            let values = present(values.into_iter().map(u32::cast_signed), presence);
+            column.typed::<Int32Type>().write_batch(&values, levels, None)?;
+        }
         HeldValues::U16(values) => {
             let values = present(values.into_iter().map(i32::from), presence);
             column.typed::<Int32Type>().write_batch(&values, levels, None)?;
@@ -168,7 +174,7 @@ fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<()
             let values = present(values.into_iter(), presence);
             column.typed::<DoubleType>().write_batch(&values, levels, None)?;
         }
-        HeldValues::Text { bytes, ends } => {
+        HeldValues::Text { bytes, ends } | HeldValues::Bytes { bytes, ends } => {
             let all = ByteArray::from(bytes);
             let mut starts = ends.iter().copied();
             starts.next_back();

@@ -2,12 +2,12 @@
 //!
 //! Applications hand over a window's rows at a time, often a dozen; a file of
 //! such groups would be mostly headers. What is held is bounded twice: by
-//! rows, and by bytes of text.
+//! rows, and by bytes of text, to which byte columns count.
 
 use std::mem;
 use std::ops::Range;
 
-use engine::columns::{Column, Columns, Field, Kind, Schema, TextColumn, Values};
+use engine::columns::{Column, Columns, Field, Kind, Schema, Values};
 
 use crate::WriteError;
 
@@ -33,10 +33,12 @@ pub(crate) struct Held {
 /// One column's values.
 pub(crate) enum HeldValues {
     U64(Vec<u64>),
+    U32(Vec<u32>),
     U16(Vec<u16>),
     TimestampNs(Vec<i64>),
     F64(Vec<f64>),
     Text { bytes: Vec<u8>, ends: Vec<i32> },
+    Bytes { bytes: Vec<u8>, ends: Vec<i32> },
 }
 
 /// The rows of one group to be.
@@ -45,11 +47,19 @@ pub(crate) struct Rows {
     columns: Vec<Held>,
     row_count: usize,
     text_bytes: usize,
+    row_count_max: usize,
+    text_bytes_max: usize,
 }
 
 impl Rows {
     pub(crate) fn new(schema: Schema) -> Self {
-        Self { schema, columns: empty(schema), row_count: 0, text_bytes: 0 }
+        Self::bounded(schema, GROUP_ROWS_MAX, GROUP_TEXT_BYTES_MAX)
+    }
+
+    /// Full at so many rows, or so many bytes of text.
+    pub(crate) fn bounded(schema: Schema, row_count_max: usize, text_bytes_max: usize) -> Self {
+        let columns = empty(schema);
+        Self { schema, columns, row_count: 0, text_bytes: 0, row_count_max, text_bytes_max }
     }
 
     /// Takes rows over from `next` on, until the group is full or they are all
@@ -57,7 +67,8 @@ impl Rows {
     pub(crate) fn fill(&mut self, rows: &Columns, next: usize) -> Result<usize, WriteError> {
         let mut next = next;
         while next < rows.row_count() && !self.is_full() {
-            let step = STEP_ROWS.min(GROUP_ROWS_MAX - self.row_count).min(rows.row_count() - next);
+            let step =
+                STEP_ROWS.min(self.row_count_max - self.row_count).min(rows.row_count() - next);
             for ((held, column), field) in
                 self.columns.iter_mut().zip(rows.columns()).zip(self.schema)
             {
@@ -73,7 +84,7 @@ impl Rows {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.row_count >= GROUP_ROWS_MAX || self.text_bytes >= GROUP_TEXT_BYTES_MAX
+        self.row_count >= self.row_count_max || self.text_bytes >= self.text_bytes_max
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -92,11 +103,13 @@ impl Held {
     fn new(field: &Field) -> Self {
         let values = match field.kind {
             Kind::U64 => HeldValues::U64(Vec::new()),
+            Kind::U32 => HeldValues::U32(Vec::new()),
             Kind::U16 => HeldValues::U16(Vec::new()),
             Kind::TimestampNs => HeldValues::TimestampNs(Vec::new()),
             Kind::F64 => HeldValues::F64(Vec::new()),
             // As in Arrow, the first end is the start of the first value.
             Kind::Text => HeldValues::Text { bytes: Vec::new(), ends: vec![0] },
+            Kind::Bytes => HeldValues::Bytes { bytes: Vec::new(), ends: vec![0] },
         };
         Self { values, presence: field.is_nullable.then(Vec::new) }
     }
@@ -114,13 +127,27 @@ impl HeldValues {
     fn append(&mut self, values: &Values, rows: Range<usize>) -> Option<usize> {
         match (self, values) {
             (Self::U64(held), Values::U64(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::U32(held), Values::U32(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::U16(held), Values::U16(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::TimestampNs(held), Values::TimestampNs(values)) => {
                 held.extend_from_slice(values.get(rows)?)
             }
             (Self::F64(held), Values::F64(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::Text { bytes, ends }, Values::Text(values)) => {
-                return append_text(bytes, ends, values, rows);
+                return append_bytes(
+                    bytes,
+                    ends,
+                    values.bytes().as_bytes(),
+                    values.offsets().get(rows.start..=rows.end)?,
+                );
+            }
+            (Self::Bytes { bytes, ends }, Values::Bytes(values)) => {
+                return append_bytes(
+                    bytes,
+                    ends,
+                    values.bytes(),
+                    values.offsets().get(rows.start..=rows.end)?,
+                );
             }
             // The schemas were compared, so kinds agree.
             _ => return None,
@@ -129,18 +156,18 @@ impl HeldValues {
     }
 }
 
-fn append_text(
+/// Appends the values between `offsets` of `values`.
+fn append_bytes(
     bytes: &mut Vec<u8>,
     ends: &mut Vec<i32>,
-    values: &TextColumn,
-    rows: Range<usize>,
+    values: &[u8],
+    offsets: &[u32],
 ) -> Option<usize> {
-    let offsets = values.offsets().get(rows.start..=rows.end)?;
     let (&first, &last) = (offsets.first()?, offsets.last()?);
     let held = u32::try_from(bytes.len()).ok()?;
     // Ends only rise, so if the last one fits they all do.
     i32::try_from(held.checked_add(last - first)?).ok()?;
-    bytes.extend_from_slice(values.bytes().as_bytes().get(first as usize..last as usize)?);
+    bytes.extend_from_slice(values.get(first as usize..last as usize)?);
     ends.extend(offsets.iter().skip(1).map(|end| (held + (end - first)).cast_signed()));
     Some((last - first) as usize)
 }

@@ -7,7 +7,7 @@ mod row;
 mod table;
 
 pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
-pub use layout::{Layout, Rows};
+pub use layout::{Laid, Layout, Rows};
 
 use engine::columns::Schema;
 use engine::flow::{FlowRecord, FlowStatistics};
@@ -35,6 +35,21 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --stats", row::WITH_STATISTICS),
         ("wirelens flows --names nfstream", nfstream::SCHEMA),
     ]
+}
+
+impl Done {
+    /// What the summary says of the packets.
+    #[must_use]
+    pub fn stage(&self) -> StageSummary<'_> {
+        StageSummary {
+            name: "flows",
+            outcome: &self.outcome,
+            key: "an IP header",
+            // Told with the flows, in words of their own.
+            late: 0,
+            beyond_max_keys: 0,
+        }
+    }
 }
 
 /// Runs `wirelens flows`.
@@ -81,14 +96,7 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
             done
         }
     };
-    let stage = StageSummary {
-        name: "flows",
-        outcome: &done.outcome,
-        key: "an IP header",
-        late: 0,
-        beyond_max_keys: 0,
-    };
-    let status = summary::print(&inputs, quiet, &done.received, Some(&stage))?;
+    let status = summary::print(&inputs, quiet, &done.received, Some(&done.stage()))?;
     if !quiet {
         eprint!("{}", done.lines());
     }
