@@ -3,6 +3,8 @@
 
 use packet::{FlowKey, Timestamp};
 
+use super::extract::FlowPacket;
+
 /// The line every packet touches. Pairs are by direction: low to high, high to low.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
@@ -63,6 +65,17 @@ impl Hot {
     #[inline(always)]
     pub(super) const fn has(&self, bits: u8) -> bool {
         self.state & bits != 0
+    }
+
+    /// Adds a packet of this flow.
+    #[inline(always)]
+    pub(super) fn add(&mut self, packet: &FlowPacket) {
+        let side = packet.direction as usize;
+        self.packets[side] += 1;
+        self.bytes[side] += u64::from(packet.wire_len);
+        self.tcp_flags[side] |= packet.tcp_flags;
+        self.first = self.first.min(packet.timestamp);
+        self.last = self.last.max(packet.timestamp);
     }
 
     /// None of its packets had a stamp, nor any packet before them.

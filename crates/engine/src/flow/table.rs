@@ -141,12 +141,11 @@ impl FlowTable {
     #[inline(always)]
     fn add_plain(&mut self, slot: u32, packet: &FlowPacket) -> Option<FlowSlot> {
         let hot = self.hot.get_mut(slot)?;
-        let side = packet.direction as usize;
         let is_plain = hot.words == packet.key.words()
             && hot.state & (Hot::LIVE | Hot::CLOSED) == Hot::LIVE
             && packet.timestamp.since(hot.last).as_ns().unsigned_abs() < self.idle_ns
             && packet.timestamp.since(hot.first) < self.options.active_timeout
-            && hot.packets[side] < u32::MAX
+            && hot.packets[packet.direction as usize] < u32::MAX
             && packet.tcp_flags & (FIN | RST) == 0
             && self.options.window.is_none();
         if !is_plain {
@@ -155,11 +154,7 @@ impl FlowTable {
         if packet.key.is_ipv6() && self.cold.get(slot)?.key != packet.key {
             return None;
         }
-        hot.packets[side] += 1;
-        hot.bytes[side] += u64::from(packet.wire_len);
-        hot.tcp_flags[side] |= packet.tcp_flags;
-        hot.first = hot.first.min(packet.timestamp);
-        hot.last = hot.last.max(packet.timestamp);
+        hot.add(packet);
         Some(FlowSlot { index: slot, generation: hot.generation })
     }
 
@@ -187,12 +182,7 @@ impl FlowTable {
     #[inline]
     fn add(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
         let Some(hot) = self.hot.get_mut(slot) else { return 0 };
-        let side = packet.direction as usize;
-        hot.packets[side] += 1;
-        hot.bytes[side] += u64::from(packet.wire_len);
-        hot.tcp_flags[side] |= packet.tcp_flags;
-        hot.first = hot.first.min(packet.timestamp);
-        hot.last = hot.last.max(packet.timestamp);
+        hot.add(packet);
         let generation = hot.generation;
         if packet.tcp_flags & (FIN | RST) != 0 {
             self.close(slot, packet);
