@@ -277,7 +277,7 @@ impl Reader {
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let read = |ending: &Ending| {
             let Ending { received, outcome, others, ended, .. } = ending;
-            (received.report.clone(), outcome.clone(), others.clone(), ended.clone())
+            (received.report.clone(), outcome.clone(), others.clone(), *ended)
         };
         let Some((report, outcome, others, ended)) = self.ending(py, read) else {
             return Ok(None);
