@@ -119,6 +119,12 @@ def test_parquet_is_whole_or_not_there(tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(path).equals(stream.to_arrow())
     with pytest.raises(wirelens.OutputExistsError, match="exists already; give overwrite=True"):
         stream.to_parquet(path)
+    stream = wirelens.packets(DEMO, frame=20, payload=5)
+    stream.to_parquet(path, overwrite=True)
+    assert pyarrow.parquet.read_table(path).equals(stream.to_arrow())
+    table = wirelens.top(DEMO, by="flow", n=0, window="5s")
+    table.to_parquet(path, overwrite=True)
+    assert pyarrow.parquet.read_table(path).equals(table.to_arrow())
     wirelens.top(DEMO, n=3).to_parquet(path, overwrite=True)
     assert pyarrow.parquet.read_table(path).num_rows == 3
     assert os.listdir(tmp_path) == ["packets.parquet"]
@@ -130,7 +136,7 @@ def test_a_stream_goes_to_another_process() -> None:
     assert list(again) == list(stream)
 
 
-def test_a_missing_package_is_named_with_the_line_that_installs_it() -> None:
+def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path: Path) -> None:
     code = f"""
 import sys
 for name in ("pandas", "polars", "pyarrow", "numpy"):
@@ -138,6 +144,7 @@ for name in ("pandas", "polars", "pyarrow", "numpy"):
 import wirelens
 table = wirelens.top({str(DEMO)!r})
 assert len(list(table)) == 10
+table.to_parquet(sys.argv[1])
 for method, package, extra in (("pandas",) * 3, ("polars",) * 3, ("arrow", "pyarrow", "arrow")):
     try:
         getattr(table, f"to_{{method}}")()
@@ -147,4 +154,4 @@ for method, package, extra in (("pandas",) * 3, ("polars",) * 3, ("arrow", "pyar
     else:
         raise AssertionError(method)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "top.parquet"], check=True)

@@ -62,8 +62,8 @@ print(count, *(after - b for after, b in zip(status(), before)))
     command = program(text, large, tmp_path / "large.parquet")
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     count, peak_kb, anonymous_kb = map(int, done.stdout.split())
-    # What pyarrow holds back for a row group of 1 Mi rows is its own choice.
-    factor = 4 if count < 0 else 1
+    # A row group is held back until it is full.
+    factor = 2 if count < 0 else 1
     assert peak_kb < RESIDENT_MAX_KB * factor
     assert anonymous_kb < ANONYMOUS_MAX_KB * factor
     assert count == -1 or count > 100 * 4944, "the capture is not large"

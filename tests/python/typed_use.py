@@ -23,7 +23,11 @@ def use(path: Path) -> None:
         assert_type(batch, wirelens.Batch)
         assert_type(len(batch), int)
     assert_type(stream.head(3)[0], wirelens.Packet)
+    flows = wirelens.flows(path, stats=True, window="10s", names="nfstream", max_flows=1000)
+    assert_type(flows.summary, str | None)
+    flows.to_parquet(path)
     wirelens.top(path, by="colour")  # type: ignore[arg-type]  # a key that is none is found
+    wirelens.flows(path, names="zeek")  # type: ignore[arg-type]
     wirelens.packets(path, n=3)  # type: ignore[call-arg]  # and an argument that is none
     table.to_parquet(path, overwrite=True)
     try:

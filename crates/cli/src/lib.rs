@@ -2,7 +2,7 @@
 //!
 //! Only the doors print, exit and read settings. Data goes to standard output,
 //! everything else to standard error. What a command asks for is separate from how it was typed:
-//! the other door, the Python package, asks [`reading`] and [`top`] for the same.
+//! the other door, the Python package, asks [`reading`], [`top`] and [`flows`] for the same.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
