@@ -263,6 +263,24 @@ def test_filters_act_on_frames_as_they_were_on_the_wire(link: Link, tmp_path: Pa
     assert [row["vlan"] for row in ended["vlan 5"].rows] == ["5"]
 
 
+def test_all_interfaces_are_listened_on_as_any(link: Link, tmp_path: Path) -> None:
+    ip("link set lo up")
+    with (
+        Listening(tmp_path, "flows", "-i", "any", *CSV) as live,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
+        udp.bind(("127.0.0.1", 0))
+        for _ in range(7):
+            udp.sendto(b"to itself", udp.getsockname())
+        link.send(datagrams(20))
+        time.sleep(0.1)
+        ran = live.end()
+    assert ran.status == 0 and identity(ran)["dropped"] == 0
+    packets = sorted((row["src_ip"], row["src_packets"]) for row in ran.rows)
+    # Once on loopback, where the kernel shows each twice; and at either end of the pair.
+    assert packets == [("127.0.0.1", "7"), *[("198.18.0.1", "2")] * 20]
+
+
 def test_a_count_stops_after_so_many(link: Link, tmp_path: Path) -> None:
     for command in (("top",), ("top", "--window", "1s"), ("flows",)):
         with Listening(tmp_path, *command, "-i", "wl0", "-c", "100", "-n", "0", *CSV) as live:
@@ -572,6 +590,8 @@ def test_two_interfaces_of_one_name_in_a_capture_are_two(tmp_path: Path) -> None
     (row,) = ran.rows
     assert (row["src_packets"], row["src_bytes"]) == ("10", str(5 * (2 * len(frame) - 14)))
     assert identity(ran)["malformed"] == 0
+    told = wirelens("info", "-r", path).stdout.decode()
+    assert "interface 0   ETHERNET, eth0, 5 packets\ninterface 1   RAW, eth0, 5 packets\n" in told
 
 
 def test_clock_steps_in_a_capture_are_counted(tmp_path: Path) -> None:

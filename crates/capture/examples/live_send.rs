@@ -1,7 +1,8 @@
 //! Sends UDP datagrams on an interface at a steady rate, for measuring. Only for interfaces
 //! of your own: what it sends goes out as it is.
 //!
-//! `live_send INTERFACE FRAME_BYTES PACKETS_PER_SECOND SECONDS`; a rate of 0 is the highest.
+//! `live_send INTERFACE FRAME_BYTES PACKETS_PER_SECOND SECONDS [FLOWS]`; a rate of 0 is the
+//! highest.
 
 // A program of its own, whose output is for a person.
 #![allow(clippy::print_stdout)]
@@ -18,20 +19,29 @@ use capture::sys::packet_sender::PacketSender;
 /// Frames handed to the kernel at once.
 const BURST_LEN: usize = 64;
 
-/// Flows of the traffic.
+/// Flows of the traffic unless told otherwise.
 const FLOW_COUNT: u16 = 1_024;
+
+/// Neighbours in the traffic are so many flows apart, a prime, so that tables are not met in
+/// order.
+const FLOW_STRIDE: u32 = 7_919;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = env::args().skip(1).collect();
-    let [interface, len, rate, seconds] = words.as_slice() else {
-        return Err("give INTERFACE FRAME_BYTES PACKETS_PER_SECOND SECONDS".into());
+    let ([interface, len, rate, seconds] | [interface, len, rate, seconds, _]) = words.as_slice()
+    else {
+        return Err("give INTERFACE FRAME_BYTES PACKETS_PER_SECOND SECONDS [FLOWS]".into());
     };
+    let flow_count = words.get(4).map_or(Ok(FLOW_COUNT), |word| word.parse())?;
     let (len, rate, seconds): (usize, f64, f64) = (len.parse()?, rate.parse()?, seconds.parse()?);
     let devices = devices::list()?;
     let device = devices.iter().find(|device| device.name == *interface);
     let sender = PacketSender::open(device.ok_or("no such interface")?.index)?;
     sender.set_queue_bypass()?;
-    let frames: Vec<Vec<u8>> = (0..FLOW_COUNT).map(|flow| datagram(flow, len.max(42))).collect();
+    let flow_count = u32::from(flow_count.max(BURST_LEN as u16 + 1));
+    let flow = |number: u32| (number * FLOW_STRIDE % flow_count) as u16;
+    let frames = (0..flow_count).map(|number| datagram(flow(number), len.max(42)));
+    let frames: Vec<Vec<u8>> = frames.collect();
     let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
     let start = realtime_now();
     let (mut sent, mut refused, mut elapsed) = (0_u64, 0_u64, 0.0);
@@ -64,7 +74,7 @@ fn datagram(flow: u16, len: usize) -> Vec<u8> {
     let [high, low] = flow.to_be_bytes();
     frame[26..34].copy_from_slice(&[198, 18, high, low, 198, 19, 0, 1]);
     let udp_len = (len - 34) as u16;
-    for (at, word) in [(34, 1_024 + flow), (36, 53), (38, udp_len)] {
+    for (at, word) in [(34, flow.wrapping_add(1_024)), (36, 53), (38, udp_len)] {
         frame[at..at + 2].copy_from_slice(&word.to_be_bytes());
     }
     frame
