@@ -59,6 +59,8 @@ impl Hot {
 
     /// It was worth keeping before a window's end set its counts to zero.
     pub(super) const SETTLED: u8 = 1 << 6;
+    /// The slot, not its flow, stands among those with packets in open windows.
+    pub(super) const AWAKE: u8 = 1 << 7;
 
     #[inline(always)]
     pub(super) const fn has(&self, bits: u8) -> bool {

@@ -68,6 +68,9 @@ const PACKETS_PER_MARK: u32 = 1 << 16;
 
 const TICK_MAX: Span = Span::from_seconds(1);
 
+/// Short windows are looked through together: each look is at all flows of a second.
+const TICK_MIN: Span = Span::from_ns(100_000_000);
+
 /// The reading half: what [`exchange`](crate::exchange) runs on the reading thread.
 pub struct FlowExtract {
     seed: HashSeed,
@@ -110,7 +113,7 @@ impl FlowClock {
     pub fn new(idle_timeout: Span, window: Option<Span>) -> Self {
         Self {
             idle_timeout,
-            tick: window.unwrap_or(TICK_MAX).min(TICK_MAX).max(Span::from_ns(1_000_000)),
+            tick: window.unwrap_or(TICK_MAX).clamp(TICK_MIN, TICK_MAX),
             latest: Timestamp::MIN,
             next_tick: Timestamp::MIN,
             packets_since_mark: 0,
@@ -142,21 +145,21 @@ impl FlowClock {
             if behind >= self.idle_timeout {
                 self.steps += 1;
                 self.latest = time;
-                return self.mark(MarkKind::Step);
+                return Some(self.mark(MarkKind::Step));
             }
             self.late += u64::from(behind > LATENESS_ALLOWANCE);
         }
         self.latest = self.latest.max(time);
         let is_due = self.latest >= self.next_tick || self.packets_since_mark >= PACKETS_PER_MARK;
-        if is_due { self.mark(MarkKind::Tick) } else { None }
+        is_due.then(|| self.mark(MarkKind::Tick))
     }
 
-    fn mark(&mut self, kind: MarkKind) -> Option<FlowMark> {
-        let is_first = self.next_tick == Timestamp::MIN;
+    /// The first goes before the first packet: there is nothing that could end,
+    /// but where time begins is known to all owners alike.
+    fn mark(&mut self, kind: MarkKind) -> FlowMark {
         self.packets_since_mark = 0;
         self.next_tick = self.latest.window_start(self.tick).plus(self.tick);
-        // Before the first packet there is nothing that could end.
-        (!is_first).then_some(FlowMark { watermark: self.latest, kind })
+        FlowMark { watermark: self.latest, kind }
     }
 
     /// Time goes on although nothing comes: an idle link.
@@ -165,7 +168,7 @@ impl FlowClock {
             return None;
         }
         self.latest = time;
-        if time >= self.next_tick { self.mark(MarkKind::Tick) } else { None }
+        (time >= self.next_tick).then(|| self.mark(MarkKind::Tick))
     }
 
     /// After the last packet.

@@ -36,6 +36,8 @@ pub struct FlowTable {
     guesses: Vec<u32>,
     /// Flows with packets before this were written, if there are windows.
     windows_closed_to: Timestamp,
+    /// Slots with packets that were not written, if there are windows; each once.
+    awake: Vec<u32>,
 }
 
 /// How a flow begins.
@@ -80,6 +82,7 @@ impl FlowTable {
             due: Vec::new(),
             guesses: Vec::new(),
             windows_closed_to: Timestamp::MIN,
+            awake: Vec::new(),
         }
     }
 
@@ -192,14 +195,24 @@ impl FlowTable {
         hot.first = hot.first.min(packet.timestamp);
         hot.last = hot.last.max(packet.timestamp);
         let generation = hot.generation;
+        if self.options.window.is_some() && !hot.has(Hot::AWAKE) {
+            hot.state |= Hot::AWAKE;
+            self.awake.push(slot);
+        }
         if packet.tcp_flags & (FIN | RST) != 0 {
             self.close(slot, packet);
         }
         generation
     }
 
-    /// Asks what the guide's table asks, in its order.
+    /// Asks what the guide's table asks. A SYN for a closed flow first: it does not belong
+    /// to it, so it gives it no stamp either.
     fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
+        let Some(&hot) = self.hot.get(slot) else { return slot };
+        if hot.has(Hot::CLOSED) && packet.tcp_flags & (SYN | ACK) == SYN {
+            self.end(slot, closing(&hot), true);
+            return self.begin(packet, Beginning::of(packet));
+        }
         let time = packet.timestamp;
         self.stamp(slot, time);
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
@@ -210,8 +223,7 @@ impl FlowTable {
             return self.begin(packet, Beginning::of(packet));
         }
         if hot.has(Hot::CLOSED) {
-            let is_new = packet.tcp_flags & (SYN | ACK) == SYN;
-            if is_new || time.since(cold.since) >= FlowOptions::LINGER {
+            if time.since(cold.since) >= FlowOptions::LINGER {
                 self.end(slot, closing(&hot), true);
                 return self.begin(packet, Beginning::of(packet));
             }
@@ -227,7 +239,8 @@ impl FlowTable {
                 return self.begin(packet, Beginning { source_is_high, vlan_id: packet.vlan_id });
             }
         }
-        if self.window_end(&hot).is_some_and(|end| time >= end) {
+        // At the end of time a window has no end; a packet is never past its own.
+        if self.window_end(&hot).is_some_and(|end| time >= end && time > hot.last) {
             let slot = if hot.packets_total() > 0 { self.move_on(slot) } else { slot };
             return self.wake(slot, time);
         }
@@ -265,13 +278,16 @@ impl FlowTable {
         let fresh = self.take_slot();
         let generation = match (self.hot.get_mut(slot), self.cold.get_mut(fresh)) {
             (Some(old), Some(new)) => {
-                (old.state, *new) = (0, cold);
+                old.state &= Hot::AWAKE;
+                *new = cold;
                 self.hot.get(fresh).map_or(0, |hot| hot.generation)
             }
             _ => return slot,
         };
         if let Some(new) = self.hot.get_mut(fresh) {
+            let awake = new.state & Hot::AWAKE;
             *new = at_rest(Hot { generation, ..hot });
+            new.state = new.state & !Hot::AWAKE | awake;
         }
         self.index.insert(cold.tag, fresh);
         let (class, deadline) = self.deadline(&hot, &cold);
@@ -303,7 +319,7 @@ impl FlowTable {
                 words: packet.key.words(),
                 first: packet.timestamp,
                 last: packet.timestamp,
-                state: Hot::LIVE | source,
+                state: Hot::LIVE | source | hot.state & Hot::AWAKE,
                 // Zero is nobody's, so that a state never seen is told apart.
                 generation: hot.generation.wrapping_add(1).max(1),
                 ..Hot::default()
@@ -357,7 +373,7 @@ impl FlowTable {
             self.flow_counts[Wheel::partition_of(cold.list)] -= 1;
         }
         if let Some(hot) = self.hot.get_mut(slot) {
-            hot.state = 0;
+            hot.state &= Hot::AWAKE;
         }
         self.freed.push(slot);
     }
@@ -496,13 +512,22 @@ impl FlowTable {
             return;
         }
         self.windows_closed_to = closed_to;
-        for slot in 0..self.hot.len() {
-            let Some(hot) = self.hot.get(slot) else { return };
-            let is_past = hot.last < closed_to && !hot.is_unstamped();
-            if hot.has(Hot::LIVE) && is_past && hot.packets_total() > 0 {
+        let mut awake = std::mem::take(&mut self.awake);
+        awake.retain(|&slot| {
+            let Some(&hot) = self.hot.get(slot) else { return false };
+            let has_row = hot.has(Hot::LIVE) && hot.packets_total() > 0;
+            if has_row && (hot.last >= closed_to || hot.is_unstamped()) {
+                return true;
+            }
+            if has_row {
                 self.rest(slot);
             }
-        }
+            if let Some(hot) = self.hot.get_mut(slot) {
+                hot.state &= !Hot::AWAKE;
+            }
+            false
+        });
+        self.awake = awake;
     }
 
     /// The clock was set to `time`: flows that lie an idle time-out or more
