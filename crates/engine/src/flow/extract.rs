@@ -66,6 +66,10 @@ pub struct FlowClock {
 /// Packets between two marks at most, so that what ends between them is bounded.
 const PACKETS_PER_MARK: u32 = 1 << 16;
 
+/// Stamps before this, in 1709, are none: so any time-out lies between what is
+/// known and [`Timestamp::UNKNOWN`].
+const EARLIEST: Timestamp = Timestamp::from_ns(i64::MIN + 1_000_000_000_000_000_000);
+
 const TICK_MAX: Span = Span::from_seconds(1);
 
 /// Short windows are looked through together: each look is at all flows of a second.
@@ -125,8 +129,8 @@ impl FlowClock {
     /// The time of a packet with this stamp, and the mark that goes before it.
     #[inline(always)]
     pub fn on_packet(&mut self, stamp: Timestamp) -> (Timestamp, Option<FlowMark>) {
-        // A packet without a stamp was seen when the one before it was.
-        let time = if stamp == Timestamp::UNKNOWN { self.latest } else { stamp };
+        // A packet without a stamp was seen when the latest one was.
+        let time = if stamp < EARLIEST { self.latest } else { stamp };
         self.packets_since_mark += 1;
         let is_usual = time >= self.latest
             && time < self.next_tick
