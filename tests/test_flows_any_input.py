@@ -148,9 +148,8 @@ def test_stamps_of_any_kind_lose_no_packet(tmp_path: Path, kind: str) -> None:
     for options in (("--stats",), ("--window", "1h"), ("--max-flows", "64", "--window", "1us")):
         outputs = set()
         for threads in ("1", "2", "3", "8"):
-            ran = wirelens(
-                "flows", "-r", path, "--seed", "7", "--format", "csv", "--threads", threads, *options
-            )  # fmt: skip
+            seeded = ("--seed", "7", "--threads", threads, *options)
+            ran = wirelens("flows", "-r", path, "--format", "csv", *seeded)
             outputs.add((ran.stdout, ran.stderr))
         assert len(outputs) == 1, options
 

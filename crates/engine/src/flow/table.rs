@@ -3,7 +3,7 @@
 use packet::wire::tcp::TcpFlags;
 use packet::{FlowDirection, Span, Timestamp};
 
-use super::entry::{Cold, Hot};
+use super::entry::{Cold, Hot, at_rest, closing, is_settled, record};
 use super::extract::FlowPacket;
 use super::index::{Index, tag_of};
 use super::options::FlowOptions;
@@ -585,47 +585,5 @@ impl FlowTable {
             let make = || self.cold.get(index).map(|cold| record(hot, cold, reason));
             visit(reason, packets, bytes, slot, &make);
         }
-    }
-}
-
-/// A flow without packets in its present window; its state goes on.
-fn at_rest(hot: Hot) -> Hot {
-    Hot {
-        packets: [0; 2],
-        bytes: [0; 2],
-        tcp_flags: [0; 2],
-        state: hot.state | if is_settled(&hot) { Hot::SETTLED } else { 0 },
-        // Zero is nobody's, so that a state never seen is told apart.
-        generation: hot.generation.wrapping_add(1).max(1),
-        ..hot
-    }
-}
-
-fn is_settled(hot: &Hot) -> bool {
-    hot.has(Hot::SETTLED)
-        || (hot.packets[0] > 0 && hot.packets[1] > 0)
-        || hot.packets_total() >= u64::from(FlowOptions::SETTLED_PACKETS)
-}
-
-const fn closing(hot: &Hot) -> EndReason {
-    if hot.has(Hot::CLOSED_FIN) { EndReason::Fin } else { EndReason::Rst }
-}
-
-fn record(hot: &Hot, cold: &Cold, reason: EndReason) -> FlowRecord {
-    let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
-    let direction =
-        if source_is_high { FlowDirection::HighToLow } else { FlowDirection::LowToHigh };
-    let [low, high] = [0, 1];
-    let (source, destination) = if source_is_high { (high, low) } else { (low, high) };
-    FlowRecord {
-        key: cold.key,
-        direction,
-        reason,
-        vlan_id: cold.vlan_id,
-        tcp_flags: [hot.tcp_flags[source], hot.tcp_flags[destination]],
-        packets: [hot.packets[source], hot.packets[destination]],
-        bytes: [hot.bytes[source], hot.bytes[destination]],
-        first: hot.first,
-        last: hot.last,
     }
 }
