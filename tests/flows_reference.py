@@ -157,14 +157,15 @@ class Flow:
 
     def end_before(self, time_ns: int | None, flags: int, rules: Rules) -> str | None:
         """Why the flow has ended when this packet comes; nothing if the packet is part of it."""
-        is_reused = self.closed_by is not None and flags & (SYN | ACK) == SYN
+        if self.closed_by is not None and flags & (SYN | ACK) == SYN:
+            return self.closed_by
         if time_ns is None:
-            return self.closed_by if is_reused else None
+            return None
         self.stamp(time_ns)
         is_apart = abs(time_ns - self.last_ns) >= rules.idle_ns
         if self.closed_by is not None:
             is_past = time_ns - self.closed_ns >= rules.linger_ns
-            return self.closed_by if is_reused or is_past or is_apart else None
+            return self.closed_by if is_past or is_apart else None
         if is_apart:
             return "idle"
         if time_ns - self.first_ns >= rules.active_ns:

@@ -490,3 +490,38 @@ fn a_flow_without_stamps_does_not_hold_up_the_others() {
         assert_eq!(ended, [key(2, false)]);
     }
 }
+
+#[test]
+fn what_is_written_before_a_late_packet_does_not_depend_on_other_flows() {
+    let start = 1_700_000_000_000_000_000i64;
+    let ms = |ms: i64| start + ms * 1_000_000;
+    let options = FlowOptions { idle_timeout: Span::from_seconds(30), ..FlowOptions::default() };
+    let from = |conversation, ns, flags| {
+        packet(key(conversation, false), ns, FlowDirection::LowToHigh, flags)
+    };
+    let make = |other: u32| {
+        [
+            from(other, ms(-29), ACK),
+            // Closed, and past its time when the clock has come to a full second.
+            from(1, ms(-7_453), RST),
+            from(other, ms(29), ACK),
+            from(1, ms(-7_395), ACK),
+        ]
+    };
+    for other in 2..50 {
+        let packets = make(other);
+        let alone = run::<()>(options, &packets, 1).0;
+        assert_eq!(run::<()>(options, &packets, 64).0, alone, "{other}");
+    }
+}
+
+#[test]
+fn short_windows_are_written_within_a_second_and_a_tick() {
+    let options = FlowOptions { window: Some(Span::from_ns(1_000)), ..FlowOptions::default() };
+    let mut clock = FlowClock::new(options.idle_timeout, options.window);
+    let mut marks = 0;
+    for ns in (0..10_000_000_000i64).step_by(1_000_000) {
+        marks += u64::from(clock.on_packet(Timestamp::from_ns(ns)).1.is_some());
+    }
+    assert_eq!(marks, 100, "a look ten times a second, at all flows of a second");
+}

@@ -109,8 +109,9 @@ pub fn compute<S: PerFlow, O: Output<S>>(
             flows.extend(part.collected);
             rests.extend(part.rest);
         }
-        // Which owner had a flow does not show.
-        flows.sort_unstable_by_key(|(record, _)| record.order());
+        // Which owner had a flow does not show: flows of one key have one owner, and
+        // keep the order in which they ended.
+        flows.sort_by_key(|(record, _)| record.order());
         if written.is_ok() && !flows.is_empty() {
             written = output.put(&flows);
         }

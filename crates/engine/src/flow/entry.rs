@@ -1,7 +1,10 @@
 //! What is kept for a flow: one cache line that every packet touches, and one
 //! that only beginnings, ends and IPv6 do.
 
-use packet::{FlowKey, Timestamp};
+use packet::{FlowDirection, FlowKey, Timestamp};
+
+use super::options::FlowOptions;
+use super::record::{EndReason, FlowRecord};
 
 use super::extract::FlowPacket;
 
@@ -61,6 +64,8 @@ impl Hot {
 
     /// It was worth keeping before a window's end set its counts to zero.
     pub(super) const SETTLED: u8 = 1 << 6;
+    /// The slot, not its flow, stands among those with packets in open windows.
+    pub(super) const AWAKE: u8 = 1 << 7;
 
     #[inline(always)]
     pub(super) const fn has(&self, bits: u8) -> bool {
@@ -93,5 +98,47 @@ impl Hot {
     #[inline]
     pub(super) const fn bytes_total(&self) -> u64 {
         self.bytes[0].saturating_add(self.bytes[1])
+    }
+}
+
+/// A flow without packets in its present window; its state goes on.
+pub(super) fn at_rest(hot: Hot) -> Hot {
+    Hot {
+        packets: [0; 2],
+        bytes: [0; 2],
+        tcp_flags: [0; 2],
+        state: hot.state | if is_settled(&hot) { Hot::SETTLED } else { 0 },
+        // Zero is nobody's, so that a state never seen is told apart.
+        generation: hot.generation.wrapping_add(1).max(1),
+        ..hot
+    }
+}
+
+pub(super) fn is_settled(hot: &Hot) -> bool {
+    hot.has(Hot::SETTLED)
+        || (hot.packets[0] > 0 && hot.packets[1] > 0)
+        || hot.packets_total() >= u64::from(FlowOptions::SETTLED_PACKETS)
+}
+
+pub(super) const fn closing(hot: &Hot) -> EndReason {
+    if hot.has(Hot::CLOSED_FIN) { EndReason::Fin } else { EndReason::Rst }
+}
+
+pub(super) fn record(hot: &Hot, cold: &Cold, reason: EndReason) -> FlowRecord {
+    let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
+    let direction =
+        if source_is_high { FlowDirection::HighToLow } else { FlowDirection::LowToHigh };
+    let [low, high] = [0, 1];
+    let (source, destination) = if source_is_high { (high, low) } else { (low, high) };
+    FlowRecord {
+        key: cold.key,
+        direction,
+        reason,
+        vlan_id: cold.vlan_id,
+        tcp_flags: [hot.tcp_flags[source], hot.tcp_flags[destination]],
+        packets: [hot.packets[source], hot.packets[destination]],
+        bytes: [hot.bytes[source], hot.bytes[destination]],
+        first: hot.first,
+        last: hot.last,
     }
 }

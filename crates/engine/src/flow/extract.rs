@@ -66,7 +66,14 @@ pub struct FlowClock {
 /// Packets between two marks at most, so that what ends between them is bounded.
 const PACKETS_PER_MARK: u32 = 1 << 16;
 
+/// Stamps before this, in 1709, are none: so any time-out lies between what is
+/// known and [`Timestamp::UNKNOWN`].
+const EARLIEST: Timestamp = Timestamp::from_ns(i64::MIN + 1_000_000_000_000_000_000);
+
 const TICK_MAX: Span = Span::from_seconds(1);
+
+/// Short windows are looked through together: each look is at all flows of a second.
+const TICK_MIN: Span = Span::from_ns(100_000_000);
 
 /// The reading half: what [`exchange`](crate::exchange) runs on the reading thread.
 pub struct FlowExtract {
@@ -110,7 +117,7 @@ impl FlowClock {
     pub fn new(idle_timeout: Span, window: Option<Span>) -> Self {
         Self {
             idle_timeout,
-            tick: window.unwrap_or(TICK_MAX).min(TICK_MAX).max(Span::from_ns(1_000_000)),
+            tick: window.unwrap_or(TICK_MAX).clamp(TICK_MIN, TICK_MAX),
             latest: Timestamp::MIN,
             next_tick: Timestamp::MIN,
             packets_since_mark: 0,
@@ -122,8 +129,8 @@ impl FlowClock {
     /// The time of a packet with this stamp, and the mark that goes before it.
     #[inline(always)]
     pub fn on_packet(&mut self, stamp: Timestamp) -> (Timestamp, Option<FlowMark>) {
-        // A packet without a stamp was seen when the one before it was.
-        let time = if stamp == Timestamp::UNKNOWN { self.latest } else { stamp };
+        // A packet without a stamp was seen when the latest one was.
+        let time = if stamp < EARLIEST { self.latest } else { stamp };
         self.packets_since_mark += 1;
         let is_usual = time >= self.latest
             && time < self.next_tick
@@ -142,21 +149,21 @@ impl FlowClock {
             if behind >= self.idle_timeout {
                 self.steps += 1;
                 self.latest = time;
-                return self.mark(MarkKind::Step);
+                return Some(self.mark(MarkKind::Step));
             }
             self.late += u64::from(behind > LATENESS_ALLOWANCE);
         }
         self.latest = self.latest.max(time);
         let is_due = self.latest >= self.next_tick || self.packets_since_mark >= PACKETS_PER_MARK;
-        if is_due { self.mark(MarkKind::Tick) } else { None }
+        is_due.then(|| self.mark(MarkKind::Tick))
     }
 
-    fn mark(&mut self, kind: MarkKind) -> Option<FlowMark> {
-        let is_first = self.next_tick == Timestamp::MIN;
+    /// The first goes before the first packet: there is nothing that could end,
+    /// but where time begins is known to all owners alike.
+    fn mark(&mut self, kind: MarkKind) -> FlowMark {
         self.packets_since_mark = 0;
         self.next_tick = self.latest.window_start(self.tick).plus(self.tick);
-        // Before the first packet there is nothing that could end.
-        (!is_first).then_some(FlowMark { watermark: self.latest, kind })
+        FlowMark { watermark: self.latest, kind }
     }
 
     /// Time goes on although nothing comes: an idle link, also one on which nothing has come
@@ -166,7 +173,7 @@ impl FlowClock {
             return None;
         }
         self.latest = time;
-        if time >= self.next_tick { self.mark(MarkKind::Tick) } else { None }
+        (time >= self.next_tick).then(|| self.mark(MarkKind::Tick))
     }
 
     /// After the last packet.

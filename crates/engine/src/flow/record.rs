@@ -96,11 +96,12 @@ impl FlowRecord {
         self.bytes[0].saturating_add(self.bytes[1])
     }
 
-    /// What makes the order of rows the same in every run: two flows of one
-    /// key do not end with all of this equal unless they are equal.
+    /// What makes the order of rows the same in every run. Flows of one key may
+    /// be equal in all of this where stamps are: they keep the order in which they ended.
     #[must_use]
     pub fn order(&self) -> impl Ord + use<> {
-        (self.first, self.key, self.last, self.reason, self.packets, self.bytes)
+        let rest = (self.direction as u8, self.tcp_flags, self.vlan_id);
+        (self.first, self.key, self.last, self.reason, self.packets, self.bytes, rest)
     }
 }
 

@@ -5,7 +5,7 @@ mod room;
 use packet::wire::tcp::TcpFlags;
 use packet::{FlowDirection, Timestamp};
 
-use super::entry::{Cold, Hot};
+use super::entry::{Cold, Hot, at_rest, closing, is_settled, record};
 use super::extract::FlowPacket;
 use super::index::{Index, tag_of};
 use super::options::FlowOptions;
@@ -38,6 +38,8 @@ pub struct FlowTable {
     guesses: Vec<u32>,
     /// Flows with packets before this were written, if there are windows.
     windows_closed_to: Timestamp,
+    /// Slots with packets that were not written, if there are windows; each once.
+    awake: Vec<u32>,
 }
 
 /// How a flow begins.
@@ -82,6 +84,7 @@ impl FlowTable {
             due: Vec::new(),
             guesses: Vec::new(),
             windows_closed_to: Timestamp::MIN,
+            awake: Vec::new(),
         }
     }
 
@@ -184,14 +187,24 @@ impl FlowTable {
         let Some(hot) = self.hot.get_mut(slot) else { return 0 };
         hot.add(packet);
         let generation = hot.generation;
+        if self.options.window.is_some() && !hot.has(Hot::AWAKE) {
+            hot.state |= Hot::AWAKE;
+            self.awake.push(slot);
+        }
         if packet.tcp_flags & (FIN | RST) != 0 {
             self.close(slot, packet);
         }
         generation
     }
 
-    /// Asks what the guide's table asks, in its order.
+    /// Asks what the guide's table asks. A SYN for a closed flow first: it does not belong
+    /// to it, so it gives it no stamp either.
     fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
+        let Some(&hot) = self.hot.get(slot) else { return slot };
+        if hot.has(Hot::CLOSED) && packet.tcp_flags & (SYN | ACK) == SYN {
+            self.end(slot, closing(&hot), true);
+            return self.begin(packet, Beginning::of(packet));
+        }
         let time = packet.timestamp;
         self.stamp(slot, time);
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
@@ -202,8 +215,7 @@ impl FlowTable {
             return self.begin(packet, Beginning::of(packet));
         }
         if hot.has(Hot::CLOSED) {
-            let is_new = packet.tcp_flags & (SYN | ACK) == SYN;
-            if is_new || time.since(cold.since) >= FlowOptions::LINGER {
+            if time.since(cold.since) >= FlowOptions::LINGER {
                 self.end(slot, closing(&hot), true);
                 return self.begin(packet, Beginning::of(packet));
             }
@@ -219,7 +231,8 @@ impl FlowTable {
                 return self.begin(packet, Beginning { source_is_high, vlan_id: packet.vlan_id });
             }
         }
-        if self.window_end(&hot).is_some_and(|end| time >= end) {
+        // At the end of time a window has no end; a packet is never past its own.
+        if self.window_end(&hot).is_some_and(|end| time >= end && time > hot.last) {
             let slot = if hot.packets_total() > 0 { self.move_on(slot) } else { slot };
             return self.wake(slot, time);
         }
@@ -257,13 +270,16 @@ impl FlowTable {
         let fresh = self.take_slot();
         let generation = match (self.hot.get_mut(slot), self.cold.get_mut(fresh)) {
             (Some(old), Some(new)) => {
-                (old.state, *new) = (0, cold);
+                old.state &= Hot::AWAKE;
+                *new = cold;
                 self.hot.get(fresh).map_or(0, |hot| hot.generation)
             }
             _ => return slot,
         };
         if let Some(new) = self.hot.get_mut(fresh) {
+            let awake = new.state & Hot::AWAKE;
             *new = at_rest(Hot { generation, ..hot });
+            new.state = new.state & !Hot::AWAKE | awake;
         }
         self.index.insert(cold.tag, fresh);
         let (class, deadline) = self.deadline(&hot, &cold);
@@ -295,7 +311,7 @@ impl FlowTable {
                 words: packet.key.words(),
                 first: packet.timestamp,
                 last: packet.timestamp,
-                state: Hot::LIVE | source,
+                state: Hot::LIVE | source | hot.state & Hot::AWAKE,
                 // Zero is nobody's, so that a state never seen is told apart.
                 generation: hot.generation.wrapping_add(1).max(1),
                 ..Hot::default()
@@ -349,7 +365,7 @@ impl FlowTable {
             self.flow_counts[Wheel::partition_of(cold.list)] -= 1;
         }
         if let Some(hot) = self.hot.get_mut(slot) {
-            hot.state = 0;
+            hot.state &= Hot::AWAKE;
         }
         self.freed.push(slot);
     }
@@ -448,13 +464,22 @@ impl FlowTable {
             return;
         }
         self.windows_closed_to = closed_to;
-        for slot in 0..self.hot.len() {
-            let Some(hot) = self.hot.get(slot) else { return };
-            let is_past = hot.last < closed_to && !hot.is_unstamped();
-            if hot.has(Hot::LIVE) && is_past && hot.packets_total() > 0 {
+        let mut awake = std::mem::take(&mut self.awake);
+        awake.retain(|&slot| {
+            let Some(&hot) = self.hot.get(slot) else { return false };
+            let has_row = hot.has(Hot::LIVE) && hot.packets_total() > 0;
+            if has_row && (hot.last >= closed_to || hot.is_unstamped()) {
+                return true;
+            }
+            if has_row {
                 self.rest(slot);
             }
-        }
+            if let Some(hot) = self.hot.get_mut(slot) {
+                hot.state &= !Hot::AWAKE;
+            }
+            false
+        });
+        self.awake = awake;
     }
 
     /// The clock was set to `time`: flows that lie an idle time-out or more
@@ -512,47 +537,5 @@ impl FlowTable {
             let make = || self.cold.get(index).map(|cold| record(hot, cold, reason));
             visit(reason, packets, bytes, slot, &make);
         }
-    }
-}
-
-/// A flow without packets in its present window; its state goes on.
-fn at_rest(hot: Hot) -> Hot {
-    Hot {
-        packets: [0; 2],
-        bytes: [0; 2],
-        tcp_flags: [0; 2],
-        state: hot.state | if is_settled(&hot) { Hot::SETTLED } else { 0 },
-        // Zero is nobody's, so that a state never seen is told apart.
-        generation: hot.generation.wrapping_add(1).max(1),
-        ..hot
-    }
-}
-
-fn is_settled(hot: &Hot) -> bool {
-    hot.has(Hot::SETTLED)
-        || (hot.packets[0] > 0 && hot.packets[1] > 0)
-        || hot.packets_total() >= u64::from(FlowOptions::SETTLED_PACKETS)
-}
-
-const fn closing(hot: &Hot) -> EndReason {
-    if hot.has(Hot::CLOSED_FIN) { EndReason::Fin } else { EndReason::Rst }
-}
-
-fn record(hot: &Hot, cold: &Cold, reason: EndReason) -> FlowRecord {
-    let source_is_high = hot.has(Hot::SOURCE_IS_HIGH);
-    let direction =
-        if source_is_high { FlowDirection::HighToLow } else { FlowDirection::LowToHigh };
-    let [low, high] = [0, 1];
-    let (source, destination) = if source_is_high { (high, low) } else { (low, high) };
-    FlowRecord {
-        key: cold.key,
-        direction,
-        reason,
-        vlan_id: cold.vlan_id,
-        tcp_flags: [hot.tcp_flags[source], hot.tcp_flags[destination]],
-        packets: [hot.packets[source], hot.packets[destination]],
-        bytes: [hot.bytes[source], hot.bytes[destination]],
-        first: hot.first,
-        last: hot.last,
     }
 }

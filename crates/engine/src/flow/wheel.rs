@@ -165,7 +165,7 @@ impl Wheel {
     /// its partition, in the order of partitions, classes and time.
     pub(super) fn advance(&mut self, time: Timestamp, due: &mut Vec<(usize, u32)>) {
         let number = self.number(time);
-        let Some(due_to) = self.due_to else { return };
+        let due_to = *self.due_to.get_or_insert(number);
         if number <= due_to {
             return;
         }
