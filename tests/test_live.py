@@ -397,8 +397,12 @@ def test_an_interface_that_is_down_is_waited_for(link: Link, tmp_path: Path) -> 
     assert "went down" not in ran.stderr
 
 
-def test_an_interface_that_goes_down_is_counted_and_waited_for(link: Link, tmp_path: Path) -> None:
-    with Listening(tmp_path, "top", "-i", "wl0", "-n", "0", *CSV) as live:
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_an_interface_that_goes_down_is_counted_and_waited_for(
+    link: Link, tmp_path: Path, threads: str
+) -> None:
+    flags = ("--threads", threads, "-n", "0")
+    with Listening(tmp_path, "top", "-i", "wl0", *flags, *CSV) as live:
         link.send(datagrams(30))
         ip("link set wl0 down")
         time.sleep(0.3)
@@ -409,16 +413,21 @@ def test_an_interface_that_goes_down_is_counted_and_waited_for(link: Link, tmp_p
     assert "\n1 times the interface went down\n" in ran.stderr
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interface_that_is_removed_ends_a_run_that_keeps_its_results(
-    link: Link, tmp_path: Path
+    link: Link, tmp_path: Path, threads: str
 ) -> None:
     output = tmp_path / "flows.csv"
-    with Listening(tmp_path, "flows", "-i", "wl0", "-o", output) as live:
+    with Listening(tmp_path, "flows", "-i", "wl0", "--threads", threads, "-o", output) as live:
+        # Held back, so that all is in the ring when the interface is gone.
+        live.signal(signal.SIGSTOP)
         link.send(datagrams(30))
         ip("link delete wl0")
+        live.signal(signal.SIGCONT)
         ran = live.wait()
     assert ran.status == 3
-    assert re.search(r"^wirelens: wl0: .*removed.*$", ran.stderr, re.MULTILINE), ran.stderr
+    words = [line for line in ran.stderr.splitlines() if "removed" in line]
+    assert words == ["wirelens: wl0: the interface was removed; the 30 frames before it were read"]
     assert packets_of(rows_in(output)) == identity(ran)["processed"] == 30
 
 
@@ -475,6 +484,12 @@ class Screen:
                 self.text += os.read(self._master, 1 << 16).decode().replace("\r\n", "\n")
 
 
+def await_early_in_window(window_s: float) -> None:
+    """Windows are aligned to the epoch: what is sent now will be in one of them."""
+    while not 0.1 < time.time() / window_s % 1 < 0.4:
+        time.sleep(window_s / 20)
+
+
 def test_a_terminal_shows_a_view_of_each_second(link: Link) -> None:
     head = re.escape("\x1b[2J\x1b[Hwirelens top on wl0; Ctrl-C ends it\n")
     silent = f"{head}0 packets/s\nso far: 0 packets, 0 dropped\n"
@@ -482,6 +497,7 @@ def test_a_terminal_shows_a_view_of_each_second(link: Link) -> None:
         # Nothing has come, and that is shown again and again.
         screen.read_until(f"(?s){silent}.*{silent}")
         screen.text = ""
+        await_early_in_window(1)
         link.send(datagrams(100))
         busy = r"20[-0-9]+T[:0-9]+\.000000000Z, 1 s: 100 packets/s, 0\.048 Mbit/s, 1 keys\n"
         screen.read_until(f"{head}{busy}so far: 100 packets, 0 dropped\n")
@@ -495,6 +511,7 @@ def test_a_terminal_shows_a_view_of_each_second(link: Link) -> None:
 def test_a_view_has_windows_of_the_length_asked_for(link: Link) -> None:
     with Screen("--window", "200ms") as screen:
         screen.read_until("0 packets/s")
+        await_early_in_window(0.2)
         link.send(datagrams(50))
         screen.read_until(r"Z, 0\.2 s: 250 packets/s, 0\.120 Mbit/s")
 

@@ -15,7 +15,7 @@ use capture::limited::Limited;
 use capture::live::{self, LiveOptions, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
-use capture::{DamageCause, FilterError};
+use capture::{Damage, DamageCause, FilterError};
 use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, open};
 use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
@@ -177,7 +177,7 @@ pub struct Received {
     /// Of all inputs together.
     pub report: Report,
     /// Why captures could not be read to their ends.
-    pub damages: Vec<capture::Damage>,
+    pub damages: Vec<Damage>,
 }
 
 /// Frames are missing from the count: a fault of ours, never of the traffic.
@@ -441,15 +441,22 @@ impl Received {
         received
     }
 
-    /// What the sockets of a run say of themselves.
+    /// What the sockets of a run say of themselves. They share one interface, so what happened
+    /// to it is told once.
     #[must_use]
     pub fn of_live(sources: impl IntoIterator<Item = LiveSource>) -> Self {
         let mut received = Self::default();
+        let mut down_count = 0;
         for mut source in sources {
             let report = source.report();
+            down_count = report.interface_down_count.max(down_count);
             received.report.merge(report);
-            received.damages.extend(report.damage.clone());
         }
+        received.report.interface_down_count = down_count;
+        // What the rings still held was read after the damage was noticed.
+        let frames_before = received.handed_out();
+        let damage = received.report.damage.clone();
+        received.damages.extend(damage.map(|damage| Damage { frames_before, ..damage }));
         received
     }
 
