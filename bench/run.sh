@@ -4,6 +4,7 @@
 #   bash bench/run.sh                 everything, five rounds; about half an hour on two cores
 #   bash bench/run.sh --quick         a small capture, two rounds; under two minutes
 #   bash bench/run.sh --rounds 9      more rounds
+#   bash bench/run.sh --jobs 'wirelens|tuned'   some of the programs
 #   bash bench/run.sh --only fig3,fig4,crossing,top,flows
 #   bash bench/run.sh --only live     on an interface; root; a quarter of an hour, not in the others
 #   bash bench/run.sh --output DIR    results there
