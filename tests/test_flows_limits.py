@@ -8,6 +8,7 @@ import csv
 import os
 import struct
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,16 +75,24 @@ def write_flood(path: Path, flow_count: int, with_established: bool = True) -> i
     return number
 
 
+# Runs a command and prints the most that it had in memory, in KiB.
+PARENT = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def memory_of(*arguments: str | os.PathLike[str]) -> int:
-    """Bytes that `flows` took at most, pages of the capture included."""
-    with subprocess.Popen(
-        [PROGRAM, "flows", "-q", *arguments],
-        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
-    ) as process:  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss * 1024
+    """Bytes that `flows` took at most, pages of the capture included.
+
+    A process is charged with what its parent had when it was made, so the parent is a small one.
+    """
+    command = [sys.executable, "-c", PARENT, PROGRAM, "flows", "-q", *arguments]
+    run = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True
+    )
+    return int(run.stdout) * 1024
 
 
 def check_flood(folder: Path, flow_count: int) -> None:

@@ -210,7 +210,7 @@ pub struct FlowsArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Flows to show in a table [default: 10]
+    /// Flows to show in a table; 0 shows all [default: 10]
     #[arg(short = 'n', long = "rows", value_name = "ROWS")]
     pub rows: Option<usize>,
     /// Order of the rows of a table, largest first [default: bytes]

@@ -57,7 +57,9 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let show = output::show(&arguments.output)?;
     let is_ranked = show == Show::Table && inputs.interface.is_none();
-    if !is_ranked && (arguments.rows.is_some() || arguments.sort.is_some()) {
+    let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);
+    let asks_for_some = arguments.rows.is_some() && row_count > 0;
+    if !is_ranked && (asks_for_some || arguments.sort.is_some()) {
         return Err(Failure::usage(
             "-n and --sort: only a table of captures shows some flows, the heaviest; everything \
              else has all of them, as they end. Try `wirelens top --by flow -n N`",
@@ -77,7 +79,7 @@ pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
         }
         Show::Table => {
             let by_packets = arguments.sort == Some(SortBy::Packets);
-            let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);
+            let row_count = if row_count == 0 { usize::MAX } else { row_count };
             let (flows, done) = heaviest(&request, &inputs, opened, row_count, by_packets);
             table::print(&flows, &done.counts)?;
             done

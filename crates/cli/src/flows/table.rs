@@ -44,7 +44,7 @@ pub(super) fn print(flows: &[FlowRecord], counts: &FlowCounts) -> Result<(), Fai
     writeln!(out, "{}", table.trim_fmt())?;
     let others = counts.total().saturating_sub(flows.len() as u64);
     if others > 0 {
-        writeln!(out, "… and {others} more (-o FILE writes all)")?;
+        writeln!(out, "… and {others} more (-n 0 shows all)")?;
     }
     Ok(())
 }
