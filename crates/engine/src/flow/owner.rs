@@ -33,6 +33,8 @@ pub struct FlowPart<P, S> {
     pub rest: Option<FlowRest<S>>,
     /// Flows that have ended since the mark before, those in `rest` included.
     pub counts: FlowCounts,
+    /// Flows that have not ended.
+    pub live_count: usize,
     /// The heaviest flows that go on, heaviest first, where they were asked for.
     pub live: Vec<FlowRecord>,
 }
@@ -147,6 +149,7 @@ impl<S: PerFlow, C: Collect<S>> Own<FlowPacket, FlowMark> for FlowOwner<S, C> {
             rest,
             collected: self.collector.take(mark.kind == MarkKind::Last),
             counts: std::mem::take(&mut self.counts),
+            live_count: self.table.len(),
             live: self.heaviest_live(mark.watermark),
         }
     }
