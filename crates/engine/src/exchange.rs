@@ -100,7 +100,7 @@ pub fn exchange<S, E, O>(
             })
             .collect();
         drop(part_sender);
-        let mut collector = Collector { part_receiver, waiting: Vec::new(), done_marks: 0 };
+        let mut collector = Collector { part_receiver, waiting: Vec::new() };
         let mut outlet = Spread { senders, collector: &mut collector, on_parts: &mut on_parts };
         drive(source, extract, &mut outlet, control);
         drop(outlet);
@@ -199,7 +199,6 @@ where
 struct Collector<P> {
     part_receiver: mpsc::Receiver<(usize, P)>,
     waiting: Vec<Vec<Option<P>>>,
-    done_marks: usize,
 }
 
 impl<P> Collector<P> {
@@ -220,7 +219,6 @@ impl<P> Collector<P> {
     fn hand_over(&mut self, on_parts: &mut impl FnMut(Vec<P>)) {
         while self.waiting.first().is_some_and(|row| row.iter().all(Option::is_some)) {
             on_parts(self.waiting.remove(0).into_iter().flatten().collect());
-            self.done_marks += 1;
         }
     }
 

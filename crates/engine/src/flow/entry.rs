@@ -83,6 +83,15 @@ impl Hot {
         self.last = self.last.max(packet.timestamp);
     }
 
+    /// The generation of what the slot holds next. Zero is nobody's, so that a
+    /// state never seen is told apart.
+    pub(super) const fn next_generation(&self) -> u32 {
+        match self.generation.wrapping_add(1) {
+            0 => 1,
+            next => next,
+        }
+    }
+
     /// None of its packets had a stamp, nor any packet before them.
     pub(super) fn is_unstamped(&self) -> bool {
         self.last == Timestamp::UNKNOWN
@@ -108,8 +117,7 @@ pub(super) fn at_rest(hot: Hot) -> Hot {
         bytes: [0; 2],
         tcp_flags: [0; 2],
         state: hot.state | if is_settled(&hot) { Hot::SETTLED } else { 0 },
-        // Zero is nobody's, so that a state never seen is told apart.
-        generation: hot.generation.wrapping_add(1).max(1),
+        generation: hot.next_generation(),
         ..hot
     }
 }

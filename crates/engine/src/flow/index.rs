@@ -60,10 +60,6 @@ impl Index {
         self.shift = u32::BITS - len.trailing_zeros();
     }
 
-    pub(super) fn capacity_bytes(&self) -> usize {
-        size_of_val(self.words.as_slice())
-    }
-
     #[inline(always)]
     const fn home(&self, tag: u32) -> usize {
         (tag >> self.shift) as usize

@@ -35,5 +35,5 @@ pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};
 pub use rest::FlowRest;
 pub use slab::{FlowSlot, PerFlow, SideSlab};
-pub use statistics::{FlowStatistics, Spread, TCP_FLAG_NAMES};
+pub use statistics::{FlowStatistics, SideStatistics, Spread};
 pub use table::FlowTable;

@@ -78,9 +78,9 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
     fn collect_ended(&mut self) {
         for (record, slot) in self.table.take_ended() {
             self.counts.add(&record);
-            let states = &mut self.states;
+            let states = &self.states;
             self.collector.offer(record.packets_total(), record.bytes_total(), || {
-                Some((record, states.state(slot).cloned().unwrap_or_default()))
+                Some((record, states.kept(slot)))
             });
         }
     }
@@ -89,9 +89,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
         let Self { table, states, collector, counts, .. } = self;
         table.for_each_live(end, |reason, packets, bytes, slot, make| {
             counts.add_parts(reason, packets, bytes);
-            collector.offer(packets, bytes, || {
-                Some((make()?, states.state(slot).cloned().unwrap_or_default()))
-            });
+            collector.offer(packets, bytes, || Some((make()?, states.kept(slot))));
         });
     }
 

@@ -18,9 +18,8 @@ pub struct FlowRest<S> {
 type Place = (Timestamp, u32, FlowSlot);
 
 impl<S: PerFlow> FlowRest<S> {
-    fn flow(&mut self, slot: FlowSlot) -> Option<(FlowRecord, S)> {
-        let record = self.table.live(slot, self.end)?;
-        Some((record, self.states.state(slot).cloned().unwrap_or_default()))
+    fn flow(&self, slot: FlowSlot) -> Option<(FlowRecord, S)> {
+        Some((self.table.live(slot, self.end)?, self.states.kept(slot)))
     }
 
     /// Hands the flows of all owners to `take`, at most `piece_len` at a time,
@@ -29,7 +28,7 @@ impl<S: PerFlow> FlowRest<S> {
     /// # Errors
     /// What `take` returns, at once.
     pub fn drain<E>(
-        mut rests: Vec<Self>,
+        rests: Vec<Self>,
         piece_len: usize,
         mut take: impl FnMut(&[(FlowRecord, S)]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -50,7 +49,7 @@ impl<S: PerFlow> FlowRest<S> {
         for places in places.chunks(piece_len.max(1)) {
             piece.clear();
             for &(_, owner, slot) in places {
-                piece.extend(rests.get_mut(owner as usize).and_then(|rest| rest.flow(slot)));
+                piece.extend(rests.get(owner as usize).and_then(|rest| rest.flow(slot)));
             }
             take(&piece)?;
         }

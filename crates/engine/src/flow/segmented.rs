@@ -70,11 +70,6 @@ impl<T: Clone> Segmented<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(self.segments.iter().flatten())
     }
-
-    /// Bytes that are taken up, touched or not.
-    pub(super) fn capacity_bytes(&self) -> usize {
-        self.segments.iter().map(|segment| segment.capacity() * size_of::<T>()).sum()
-    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,17 @@ impl<S: PerFlow> SideSlab<S> {
         Some(state)
     }
 
+    /// What is kept for a flow; the default where no packet of it was taken in.
+    #[must_use]
+    pub fn kept(&self, slot: FlowSlot) -> S {
+        let state = self.states.get(slot.index);
+        state
+            .filter(|(generation, _)| *generation == slot.generation)
+            .cloned()
+            .unwrap_or_default()
+            .1
+    }
+
     /// Takes in packets whose flows stand in `slots`, place by place.
     #[inline]
     pub fn on_packets(&mut self, packets: &[FlowPacket], slots: &[FlowSlot]) {

@@ -8,9 +8,6 @@ use packet::{FlowDirection, Timestamp};
 use super::extract::FlowPacket;
 use super::slab::PerFlow;
 
-/// Names of the TCP flags in the order of their bits, from FIN to CWR.
-pub const TCP_FLAG_NAMES: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
-
 /// Smallest, largest, sum and sum of squares of some whole numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {

@@ -100,12 +100,6 @@ impl FlowTable {
         self.len() == 0
     }
 
-    /// Bytes that the table takes up, touched or not.
-    #[must_use]
-    pub fn capacity_bytes(&self) -> usize {
-        self.index.capacity_bytes() + self.hot.capacity_bytes() + self.cold.capacity_bytes()
-    }
-
     /// Asks for what is looked at first for a packet with this hash.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
@@ -263,27 +257,17 @@ impl FlowTable {
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
             return slot;
         };
-        self.hand_over(slot, self.reason(&hot));
-        self.wheel.unlink(&mut self.cold, slot);
-        self.index.remove(cold.tag, slot);
-        self.freed.push(slot);
+        self.end(slot, self.reason(&hot), true);
         let fresh = self.take_slot();
-        let generation = match (self.hot.get_mut(slot), self.cold.get_mut(fresh)) {
-            (Some(old), Some(new)) => {
-                old.state &= Hot::AWAKE;
-                *new = cold;
-                self.hot.get(fresh).map_or(0, |hot| hot.generation)
-            }
-            _ => return slot,
-        };
-        if let Some(new) = self.hot.get_mut(fresh) {
-            let awake = new.state & Hot::AWAKE;
-            *new = at_rest(Hot { generation, ..hot });
-            new.state = new.state & !Hot::AWAKE | awake;
+        if let (Some(new), Some(new_cold)) = (self.hot.get_mut(fresh), self.cold.get_mut(fresh)) {
+            let state = hot.state & !Hot::AWAKE | new.state & Hot::AWAKE;
+            *new = at_rest(Hot { generation: new.generation, state, ..hot });
+            *new_cold = cold;
         }
-        self.index.insert(cold.tag, fresh);
-        let (class, deadline) = self.deadline(&hot, &cold);
         let partition = Wheel::partition_of(cold.list);
+        self.index.insert(cold.tag, fresh);
+        self.flow_counts[partition] += 1;
+        let (class, deadline) = self.deadline(&hot, &cold);
         self.wheel.link(&mut self.cold, fresh, partition, class, deadline);
         fresh
     }
@@ -312,8 +296,7 @@ impl FlowTable {
                 first: packet.timestamp,
                 last: packet.timestamp,
                 state: Hot::LIVE | source | hot.state & Hot::AWAKE,
-                // Zero is nobody's, so that a state never seen is told apart.
-                generation: hot.generation.wrapping_add(1).max(1),
+                generation: hot.next_generation(),
                 ..Hot::default()
             };
         }

@@ -136,8 +136,7 @@ impl Wheel {
         }
     }
 
-    /// The first flow of the earliest list of a class, and whether `deadline`
-    /// stands in that list or before it.
+    /// The first flow of the earliest list of a class.
     pub(super) fn earliest(&self, partition: usize, class: Class) -> Option<u32> {
         let bits = *self.occupied.get(partition)?.get(class as usize)?;
         if bits == 0 {
