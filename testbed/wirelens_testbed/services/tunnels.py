@@ -170,10 +170,12 @@ class OpenVpn(Tunnel):
         cipher = rng.choice(self.CIPHERS)
         log_name = f"{self.host.name}-{client.name}-{rng.getrandbits(48):x}"
         word = f"{protocol}{family}" if protocol == "udp" else f"tcp{family}-client"
+        # Otherwise a server goes on talking to who has left without a word.
+        farewell = ["--explicit-exit-notify", "1"] if protocol == "udp" else []
         program = self.lab.start(
             client.name, "openvpn", *self._options(self.client_folder, self.folder),
             "--client", "--proto", word, "--nobind", "--data-ciphers", cipher,
-            "--remote", self.host.address(family), str(self.port), "--connect-retry-max", "2",
+            "--remote", self.host.address(family), str(self.port), "--connect-retry-max", "2", *farewell,
             log_name=log_name,
         )  # fmt: skip
         try:
