@@ -22,6 +22,8 @@ CONTROLS = {
     "wl_dctcp": "DCTCP, RFC 8257",
     "wl_vegas": "Vegas, Brakmo and Peterson 1995",
     "wl_scalable": "Scalable TCP, Kelly 2003",
+    "wl_illinois": "TCP-Illinois, Liu, Basar and Srikant 2006",
+    "wl_htcp": "H-TCP, Leith and Shorten 2004",
 }
 # Controls that do their work only if both ends of a connection run them.
 BOTH_ENDS = frozenset({"wl_dctcp"})
