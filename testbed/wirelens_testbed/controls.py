@@ -22,6 +22,8 @@ CONTROLS = {
     "wl_dctcp": "DCTCP, RFC 8257",
     "wl_vegas": "Vegas, Brakmo and Peterson 1995",
     "wl_scalable": "Scalable TCP, Kelly 2003",
+    "wl_illinois": "TCP-Illinois, Liu, Basar and Srikant 2006",
+    "wl_htcp": "H-TCP, Leith and Shorten 2004",
 }
 # Scenarios and tables call them by the names of their papers.
 PREFIX = "wl_"
