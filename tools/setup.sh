@@ -205,7 +205,6 @@ set_up_bench() {
   install_python bench
 }
 
-# The script knows its own programs and has the privilege it needs anyway.
 
 case "${1:-}" in
   base | test | bench) "set_up_$1" ;;
