@@ -1,0 +1,118 @@
+"""The door that `wirelens testbed` opens: one argument, a request in JSON."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from wirelens_testbed import kinds, machine, run
+from wirelens_testbed.failure import Interrupted, TestbedError
+from wirelens_testbed.scenario import override, read_toml
+
+OUTPUT_FOLDER = "testbed-runs"
+STATUS_ERROR, STATUS_USAGE, STATUS_REJECTED, STATUS_INTERRUPTED = 1, 2, 3, 130
+LIBRARY = Path(__file__).resolve().parent
+SHIPPED = LIBRARY.parent
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(
+            "this is a part of `wirelens testbed`; try `wirelens testbed --help`", file=sys.stderr
+        )
+        return STATUS_USAGE
+    request: dict[str, Any] = json.loads(sys.argv[1])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    if request.get("ends_with_input"):
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    commands: dict[str, Callable[[dict[str, Any]], int]] = {
+        "run": run_scenario, "check": check, "clean": clean, "scenarios": scenarios,
+    }  # fmt: skip
+    try:
+        return commands[request["command"]](request)
+    except TestbedError as failure:
+        print(f"wirelens: testbed: {failure}", file=sys.stderr)
+        return STATUS_ERROR
+    except Interrupted:
+        print("wirelens: testbed: interrupted; all is removed", file=sys.stderr)
+        return STATUS_INTERRUPTED
+
+
+def run_scenario(request: dict[str, Any]) -> int:
+    """`wirelens testbed run`: one scenario, one folder of results."""
+    path = Path(request["scenario"])
+    values = read_toml(path)
+    for assignment in request.get("set") or []:
+        override(values, assignment)
+    seed = request.get("seed")
+    seed = int(values.get("seed", 1)) if seed is None else int(seed)
+    outcome = run.perform(
+        values,
+        name=request.get("name") or f"{path.stem}-{seed}",
+        output=Path(request.get("output") or OUTPUT_FOLDER),
+        seed=seed,
+        wirelens=Path(request["wirelens"]).resolve(),
+        quiet=bool(request.get("quiet")),
+    )
+    print(outcome.folder)
+    for failed in outcome.failed:
+        print(f"wirelens: testbed: rejected: {failed}", file=sys.stderr)
+    return 0 if outcome.is_accepted else STATUS_REJECTED
+
+
+def check(request: dict[str, Any]) -> int:
+    """`wirelens testbed check`: can this machine run these kinds; what is missing."""
+    names = request.get("kinds") or list(kinds.NAMES)
+    programs = {name: kinds.of(name).PROGRAMS for name in names}  # type: ignore[attr-defined]
+    if request.get("install"):
+        wanted = {
+            package for each in programs.values() for package in machine.missing_packages(each)
+        }
+        machine.install(sorted(wanted))
+    is_ready = True
+    for name, needed in programs.items():
+        lacks = machine.what_is_missing(needed)
+        print(f"{name:<11} {'; '.join(lacks) or 'ready'}")
+        is_ready = is_ready and not lacks
+    return 0 if is_ready else STATUS_ERROR
+
+
+def clean(request: dict[str, Any]) -> int:
+    """`wirelens testbed clean`: removes what killed runs left on the machine."""
+    machine.require({})
+    removed = run.remove_stale()
+    print("\n".join(f"removed {name}" for name in removed) or "nothing was left behind")
+    return 0
+
+
+def scenarios(request: dict[str, Any]) -> int:
+    """`wirelens testbed scenarios`: those that ship, with the first comment of each."""
+    for folder in ("scenarios", "datasets"):
+        for path in sorted((SHIPPED / folder).glob("*.toml")):
+            first = path.read_text().splitlines()[0].lstrip("# ")
+            print(f"{path}  {first}")
+    return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Once: a second Ctrl-C must not end the cleaning up that the first has begun.
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise Interrupted
+
+
+def _end_with_input() -> None:
+    """Runs started by `make` end when it does, even if it is killed."""
+    sys.stdin.buffer.read()
+    signal.raise_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

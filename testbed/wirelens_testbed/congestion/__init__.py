@@ -1,0 +1,3 @@
+"""Congestion control: flows of many controls share one queue, seen before and after it."""
+
+from __future__ import annotations

@@ -1,0 +1,27 @@
+"""Cleans up after a run that was killed: `python -m wirelens_testbed.janitor PREFIX`.
+
+No process can clean up after its own SIGKILL. This one waits beside the run, on a pipe whose other
+end only the run holds. When the run ends, however it ends, the pipe does, and what is still there
+of its namespaces and files is removed.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from wirelens_testbed.congestion import controls
+from wirelens_testbed.lab import remove_run
+
+
+def main() -> None:
+    # Whoever ends a whole group of processes must not end the one that tidies up after them.
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    remove_run(sys.argv[1])
+    controls.remove_stale()
+
+
+if __name__ == "__main__":
+    main()

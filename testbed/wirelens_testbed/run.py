@@ -1,0 +1,224 @@
+"""The life of one run: a folder that grows, a lab that goes, checks that accept or reject."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelens_testbed import kinds, machine
+from wirelens_testbed.congestion import controls
+from wirelens_testbed.failure import ScenarioError, TestbedError
+from wirelens_testbed.lab import Lab, remove_run, stale_runs
+from wirelens_testbed.relay import End, Relay
+from wirelens_testbed.scenario import Table, draw, to_toml
+from wirelens_testbed.taps import Recorder, Tap
+from wirelens_testbed.truth import FlowTruth
+
+# Delays must hold within the shortest time anything is measured in: a slot of the queue's view.
+SLOT_US = 1000
+REPORT_NAME = "run.json"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing a run must fulfil to be believed."""
+
+    name: str
+    holds: bool
+    seen: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.seen}, wanted {self.wanted}"
+
+
+class Run:
+    """What a kind of scenario has in its hands while it performs."""
+
+    def __init__(self, lab: Lab, folder: Path, seed: int, wirelens: Path, quiet: bool) -> None:
+        self.lab = lab
+        self.folder = folder
+        self.seed = seed
+        self.rng = random.Random(f"{seed}:run")
+        self.wirelens = wirelens
+        self.truth = FlowTruth(folder / "flows.tsv", wirelens)
+        self.checks: list[Check] = []
+        self.facts: dict[str, Any] = {}
+        self._quiet = quiet
+        self._started_s = time.monotonic()
+        self._relay_count = 0
+        self._events = (folder / "events.tsv").open("w")
+        print("time_ns", "event", "facts", sep="\t", file=self._events)
+
+    def record(self, taps: Sequence[Tap], snaplen: int = 96) -> Recorder:
+        """Starts recording; hand the recorder to `recorded` when it is to end."""
+        comment = f"Wirelens testbed, seed {self.seed}"
+        return Recorder(
+            self.lab, self.wirelens, self.folder, taps, snaplen=snaplen, comment=comment
+        )
+
+    def recorded(self, recorder: Recorder) -> list[dict[str, Any]]:
+        """Ends a recording and checks that it is whole; one report a tap, in their order."""
+        reports = recorder.stop()
+        for tap, report in zip(recorder.taps, reports, strict=True):
+            self.check(
+                f"{tap.file_name}: ring", not report["dropped"],
+                f"{report['dropped']} packets dropped", "0",
+            )  # fmt: skip
+            if tap.direction != "both":
+                counted = report["tc"]["packets"]
+                self.check(
+                    f"{tap.file_name}: tc", report["packets"] == counted,
+                    f"{report['packets']} packets recorded, {counted} counted at tc", "the same",
+                )  # fmt: skip
+        self.facts.setdefault("taps", []).extend(reports)
+        return reports
+
+    def relay(self, a: End, b: End, **delays: Any) -> Relay:
+        """Makes a link with delay; hand it to `relayed` when it is to end."""
+        self._relay_count += 1
+        seed = random.Random(f"{self.seed}:relay{self._relay_count}").getrandbits(32)
+        return Relay(self.lab, self.wirelens, a, b, seed=seed, **delays)
+
+    def relayed(self, relay: Relay) -> dict[str, Any]:
+        """Ends a link and checks that its delays can be believed."""
+        report = relay.stop()
+        for direction in ("ab", "ba"):
+            counts = report[direction]
+            late_us = counts["late_us"]["p99"] if counts["sent"] else 0.0
+            self.check(
+                f"relay {direction}: lateness", late_us < SLOT_US,
+                f"{late_us:.0f} µs at p99", f"below {SLOT_US} µs",
+            )  # fmt: skip
+            self.check(
+                f"relay {direction}: queue", not counts["dropped_full"],
+                f"{counts['dropped_full']} packets dropped for want of room", "0",
+            )  # fmt: skip
+        self.facts.setdefault("relays", []).append(report)
+        return report
+
+    def check(self, name: str, holds: bool, seen: str, wanted: str) -> None:
+        """States what must be so for the run to be believed, and whether it is."""
+        self.checks.append(Check(name, holds, seen, wanted))
+
+    def event(self, name: str, **facts: object) -> None:
+        """Notes that something happened, now, by the clock that stamps the packets."""
+        print(time.time_ns(), name, json.dumps(facts), sep="\t", file=self._events, flush=True)
+
+    def note(self, **facts: object) -> None:
+        """Adds facts to the run's report."""
+        self.facts.update(facts)
+
+    def progress(self, text: str) -> None:
+        """Tells a waiting person what happens now."""
+        if not self._quiet:
+            elapsed_s = time.monotonic() - self._started_s
+            print(f"[{elapsed_s:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        self._events.close()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    failed: list[Check]
+    wall_s: float
+
+    @property
+    def is_accepted(self) -> bool:
+        return not self.failed
+
+
+def perform(
+    values: Mapping[str, Any], *, name: str, output: Path, seed: int, wirelens: Path, quiet: bool
+) -> Outcome:
+    """Runs one scenario and leaves its folder: `name`, or `name.rejected` if a check failed."""
+    started_s = time.monotonic()
+    drawn = draw(dict(values), seed)
+    table = Table(drawn)
+    kind = kinds.of(table.take("kind", str))
+    table.take("seed", int, 0)
+    plan = kind.parse(table)
+    table.finish()
+    machine.require(kind.programs(plan))
+    remove_stale()
+    growing = _make_folder(output, name)
+    try:
+        run, used_s = _act(kind, plan, growing, seed, wirelens, quiet)
+    except BaseException:
+        shutil.rmtree(growing, ignore_errors=True)
+        raise
+    (growing / "scenario.toml").write_text(to_toml({"seed": seed} | drawn) + "\n")
+    failed = [check for check in run.checks if not check.holds]
+    report = {
+        "kind": kind.NAME, "name": name, "seed": seed, "accepted": not failed,
+        "wall_s": round(time.monotonic() - started_s, 3), "cpu_s": round(used_s, 3),
+        "system": platform.platform(), "cores": os.cpu_count(),
+        "checks": [asdict(check) for check in run.checks], **run.facts,
+    }  # fmt: skip
+    (growing / REPORT_NAME).write_text(json.dumps(report, indent=1) + "\n")
+    final = output / (name if not failed else f"{name}.rejected")
+    shutil.rmtree(final, ignore_errors=True)  # only a rejected one can be here
+    growing.rename(final)
+    return Outcome(final, failed, time.monotonic() - started_s)
+
+
+def _act(
+    kind: kinds.Kind, plan: Any, folder: Path, seed: int, wirelens: Path, quiet: bool
+) -> tuple[Run, float]:
+    lab = Lab()
+    run = None
+    try:
+        run = Run(lab, folder, seed, wirelens, quiet)
+        before = os.times()
+        kind.perform(plan, run)
+        after = os.times()
+        return run, sum(after[:4]) - sum(before[:4])
+    finally:
+        if run:
+            run.close()
+        logs = folder / "logs"
+        if folder.exists() and lab.run_dir.exists():
+            logs.mkdir(exist_ok=True)
+            for log in lab.run_dir.glob("*.log"):
+                if log.stat().st_size:
+                    shutil.copy(log, logs)
+        lab.close()
+
+
+def _make_folder(output: Path, name: str) -> Path:
+    final = output / name
+    if final.exists():
+        raise ScenarioError(
+            f"{final}: is there already; try another --seed or -o, or remove that folder"
+        )
+    growing = output / f"{name}.partial"
+    try:
+        shutil.rmtree(growing, ignore_errors=True)  # left by a run that was killed
+        growing.mkdir(parents=True)
+    except OSError as failure:
+        raise ScenarioError(f"{growing}: cannot be made: {failure.strerror}") from failure
+    return growing
+
+
+def remove_stale() -> list[str]:
+    """Removes what killed runs left on the machine; returns what that was."""
+    removed = stale_runs()
+    for prefix in removed:
+        remove_run(prefix)
+    try:
+        return removed + controls.remove_stale()
+    except OSError as failure:
+        raise TestbedError(f"cannot remove what a killed run left: {failure}") from failure
