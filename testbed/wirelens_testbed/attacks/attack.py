@@ -14,22 +14,14 @@ from typing import TYPE_CHECKING
 
 from wirelens_testbed.attacks import frame_sender
 from wirelens_testbed.attacks.labels import Reflection
+from wirelens_testbed.attacks.network import DEVICE, Machine, Victim
 
 if TYPE_CHECKING:
-    from wirelens_testbed.lab import Lab
+    from wirelens_testbed.lab import Lab, Program
+    from wirelens_testbed.scenario import Table
 
 # What every attack may send beside its own packets: address resolution, and a few stray ones.
 OVERHEAD_PACKETS = 100
-DEVICE = "eth0"
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A host on the network that is recorded."""
-
-    name: str
-    mac: str
-    address: str
 
 
 @dataclass(frozen=True)
@@ -49,10 +41,9 @@ class Scene:
     rng: random.Random
     attackers: Sequence[Machine]
     bounds: Bounds
-    servers: Mapping[str, Machine]  # by service
+    servers: Mapping[str, Victim]  # by what they serve
     clients: Sequence[Machine]
     network: IPv4Network
-    gateway: Machine
     spoofed: IPv4Network  # addresses that this attack alone may make up
     victim_ports: range  # ports of a victim that are this attack's alone
     folder: Path  # for the files of this attack; gone with the lab
@@ -85,6 +76,11 @@ class Scene:
         self.write_log(printed)
         return printed
 
+    def start_tool(self, machine: Machine, *argv: str | Path) -> Program:
+        """Starts a program that runs beside the attack; whoever starts it stops it."""
+        self.write_log(f"$ {shlex.join(map(str, argv))}\n")
+        return self.lab.start(machine.name, "env", "-C", self.folder, *argv, log_name=self.log.stem)
+
     def send_frames(self, frames: Sequence[frame_sender.DueFrame]) -> str:
         """Sends frames of our own making from the attacker's first machine."""
         return self.run_tool(
@@ -102,6 +98,7 @@ class Attack(ABC):
 
     name: str
     bounds: Bounds
+    programs: Mapping[str, str] = {}  # each with its Debian package
     needs: frozenset[str] = frozenset()  # services of the network
     machine_count: int = 1  # the attacker's
     intercepts: bool = False
@@ -116,4 +113,5 @@ class Attack(ABC):
         return None
 
 
-Parser = Callable[[str, "Table"], Attack]  # type: ignore[name-defined]  # noqa: F821
+# Each family's module has ATTACKS, name → parser of its parameters, and PROGRAMS.
+Parser = Callable[[str, "Table"], Attack]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wirelens_testbed.attacks import frames
 from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Scene
@@ -20,7 +20,7 @@ HPING_OPTIONS = {
 }
 FORGED_FLOODS = ("forged_syn_flood", "forged_udp_flood", "forged_icmp_flood")
 SOURCES = ("own", "spoofed")
-PORT_OF_TARGET = {"web": 80, "dns": 53}
+WEB_PORT = 80
 
 # hping3 waits a second for the last answer, and starts anew for each source.
 HPING_WAIT_S = 2.0
@@ -31,13 +31,15 @@ SLOWNESS_FACTOR = 2  # its timer and a busy machine make it slower than asked
 class HpingFlood(Attack):
     """A flood by hping3 from the attacker's own address, or from a few that it makes up."""
 
+    programs = PROGRAMS
+
     name: str
     packet_count: int
     rate_per_s: float
     source: str
     source_count: int
     payload_size_bytes: int
-    needs: frozenset[str] = field(default=frozenset({"web"}))
+    needs: frozenset[str] = frozenset({"web"})
 
     def __post_init__(self) -> None:
         if self.source == "own":
@@ -67,7 +69,7 @@ class HpingFlood(Attack):
                 "sh", "-c", 'exec "$@" 2>&1', "sh",  # its counts go to standard error
                 "hping3", *HPING_OPTIONS[self.name], "--numeric", "--quiet",
                 "--count", str(share), "--interval", f"u{interval_us}",
-                "--destport", str(PORT_OF_TARGET["web"]),
+                "--destport", str(WEB_PORT),
                 "--data", str(self.payload_size_bytes),
                 *(["--spoof", source] if source else []),
                 target.address,
@@ -86,7 +88,7 @@ class ForgedFlood(Attack):
     packet_count: int
     rate_per_s: float
     payload_size_bytes: int
-    needs: frozenset[str] = field(default=frozenset({"web"}))
+    needs: frozenset[str] = frozenset({"web"})
     spoofs: bool = True
 
     def __post_init__(self) -> None:
@@ -113,7 +115,7 @@ class ForgedFlood(Attack):
         if self.name == "forged_syn_flood":
             protocol = frames.PROTOCOL_TCP
             data = frames.tcp(
-                source, target, (source_port, PORT_OF_TARGET["web"]),
+                source, target, (source_port, WEB_PORT),
                 flags=frames.TCP_SYN, sequence=rng.getrandbits(32), window=rng.randint(512, 65535),
             )  # fmt: skip
         elif self.name == "forged_udp_flood":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wirelens_testbed.attacks import frames
-from wirelens_testbed.attacks.attack import DEVICE, OVERHEAD_PACKETS, Attack, Bounds, Scene
+from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Scene
 from wirelens_testbed.attacks.frame_sender import evenly
-from wirelens_testbed.attacks.services_wanted import SCANNED
 from wirelens_testbed.scenario import Table
 
 PROGRAMS = {"nmap": "nmap"}
@@ -53,6 +52,8 @@ SOURCE_PORTS = (49152, 65535)
 class NmapScan(Attack):
     """A scan of one server or a few, of the ports that are most often open."""
 
+    programs = PROGRAMS
+
     name: str
     host_count: int
     port_count: int
@@ -60,7 +61,7 @@ class NmapScan(Attack):
     retries: int
     time_max_s: float
     version_intensity: int = 5
-    needs: frozenset[str] = field(default=frozenset(SCANNED))
+    needs: frozenset[str] = frozenset({"web"})
 
     def __post_init__(self) -> None:
         per_probe = FRAMES_PER_PROBE.get(self.name, FRAMES_PER_PROBE_DEFAULT)
@@ -70,7 +71,7 @@ class NmapScan(Attack):
         self.bounds = Bounds(packets_max, self.time_max_s)
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        addresses = sorted({server.address for server in scene.servers.values()})
+        addresses = sorted(victim.address for victim in scene.servers.values())
         targets = scene.rng.sample(addresses, min(self.host_count, len(addresses)))
         options = list(OPTIONS_OF[self.name])
         if self.name == "nmap_version":
@@ -86,6 +87,8 @@ class NmapScan(Attack):
 @dataclass
 class PingSweep(Attack):
     """Which addresses of the network are alive."""
+
+    programs = PROGRAMS
 
     name: str
     kind: str
@@ -115,15 +118,15 @@ class ForgedScan(Attack):
     host_count: int
     port_count: int
     rate_per_s: float
-    needs: frozenset[str] = field(default=frozenset(SCANNED))
+    needs: frozenset[str] = frozenset({"web"})
 
     def __post_init__(self) -> None:
         probes = self.host_count * self.port_count
         self.bounds = Bounds(2 * probes + OVERHEAD_PACKETS, probes / self.rate_per_s + 10)
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        machines = sorted(set(scene.servers.values()), key=lambda machine: machine.address)
-        targets = scene.rng.sample(machines, min(self.host_count, len(machines)))
+        victims = sorted(scene.servers.values(), key=lambda victim: victim.address)
+        targets = scene.rng.sample(victims, min(self.host_count, len(victims)))
         well_known = range(1, self.port_count + 1)
         probes = [(target, port) for target in targets for port in well_known]
         scene.rng.shuffle(probes)
@@ -146,7 +149,6 @@ class ForgedScan(Attack):
         scene.send_frames(evenly(sent, self.rate_per_s))
         return {
             "targets": " ".join(target.address for target in targets),
-            "device": DEVICE,
             "probes": len(sent),
         }
 
