@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from wirelens_testbed.congestion import controls
+from wirelens_testbed import controls
 from wirelens_testbed.lab import remove_run
 
 

@@ -37,6 +37,8 @@ POLL_INTERVAL_S = 0.05
 PROGRAM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAM_ENVIRONMENT = {"PATH": PROGRAM_PATH, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
+LIBRARY_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+
 Program = subprocess.Popen[bytes]
 
 
@@ -139,6 +141,27 @@ class Lab:
             )
             self._programs.append(program)
         return program
+
+    def start_module(
+        self,
+        host: str,
+        module: str,
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | None = None,
+    ) -> Program:
+        """Starts a module of this library inside a namespace."""
+        return self.start(
+            host,
+            sys.executable,
+            "-B",
+            "-m",
+            module,
+            *arguments,
+            stdin=stdin,
+            stdout=stdout,
+            environment=LIBRARY_ENVIRONMENT,
+        )
 
     def run(
         self,
@@ -288,11 +311,10 @@ def remove_run(prefix: str) -> None:
 def _start_janitor(prefix: str) -> Program:
     """Starts the process that cleans up after us if we cannot; see `janitor`."""
     command = [sys.executable, "-B", "-m", "wirelens_testbed.janitor", prefix]
-    library = str(Path(__file__).resolve().parent.parent)
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
-        env=PROGRAM_ENVIRONMENT | {"PYTHONPATH": library},
+        env=PROGRAM_ENVIRONMENT | LIBRARY_ENVIRONMENT,
         start_new_session=True,
     )
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import kinds, machine
-from wirelens_testbed.congestion import controls
+from wirelens_testbed import controls, kinds, machine
 from wirelens_testbed.failure import ScenarioError, TestbedError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.relay import End, Relay
@@ -70,6 +69,7 @@ class Run:
         """Ends a recording and checks that it is whole; one report a tap, in their order."""
         reports = recorder.stop()
         for tap, report in zip(recorder.taps, reports, strict=True):
+            report["file"] = tap.file_name  # the folder may be renamed, and moved
             self.check(
                 f"{tap.file_name}: ring", not report["dropped"],
                 f"{report['dropped']} packets dropped", "0",
