@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENTRY = struct.Struct("!QH")  # due after the start in ns, size in bytes
+# Locally administered, and "WL": what the machines of an attacks run have.
+LAB_MAC_PREFIX = bytes.fromhex("02574c")
 FRAME_COUNT_MAX = 1_000_000
 # Frames that are due within this are sent at once: a sleep costs more than they are apart.
 SLEEP_MIN_NS = 200_000
@@ -45,9 +47,7 @@ def pack(device: str, time_max_s: float, frames: Sequence[DueFrame]) -> bytes:
 
 
 def evenly(frames: Iterable[bytes], rate_per_s: float) -> list[DueFrame]:
-    return [
-        DueFrame(round(index * 1e9 / rate_per_s), data) for index, data in enumerate(frames)
-    ]
+    return [DueFrame(round(index * 1e9 / rate_per_s), data) for index, data in enumerate(frames)]
 
 
 def unpack(data: bytes) -> list[DueFrame]:
@@ -63,14 +63,10 @@ def unpack(data: bytes) -> list[DueFrame]:
 
 def main() -> int:
     try:
-        refuse_outside_a_lab()
         head = json.loads(sys.stdin.buffer.readline())
+        refuse_outside_a_lab(head["device"])
         frames = unpack(sys.stdin.buffer.read())
-        if len(frames) != head["count"] or len(frames) > FRAME_COUNT_MAX:
-            raise ForgeError(
-                f"{len(frames)} frames, wanted the {head['count']} announced and at most "
-                f"{FRAME_COUNT_MAX}"
-            )
+        check_frames(head["device"], frames, head["count"])
         report = send(head["device"], head["time_max_s"], frames)
     except (ForgeError, OSError) as failure:
         print(f"frame_sender: {failure}", file=sys.stderr)
@@ -79,13 +75,41 @@ def main() -> int:
     return 0
 
 
-def refuse_outside_a_lab() -> None:
-    """Forged frames must not reach a network: the machine's own namespace is refused."""
-    own = os.readlink("/proc/self/ns/net")
-    if own == os.readlink("/proc/1/ns/net"):
+def refuse_outside_a_lab(device: str) -> None:
+    """Forged frames must not reach a network.
+
+    A lab starts its programs in another network namespace than its own, and its devices have
+    addresses that nobody else's have.
+    """
+    own, starter = (os.readlink(f"/proc/{who}/ns/net") for who in ("self", os.getppid()))
+    if own == starter:
         raise ForgeError(
-            "runs in the machine's own network namespace, but may send in one of a lab only; "
-            "run a scenario instead: wirelens testbed run"
+            "runs in the network namespace of whoever started it, but may send in one of a lab "
+            "only; run a scenario instead: wirelens testbed run"
+        )
+    if not address_of(device).startswith(LAB_MAC_PREFIX):
+        raise ForgeError(f"{device} is no device of a lab; run a scenario instead")
+
+
+def address_of(device: str) -> bytes:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as asker:
+        asker.bind((device, 0))
+        address: bytes = asker.getsockname()[4]
+        return address
+
+
+def check_frames(device: str, frames: Sequence[DueFrame], count: int) -> None:
+    """The frames are as many as announced, and each names the device's own MAC address."""
+    if len(frames) != count or count > FRAME_COUNT_MAX:
+        raise ForgeError(
+            f"{len(frames)} frames, wanted the {count} announced and at most {FRAME_COUNT_MAX}"
+        )
+    own_mac = address_of(device)
+    strange = sum(frame.data[6:12] != own_mac for frame in frames)
+    if strange:
+        raise ForgeError(
+            f"{strange} frames name another source MAC address than {own_mac.hex(':')}, by which "
+            "the truth knows them"
         )
 
 

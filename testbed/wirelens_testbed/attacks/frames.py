@@ -16,7 +16,11 @@ ETHER_TYPE_IPV6 = 0x86DD
 PROTOCOL_ICMP = 1
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
-PROTOCOL_NAMES = {PROTOCOL_ICMP: "icmp", PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp", 58: "icmp6"}
+PROTOCOL_HOP_BY_HOP = 0
+# As `wirelens flows` says them.
+PROTOCOL_NAMES = {
+    PROTOCOL_ICMP: "icmp", 2: "igmp", PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp", 58: "ipv6-icmp",
+}  # fmt: skip
 
 ARP_REQUEST, ARP_REPLY = 1, 2
 ICMP_ECHO_REQUEST = 8
@@ -102,11 +106,16 @@ def read_ipv4(data: bytes, is_quoted: bool = False) -> Packet:
 
 
 def _read_ipv6(data: bytes) -> Packet:
-    # Extension headers are left alone: no attack of ours is told by a port of IPv6.
+    # Of the extension headers only the one that kernels send by themselves, for multicast groups: no
+    # attack of ours is told by a port of IPv6.
     if len(data) < IPV6_HEADER_SIZE_BYTES:
         return Packet()
     packet = Packet(source=data[8:24], destination=data[24:40], protocol=data[6])
-    _read_transport(packet, data[IPV6_HEADER_SIZE_BYTES:])
+    rest = data[IPV6_HEADER_SIZE_BYTES:]
+    if packet.protocol == PROTOCOL_HOP_BY_HOP and len(rest) >= 8:
+        packet.protocol = rest[0]
+        rest = rest[8 * (1 + rest[1]) :]
+    _read_transport(packet, rest)
     return packet
 
 

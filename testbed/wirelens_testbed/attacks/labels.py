@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from wirelens_testbed.attacks.frames import Frame, Packet, read_frame
+from wirelens_testbed.attacks.frames import Frame, Packet
 
 BENIGN_LABEL = "benign"
 
@@ -102,8 +102,7 @@ class Labeller:
             if mark.reflection:
                 self._reflecting.append((mark.reflection, mark))
 
-    def label(self, data: bytes) -> Verdict:
-        frame = read_frame(data)
+    def label(self, frame: Frame) -> Verdict:
         packet = frame.packet
         key = (packet.source, packet.destination, packet.ident)
         if packet.is_later_fragment and key in self._fragments:

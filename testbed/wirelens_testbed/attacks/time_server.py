@@ -51,7 +51,9 @@ def _client_list(question: bytes) -> list[bytes]:
         more = 0x40 if index < answer_count - 1 else 0
         first = 0x80 | more | (question[0] & 0b111000) | MODE_PRIVATE
         items = b"".join(
-            struct.pack("!IIIIII", 60, 0, 0, 1, 0xC0000201 + number, 0).ljust(ITEM_SIZE_BYTES, b"\0")
+            struct.pack("!IIIIII", 60, 0, 0, 1, 0xC0000201 + number, 0).ljust(
+                ITEM_SIZE_BYTES, b"\0"
+            )
             for number in range(index * ITEMS_PER_ANSWER, (index + 1) * ITEMS_PER_ANSWER)
         )
         head = struct.pack("!4B2H", first, index, 3, REQUEST_GETLIST, ITEMS_PER_ANSWER, 72)
