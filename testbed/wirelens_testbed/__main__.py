@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from wirelens_testbed import dataset, kinds, machine, run
+from wirelens_testbed import dataset, kinds, machine, plot, run
 from wirelens_testbed.failure import Interrupted, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
@@ -34,7 +34,7 @@ def main() -> int:
     if request.get("ends_with_input"):
         threading.Thread(target=_end_with_input, daemon=True).start()
     commands: dict[str, Callable[[dict[str, Any]], int]] = {
-        "run": run_scenario, "make": make, "check": check, "clean": clean, "scenarios": scenarios,
+        "run": run_scenario, "make": make, "check": check, "clean": clean, "scenarios": scenarios, "plot": draw_plot,
     }  # fmt: skip
     try:
         return commands[request["command"]](request)
@@ -48,8 +48,8 @@ def main() -> int:
 
 def run_scenario(request: dict[str, Any]) -> int:
     """`wirelens testbed run`: one scenario, one folder of results."""
-    path = Path(request["scenario"])
-    values = read_toml(path)
+    path = Path(request.get("scenario") or "")
+    values = request.get("values") or read_toml(path)
     for assignment in request.get("set") or []:
         override(values, assignment)
     seed = request.get("seed")
@@ -114,6 +114,15 @@ def scenarios(request: dict[str, Any]) -> int:
         for path in sorted((SHIPPED / folder).glob("*.toml")):
             first = path.read_text().splitlines()[0].lstrip("# ")
             print(f"{path}  {first}")
+    return 0
+
+
+def draw_plot(request: dict[str, Any]) -> int:
+    """`wirelens testbed plot`: how each control of a congestion run filled the queue."""
+    folder = Path(request["folder"])
+    output = Path(request.get("output") or folder / "queue.png")
+    plot.plot(folder, output)
+    print(output)
     return 0
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from wirelens_testbed.failure import ScenarioError, TestbedError
 from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, PROGRAM_ENVIRONMENT
 from wirelens_testbed.run import REPORT_NAME
-from wirelens_testbed.scenario import Table, inline, is_draw, read_toml
+from wirelens_testbed.scenario import Table, merged, read_toml
 
 COPY_NAME, TABLE_NAME = "dataset.toml", "runs.tsv"
 PARALLEL_MAX = 64
@@ -155,10 +155,10 @@ class _Maker:
                 job.program.communicate()
 
     def _start(self, job: Job) -> None:
-        values = [f"{key}={inline(value)}" for key, value in _flat(job.variant.values)]
+        values = merged(read_toml(job.variant.scenario), job.variant.values)
         request = {
-            "command": "run", "scenario": str(job.variant.scenario), "output": str(self._folder),
-            "name": job.name, "seed": job.seed, "set": values, "wirelens": str(self._wirelens),
+            "command": "run", "values": values, "name": job.name, "seed": job.seed,
+            "output": str(self._folder), "wirelens": str(self._wirelens),
             "quiet": True, "ends_with_input": True,
         }  # fmt: skip
         job.attempts += 1
@@ -243,15 +243,3 @@ def _write_table(folder: Path, jobs: list[Job]) -> None:
                     job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
                     packets, sep="\t", file=table,
                 )  # fmt: skip
-
-
-def _flat(values: dict[str, Any], place: str = "") -> list[tuple[str, Any]]:
-    """Inner tables as dotted keys. A draw is a value, though it is written as a table."""
-    flat: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        path = f"{place}.{key}" if place else key
-        if isinstance(value, dict) and not is_draw(value):
-            flat += _flat(value, path)
-        else:
-            flat.append((path, value))
-    return flat

@@ -55,6 +55,16 @@ def override(values: dict[str, Any], assignment: str) -> None:
     table[last] = value
 
 
+def merged(values: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """The values with others laid over them, table by table; a list is taken whole."""
+    both = dict(values)
+    for key, value in over.items():
+        old = both.get(key)
+        is_table = isinstance(value, dict) and not is_draw(value)
+        both[key] = merged(old, value) if is_table and isinstance(old, dict) else value
+    return both
+
+
 def draw(value: Any, seed: int, place: str = "") -> Any:
     """The value with every draw in it made; the same for the same seed."""
     if isinstance(value, dict):
@@ -62,7 +72,7 @@ def draw(value: Any, seed: int, place: str = "") -> Any:
             return _drawn(value, random.Random(f"{seed}:{place}"), place)
         return {key: draw(inner, seed, f"{place}.{key}".strip(".")) for key, inner in value.items()}
     if isinstance(value, list):
-        repeated = list(_repeated(value, place))
+        repeated = _repeated(value, seed, place)
         return [draw(inner, seed, f"{place}[{index}]") for index, inner in enumerate(repeated)]
     return value
 
@@ -72,13 +82,13 @@ def is_draw(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DRAWS
 
 
-def _repeated(values: list[Any], place: str) -> Sequence[Any]:
+def _repeated(values: list[Any], seed: int, place: str) -> list[Any]:
     repeated: list[Any] = []
-    for value in values:
+    for index, value in enumerate(values):
         if not isinstance(value, dict) or "count" not in value:
             repeated.append(value)
             continue
-        count = value["count"]
+        count = draw(value["count"], seed, f"{place}[{index}].count")
         if not isinstance(count, int) or not 0 <= count <= REPEATS_MAX:
             raise ScenarioError(
                 f"{place}: count is {count}, wanted a whole number to {REPEATS_MAX}"
