@@ -79,12 +79,12 @@ def label_capture(folder: Path, marks: Sequence[Mark], lan: Network) -> Findings
     labeller = Labeller(marks)
     findings = Findings()
     known = _known_addresses(lan)
-    truth = PacketTruth(folder / PACKETS_NAME, ("label", "role", "attack"))
+    truth = PacketTruth(folder / PACKETS_NAME, ("time_ns", "label", "role", "attack"))
     try:
         for captured in read_packets(folder / CAPTURE_NAME):
             frame = read_frame(captured.data)
             verdict = labeller.label(frame)
-            truth.add(verdict.label, verdict.role.value, verdict.attack)
+            truth.add(captured.ts_ns, verdict.label, verdict.role.value, verdict.attack)
             _count(findings, frame, verdict, captured.ts_ns, known)
     finally:
         truth.close()
@@ -127,7 +127,11 @@ def _flow_key(packet: Packet) -> FlowKey:
 
 def state_flows(run: Run, lan: Network, findings: Findings) -> None:
     """Tells the truth of each flow from that of its packets, the attacks' last: they win."""
-    services = {server.address: server.server.NAME for server in lan.servers}
+    services = {
+        address: server.server.NAME
+        for server in lan.servers
+        for address in (server.address, server.machine.address_v6)
+    }
     ordered = sorted(findings.flows.items(), key=lambda item: item[0][2] > 0)
     for ((protocol, *_), label, attack), tally in ordered:
         client = _text(tally.client[0]), tally.client[1]
