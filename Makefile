@@ -22,7 +22,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test python-test test-wide wide-tests lint bench \
+.PHONY: help setup build python demo test rust-test python-test test-wide wide-tests lint bpf bench \
 	fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
@@ -84,7 +84,11 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 	$(if $(wildcard fuzz/Cargo.toml),cargo fmt --manifest-path fuzz/Cargo.toml --check)
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	$(if $(PYTHON_CODE),.venv/bin/ruff check --quiet --config tools/ruff.toml $(PYTHON_CODE))
+	bash tools/bpf.sh check
 	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens tests/python/typed_use.py
+
+bpf: ## build the BPF objects anew after a change of their sources (clang, llvm, libbpf-dev)
+	bash tools/bpf.sh
 
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/
 	@bash tools/setup.sh bench

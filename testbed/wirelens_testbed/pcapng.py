@@ -35,9 +35,8 @@ class CapturedPacket:
 def read_packets(path: Path) -> Iterator[CapturedPacket]:
     """The packets of a file, in its order."""
     with path.open("rb") as file:
-        order = "<"
         ns_per_unit: list[int] = []
-        for kind, body, order in _blocks(path, file, order):
+        for kind, body, order in _blocks(path, file):
             if kind == SECTION_HEADER:
                 ns_per_unit = []
             elif kind == INTERFACE:
@@ -53,7 +52,8 @@ def read_packets(path: Path) -> Iterator[CapturedPacket]:
                 yield CapturedPacket(ts_ns, size_bytes, body[20 : 20 + captured], interface)
 
 
-def _blocks(path: Path, file: BinaryIO, order: str) -> Iterator[tuple[int, bytes, str]]:
+def _blocks(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes, str]]:
+    order = "<"
     while head := file.read(8):
         if head[:4] == SECTION_HEADER.to_bytes(4, "big"):  # reads the same from both ends
             magic = file.read(4)

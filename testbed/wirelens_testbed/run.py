@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import controls, kinds, machine
-from wirelens_testbed.failure import ScenarioError, TestbedError
+from wirelens_testbed import kinds, machine
+from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.relay import End, Relay
 from wirelens_testbed.scenario import Table, draw, to_toml
@@ -218,7 +218,4 @@ def remove_stale() -> list[str]:
     removed = stale_runs()
     for prefix in removed:
         remove_run(prefix)
-    try:
-        return removed + controls.remove_stale()
-    except OSError as failure:
-        raise TestbedError(f"cannot remove what a killed run left: {failure}") from failure
+    return removed
