@@ -22,13 +22,22 @@ CONTROLS = {
     "wl_dctcp": "DCTCP, RFC 8257",
     "wl_vegas": "Vegas, Brakmo and Peterson 1995",
     "wl_scalable": "Scalable TCP, Kelly 2003",
+    "wl_illinois": "TCP-Illinois, Liu, Basar and Srikant 2006",
+    "wl_htcp": "H-TCP, Leith and Shorten 2004",
 }
+# Scenarios and tables call them by the names of their papers.
+PREFIX = "wl_"
 # Controls that do their work only if both ends of a connection run them.
 BOTH_ENDS = frozenset({"wl_dctcp"})
 
 # Another run may be on its way in, or on its way out, with the same control.
 ATTEMPTS_MAX = 50
 ATTEMPT_INTERVAL_S = 0.1
+
+
+def kernel_name(name: str) -> str:
+    """The name by which a socket asks for a control; ours have a prefix."""
+    return PREFIX + name if PREFIX + name in CONTROLS else name
 
 
 @contextlib.contextmanager

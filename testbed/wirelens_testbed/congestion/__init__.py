@@ -6,12 +6,14 @@ import json
 import socket
 import subprocess
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import machine
+from wirelens_testbed import controls, machine
 from wirelens_testbed.congestion import departures, network
-from wirelens_testbed.congestion.plan import Plan, parse
+from wirelens_testbed.congestion.ce_marking import CeMarking
+from wirelens_testbed.congestion.plan import Flow, Plan, parse
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.lab import Program
 from wirelens_testbed.run import Run
@@ -23,6 +25,10 @@ NAME = "congestion"
 PROGRAMS: dict[str, str] = {}
 
 PORT_FIRST = 5001
+# Controls that do part of their work where the data arrives have a listener of their own.
+PORT_OF = {
+    control: PORT_FIRST + index for index, control in enumerate(sorted(controls.BOTH_ENDS), start=1)
+}
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
 # From `go` to the first connection: all senders must have heard it.
 LEAD_S = 0.3
@@ -37,8 +43,14 @@ def programs(plan: Plan) -> dict[str, str]:
 
 def perform(plan: Plan, run: Run) -> None:
     """Builds the dumbbell, runs the flows, and states what became of each packet."""
+    wanted = {flow.kernel_control for flow in plan.flows}
+    with controls.registered(wanted):
+        machine.require_controls(wanted)
+        _perform(plan, run)
+
+
+def _perform(plan: Plan, run: Run) -> None:
     lab = run.lab
-    machine.require_controls({flow.control for flow in plan.flows})
     run.progress(f"building {plan.senders} senders, the bottleneck, {plan.receivers} receivers")
     network.build(lab, plan)
     relay = run.relay(
@@ -47,10 +59,10 @@ def perform(plan: Plan, run: Run) -> None:
         classes_ab={f"{flow.source}/32": round(flow.rtt_ms * 1000) for flow in plan.flows},
     )
     network.route_acks(lab)
-    for index in range(plan.receivers):
-        host, address = network.receiver_name(index), network.receiver_address(index)
-        lab.start_module(host, "wirelens_testbed.congestion.receiver", address, str(PORT_FIRST))
-        lab.wait_for_listener(host, PORT_FIRST)
+    _start_receivers(plan, run)
+    marking = None
+    if plan.link.ce_threshold_bytes:
+        marking = CeMarking(lab, network.ROUTER, "out", plan.link.ce_threshold_bytes)
     recorder = run.record(
         [
             Tap(network.ROUTER, "in", "in", BEFORE),
@@ -62,10 +74,21 @@ def perform(plan: Plan, run: Run) -> None:
     ends = _send(plan, run)
     lab.pause(SETTLE_S)
     queue = network.queue_counts(lab)
+    if marking:
+        run.note(marking=asdict(marking.stop()))
     reports = run.recorded(recorder)
     run.relayed(relay)
     _account(run, reports, queue)
     _state_truth(plan, run, ends)
+
+
+def _start_receivers(plan: Plan, run: Run) -> None:
+    used = sorted({flow.kernel_control for flow in plan.flows} & PORT_OF.keys())
+    listening = [str(PORT_FIRST), *(f"{PORT_OF[control]}={control}" for control in used)]
+    for index in range(plan.receivers):
+        host, address = network.receiver_name(index), network.receiver_address(index)
+        run.lab.start_module(host, "wirelens_testbed.congestion.receiver", address, *listening)
+        run.lab.wait_for_listener(host, PORT_FIRST)
 
 
 def _send(plan: Plan, run: Run) -> list[dict[str, Any]]:
@@ -100,8 +123,8 @@ def _start_sender(plan: Plan, run: Run, index: int) -> Program:
     )
     orders = [
         {
-            "number": flow.number, "control": flow.control, "source": flow.source,
-            "source_port": run.rng.randint(32_768, 60_999), "port": PORT_FIRST,
+            "number": flow.number, "control": flow.kernel_control, "source": flow.source,
+            "source_port": run.rng.randint(32_768, 60_999), "port": _port(flow),
             "target": network.receiver_address(flow.number % plan.receivers),
             "start_s": flow.start_s, "stop_s": flow.stop_s, "size_bytes": flow.size_bytes,
         }
@@ -114,6 +137,10 @@ def _start_sender(plan: Plan, run: Run, index: int) -> Program:
     if sender.stdout.readline().strip() != b"ready":
         raise LabError(f"sender {index + 1} did not start; it said: {run.lab.log_tails()}")
     return sender
+
+
+def _port(flow: Flow) -> int:
+    return PORT_OF.get(flow.kernel_control, PORT_FIRST)
 
 
 def _samples_path(run: Run, index: int) -> Path:
@@ -148,13 +175,13 @@ def _account(run: Run, reports: list[dict[str, Any]], queue: network.QueueCounts
 
 def _state_truth(plan: Plan, run: Run, ends: list[dict[str, Any]]) -> None:
     for flow, end in zip(plan.flows, ends, strict=True):
-        is_fine = not end["error"] and end["control"] == flow.control
+        is_fine = not end["error"] and end["control"] == flow.kernel_control
         seen = end["error"] or f"ran under {end['control']}, {end.get('acked_bytes', 0)} bytes"
-        run.check(f"flow {flow.number}", is_fine, seen, f"under {flow.control}, to its end")
+        run.check(f"flow {flow.number}", is_fine, seen, f"under {flow.kernel_control}, to its end")
         run.truth.add(
             label=flow.control,
             client=(flow.source, end["port"]),
-            server=(network.receiver_address(flow.number % plan.receivers), PORT_FIRST),
+            server=(network.receiver_address(flow.number % plan.receivers), _port(flow)),
             start_ns=end["start_ns"],
             end_ns=end["end_ns"],
             flow=flow.number,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wirelens_testbed.controls import kernel_name
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.scenario import Table
 
@@ -37,6 +38,10 @@ class Flow:
     start_s: float
     stop_s: float
     size_bytes: int  # 0: until stop_s
+
+    @property
+    def kernel_control(self) -> str:
+        return kernel_name(self.control)
 
     @property
     def source(self) -> str:
