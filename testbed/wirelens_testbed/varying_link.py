@@ -51,7 +51,8 @@ class LinkPlan:
 
     steps: tuple[Step, ...]
     is_shuffled: bool
-    buffer_ms: float
+    buffer_ms: float  # the buffer grows and shrinks with the rate,
+    buffer_bytes: int  # unless its size is given
     is_same_both_ways: bool
     back_rate_mbit: float
 
@@ -67,6 +68,7 @@ def parse_link(table: Table) -> LinkPlan:
         steps=steps,
         is_shuffled=table.take("shuffled", bool, False),
         buffer_ms=table.take("buffer_ms", float, 200.0, minimum=1.0, maximum=10_000.0),
+        buffer_bytes=table.take("buffer_bytes", int, 0, minimum=0),
         is_same_both_ways=table.take("same_both_ways", bool, False),
         back_rate_mbit=table.take("back_rate_mbit", float, 20.0, minimum=0.01, maximum=1_000.0),
     )
@@ -140,12 +142,16 @@ class VaryingLink:
             deadline_s += step.seconds
             self._run.lab.pause(deadline_s - time.monotonic())
 
-    def queue_drops(self) -> dict[str, int]:
-        """Packets that the buffer at each end of the link had no room for."""
-        drops: dict[str, int] = {}
+    def drops(self) -> dict[str, dict[str, int]]:
+        """Packets lost at each end of the link: what the buffer, or the relay's, had no room for."""
+        lab, drops = self._run.lab, {}
         for host in (NEAR, FAR):
-            queues = json.loads(self._run.lab.tc_show(host, "qdisc", "show", "dev", LINK_DEVICE))
-            drops[host] = sum(queue["drops"] for queue in queues if queue["kind"] == "tbf")
+            queues = json.loads(lab.tc_show(host, "qdisc", "show", "dev", LINK_DEVICE))
+            (device,) = json.loads(lab.run(host, "ip", "-s", "-j", "link", "show", LINK_DEVICE))
+            drops[host] = {
+                "queue": sum(queue["drops"] for queue in queues if queue["kind"] == "tbf"),
+                "device": device["stats64"]["tx"]["dropped"],
+            }
         return drops
 
     def _apply(self, step: Step) -> None:
@@ -167,7 +173,8 @@ class VaryingLink:
     def _tbf(self, host: str) -> str:
         varies = host == NEAR or self._plan.is_same_both_ways
         rate_mbit = self._now.rate_mbit if varies else self._plan.back_rate_mbit
-        return tbf(rate_mbit, self._plan.buffer_ms)
+        bytes_per_ms = rate_mbit * 1e3 / 8
+        return tbf(rate_mbit, self._plan.buffer_bytes or bytes_per_ms * self._plan.buffer_ms)
 
 
 def _join(lab: Lab, router: str, end: End) -> None:
@@ -188,9 +195,8 @@ def _join(lab: Lab, router: str, end: End) -> None:
     lab.ip(end.host, f"route add default via {end.network}.1")
 
 
-def tbf(rate_mbit: float, buffer_ms: float) -> str:
-    """The kernel's words for a rate and a buffer that holds as much as leaves in a time."""
-    bytes_per_s = rate_mbit * 1e6 / 8
-    burst_bytes = max(BURST_BYTES_MIN, round(bytes_per_s * BURST_S))
-    limit_bytes = max(FRAME_BYTES_MAX * BUFFER_FRAMES_MIN, round(bytes_per_s * buffer_ms / 1000))
+def tbf(rate_mbit: float, buffer_bytes: float) -> str:
+    """The kernel's words for a rate and a buffer."""
+    burst_bytes = max(BURST_BYTES_MIN, round(rate_mbit * 1e6 / 8 * BURST_S))
+    limit_bytes = max(FRAME_BYTES_MAX * BUFFER_FRAMES_MIN, round(buffer_bytes))
     return f"tbf rate {round(rate_mbit * 1e6)}bit burst {burst_bytes} limit {limit_bytes}"

@@ -76,7 +76,7 @@ def perform(plan: Plan, run: Run) -> None:
         run.recorded(recorder)
         end_ns = time.time_ns()
         lab.stop(*browsers)
-    run.note(queue_drops=link.queue_drops())
+    run.note(link_drops=link.drops())
     run.relayed(link.relay)
     exchange.statistics.write(run.folder)
     _state_truth(plan, run, start_ns, end_ns)
