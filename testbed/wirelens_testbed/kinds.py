@@ -31,3 +31,13 @@ def of(name: str) -> Kind:
     if name not in NAMES:
         raise ScenarioError(f"kind is {name!r}, wanted one of {', '.join(NAMES)}")
     return cast(Kind, importlib.import_module(f"wirelens_testbed.{name}"))
+
+
+def parse(drawn: dict[str, Any]) -> tuple[Kind, Any]:
+    """The kind of a drawn scenario, and the plan that it makes of it; nothing may be left over."""
+    table = Table(drawn)
+    kind = of(table.take("kind", str))
+    table.take("seed", int, 0)  # whoever runs the scenario has looked at it
+    plan = kind.parse(table)
+    table.finish()
+    return kind, plan
