@@ -3,8 +3,9 @@
 //!
 //! A packet socket may drop, and what it has read is then less than what passed; these counts
 //! tell the whole. Both agree to the packet over the same two [`Moment`]s, since what was
-//! received carries one stamp that both see. At egress the count is taken before the queue:
-//! it holds what the queue drops later.
+//! received carries one stamp that both see. At egress the count is taken before the queue and
+//! before frames are segmented: it holds what the queue drops later, and of packets and
+//! segments only the segments are those of a capture there.
 //!
 //! The programs are held by this process alone: when it ends, however it does, they are gone.
 //! It takes Linux 6.6 (tcx).

@@ -29,6 +29,12 @@ use window::Window;
 /// The end is noticed after at most so long where nothing comes.
 const END_NOTICED_AFTER: Span = Span::from_ns(10_000_000);
 
+/// A block is handed over when its time is up, however little it holds, so a ring of few blocks
+/// bridges little time: these, of the 32 MiB that are usual, six seconds. Nobody waits for a
+/// frame while it is recorded. The longest frame fits four times.
+const BLOCK_TIMEOUT_MS: u32 = 50;
+const BLOCK_SIZE_BYTES: usize = 256 << 10;
+
 /// A device that is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapSettings {
@@ -118,28 +124,19 @@ impl Recording {
     pub fn open(settings: &Settings) -> Result<Self, TestbedError> {
         let window = Arc::new(Window::default());
         let stop = Arc::new(AtomicBool::new(false));
-        let mut counters = Vec::new();
-        let mut opened = Vec::new();
-        for tap in &settings.taps {
-            let (source, counter) = inside(&tap.place, || {
-                let counter = count_at(&tap.place, tap.passing)?;
-                Ok((listen_at(tap, settings, &stop)?, counter))
-            })?;
-            let file = create(tap, &source, settings)?;
-            opened.push((source, file, tap.file.clone()));
-            counters.push((tap.place.clone(), counter));
-        }
-        for CountSettings { place, passing } in &settings.counts {
-            counters.push((place.clone(), inside(place, || count_at(place, *passing))?));
-        }
-        // Only now, when nothing can be refused any more, is there anything to be stopped.
-        let writers = opened.into_iter().map(|(source, file, path)| {
-            let window = Arc::clone(&window);
-            thread::spawn(move || {
-                write_all(source, file, &window).map_err(|error| TestbedError::File { path, error })
-            })
+        // Counters first: a ring that is filled while programs are loaded would overflow.
+        let taps = settings.taps.iter().map(|tap| (&tap.place, tap.passing));
+        let others = settings.counts.iter().map(|at| (&at.place, at.passing));
+        let counters = taps.chain(others).map(|(place, passing)| {
+            let counter = inside(place, || count_at(place, passing))?;
+            Ok((place.clone(), counter))
         });
-        let writers = writers.collect();
+        let mut counters = counters.collect::<Result<Vec<_>, _>>()?;
+        let writers = settings.taps.iter().map(|tap| start_tap(tap, settings, &window, &stop));
+        let writers = writers.collect::<Result<Vec<_>, _>>().inspect_err(|_| {
+            // Those that were started are not waited for: nothing depends on them any more.
+            stop.store(true, Ordering::Relaxed);
+        })?;
         let start = window.begin(|start| tell(&mut counters, start, None))?;
         Ok(Self { window, start, stop, writers, counters })
     }
@@ -202,6 +199,21 @@ fn inside<T: Send>(
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// Opens a tap and has it read and written from now on.
+fn start_tap(
+    tap: &TapSettings,
+    settings: &Settings,
+    window: &Arc<Window>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Writing, TestbedError> {
+    let source = inside(&tap.place, || listen_at(tap, settings, stop))?;
+    let file = create(tap, &source, settings)?;
+    let (path, window) = (tap.file.clone(), Arc::clone(window));
+    Ok(thread::spawn(move || {
+        write_all(source, file, &window).map_err(|error| TestbedError::File { path, error })
+    }))
+}
+
 fn count_at(place: &Place, passing: Passing) -> Result<TapCounter, TestbedError> {
     TapCounter::attach(&place.device, passing)
         .map_err(|error| TestbedError::Count { place: place.clone(), error })
@@ -214,6 +226,8 @@ fn listen_at(
 ) -> Result<LiveSource, TestbedError> {
     let options = LiveOptions {
         ring_size_bytes: settings.ring_size_bytes,
+        block_size_bytes: BLOCK_SIZE_BYTES,
+        block_timeout_ms: BLOCK_TIMEOUT_MS,
         // What a network of our own sends, each device gets in any case.
         is_promiscuous: false,
         passing: tap.passing,
