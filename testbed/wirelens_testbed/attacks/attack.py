@@ -108,6 +108,11 @@ class Attack(ABC):
     def launch(self, scene: Scene) -> dict[str, object]:
         """Does it, and returns what the tool said of itself, in few words."""
 
+    def visits_meanwhile(self, scene: Scene) -> list[tuple[float, str, Machine]]:
+        """Benign visits that the attack would be pointless without: seconds from its start, the
+        server's name, and the client."""
+        return []
+
     def reflection(self, scene: Scene) -> Reflection | None:
         """How the answers of reflectors are known, where there are any."""
         return None

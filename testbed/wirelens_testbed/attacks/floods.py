@@ -53,7 +53,7 @@ class HpingFlood(Attack):
     def launch(self, scene: Scene) -> dict[str, object]:
         target = scene.servers["web"]
         interval_us = max(round(1e6 / self.rate_per_s), 1)
-        sources = [None]
+        sources: list[str | None] = [None]
         if self.spoofs:
             hosts = range(1, scene.spoofed.num_addresses - 1)
             sources = [
