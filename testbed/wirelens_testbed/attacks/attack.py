@@ -79,7 +79,9 @@ class Scene:
     def start_tool(self, machine: Machine, *argv: str | Path) -> Program:
         """Starts a program that runs beside the attack; whoever starts it stops it."""
         self.write_log(f"$ {shlex.join(map(str, argv))}\n")
-        return self.lab.start(machine.name, "env", "-C", self.folder, *argv, log_name=f"{self.log.stem}-beside")
+        return self.lab.start(
+            machine.name, "env", "-C", self.folder, *argv, log_name=f"{self.log.stem}-beside"
+        )
 
     def send_frames(self, frames: Sequence[frame_sender.DueFrame]) -> str:
         """Sends frames of our own making from the attacker's first machine."""
