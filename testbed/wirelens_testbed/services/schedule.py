@@ -121,7 +121,7 @@ class Visitors:
             server = self._servers[appointment.service]
             visit = server.visit(appointment.client, random.Random(appointment.seed))
         except LabError as failure:
-            complaint = str(failure)
+            complaint = " ".join(str(failure).split())
         finally:
             outcome = Outcome(appointment, start_ns, time.time_ns(), visit, complaint)
             with self._change:

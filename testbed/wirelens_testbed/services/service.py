@@ -8,7 +8,7 @@ import random
 import shlex
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -161,9 +161,15 @@ def with_own_run(
     return ["sh", "-c", f'{mounts} && exec "$@"', "sh", *argv]
 
 
-def make_certificate(lab: Lab, host: Host, folder: Path, rng: random.Random) -> str:
-    """Writes tls.key and tls.crt, and returns the kind of key that was drawn."""
-    kind = rng.choice(("ecdsa", "ecdsa", "rsa"))
+def make_certificate(
+    lab: Lab,
+    host: Host,
+    folder: Path,
+    rng: random.Random,
+    kinds: Sequence[str] = ("ecdsa", "ecdsa", "rsa"),
+) -> None:
+    """Writes tls.key and tls.crt with a kind of key that is drawn."""
+    kind = rng.choice(kinds)
     options = {
         "ecdsa": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
         "rsa": ["-newkey", "rsa:2048"],
@@ -178,7 +184,6 @@ def make_certificate(lab: Lab, host: Host, folder: Path, rng: random.Random) -> 
         "-addext", f"subjectAltName={','.join(names)}",
         "-keyout", folder / "tls.key", "-out", folder / "tls.crt",
     )  # fmt: skip
-    return kind
 
 
 def json_argument(**values: object) -> str:

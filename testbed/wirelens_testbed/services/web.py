@@ -42,7 +42,7 @@ class Nginx(Server):
         (self.root / "in").chmod(0o777)
         self.fill()
         if self.TLS:
-            self.key_kind = make_certificate(self.lab, self.host, self.folder, self.rng)
+            make_certificate(self.lab, self.host, self.folder, self.rng)
         settings = self.folder / "nginx.conf"
         settings.write_text(self._settings())
         self.lab.start(
