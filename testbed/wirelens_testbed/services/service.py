@@ -78,13 +78,20 @@ class Server(ABC):
     # Seconds from a visit's start within which it ends, on a machine that is not overloaded.
     VISIT_MAX_S: ClassVar[float] = 30.0
 
-    def __init__(self, lab: Lab, host: Host, rng: random.Random, shares: Shares | None = None):
+    def __init__(
+        self,
+        lab: Lab,
+        host: Host,
+        rng: random.Random,
+        shares: Shares | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.lab = lab
         self.host = host
         self.rng = rng
         self.shares = shares or Shares()
         self.port = self._draw_port()
-        self.folder = lab.run_dir / f"service-{host.name}"
+        self.folder = folder or lab.run_dir / f"service-{host.name}"
         self.folder.mkdir(mode=0o755)
 
     @abstractmethod
