@@ -7,7 +7,6 @@ import json
 import random
 import socket
 import subprocess
-
 from collections import Counter
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from testbed_runs import SCENARIOS, TestbedRun, left_behind, run_scenario
+from testbed_runs import SCENARIOS, TestbedRun, run_scenario
 from wirelens_testbed.attacks import (
     amplification,
     conduct,
@@ -34,7 +33,7 @@ from wirelens_testbed.scenario import Table, draw, read_toml
 
 SMALL = SCENARIOS / "attacks-small.toml"
 
-ATTACKER, FLOODER, MIDDLE, REFLECTING = "10.66.0.101", "10.66.0.102", "10.66.0.103", "10.66.0.104"
+ATTACKER, FLOODER, MIDDLE, REFLECTING = (f"10.66.0.{number}" for number in range(131, 135))
 CLIENT, SERVER, RESOLVER, GATEWAY = "10.66.0.11", "10.66.0.51", "10.66.0.53", "10.66.0.1"
 MADE_UP = "198.18.4.7"
 VICTIM_PORT, BENIGN_PORT = 20_200, 40_000
@@ -202,7 +201,7 @@ def test_a_later_fragment_has_the_label_of_the_first() -> None:
 
 
 def test_two_attacks_with_one_address_are_refused() -> None:
-    with pytest.raises(ValueError, match="attacks 1 and 2 share the MAC address 02:57:4c:66:00:65"):
+    with pytest.raises(ValueError, match="attacks 1 and 2 share the MAC address 02:57:4c:66:00:83"):
         Labeller((mark(1, "scan", ATTACKER), mark(2, "flood", ATTACKER)))
 
 
@@ -214,6 +213,15 @@ def test_what_attacks_may_make_up_is_theirs_alone() -> None:
     ports = [port for number in numbers for port in network.victim_ports_of(number)]
     assert len(set(ports)) == len(ports)
     assert max(ports) < int(network.CLIENT_PORTS.split()[0])
+
+
+def test_sweeps_and_benign_hosts_end_where_attackers_begin() -> None:
+    swept = IPv4Network((network.NETWORK.network_address, network.SWEPT_PREFIX_LENGTH_MIN))
+    assert swept.num_addresses <= network.FIRST_ATTACKER
+    assert network.FIRST_CLIENT + network.CLIENTS_MAX < network.FIRST_VICTIM
+    assert network.FIRST_VICTIM + len(network.VICTIMS) < network.FIRST_OTHER
+    assert network.FIRST_OTHER + network.OTHERS_MAX < network.FIRST_ATTACKER
+    assert network.FIRST_ATTACKER + network.ATTACKERS_MAX < network.NETWORK.num_addresses
 
 
 def test_a_frame_that_is_built_is_read_as_it_was_meant() -> None:
@@ -245,6 +253,10 @@ def table(**values: Any) -> Table:
             "attack[0].timing is 0, wanted at least 2",
         ),
         ({"attack": [{"name": "hping_syn_flood"}] * 101}, "101 attacks by 101 machines"),
+        (
+            {"attack": [{"name": "nmap_syn", "targets": ["x"]}]},
+            "1, nmap_syn: targets has 'x', wanted",
+        ),
         ({"benign": {"services": ["gopher"]}}, "benign.services has 'gopher', wanted one of"),
         ({"snaplen": 60}, "snaplen is 60, wanted at least 96"),
     ],
@@ -318,7 +330,7 @@ def test_an_attacker_that_exceeds_its_bounds_is_unplugged(monkeypatch: pytest.Mo
     run: Any = SimpleNamespace(lab=lab, event=lambda name, **facts: None)
     scene: Any = SimpleNamespace(
         number=1,
-        attackers=[network.Machine("a1x", 101)],
+        attackers=[network.Machine("a1x", 128)],
         bounds=Bounds(100, 5),
         ends_s=float("inf"),
     )
@@ -327,8 +339,7 @@ def test_an_attacker_that_exceeds_its_bounds_is_unplugged(monkeypatch: pytest.Mo
     guard = conduct.Guard(run, [attempt])
     for sent, is_cut_off in ((100, False), (101, True)):
         monkeypatch.setattr(guard, "_sent_counts", lambda sent=sent: {"p-a1x": sent})
-        monkeypatch.setattr(guard._ended, "wait", lambda _, steps=iter((False, True)): next(steps))
-        guard.watch()
+        guard.look()
         assert bool(attempt.cut_off) == is_cut_off
     assert attempt.cut_off == "101 frames sent, wanted at most 100"
     assert commands == ["link set p-a1x down"]
@@ -353,7 +364,6 @@ def read_by_tshark(capture: Path) -> list[dict[str, str]]:
 @pytest.mark.testbed
 def test_a_run_of_all_families_knows_the_attack_of_every_packet(tmp_path: Path) -> None:
     run = run_scenario(SMALL, tmp_path)
-    assert not left_behind()
     assert run.failed_checks() == []
     attacks = {row["name"]: row for row in run.table("attacks.tsv")}
     drawn = draw(read_toml(SMALL), run.report["seed"])

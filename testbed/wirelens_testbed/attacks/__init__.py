@@ -6,11 +6,13 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 from wirelens_testbed.attacks import conduct, findings, network
 from wirelens_testbed.attacks.plan import FAMILIES, Plan, parse
 from wirelens_testbed.run import Run
-from wirelens_testbed.services.schedule import Outcome, Visitors, plan_visits
+from wirelens_testbed.services.registry import SERVICES
+from wirelens_testbed.services.schedule import Appointment, Outcome, Visitors, plan_visits
 from wirelens_testbed.taps import Tap
 
 __all__ = ["NAME", "PROGRAMS", "parse", "perform", "programs"]
@@ -18,8 +20,11 @@ __all__ = ["NAME", "PROGRAMS", "parse", "perform", "programs"]
 NAME = "attacks"
 PROGRAMS = {
     name: package
-    for module in (*FAMILIES.values(), *network.VICTIMS.values())
-    for name, package in module.PROGRAMS.items()
+    for each in (
+        *(module.PROGRAMS for module in FAMILIES.values()),
+        *(server.PROGRAMS for server in (*network.VICTIMS.values(), *SERVICES.values())),
+    )
+    for name, package in each.items()
 }
 
 VISITORS_AT_ONCE = 6
@@ -66,7 +71,7 @@ def _act(plan: Plan, run: Run, lan: network.Network, attempts: list[conduct.Atte
 
     def visit() -> None:
         try:
-            outcomes.extend(_visit(plan, run, lan))
+            outcomes.extend(_visit(plan, run, lan, attempts))
         except BaseException as failure:  # told below, in the thread that can end the run
             failures.append(failure)
 
@@ -87,7 +92,9 @@ def _act(plan: Plan, run: Run, lan: network.Network, attempts: list[conduct.Atte
     run.note(visits=dict(made))
 
 
-def _visit(plan: Plan, run: Run, lan: network.Network) -> list[Outcome]:
+def _visit(
+    plan: Plan, run: Run, lan: network.Network, attempts: Sequence[conduct.Attempt]
+) -> list[Outcome]:
     servers = {server.machine.name: server.server for server in lan.servers}
     if not servers:
         return []
@@ -98,6 +105,16 @@ def _visit(plan: Plan, run: Run, lan: network.Network) -> list[Outcome]:
     counts = Counter(rng.choices(names, weights, k=wanted))
     clients = [machine.host for machine in lan.clients]
     appointments = plan_visits(rng, counts, clients, plan.duration_s)
+    for attempt in attempts:
+        planned = attempt.planned
+        for after_s, service, client in planned.attack.visits_meanwhile(attempt.scene):
+            appointments.append(
+                Appointment(
+                    len(appointments) + 1, planned.start_s + after_s, service, client.host,
+                    rng.getrandbits(64),
+                )
+            )  # fmt: skip
+    appointments.sort(key=lambda appointment: appointment.start_s)
 
     def tell(outcome: Outcome) -> None:
         # Under attack a visit may well fail: that is an event, and no fault of the run.

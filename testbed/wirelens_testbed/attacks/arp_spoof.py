@@ -20,6 +20,8 @@ RESTORE_S = 12.0
 RESTORE_COUNT = 3
 ARPSPOOF_PER_S = 0.5
 FORWARDED_MAX = 200_000
+# One visit in so many seconds goes through the attacker at least; others come as they come.
+VISIT_INTERVAL_S = 2.5
 
 
 @dataclass
@@ -51,13 +53,23 @@ class ArpSpoof(Attack):
                 f"net/ipv4/conf/{DEVICE}/send_redirects": "0",
             },
         )
-        client = scene.rng.choice(scene.clients)
+        client = self._client(scene)
         server = scene.servers["web"].machine
         if self.name == "arpspoof":
             self._by_dsniff(scene, client, server)
         else:
             self._by_frames(scene, client, server)
         return {"client": client.address, "server": server.address}
+
+    def visits_meanwhile(self, scene: Scene) -> list[tuple[float, str, Machine]]:
+        """The client goes on using the server, and so through the attacker."""
+        visit_count = int(self.duration_s / VISIT_INTERVAL_S)
+        client = self._client(scene)
+        return [(VISIT_INTERVAL_S * (index + 0.5), "web", client) for index in range(visit_count)]
+
+    def _client(self, scene: Scene) -> Machine:
+        # By the number and not by `rng`, since it is asked for more than once.
+        return scene.clients[scene.number % len(scene.clients)]
 
     def _by_dsniff(self, scene: Scene, client: Machine, server: Machine) -> None:
         tool = scene.start_tool(

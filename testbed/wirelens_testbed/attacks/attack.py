@@ -79,7 +79,9 @@ class Scene:
     def start_tool(self, machine: Machine, *argv: str | Path) -> Program:
         """Starts a program that runs beside the attack; whoever starts it stops it."""
         self.write_log(f"$ {shlex.join(map(str, argv))}\n")
-        return self.lab.start(machine.name, "env", "-C", self.folder, *argv, log_name=self.log.stem)
+        return self.lab.start(
+            machine.name, "env", "-C", self.folder, *argv, log_name=f"{self.log.stem}-beside"
+        )
 
     def send_frames(self, frames: Sequence[frame_sender.DueFrame]) -> str:
         """Sends frames of our own making from the attacker's first machine."""
@@ -107,6 +109,11 @@ class Attack(ABC):
     @abstractmethod
     def launch(self, scene: Scene) -> dict[str, object]:
         """Does it, and returns what the tool said of itself, in few words."""
+
+    def visits_meanwhile(self, scene: Scene) -> list[tuple[float, str, Machine]]:
+        """Benign visits that the attack would be pointless without: seconds from its start, the
+        server's name, and the client."""
+        return []
 
     def reflection(self, scene: Scene) -> Reflection | None:
         """How the answers of reflectors are known, where there are any."""

@@ -122,10 +122,14 @@ class Guard:
     def watch(self) -> None:
         """Looks until `end`."""
         while not self._ended.wait(GUARD_INTERVAL_S):
-            counts = self._sent_counts()
-            for attempt in self._attempts:
-                if attempt.start_ns and not attempt.cut_off:
-                    self._look_at(attempt, counts)
+            self.look()
+
+    def look(self) -> None:
+        """Unplugs whoever is over a bound now."""
+        counts = self._sent_counts()
+        for attempt in self._attempts:
+            if attempt.start_ns and not attempt.cut_off:
+                self._look_at(attempt, counts)
 
     def end(self) -> None:
         self._ended.set()

@@ -39,9 +39,11 @@ class HpingFlood(Attack):
     source: str
     source_count: int
     payload_size_bytes: int
-    needs: frozenset[str] = frozenset({"web"})
+    target: str
+    port: int
 
     def __post_init__(self) -> None:
+        self.needs = frozenset({self.target})
         if self.source == "own":
             self.source_count = 1
         self.spoofs = self.source == "spoofed"
@@ -51,9 +53,9 @@ class HpingFlood(Attack):
         self.bounds = Bounds(packets_max, sending_s + self.source_count * HPING_WAIT_S + 5)
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        target = scene.servers["web"]
+        target = scene.servers[self.target]
         interval_us = max(round(1e6 / self.rate_per_s), 1)
-        sources = [None]
+        sources: list[str | None] = [None]
         if self.spoofs:
             hosts = range(1, scene.spoofed.num_addresses - 1)
             sources = [
@@ -69,7 +71,7 @@ class HpingFlood(Attack):
                 "sh", "-c", 'exec "$@" 2>&1', "sh",  # its counts go to standard error
                 "hping3", *HPING_OPTIONS[self.name], "--numeric", "--quiet",
                 "--count", str(share), "--interval", f"u{interval_us}",
-                "--destport", str(WEB_PORT),
+                "--destport", str(self.port),
                 "--data", str(self.payload_size_bytes),
                 *(["--spoof", source] if source else []),
                 target.address,
@@ -136,6 +138,8 @@ def parse_hping(name: str, table: Table) -> Attack:
         source=table.take("source", str, "own", among=SOURCES),
         source_count=table.take("sources", int, 1, minimum=1, maximum=20),
         payload_size_bytes=table.take("payload_bytes", int, 0, minimum=0, maximum=1400),
+        target=table.take("target", str, "web"),
+        port=table.take("port", int, WEB_PORT, minimum=1, maximum=65535),
     )
 
 

@@ -16,7 +16,7 @@ ETHER_TYPE_IPV6 = 0x86DD
 PROTOCOL_ICMP = 1
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
-PROTOCOL_HOP_BY_HOP = 0
+PROTOCOL_HOP_BY_HOP, PROTOCOL_IPV6_FRAGMENT = 0, 44
 # As `wirelens flows` says them.
 PROTOCOL_NAMES = {
     PROTOCOL_ICMP: "icmp", 2: "igmp", PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp", 58: "ipv6-icmp",
@@ -106,8 +106,7 @@ def read_ipv4(data: bytes, is_quoted: bool = False) -> Packet:
 
 
 def _read_ipv6(data: bytes) -> Packet:
-    # Of the extension headers only the one that kernels send by themselves, for multicast groups: no
-    # attack of ours is told by a port of IPv6.
+    # Of the extension headers only those that kernels send: for multicast groups, and of fragments.
     if len(data) < IPV6_HEADER_SIZE_BYTES:
         return Packet()
     packet = Packet(source=data[8:24], destination=data[24:40], protocol=data[6])
@@ -115,7 +114,14 @@ def _read_ipv6(data: bytes) -> Packet:
     if packet.protocol == PROTOCOL_HOP_BY_HOP and len(rest) >= 8:
         packet.protocol = rest[0]
         rest = rest[8 * (1 + rest[1]) :]
-    _read_transport(packet, rest)
+    if packet.protocol == PROTOCOL_IPV6_FRAGMENT and len(rest) >= 8:
+        offset_and_more = int.from_bytes(rest[2:4], "big")
+        packet.protocol, packet.ident = rest[0], int.from_bytes(rest[4:8], "big")
+        packet.is_later_fragment = offset_and_more >> 3 != 0
+        packet.is_first_fragment = not packet.is_later_fragment and bool(offset_and_more & 1)
+        rest = rest[8:]
+    if not packet.is_later_fragment:
+        _read_transport(packet, rest)
     return packet
 
 
@@ -132,9 +138,10 @@ def checksum(data: bytes) -> int:
     """The Internet checksum (RFC 1071)."""
     if len(data) % 2:
         data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total & 0xFFFF) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xFFFF
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
 
 
 def ethernet(source_mac: bytes, destination_mac: bytes, ether_type: int, payload: bytes) -> bytes:

@@ -35,7 +35,10 @@ SWITCH, SWITCH_DEVICE, DEVICE = "switch", "lan0", "eth0"
 GATEWAY = 1
 FIRST_CLIENT, CLIENTS_MAX = 11, 30
 FIRST_VICTIM, FIRST_OTHER, OTHERS_MAX = 51, 71, 30
-FIRST_ATTACKER, ATTACKERS_MAX = 101, 150
+# The lower half of the network is what sweeps look through. Attackers live above it: one that answered
+# another's sweep would have sent a frame that both could claim.
+FIRST_ATTACKER, ATTACKERS_MAX = 128, 100
+SWEPT_PREFIX_LENGTH_MIN = 25
 
 # Below the ports that kernels give to clients by themselves.
 FIRST_VICTIM_PORT, VICTIM_PORTS = 20_000, 64

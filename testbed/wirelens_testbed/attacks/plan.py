@@ -87,6 +87,9 @@ def parse(table: Table) -> Plan:
         )
     benign.finish()
     planned = _parse_attacks(table.take_tables("attack"))
+    for each in planned:
+        place = f"attack {each.number}, {each.attack.name}: targets"
+        _check_names(sorted(each.attack.needs), network.VICTIMS, place)
     needed = set(victims).union(*(each.attack.needs for each in planned))
     for each in planned:
         if each.start_s > duration_s:

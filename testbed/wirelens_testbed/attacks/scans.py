@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wirelens_testbed.attacks import frames
 from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Scene
 from wirelens_testbed.attacks.frame_sender import evenly
+from wirelens_testbed.attacks.network import SWEPT_PREFIX_LENGTH_MIN
 from wirelens_testbed.scenario import Table
 
 PROGRAMS = {"nmap": "nmap"}
@@ -60,10 +62,11 @@ class NmapScan(Attack):
     timing: int
     retries: int
     time_max_s: float
-    version_intensity: int = 5
-    needs: frozenset[str] = frozenset({"web"})
+    version_intensity: int
+    targets: Sequence[str]
 
     def __post_init__(self) -> None:
+        self.needs = frozenset(self.targets or {"web"})
         per_probe = FRAMES_PER_PROBE.get(self.name, FRAMES_PER_PROBE_DEFAULT)
         probes = self.port_count * (1 + self.retries) * TIMING_PROBES_FACTOR
         per_host = probes * per_probe + FRAMES_FOR_SYSTEM
@@ -71,8 +74,9 @@ class NmapScan(Attack):
         self.bounds = Bounds(packets_max, self.time_max_s)
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        addresses = sorted(victim.address for victim in scene.servers.values())
-        targets = scene.rng.sample(addresses, min(self.host_count, len(addresses)))
+        names = self.targets or sorted(scene.servers)
+        names = scene.rng.sample(names, min(self.host_count, len(names)))
+        targets = [scene.servers[name].address for name in names]
         options = list(OPTIONS_OF[self.name])
         if self.name == "nmap_version":
             options += ["--version-intensity", str(self.version_intensity)]
@@ -161,6 +165,7 @@ def parse_scan(name: str, table: Table) -> Attack:
         timing=table.take("timing", int, 4, minimum=2, maximum=5),
         retries=table.take("retries", int, 1, minimum=0, maximum=5),
         time_max_s=table.take("time_max_s", float, 60.0, minimum=1, maximum=600),
+        targets=table.take_list("targets", str),
         version_intensity=table.take("version_intensity", int, 5, minimum=0, maximum=9),
     )
 
@@ -170,7 +175,9 @@ def parse_sweep(name: str, table: Table) -> Attack:
         name=name,
         kind=table.take("ping", str, "arp", among=tuple(PING_KINDS)),
         timing=table.take("timing", int, 4, minimum=2, maximum=5),
-        prefix_length=table.take("prefix_length", int, 24, minimum=24, maximum=30),
+        prefix_length=table.take(
+            "prefix_length", int, 25, minimum=SWEPT_PREFIX_LENGTH_MIN, maximum=30
+        ),
         time_max_s=table.take("time_max_s", float, 60.0, minimum=1, maximum=600),
     )
 
@@ -192,6 +199,6 @@ ATTACKS = {
 
 
 def _nmap_said(text: str) -> dict[str, object]:
-    open_ports = len(re.findall(r"^\d+/(?:tcp|udp)\s+open\b", text, re.MULTILINE))
+    open_ports = len(re.findall(r"^\d+/(?:tcp|udp)\s+open\s", text, re.MULTILINE))
     done = re.search(r"Nmap done: .*", text)
     return {"open_ports": open_ports, "said": done[0] if done else ""}

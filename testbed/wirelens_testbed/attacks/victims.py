@@ -223,9 +223,10 @@ class Cache(Server):
     STANDARD_PORT = 11211
 
     def start(self) -> None:
+        port = str(self.port)
         self.lab.start(
             self.host.name,
-            *as_nobody("memcached", "-l", self.host.ipv4, "-p", self.port, "-U", self.port),
+            *as_nobody("memcached", "-l", self.host.ipv4, "-p", port, "-U", port),
             log_name=self.host.name,
         )
         self.lab.wait_for_listener(self.host.name, self.port)
@@ -262,7 +263,7 @@ class TimeServer(Server):
     def start(self) -> None:
         script = Path(__file__).with_name("time_server.py")
         self.lab.start(
-            self.host.name, sys.executable, "-B", script, self.host.ipv4, self.port,
+            self.host.name, sys.executable, "-B", script, self.host.ipv4, str(self.port),
             log_name=self.host.name,
         )  # fmt: skip
         self.lab.wait_for_listener(self.host.name, self.port, "udp")
