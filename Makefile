@@ -108,9 +108,11 @@ fuzz: ## every fuzz target for ten minutes (SECONDS=n for less or more)
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh long $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 
-capture: ## make the capture that ships anew (root; Linux network namespaces)
-	@bash tools/setup.sh capture
-	python3 testbed/demo_capture.py --install --output $(DEMO)
+capture: build ## make the capture that ships anew (root; Linux network namespaces)
+	$(WIRELENS) testbed check demo --install
+	$(WIRELENS) testbed run testbed/scenarios/demo.toml -o target/testbed
+	mv target/testbed/demo-1/demo.pcapng $(DEMO)
+	rm -r target/testbed/demo-1
 
 clean: ## remove what was built, the virtual environment included
 	rm -rf target fuzz/target .venv

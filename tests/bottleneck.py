@@ -101,7 +101,9 @@ def watch(
         watched.dropped = network.queue_counts(lab).dropped
         watched.marking = marking.stop() if marking else None
         late_us = relay.stop()["ab"]["late_us"]
-        print(f"{flow_controls}: relay late {late_us}, {watched.marking}, dropped {watched.dropped}")
+        print(
+            f"{flow_controls}: relay late {late_us}, {watched.marking}, dropped {watched.dropped}"
+        )
         return watched
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from wirelens_testbed.failure import TestbedError
+
 SECTION_HEADER, INTERFACE, ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER_MAGIC = b"\x1a\x2b\x3c\x4d"
 OPTION_END, OPTION_RESOLUTION = 0, 9
@@ -20,7 +22,7 @@ RESOLUTION_DEFAULT = 6  # digits behind the second's point, where the interface 
 BLOCK_SIZE_MAX_BYTES = 16 << 20
 
 
-class PcapngError(Exception):
+class PcapngError(TestbedError):
     """The file is not what our recorder writes."""
 
 
