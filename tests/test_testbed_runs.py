@@ -89,24 +89,27 @@ def test_a_congestion_run_knows_the_fate_of_every_packet(tmp_path: Path) -> None
 @pytest.mark.testbed
 def test_a_run_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
     moments = random.Random(1)
-    for attempt in range(6):
-        run = start(tmp_path, "run", SMALL, "--set", "duration_s=2")
+    # The second also registers congestion controls and attaches a program that marks.
+    for attempt, scenario in enumerate([SMALL, SCENARIOS / "congestion-controls.toml"] * 3):
+        run = start(tmp_path, "run", scenario, "--set", "duration_s=2")
         time.sleep(moments.uniform(0.1, 4.0))
         run.kill()
         run.communicate()
         assert wait_until_clean() == [], f"attempt {attempt}"
-        assert programs_of_bpf() == []
+        assert links_of_bpf() == []
     # What it had written so far is no hindrance to the next.
     assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".partial")]
     assert run_scenario(SMALL, tmp_path, "--set", "duration_s=2").status == 0
     assert not list(tmp_path.glob("*.partial"))
 
 
-def programs_of_bpf() -> list[str]:
+def links_of_bpf() -> list[str]:
+    """Programs at devices, and congestion controls, that something still holds in the kernel."""
     listed = subprocess.run(
         ["bpftool", "--json", "link", "list"], check=True, capture_output=True, text=True
     )
-    return [str(link) for link in json.loads(listed.stdout or "[]") if link.get("type") == "tcx"]
+    links = json.loads(listed.stdout or "[]")
+    return [str(link) for link in links if link.get("type") in ("tcx", "struct_ops")]
 
 
 @pytest.mark.testbed
