@@ -89,6 +89,7 @@ want_test() {
   want_package git has_program git
   want_package libpcap0.8 has_library libpcap.so.0.8
   want_package iproute2 has_program ip
+  want_package bpftool has_program bpftool
   want_package tcpdump has_program tcpdump
   want_package tshark has_program tshark
   want_package zstd has_program zstd

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from wirelens_testbed.failure import TestbedError
 
@@ -26,8 +25,7 @@ class PcapngError(TestbedError):
     """The file is not what our recorder writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedPacket:
+class CapturedPacket(NamedTuple):
     ts_ns: int
     size_bytes: int  # on the wire; `data` may be shorter
     data: bytes
