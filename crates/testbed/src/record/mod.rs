@@ -255,7 +255,8 @@ fn create(
     };
     let interface = Interface {
         link: source.link().unwrap_or_default(),
-        snaplen: settings.snaplen,
+        // In a capture, none is the word for all.
+        snaplen: if settings.snaplen == u32::MAX { 0 } else { settings.snaplen },
         name: tap.place.device.clone(),
         description: describe(tap),
         ..Interface::default()
