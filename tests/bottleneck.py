@@ -56,11 +56,6 @@ class Watched:
         wire_bits = acked_bytes * PACKET_BYTES / SEGMENT_BYTES * 8
         return wire_bits / (last["time_s"] - first["time_s"]) / 1e6
 
-    def retransmits(self, start_s: float, stop_s: float) -> int:
-        """Of all flows together."""
-        ends = [self.rows(flow, start_s, stop_s) for flow in range(len(self.flows))]
-        return int(sum(rows[-1]["retransmits"] - rows[0]["retransmits"] for rows in ends))
-
     def use(self, start_s: float, stop_s: float) -> float:
         """The share of the link's rate that all flows together got."""
         rates = (self.rate(flow, start_s, stop_s) for flow in range(len(self.flows)))

@@ -133,9 +133,10 @@ def test_dctcp_leaves_the_field_to_reno_where_the_peer_takes_no_part() -> None:
 
 @pytest.mark.parametrize("flow_count", [1, 2])
 def test_vegas_fills_the_link_with_few_packets_queued_and_no_loss(flow_count: int) -> None:
-    seen = watch(["wl_vegas"] * flow_count)
+    # Room for slow start's last doubling: that there was no room is seen a round trip too late.
+    seen = watch(["wl_vegas"] * flow_count, buffer_bytes=150_000)
     assert seen.use(3, DURATION_S) > 0.9
-    assert seen.retransmits(3, DURATION_S) == 0
+    assert seen.dropped == 0
     # Two to four packets a flow by the smallest round trip of each round; bursts come on top.
     assert flow_count < seen.queue_packets_mean(3, DURATION_S) < 8 * flow_count
     for flow in range(flow_count):

@@ -2,9 +2,10 @@
 /*
  * DCTCP, RFC 8257: the window shrinks by the share of packets that met a queue. The queue has to
  * mark them, see ce_mark.bpf.c; both ends have to run this control, since the receiver tells of
- * each mark (section 3.2), which RFC 3168 does not do. Where the peer knows no ECN nothing is
- * marked, and what remains is Reno.
+ * each mark (section 3.2), which RFC 3168 does not do.
  */
+#include <linux/tcp.h>
+
 #include "tcp.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -15,7 +16,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define GAIN_SHIFT 4
 
 /* Kernel constants that are macros there, and thus in no type information. */
+#define SOL_TCP 6
 #define TCP_CONG_NEEDS_ECN 0x2
+#define TCP_ECN_OK 0x1 /* in ecn_flags: both ends agreed on ECN */
 #define TCP_ECN_DEMAND_CWR 0x4 /* in ecn_flags: each ACK we send carries ECE */
 #define ICSK_ACK_TIMER 0x2 /* in icsk_ack.pending: an ACK is being delayed */
 enum { CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
@@ -43,7 +46,16 @@ SEC("struct_ops/wl_dctcp_init")
 void BPF_PROG(wl_dctcp_init, struct sock *sk)
 {
 	struct dctcp *state = state_of(sk);
+	char reno[] = "reno";
 
+	/*
+	 * A peer that does not take part, or knows no ECN: under our flag the kernel would go on to
+	 * call packets ECN-capable, and marks that nobody echoes would replace drops.
+	 */
+	if (!(tcp_of(sk)->ecn_flags & TCP_ECN_OK)) {
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+		return;
+	}
 	/* The first mark halves the window, as the RFC wants it: caution while nothing is known. */
 	state->alpha = ALPHA_ONE;
 	state->rcv_nxt_before = tcp_of(sk)->rcv_nxt;

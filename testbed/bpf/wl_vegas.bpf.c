@@ -100,7 +100,9 @@ void BPF_PROG(wl_vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		state->is_doubling_round = !state->is_doubling_round;
 		begin_round(tp, state);
 	}
-	if (in_slow_start(tp) && state->is_doubling_round)
+	/* What this round shows so far must allow it: by its end the window has doubled again. */
+	if (in_slow_start(tp) && state->is_doubling_round &&
+	    !queues_more_than(GAMMA_PACKETS, tp->snd_cwnd, state))
 		tcp_slow_start(tp, acked);
 }
 

@@ -35,7 +35,8 @@ RETURNING_POINTERS = (
     "bpf_object__find_program_by_name",
     "bpf_map__attach_struct_ops",
 )
-SAID_MAX_CHARS = 4096
+# A verifier's log comes in one piece, and its last line is the one that counts.
+SAID_MAX_CHARS = 1 << 20
 PRINT_FUNCTION = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, use_errno=True
 )
