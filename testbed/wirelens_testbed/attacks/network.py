@@ -22,7 +22,8 @@ from wirelens_testbed.attacks import victims
 from wirelens_testbed.lab import Lab
 from wirelens_testbed.services.registry import SERVICES
 from wirelens_testbed.services.service import Host, Server, Shares
-from wirelens_testbed.services.ssh import USER as SSH_USER
+from wirelens_testbed.services.ssh import USER as SERVICES_USER
+from wirelens_testbed.services.web import WebServer
 from wirelens_testbed.switch import add_switch, plug_in
 
 NETWORK = ipaddress.IPv4Network("10.66.0.0/24")
@@ -55,6 +56,7 @@ VICTIMS: Mapping[str, type[Server]] = {
     "devices": victims.Devices,
     "cache": victims.Cache,
     "time": victims.TimeServer,
+    "mail": SERVICES["imap"],
 }
 
 
@@ -102,14 +104,23 @@ class Victim:
     def login(self) -> tuple[str, str]:
         """The user and password that open it."""
         if password := getattr(self.server, "password", None):
-            return SSH_USER, password
+            return SERVICES_USER, password
         return victims.USER, victims.PASSWORD
 
     @property
     def large_path(self) -> str:
         """The largest file of a web server."""
-        sizes: dict[str, int] = self.server.sizes  # type: ignore[attr-defined]
-        return f"/{max(sizes, key=sizes.__getitem__)}"
+        return f"/{max(self._sizes, key=self._sizes.__getitem__)}"
+
+    @property
+    def small_path(self) -> str:
+        """The smallest file of a web server."""
+        return f"/{min(self._sizes, key=self._sizes.__getitem__)}"
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        assert isinstance(self.server, WebServer)
+        return self.server.sizes
 
 
 @dataclass
