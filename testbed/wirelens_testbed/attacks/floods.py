@@ -29,7 +29,7 @@ WEB_PORT = 80
 
 # hping3 waits a second for the last answer, and starts anew for each source.
 HPING_WAIT_S = 2.0
-# Handshake, request, an answer of a few frames, close; a connection that was refused is tried again.
+# Handshake, request, an answer of a few frames, close; what was refused is tried again.
 FRAMES_PER_REQUEST = 40
 # A server that is flooded may refuse, be too slow, or fall silent.
 CURL_FAILURES = (7, 28, 52, 56)
@@ -166,7 +166,7 @@ class HttpFlood(Attack):
             f"http://{target.address}{target.small_path}?[1-{self.request_count}]",
             statuses_wanted=(0, *CURL_FAILURES),
         )  # fmt: skip
-        return {"target": target.address, "answered": answered.count("200")}
+        return {"target": target.address, "answered": answered.split().count("200")}
 
 
 def parse_http(name: str, table: Table) -> Attack:

@@ -6,9 +6,10 @@
                          ^       |
                      recorded    +--- attackers, one or two machines for each attack
 
-Each attack has machines of its own, and with them MAC and IP addresses that nobody else uses; it has
-a range of addresses that it alone may make up, and a block of ports of its victim. The gateway has
-the route to all made-up addresses and swallows what goes there. Nothing leads out of the switch.
+Each attack has machines of its own, and with them MAC and IP addresses that nobody else uses; it
+has a range of addresses that it alone may make up, and a block of ports of its victim. The gateway
+has the route to all made-up addresses and swallows what goes there. Nothing leads out of the
+switch.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ SWITCH, SWITCH_DEVICE, DEVICE = "switch", "lan0", "eth0"
 GATEWAY = 1
 FIRST_CLIENT, CLIENTS_MAX = 11, 30
 FIRST_VICTIM, FIRST_OTHER, OTHERS_MAX = 51, 71, 30
-# The lower half of the network is what sweeps look through. Attackers live above it: one that answered
-# another's sweep would have sent a frame that both could claim.
+# The lower half of the network is what sweeps look through. Attackers live above it: one that
+# answered another's sweep would have sent a frame that both could claim.
 FIRST_ATTACKER, ATTACKERS_MAX = 128, 100
 SWEPT_PREFIX_LENGTH_MIN = 25
 
