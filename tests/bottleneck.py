@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from command import PROGRAM, ROOT
-
-sys.path.insert(0, str(ROOT / "testbed"))
-
+import testbed_runs  # noqa: F401  (puts the library on the path)
+from command import PROGRAM
 from wirelens_testbed import controls
 from wirelens_testbed.congestion import network
 from wirelens_testbed.congestion.ce_marking import CeMarking, Counts
@@ -23,6 +20,7 @@ from wirelens_testbed.lab import Lab
 from wirelens_testbed.relay import Relay
 
 PORT = 5001
+DURATION_S = 6.0
 LEAD_S = 0.4
 QUEUE_INTERVAL_S = 0.02
 PACKET_BYTES = 1514  # as the queue counts
@@ -58,6 +56,11 @@ class Watched:
         wire_bits = acked_bytes * PACKET_BYTES / SEGMENT_BYTES * 8
         return wire_bits / (last["time_s"] - first["time_s"]) / 1e6
 
+    def retransmits(self, start_s: float, stop_s: float) -> int:
+        """Of all flows together."""
+        ends = [self.rows(flow, start_s, stop_s) for flow in range(len(self.flows))]
+        return int(sum(rows[-1]["retransmits"] - rows[0]["retransmits"] for rows in ends))
+
     def use(self, start_s: float, stop_s: float) -> float:
         """The share of the link's rate that all flows together got."""
         rates = (self.rate(flow, start_s, stop_s) for flow in range(len(self.flows)))
@@ -71,7 +74,7 @@ def watch(
     rtt_ms: float = 20.0,
     buffer_bytes: int = 100_000,
     threshold_bytes: int = 0,
-    duration_s: float = 8.0,
+    duration_s: float = DURATION_S,
     is_at_both_ends: bool = True,
 ) -> Watched:
     """Runs flows that start together, each from a host of its own."""

@@ -42,7 +42,8 @@ RECEIVER_COLUMNS = (
     "round_trip_us", "codec", "ssrc", "audio_bits_per_s", "audio_packets_lost",
 )  # fmt: skip
 SENDER_COLUMNS = (
-    "time_ns", "host", "call_s", "warm_up", "frames_per_second", *SENT_COUNTS,
+    "time_ns", "host", "call_s", "warm_up", "camera_frames_per_second",
+    "frames_per_second", *SENT_COUNTS,
     "width", "height", "bits_per_s", "target_bits_per_s", "available_bits_per_s",
     "limited_by", "quantizer", "round_trip_us", "codec", "ssrc", "audio_bits_per_s",
 )  # fmt: skip
@@ -138,6 +139,7 @@ class Statistics:
         row |= {column: _grown(video, earlier, name) for column, name in SENT_COUNTS.items()}
         encoded = row["frames_encoded"]
         row |= {
+            "camera_frames_per_second": _camera_fps(report),
             "frames_per_second": round(encoded / seconds, 2),
             "bits_per_s": _bits_per_s(video, earlier, "bytesSent", seconds),
             "target_bits_per_s": round(video.get("targetBitrate", 0)),
@@ -160,6 +162,11 @@ def _bits_per_s(now: dict[str, Any], before: dict[str, Any], name: str, seconds:
 def _chosen_pair(report: Report) -> dict[str, Any]:
     pairs = [row for row in report if row["type"] == "candidate-pair" and row.get("nominated")]
     return max(pairs, key=lambda row: row.get("bytesReceived", 0), default={})
+
+
+def _camera_fps(report: Report) -> float:
+    sources = (row for row in report if row["type"] == "media-source" and row["kind"] == "video")
+    return next((row.get("framesPerSecond", 0) for row in sources), 0)
 
 
 def _codec(report: Report, stream: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from wirelens_testbed import browser
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.latency import content, matching, server
 from wirelens_testbed.latency.plan import VIDEO, Plan, parse
+from wirelens_testbed.pcapng import read_packets
 from wirelens_testbed.processor import BusyShare
 from wirelens_testbed.run import Run
 from wirelens_testbed.taps import Tap
@@ -171,7 +172,7 @@ def _state_truth(plan: Plan, run: Run, start_ns: int, end_ns: int) -> None:
 def _follow_packets(run: Run, dropped: dict[str, int], relayed: dict[str, Any]) -> None:
     run.progress("telling of each packet when it arrived and was acknowledged")
     matcher = matching.Matcher(SERVER.address, CLIENT.address)
-    matcher.run(run.folder / SENDER_FILE, run.folder / RECEIVER_FILE)
+    matcher.run(read_packets(run.folder / SENDER_FILE), read_packets(run.folder / RECEIVER_FILE))
     packets, counts = matcher.packets, matcher.counts
     matching.write(packets, run.folder / "packets.tsv.gz")
     owd_min_us = matching.owd_min_us(packets)

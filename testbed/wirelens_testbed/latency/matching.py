@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from wirelens_testbed.pcapng import CapturedPacket, read_packets
+from wirelens_testbed.pcapng import CapturedPacket
 
 ETHERNET_SIZE_BYTES, IPV4_SIZE_BYTES = 14, 20
 # Captures of the testbed hold IPv4 without options only: 0x45 is version 4 and a header of 20.
@@ -102,10 +102,10 @@ class Matcher:
         self._flow_count = 0
         self._on_the_way: dict[bytes, int] = {}  # index of a data packet, or -1
 
-    def run(self, sender: Path, receiver: Path) -> None:
-        """Matches two captures of the same time."""
+    def run(self, sender: Iterator[CapturedPacket], receiver: Iterator[CapturedPacket]) -> None:
+        """Matches two captures of the same time, each in its order."""
         number = 0
-        for at_sender, packet in _in_order_of_time(read_packets(sender), read_packets(receiver)):
+        for at_sender, packet in _in_order_of_time(sender, receiver):
             number += at_sender
             data = packet.data
             addresses = data[26:34]

@@ -3,7 +3,7 @@
 "use strict";
 
 const STATISTICS_WANTED = new Set([
-  "inbound-rtp", "outbound-rtp", "remote-inbound-rtp", "candidate-pair", "codec",
+  "inbound-rtp", "outbound-rtp", "media-source", "candidate-pair", "codec",
 ]);
 const PERIOD_MS = 1000;
 const NOTHING_YET = 503;
