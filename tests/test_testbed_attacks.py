@@ -346,8 +346,8 @@ def test_an_attacker_that_exceeds_its_bounds_is_unplugged(monkeypatch: pytest.Mo
 
 
 SHARK_FIELDS = (
-    "frame.number", "eth.src", "eth.dst", "ip.src", "ip.dst", "ip.proto", "tcp.flags", "tcp.srcport",
-    "tcp.dstport", "udp.srcport", "udp.dstport", "arp.opcode", "arp.src.proto_ipv4",
+    "frame.number", "eth.src", "eth.dst", "ip.src", "ip.dst", "ip.proto", "tcp.flags",
+    "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "arp.opcode", "arp.src.proto_ipv4",
 )  # fmt: skip
 
 
@@ -367,7 +367,7 @@ def test_a_run_of_all_families_knows_the_attack_of_every_packet(tmp_path: Path) 
     assert run.failed_checks() == []
     attacks = {row["name"]: row for row in run.table("attacks.tsv")}
     drawn = draw(read_toml(SMALL), run.report["seed"])
-    assert set(attacks) == {table["name"] for table in drawn["attack"]}
+    assert set(attacks) == {each["name"] for each in drawn["attack"]}
     packets = run.table("packets.tsv.gz")
     seen = read_by_tshark(run.folder / "lan.pcapng")
     assert [row["number"] for row in packets] == [row["frame.number"] for row in seen]
@@ -397,7 +397,7 @@ def of(rows: Rows, name: str, role: str) -> Rows:
 
 
 def check_machines(rows: Rows, attacks: Attacks) -> None:
-    """What attackers' machines send, and it alone, is an attack's; no MAC address is benign's too."""
+    """What attackers' machines send, and it alone, is an attack's."""
     machines = {mac: name for name, row in attacks.items() for mac in row["macs"].split()}
     for row in rows:
         sender, target = machines.get(row["eth.src"]), machines.get(row["eth.dst"])

@@ -15,7 +15,7 @@ from wirelens_testbed.scenario import Table
 
 PROGRAMS = {"arpspoof": "dsniff"}
 
-# arpspoof tells every host the truth again, five times a second apart, before it ends.
+# Before it ends, arpspoof tells both the truth again, five times, a second apart.
 RESTORE_S = 12.0
 RESTORE_COUNT = 3
 ARPSPOOF_PER_S = 0.5
@@ -40,8 +40,11 @@ class ArpSpoof(Attack):
         if self.name == "arpspoof":
             self.programs = PROGRAMS
         forged = 2 * (self.duration_s / self.interval_s + RESTORE_S + 1)
-        packets_max = OVERHEAD_PACKETS + round(forged) + self.forwarded_max
-        self.bounds = Bounds(packets_max, self.duration_s + RESTORE_S + 5)
+        self.bounds = Bounds(
+            packets_max=OVERHEAD_PACKETS + round(forged),
+            time_max_s=self.duration_s + RESTORE_S + 5,
+            forwarded_max=self.forwarded_max,
+        )
 
     def launch(self, scene: Scene) -> dict[str, object]:
         # It must pass packets on, and must not tell their senders of the shorter way.

@@ -28,8 +28,9 @@ OVERHEAD_PACKETS = 100
 class Bounds:
     """What an attack may do at most; the switch cuts it off beyond."""
 
-    packets_max: int  # sent by the attacker's machines, every frame counted
+    packets_max: int  # sent by the attacker's machines, every frame of their own counted
     time_max_s: float
+    forwarded_max: int = 0  # others' packets, sent on by who is in the middle
 
 
 @dataclass

@@ -137,8 +137,9 @@ class Guard:
     def _look_at(self, attempt: Attempt, counts: Mapping[str, int]) -> None:
         scene = attempt.scene
         sent = sum(counts.get(_port(machine), 0) for machine in scene.attackers)
-        if sent > scene.bounds.packets_max:
-            reason = f"{sent} frames sent, wanted at most {scene.bounds.packets_max}"
+        sent_max = scene.bounds.packets_max + scene.bounds.forwarded_max
+        if sent > sent_max:
+            reason = f"{sent} frames sent, wanted at most {sent_max}"
         elif not attempt.end_ns and time.monotonic() > scene.ends_s + GUARD_GRACE_S:
             reason = f"still running after {scene.bounds.time_max_s:g} s"
         else:

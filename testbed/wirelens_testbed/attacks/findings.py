@@ -1,4 +1,4 @@
-"""What the capture of an attacks run holds: labels, counts, flows, and whether all can be believed."""
+"""What the capture of an attacks run holds: labels, counts, flows, and whether it is believed."""
 
 from __future__ import annotations
 
@@ -200,7 +200,8 @@ def write_attacks(path: Path, attempts: Sequence[Attempt], findings: Findings) -
     """One row an attack: who, when, bounds, and its packets by role."""
     columns = (
         "attack", "name", "family", "machines", "macs", "start_ns", "end_ns", "first_ns", "last_ns",
-        "packets_max", "time_max_s", *(role.value for role in ATTACK_ROLES), "facts",
+        "packets_max", "forwarded_max", "time_max_s",
+        *(role.value for role in ATTACK_ROLES), "facts",
     )  # fmt: skip
     with path.open("w") as table:
         print(*columns, sep="\t", file=table)
@@ -212,7 +213,8 @@ def write_attacks(path: Path, attempts: Sequence[Attempt], findings: Findings) -
                 " ".join(machine.mac for machine in scene.attackers),
                 attempt.start_ns, attempt.end_ns,
                 findings.first_ns.get(number, ""), findings.last_ns.get(number, ""),
-                scene.bounds.packets_max, round(scene.bounds.time_max_s, 3),
+                scene.bounds.packets_max, scene.bounds.forwarded_max,
+                round(scene.bounds.time_max_s, 3),
                 *(findings.counts[number, role] for role in ATTACK_ROLES),
                 json.dumps(attempt.facts), sep="\t", file=table,
             )  # fmt: skip

@@ -1,4 +1,7 @@
-"""Floods: many packets of one kind at one server, by hping3 and by frames of our own."""
+"""Floods: many packets or requests of one kind at one server.
+
+By hping3, by frames of our own, and by curl, which asks for one page over and over.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Sc
 from wirelens_testbed.attacks.frame_sender import evenly
 from wirelens_testbed.scenario import Table
 
-PROGRAMS = {"hping3": "hping3"}
+HPING_PROGRAMS = {"hping3": "hping3"}
+CURL_PROGRAMS = {"curl": "curl"}
+PROGRAMS = HPING_PROGRAMS | CURL_PROGRAMS
 
 HPING_OPTIONS = {
     "hping_syn_flood": ("--syn",),
@@ -24,6 +29,11 @@ WEB_PORT = 80
 
 # hping3 waits a second for the last answer, and starts anew for each source.
 HPING_WAIT_S = 2.0
+# Handshake, request, an answer of a few frames, close; what was refused is tried again.
+FRAMES_PER_REQUEST = 40
+# A server that is flooded may refuse, be too slow, or fall silent.
+CURL_FAILURES = (7, 28, 52, 56)
+REQUESTS_PER_S_MIN = 20
 SLOWNESS_FACTOR = 2  # its timer and a busy machine make it slower than asked
 
 
@@ -31,7 +41,7 @@ SLOWNESS_FACTOR = 2  # its timer and a busy machine make it slower than asked
 class HpingFlood(Attack):
     """A flood by hping3 from the attacker's own address, or from a few that it makes up."""
 
-    programs = PROGRAMS
+    programs = HPING_PROGRAMS
 
     name: str
     packet_count: int
@@ -130,6 +140,43 @@ class ForgedFlood(Attack):
         return frames.ipv4(source, target, protocol, data, ident=rng.getrandbits(16), ttl=ttl)
 
 
+@dataclass
+class HttpFlood(Attack):
+    """Requests for the smallest page of the web server, over many connections at once."""
+
+    programs = CURL_PROGRAMS
+
+    name: str
+    request_count: int
+    connection_count: int
+    needs: frozenset[str] = frozenset({"web"})
+
+    def __post_init__(self) -> None:
+        packets_max = OVERHEAD_PACKETS + self.request_count * FRAMES_PER_REQUEST
+        self.bounds = Bounds(packets_max, self.request_count / REQUESTS_PER_S_MIN + 10)
+
+    def launch(self, scene: Scene) -> dict[str, object]:
+        target = scene.servers["web"]
+        answered = scene.run_tool(
+            "curl", "-q", "--silent", "--parallel", "--parallel-immediate",
+            "--parallel-max", str(self.connection_count), "--header", "Connection: close",
+            "--output", "/dev/null", "--write-out", "%{http_code}\n",
+            "--max-time", f"{scene.time_left_s():.0f}",
+            # curl writes out the numbers itself; the server takes no notice of them.
+            f"http://{target.address}{target.small_path}?[1-{self.request_count}]",
+            statuses_wanted=(0, *CURL_FAILURES),
+        )  # fmt: skip
+        return {"target": target.address, "answered": answered.split().count("200")}
+
+
+def parse_http(name: str, table: Table) -> Attack:
+    return HttpFlood(
+        name=name,
+        request_count=table.take("requests", int, 500, minimum=1, maximum=20_000),
+        connection_count=table.take("connections", int, 20, minimum=1, maximum=200),
+    )
+
+
 def parse_hping(name: str, table: Table) -> Attack:
     return HpingFlood(
         name=name,
@@ -155,4 +202,5 @@ def parse_forged(name: str, table: Table) -> Attack:
 ATTACKS = {
     **dict.fromkeys(HPING_OPTIONS, parse_hping),
     **dict.fromkeys(FORGED_FLOODS, parse_forged),
+    "http_flood": parse_http,
 }

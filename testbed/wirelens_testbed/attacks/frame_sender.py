@@ -1,8 +1,8 @@
 """Sends prepared frames at their times; the one program of ours that forges addresses.
 
 It is run inside a namespace of the lab, reads one line of JSON and then the frames from standard
-input, and prints one JSON object. It decides nothing: how many frames there are and when each is due
-was fixed by whoever prepared them, so that a count is a bound.
+input, and prints one JSON object. It decides nothing: how many frames there are and when each is
+due was fixed by whoever prepared them, so that a count is a bound.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
                          ^       |
                      recorded    +--- attackers, one or two machines for each attack
 
-Each attack has machines of its own, and with them MAC and IP addresses that nobody else uses; it has
-a range of addresses that it alone may make up, and a block of ports of its victim. The gateway has
-the route to all made-up addresses and swallows what goes there. Nothing leads out of the switch.
+Each attack has machines of its own, and with them MAC and IP addresses that nobody else uses; it
+has a range of addresses that it alone may make up, and a block of ports of its victim. The gateway
+has the route to all made-up addresses and swallows what goes there. Nothing leads out of the
+switch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from wirelens_testbed.attacks import victims
 from wirelens_testbed.lab import Lab
 from wirelens_testbed.services.registry import SERVICES
 from wirelens_testbed.services.service import Host, Server, Shares
-from wirelens_testbed.services.ssh import USER as SSH_USER
+from wirelens_testbed.services.ssh import USER as SERVICES_USER
+from wirelens_testbed.services.web import WebServer
 from wirelens_testbed.switch import add_switch, plug_in
 
 NETWORK = ipaddress.IPv4Network("10.66.0.0/24")
@@ -35,8 +37,8 @@ SWITCH, SWITCH_DEVICE, DEVICE = "switch", "lan0", "eth0"
 GATEWAY = 1
 FIRST_CLIENT, CLIENTS_MAX = 11, 30
 FIRST_VICTIM, FIRST_OTHER, OTHERS_MAX = 51, 71, 30
-# The lower half of the network is what sweeps look through. Attackers live above it: one that answered
-# another's sweep would have sent a frame that both could claim.
+# The lower half of the network is what sweeps look through. Attackers live above it: one that
+# answered another's sweep would have sent a frame that both could claim.
 FIRST_ATTACKER, ATTACKERS_MAX = 128, 100
 SWEPT_PREFIX_LENGTH_MIN = 25
 
@@ -55,6 +57,7 @@ VICTIMS: Mapping[str, type[Server]] = {
     "devices": victims.Devices,
     "cache": victims.Cache,
     "time": victims.TimeServer,
+    "mail": SERVICES["imap"],
 }
 
 
@@ -102,14 +105,23 @@ class Victim:
     def login(self) -> tuple[str, str]:
         """The user and password that open it."""
         if password := getattr(self.server, "password", None):
-            return SSH_USER, password
+            return SERVICES_USER, password
         return victims.USER, victims.PASSWORD
 
     @property
     def large_path(self) -> str:
         """The largest file of a web server."""
-        sizes: dict[str, int] = self.server.sizes  # type: ignore[attr-defined]
-        return f"/{max(sizes, key=sizes.__getitem__)}"
+        return f"/{max(self._sizes, key=self._sizes.__getitem__)}"
+
+    @property
+    def small_path(self) -> str:
+        """The smallest file of a web server."""
+        return f"/{min(self._sizes, key=self._sizes.__getitem__)}"
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        assert isinstance(self.server, WebServer)
+        return self.server.sizes
 
 
 @dataclass

@@ -29,7 +29,7 @@ OPTIONS_OF = {
     "nmap_os": ("-O", "--max-os-tries", "2"),
     "nmap_scripts": ("-sC",),
 }
-# An open port answers a SYN, and then the attacker's kernel resets; a version scan or a script talks.
+# An open port answers a SYN, and the attacker's kernel resets; a version scan or a script talks.
 FRAMES_PER_PROBE = {"nmap_connect": 4, "nmap_version": 60, "nmap_scripts": 150}
 FRAMES_PER_PROBE_DEFAULT = 2
 # Sixteen probes in each of two tries, and the port scan's own again (nmap book, chapter 8).
