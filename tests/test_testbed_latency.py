@@ -261,7 +261,9 @@ def test_pages_name_objects_that_are_there_and_pictures_are_pictures(tmp_path: P
 @pytest.mark.testbed
 def test_a_trace_knows_the_delay_of_each_packet_and_loses_none_unexplained(tmp_path: Path) -> None:
     run = run_scenario(SCENARIOS / "latency-small.toml", tmp_path)
-    assert not left_behind()
+    # Others may make runs on this machine as well; of ours there is nothing.
+    own = run.report["taps"][0]["netns"].rpartition("-")[0]
+    assert not [path for path in left_behind() if own in path]
     assert run.failed_checks() == []
     rows = run.table("packets.tsv.gz")
     assert len(rows) == run.report["packets"]["data"] > 1000

@@ -12,6 +12,8 @@ from typing import Any
 
 Report = list[dict[str, Any]]
 
+TIER_FPS, TIER_COUNT = 3, 11
+
 # Column -> what the browser calls the count it is the difference of.
 RECEIVED_COUNTS = {
     "frames_received": "framesReceived",
@@ -156,7 +158,7 @@ def _grown(now: dict[str, Any], before: dict[str, Any], name: str) -> Any:
 
 
 def _bits_per_s(now: dict[str, Any], before: dict[str, Any], name: str, seconds: float) -> int:
-    return round(_grown(now, before, name) * 8 / seconds)
+    return int(round(_grown(now, before, name) * 8 / seconds))
 
 
 def _chosen_pair(report: Report) -> dict[str, Any]:
@@ -171,11 +173,7 @@ def _camera_fps(report: Report) -> float:
 
 def _codec(report: Report, stream: dict[str, Any]) -> str:
     names = {row["id"]: row["mimeType"] for row in report if row["type"] == "codec"}
-    return names.get(stream.get("codecId"), "").removeprefix("video/")
-
-
-TIER_FPS = 3
-TIER_COUNT = 11
+    return str(names.get(stream.get("codecId"), "")).removeprefix("video/")
 
 
 def tier(frames_per_second: float) -> int:
