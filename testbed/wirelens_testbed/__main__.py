@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from wirelens_testbed import kinds, machine, run
+from wirelens_testbed import dataset, kinds, machine, plot, run
 from wirelens_testbed.failure import Interrupted, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
@@ -33,7 +34,7 @@ def main() -> int:
     if request.get("ends_with_input"):
         threading.Thread(target=_end_with_input, daemon=True).start()
     commands: dict[str, Callable[[dict[str, Any]], int]] = {
-        "run": run_scenario, "check": check, "clean": clean, "scenarios": scenarios,
+        "run": run_scenario, "make": make, "check": check, "clean": clean, "scenarios": scenarios, "plot": draw_plot,
     }  # fmt: skip
     try:
         return commands[request["command"]](request)
@@ -47,8 +48,8 @@ def main() -> int:
 
 def run_scenario(request: dict[str, Any]) -> int:
     """`wirelens testbed run`: one scenario, one folder of results."""
-    path = Path(request["scenario"])
-    values = read_toml(path)
+    path = Path(request.get("scenario") or "")
+    values = request.get("values") or read_toml(path)
     for assignment in request.get("set") or []:
         override(values, assignment)
     seed = request.get("seed")
@@ -65,6 +66,21 @@ def run_scenario(request: dict[str, Any]) -> int:
     for failed in outcome.failed:
         print(f"wirelens: testbed: rejected: {failed}", file=sys.stderr)
     return 0 if outcome.is_accepted else STATUS_REJECTED
+
+
+def make(request: dict[str, Any]) -> int:
+    """`wirelens testbed make`: the runs of a data set that are not there yet."""
+    machine.require({})
+    given_up = dataset.make(
+        dataset.read(Path(request["dataset"])),
+        Path(request.get("output") or OUTPUT_FOLDER),
+        Path(request["wirelens"]).resolve(),
+        runs=request.get("runs"),
+        parallel=request.get("parallel"),
+    )
+    for name in given_up:
+        print(f"wirelens: testbed: {name}: given up, see {name}.rejected", file=sys.stderr)
+    return STATUS_REJECTED if given_up else 0
 
 
 def check(request: dict[str, Any]) -> int:
@@ -101,6 +117,15 @@ def scenarios(request: dict[str, Any]) -> int:
     return 0
 
 
+def draw_plot(request: dict[str, Any]) -> int:
+    """`wirelens testbed plot`: how each control of a congestion run filled the queue."""
+    folder = Path(request["folder"])
+    output = Path(request.get("output") or folder / "queue.png")
+    plot.plot(folder, output)
+    print(output)
+    return 0
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Once: a second Ctrl-C must not end the cleaning up that the first has begun.
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -110,8 +135,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _end_with_input() -> None:
     """Runs started by `make` end when it does, even if it is killed."""
-    sys.stdin.buffer.read()
-    signal.raise_signal(signal.SIGTERM)
+    # Not by sys.stdin: its lock, held here for ever, would be in the way of our own end.
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

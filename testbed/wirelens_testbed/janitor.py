@@ -10,7 +10,6 @@ from __future__ import annotations
 import signal
 import sys
 
-from wirelens_testbed.congestion import controls
 from wirelens_testbed.lab import remove_run
 
 
@@ -20,7 +19,6 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)
     sys.stdin.buffer.read()
     remove_run(sys.argv[1])
-    controls.remove_stale()
 
 
 if __name__ == "__main__":

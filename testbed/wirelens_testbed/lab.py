@@ -37,6 +37,8 @@ POLL_INTERVAL_S = 0.05
 PROGRAM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAM_ENVIRONMENT = {"PATH": PROGRAM_PATH, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
+LIBRARY_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+
 Program = subprocess.Popen[bytes]
 
 
@@ -139,6 +141,27 @@ class Lab:
             )
             self._programs.append(program)
         return program
+
+    def start_module(
+        self,
+        host: str,
+        module: str,
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | None = None,
+    ) -> Program:
+        """Starts a module of this library inside a namespace."""
+        return self.start(
+            host,
+            sys.executable,
+            "-B",
+            "-m",
+            module,
+            *arguments,
+            stdin=stdin,
+            stdout=stdout,
+            environment=LIBRARY_ENVIRONMENT,
+        )
 
     def run(
         self,
@@ -252,19 +275,27 @@ def stale_runs() -> list[str]:
     for root in (RUN_ROOT, NAMESPACE_ROOT, ETC_OVERLAY_ROOT):
         names.update(entry.name for entry in root.glob(f"{PREFIX}-*"))
     matches = (NAME_PATTERN.fullmatch(name) for name in names)
-    process_ids = {int(match[1]) for match in matches if match}
-    return sorted(f"{PREFIX}-{pid}" for pid in process_ids if not _is_running(pid))
+    process_ids = {f"{PREFIX}-{match[1]}": int(match[1]) for match in matches if match}
+    return sorted(prefix for prefix, pid in process_ids.items() if not _is_running(prefix, pid))
 
 
-def _is_running(process_id: int) -> bool:
-    # The number alone is no proof, since the kernel hands process ids out again; ours as well, so
-    # this must be asked before our first namespace exists.
+def _is_running(prefix: str, process_id: int) -> bool:
+    """Whether the process that made a run is still there.
+
+    The number alone is no proof, since the kernel hands process ids out again; ours as well, so
+    this must be asked before our first namespace exists. A process that is younger than the folder
+    of the run has not made it.
+    """
     if process_id == os.getpid():
         return False
     try:
-        return b"wirelens_testbed" in Path(f"/proc/{process_id}/cmdline").read_bytes()
+        made_s = (RUN_ROOT / prefix).stat().st_mtime
+        words = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return False
+    state, started_ticks = words[0], int(words[19])  # proc_pid_stat(5), fields 3 and 22
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return state != "Z" and booted_s + started_ticks / os.sysconf("SC_CLK_TCK") <= made_s
 
 
 def remove_run(prefix: str) -> None:
@@ -288,11 +319,10 @@ def remove_run(prefix: str) -> None:
 def _start_janitor(prefix: str) -> Program:
     """Starts the process that cleans up after us if we cannot; see `janitor`."""
     command = [sys.executable, "-B", "-m", "wirelens_testbed.janitor", prefix]
-    library = str(Path(__file__).resolve().parent.parent)
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
-        env=PROGRAM_ENVIRONMENT | {"PYTHONPATH": library},
+        env=PROGRAM_ENVIRONMENT | LIBRARY_ENVIRONMENT,
         start_new_session=True,
     )
 

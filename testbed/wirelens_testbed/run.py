@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from wirelens_testbed import kinds, machine
-from wirelens_testbed.congestion import controls
-from wirelens_testbed.failure import ScenarioError, TestbedError
+from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.relay import End, Relay
-from wirelens_testbed.scenario import Table, draw, to_toml
+from wirelens_testbed.scenario import draw, to_toml
 from wirelens_testbed.taps import Recorder, Tap
 from wirelens_testbed.truth import FlowTruth
 
@@ -70,6 +69,7 @@ class Run:
         """Ends a recording and checks that it is whole; one report a tap, in their order."""
         reports = recorder.stop()
         for tap, report in zip(recorder.taps, reports, strict=True):
+            report["file"] = tap.file_name  # the folder may be renamed, and moved
             self.check(
                 f"{tap.file_name}: ring", not report["dropped"],
                 f"{report['dropped']} packets dropped", "0",
@@ -147,11 +147,7 @@ def perform(
     """Runs one scenario and leaves its folder: `name`, or `name.rejected` if a check failed."""
     started_s = time.monotonic()
     drawn = draw(dict(values), seed)
-    table = Table(drawn)
-    kind = kinds.of(table.take("kind", str))
-    table.take("seed", int, 0)
-    plan = kind.parse(table)
-    table.finish()
+    kind, plan = kinds.parse(drawn)
     machine.require(kind.programs(plan))
     remove_stale()
     growing = _make_folder(output, name)
@@ -218,7 +214,4 @@ def remove_stale() -> list[str]:
     removed = stale_runs()
     for prefix in removed:
         remove_run(prefix)
-    try:
-        return removed + controls.remove_stale()
-    except OSError as failure:
-        raise TestbedError(f"cannot remove what a killed run left: {failure}") from failure
+    return removed

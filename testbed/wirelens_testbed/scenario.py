@@ -55,25 +55,40 @@ def override(values: dict[str, Any], assignment: str) -> None:
     table[last] = value
 
 
+def merged(values: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """The values with others laid over them, table by table; a list is taken whole."""
+    both = dict(values)
+    for key, value in over.items():
+        old = both.get(key)
+        is_table = isinstance(value, dict) and not is_draw(value)
+        both[key] = merged(old, value) if is_table and isinstance(old, dict) else value
+    return both
+
+
 def draw(value: Any, seed: int, place: str = "") -> Any:
     """The value with every draw in it made; the same for the same seed."""
     if isinstance(value, dict):
-        if len(value) == 1 and next(iter(value)) in DRAWS:
+        if is_draw(value):
             return _drawn(value, random.Random(f"{seed}:{place}"), place)
         return {key: draw(inner, seed, f"{place}.{key}".strip(".")) for key, inner in value.items()}
     if isinstance(value, list):
-        repeated = list(_repeated(value, place))
+        repeated = _repeated(value, seed, place)
         return [draw(inner, seed, f"{place}[{index}]") for index, inner in enumerate(repeated)]
     return value
 
 
-def _repeated(values: list[Any], place: str) -> Sequence[Any]:
+def is_draw(value: Any) -> bool:
+    """Whether a table is a value that is yet to be drawn."""
+    return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DRAWS
+
+
+def _repeated(values: list[Any], seed: int, place: str) -> list[Any]:
     repeated: list[Any] = []
-    for value in values:
+    for index, value in enumerate(values):
         if not isinstance(value, dict) or "count" not in value:
             repeated.append(value)
             continue
-        count = value["count"]
+        count = draw(value["count"], seed, f"{place}[{index}].count")
         if not isinstance(count, int) or not 0 <= count <= REPEATS_MAX:
             raise ScenarioError(
                 f"{place}: count is {count}, wanted a whole number to {REPEATS_MAX}"
@@ -168,6 +183,11 @@ class Table:
             raise ScenarioError(f"{self._at(key)}: wanted tables, each begun by [[{key}]]")
         return [Table(each, f"{self._at(key)}[{index}]") for index, each in enumerate(found)]
 
+    def rest(self) -> dict[str, Any]:
+        """All that nobody took, for whoever knows what it means."""
+        values, self._values = self._values, {}
+        return values
+
     def finish(self) -> None:
         """Refuses what nobody asked for: a misspelt key must not be a silent default."""
         for key in self._values:
@@ -190,7 +210,7 @@ def _wanted(kind: type) -> str:
 def to_toml(values: dict[str, Any], place: str = "") -> str:
     """Writes tables, lists and plain values as TOML, so that a drawn scenario can be run again."""
     plain = {key: value for key, value in values.items() if not _is_tabular(value)}
-    lines = [f"{key} = {_inline(value)}" for key, value in plain.items()]
+    lines = [f"{key} = {inline(value)}" for key, value in plain.items()]
     for key, value in values.items():
         path = f"{place}.{key}" if place else key
         if isinstance(value, dict):
@@ -206,14 +226,15 @@ def _is_tabular(value: Any) -> bool:
     return isinstance(value, dict) or (is_list and all(isinstance(each, dict) for each in value))
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
+    """A value as it stands behind an equals sign in TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if isinstance(value, list):
-        return "[" + ", ".join(map(_inline, value)) + "]"
+        return "[" + ", ".join(map(inline, value)) + "]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_inline(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {inline(inner)}" for key, inner in value.items()) + " }"
     return str(value)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use crate::testbed::args::TestbedArguments;
 
 /// Answers questions about network traffic from every packet.
 #[derive(Debug, Parser)]
@@ -48,6 +49,8 @@ pub enum Command {
     Info(InfoArguments),
     /// Save the complete rows of an output whose run was killed
     Recover(RecoverArguments),
+    /// Labelled traffic, made on this machine: real programs in network namespaces
+    Testbed(TestbedArguments),
 }
 
 /// Which frames to read, and how.

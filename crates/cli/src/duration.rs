@@ -7,6 +7,33 @@ use packet::Span;
 /// # Errors
 /// What was wanted, for the message of the argument.
 pub fn parse_duration(text: &str) -> Result<Span, String> {
+    let ns = parse_ns(text)?;
+    // A window of less than a microsecond is a typing error; 10,000 days is past every capture.
+    if !(1e3..=8.64e17).contains(&ns) {
+        return Err(String::from("wanted at least 1us and at most 10000d"));
+    }
+    Ok(span(ns))
+}
+
+/// Reads the delay of a link, which may be `0ms`.
+///
+/// # Errors
+/// What was wanted, for the message of the argument.
+pub fn parse_delay(text: &str) -> Result<Span, String> {
+    let ns = parse_ns(text)?;
+    // Light needs less for every way on Earth; to Mars and back it is an hour.
+    if !(0.0..=3_600e9).contains(&ns) {
+        return Err(String::from("wanted at most 1h"));
+    }
+    Ok(span(ns))
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn span(ns: f64) -> Span {
+    Span::from_ns(ns.round() as i64)
+}
+
+fn parse_ns(text: &str) -> Result<f64, String> {
     const WANTED: &str = "wanted a number with a unit, such as 100ms, 1s, 5m or 1h";
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').ok_or(WANTED)?;
     let (number, unit) = text.split_at(unit_start);
@@ -21,13 +48,7 @@ pub fn parse_duration(text: &str) -> Result<Span, String> {
         _ => return Err(format!("`{unit}` is no unit of time; {WANTED}")),
     };
     let number: f64 = number.trim().parse().map_err(|_| WANTED)?;
-    let ns = number * unit_ns;
-    // A window of less than a microsecond is a typing error; 10,000 days is past every capture.
-    if !(1e3..=8.64e17).contains(&ns) {
-        return Err(String::from("wanted at least 1us and at most 10000d"));
-    }
-    #[allow(clippy::cast_possible_truncation)]
-    Ok(Span::from_ns(ns.round() as i64))
+    Ok(number * unit_ns)
 }
 
 #[cfg(test)]
@@ -44,6 +65,15 @@ mod tests {
         ];
         for (text, ns) in cases {
             assert_eq!(parse_duration(text), Ok(Span::from_ns(ns)));
+        }
+    }
+
+    #[test]
+    fn a_delay_may_be_nothing_but_not_less() {
+        assert_eq!(parse_delay("0ms"), Ok(Span::from_ns(0)));
+        assert_eq!(parse_delay("12.5ms"), Ok(Span::from_ns(12_500_000)));
+        for text in ["-1ms", "0", "2h", "nan s"] {
+            assert!(parse_delay(text).is_err(), "{text}");
         }
     }
 

@@ -21,10 +21,12 @@ mod progress;
 pub mod reading;
 mod recover;
 pub mod summary;
+pub mod testbed;
 pub mod top;
 mod version;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -43,15 +45,25 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared
 }
 
-/// Runs the command with these arguments, the program's name first.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    ExitCode::from(status(arguments))
+/// Who runs us.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Host {
+    /// The program `wirelens`.
+    Program,
+    /// This Python, which has the command as a module.
+    Python(PathBuf),
 }
 
-/// The same, for a process that is not ours to end: its exit status.
-pub fn status(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+/// Runs the command with these arguments, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(status(arguments, &Host::Program))
+}
+
+/// The same, for a process that is not ours to end: its exit status. Only `testbed` takes the
+/// process over, to become its Python part.
+pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
     let status = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
+        Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
@@ -95,7 +107,7 @@ fn lacks_interface(error: &clap::Error) -> bool {
     }
 }
 
-fn run(arguments: Arguments) -> Result<Status, Failure> {
+fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
     if arguments.version {
         return version::print(arguments.verbose);
     }
@@ -108,6 +120,7 @@ fn run(arguments: Arguments) -> Result<Status, Failure> {
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
+        Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
         )),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use cli::args::Arguments;
 use engine::columns::Kind;
 use packet::Malformed;
@@ -35,18 +35,21 @@ fn commands() {
     // The width of the help must not depend on the terminal of whoever runs this.
     let mut command = Arguments::command().term_width(96).max_term_width(96);
     command.build();
-    let names: Vec<String> =
-        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let mut section = |title: &str, help: String| {
-        let help: Vec<_> = help.lines().map(str::trim_end).collect();
-        let _ = write!(page, "\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
-    };
-    section("wirelens", command.render_long_help().to_string());
-    for name in names {
-        let sub = command.find_subcommand_mut(&name).unwrap();
-        section(&format!("wirelens {name}"), sub.render_long_help().to_string());
-    }
+    write_help(&mut page, "wirelens", &mut command);
     check("commands.md", &page);
+}
+
+/// The help of a command and of those below it, save what users do not type.
+fn write_help(page: &mut String, title: &str, command: &mut Command) {
+    let help = command.render_long_help().to_string();
+    let help: Vec<_> = help.lines().map(str::trim_end).collect();
+    let _ = write!(page, "\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    for sub in command.get_subcommands_mut() {
+        if !sub.is_hide_set() && sub.get_name() != "help" {
+            let title = format!("{title} {}", sub.get_name());
+            write_help(page, &title, sub);
+        }
+    }
 }
 
 #[test]

@@ -42,7 +42,9 @@ mod _wirelens {
 
     /// Runs the command with these arguments, the program's name first; its exit status.
     #[pyfunction]
-    fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-        py.detach(|| cli::status(arguments))
+    fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
+        let interpreter = py.import("sys")?.getattr("executable")?.extract()?;
+        let host = cli::Host::Python(interpreter);
+        Ok(py.detach(|| cli::status(arguments, &host)))
     }
 }

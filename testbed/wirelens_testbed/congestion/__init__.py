@@ -1,3 +1,209 @@
-"""Congestion control: flows of many controls share one queue, seen before and after it."""
+"""Congestion control: flows under many controls share one queue, seen before and after it."""
 
 from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wirelens_testbed import controls, machine
+from wirelens_testbed.congestion import departures, network
+from wirelens_testbed.congestion.ce_marking import CeMarking
+from wirelens_testbed.congestion.plan import Flow, Plan, parse
+from wirelens_testbed.failure import LabError
+from wirelens_testbed.lab import Program
+from wirelens_testbed.run import Run
+from wirelens_testbed.taps import Tap
+
+__all__ = ["NAME", "PROGRAMS", "parse", "perform", "programs"]
+
+NAME = "congestion"
+PROGRAMS: dict[str, str] = {}
+
+PORT_FIRST = 5001
+# Controls that do part of their work where the data arrives have a listener of their own.
+PORT_OF = {
+    control: PORT_FIRST + index for index, control in enumerate(sorted(controls.BOTH_ENDS), start=1)
+}
+BEFORE, AFTER = "before.pcapng", "after.pcapng"
+# From `go` to the first connection: all senders must have heard it.
+LEAD_S = 0.3
+# After the last flow has closed, for the queue to run empty and the last packet to be recorded.
+SETTLE_S = 0.1
+
+
+def programs(plan: Plan) -> dict[str, str]:
+    """Nothing beside what every run needs: senders and receivers are ours."""
+    return PROGRAMS
+
+
+def perform(plan: Plan, run: Run) -> None:
+    """Builds the dumbbell, runs the flows, and states what became of each packet."""
+    wanted = {flow.kernel_control for flow in plan.flows}
+    with controls.registered(wanted):
+        machine.require_controls(wanted)
+        _perform(plan, run)
+
+
+def _perform(plan: Plan, run: Run) -> None:
+    lab = run.lab
+    run.progress(f"building {plan.senders} senders, the bottleneck, {plan.receivers} receivers")
+    network.build(lab, plan)
+    relay = run.relay(
+        (network.EXIT, "acks"),
+        (network.ROUTER, "acks"),
+        classes_ab={f"{flow.source}/32": round(flow.rtt_ms * 1000) for flow in plan.flows},
+    )
+    network.route_acks(lab)
+    _start_receivers(plan, run)
+    marking = None
+    if plan.link.ce_threshold_bytes:
+        marking = CeMarking(lab, network.ROUTER, "out", plan.link.ce_threshold_bytes)
+    recorder = run.record(
+        [
+            Tap(network.ROUTER, "in", "in", BEFORE),
+            Tap(network.EXIT, "in", "in", AFTER),
+        ],
+        plan.snaplen,
+    )
+    run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s")
+    ends = _send(plan, run)
+    lab.pause(SETTLE_S)
+    queue = network.queue_counts(lab)
+    if marking:
+        run.note(marking=asdict(marking.stop()))
+    reports = run.recorded(recorder)
+    run.relayed(relay)
+    _account(run, reports, queue)
+    _state_truth(plan, run, ends)
+
+
+def _start_receivers(plan: Plan, run: Run) -> None:
+    used = sorted({flow.kernel_control for flow in plan.flows} & PORT_OF.keys())
+    listening = [str(PORT_FIRST), *(f"{PORT_OF[control]}={control}" for control in used)]
+    for index in range(plan.receivers):
+        host, address = network.receiver_name(index), network.receiver_address(index)
+        run.lab.start_module(host, "wirelens_testbed.congestion.receiver", address, *listening)
+        run.lab.wait_for_listener(host, PORT_FIRST)
+
+
+def _send(plan: Plan, run: Run) -> list[dict[str, Any]]:
+    """Lets all senders run, and returns what each says of its flows, in the order of the flows."""
+    senders = {
+        index: _start_sender(plan, run, index)
+        for index in sorted({flow.sender for flow in plan.flows})
+    }
+    begin_s = time.time() + LEAD_S
+    for sender in senders.values():
+        _tell(sender, f"{begin_s}\n")
+    run.event("begin", begin_ns=int(begin_s * 1e9))
+    ends: list[dict[str, Any]] = []
+    for index, sender in senders.items():
+        assert sender.stdout is not None
+        line = sender.stdout.readline()
+        if not line:
+            raise LabError(
+                f"sender {index + 1} ended before its flows; it said: {run.lab.log_tails()}"
+            )
+        ends.extend(json.loads(line))
+        sender.wait()
+    _gather_samples(run, list(senders))
+    run.event("end")
+    return sorted(ends, key=lambda end: int(end["number"]))
+
+
+def _start_sender(plan: Plan, run: Run, index: int) -> Program:
+    host = network.sender_name(index)
+    sender = run.lab.start_module(
+        host, "wirelens_testbed.congestion.sender", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    orders = [
+        {
+            "number": flow.number, "control": flow.kernel_control, "source": flow.source,
+            "source_port": run.rng.randint(32_768, 60_999), "port": _port(flow),
+            "target": network.receiver_address(flow.number % plan.receivers),
+            "start_s": flow.start_s, "stop_s": flow.stop_s, "size_bytes": flow.size_bytes,
+        }
+        for flow in plan.flows
+        if flow.sender == index
+    ]  # fmt: skip
+    samples = str(_samples_path(run, index))
+    _tell(sender, json.dumps({"flows": orders, "samples": samples}) + "\n")
+    assert sender.stdout is not None
+    if sender.stdout.readline().strip() != b"ready":
+        raise LabError(f"sender {index + 1} did not start; it said: {run.lab.log_tails()}")
+    return sender
+
+
+def _port(flow: Flow) -> int:
+    return PORT_OF.get(flow.kernel_control, PORT_FIRST)
+
+
+def _samples_path(run: Run, index: int) -> Path:
+    return run.lab.run_dir / f"sockets-{network.sender_name(index)}.tsv"
+
+
+def _gather_samples(run: Run, indices: list[int]) -> None:
+    """Makes one table, in order of time, of what the senders saw of their sockets."""
+    header, rows = "", []
+    for index in indices:
+        header, *own = _samples_path(run, index).read_text().splitlines(keepends=True)
+        rows += own
+    rows.sort(key=lambda row: int(row.split("\t", 1)[0]))
+    (run.folder / "sockets.tsv").write_text(header + "".join(rows))
+
+
+def _tell(program: Program, line: str) -> None:
+    assert program.stdin is not None
+    program.stdin.write(line.encode())
+    program.stdin.flush()
+
+
+def _account(run: Run, reports: list[dict[str, Any]], queue: network.QueueCounts) -> None:
+    came, left = (report["tc"]["packets"] for report in reports)
+    run.note(queue={"came": came, "left": left, "dropped": queue.dropped, "waiting": queue.backlog})
+    run.check(
+        "accounting", came == left + queue.dropped + queue.backlog,
+        f"{came} packets came to the queue, {left} left it, {queue.dropped} were dropped, "
+        f"{queue.backlog} wait", "came = left + dropped + waiting",
+    )  # fmt: skip
+
+
+def _state_truth(plan: Plan, run: Run, ends: list[dict[str, Any]]) -> None:
+    for flow, end in zip(plan.flows, ends, strict=True):
+        is_fine = not end["error"] and end["control"] == flow.kernel_control
+        seen = end["error"] or f"ran under {end['control']}, {end.get('acked_bytes', 0)} bytes"
+        run.check(f"flow {flow.number}", is_fine, seen, f"under {flow.kernel_control}, to its end")
+        run.truth.add(
+            label=flow.control,
+            client=(flow.source, end["port"]),
+            server=(network.receiver_address(flow.number % plan.receivers), _port(flow)),
+            start_ns=end["start_ns"],
+            end_ns=end["end_ns"],
+            flow=flow.number,
+            role=flow.role,
+            rtt_ms=flow.rtt_ms,
+            acked_bytes=end.get("acked_bytes", 0),
+            retransmits=end.get("retransmits", 0),
+            rtt_min_us=end.get("rtt_min_us", 0),
+            delivered_ce=end.get("delivered_ce", 0),
+        )
+    counts = run.truth.finish(run.folder / BEFORE)
+    run.note(flows=counts)
+    run.check(
+        "truth", sum(counts.values()) == len(plan.flows) and "unexplained" not in counts,
+        f"flows by label {counts}", f"{len(plan.flows)} flows, each explained",
+    )  # fmt: skip
+    if plan.packet_truth:
+        run.progress("telling of each packet when it left the queue")
+        sources = {socket.inet_aton(flow.source): flow.number for flow in plan.flows}
+        seen = departures.write(
+            run.folder / BEFORE, run.folder / AFTER, sources, run.folder / "packets.tsv.gz"
+        )
+        queue = run.facts["queue"]
+        wanted = departures.Counts(came=queue["came"], dropped=queue["dropped"], strangers=0)
+        run.check("packets", seen == wanted, str(seen), f"{wanted}, as counted")

@@ -85,6 +85,7 @@ class Visitors:
         with ThreadPoolExecutor(self._worker_count) as pool:
             try:
                 while pending:
+                    self._lab.pause(0)  # raises once the lab is being taken down
                     with self._change:
                         due = self._next(pending, started_s)
                         if due is None:

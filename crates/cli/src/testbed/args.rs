@@ -1,0 +1,312 @@
+//! What can be typed after `wirelens testbed`.
+
+use std::path::PathBuf;
+
+use capture::live::Passing;
+use clap::{Args, Subcommand};
+use packet::Span;
+use testbed::Place;
+use testbed::record::{CountSettings, TapSettings};
+use testbed::relay::Prefix;
+
+use crate::duration::parse_delay;
+
+/// Where runs go unless told otherwise.
+const OUTPUT_DEFAULT: &str = "testbed-runs";
+
+/// Arguments of `wirelens testbed`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed check                       can this machine do it, and what is missing
+  wirelens testbed scenarios                   what ships
+  wirelens testbed run testbed/scenarios/congestion.toml --seed 7
+  wirelens testbed make testbed/datasets/congestion.toml --parallel 3
+
+It takes root, Linux and Python 3.11. All traffic stays in network namespaces that are made for
+the run and removed after it. docs/guide/testbed.md tells more.")]
+pub struct TestbedArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: TestbedCommand,
+}
+
+/// What to do with the testbed.
+#[derive(Debug, Subcommand)]
+pub enum TestbedCommand {
+    /// Run one scenario: its captures, and what is true of them
+    Run(RunArguments),
+    /// Make a data set, many runs; goes on where it stopped
+    Make(MakeArguments),
+    /// Can this machine run them, and what is missing
+    Check(CheckArguments),
+    /// Remove what killed runs left on this machine
+    Clean,
+    /// List scenarios and data sets that ship
+    Scenarios,
+    /// Draw what happened in a run
+    Plot(PlotArguments),
+    /// A link with delay and loss between two network namespaces
+    #[command(hide = true)]
+    Relay(RelayArguments),
+    /// Captures and exact counts of what passes devices in network namespaces
+    #[command(hide = true)]
+    Record(RecordArguments),
+}
+
+/// Arguments of `wirelens testbed run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed run testbed/scenarios/congestion.toml
+  wirelens testbed run congestion.toml -o runs --seed 7 --set flows=18
+
+A run whose own checks do not hold is kept as FOLDER.rejected, and the exit status is 3.")]
+pub struct RunArguments {
+    /// Scenario to run
+    #[arg(value_name = "SCENARIO.toml")]
+    pub scenario: PathBuf,
+    /// Make the run's folder in this one
+    #[arg(short = 'o', long = "output", value_name = "DIR", default_value = OUTPUT_DEFAULT)]
+    pub output: PathBuf,
+    /// Draw what the scenario leaves open from this seed [default: the scenario's]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Use another value than the scenario has; dots lead into its tables, VALUE is as in TOML;
+    /// may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
+    pub set: Vec<String>,
+    /// No progress; errors are still told
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `wirelens testbed make`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed make testbed/datasets/congestion.toml
+  wirelens testbed make congestion.toml -o runs --runs 500 --parallel 3
+
+Runs that are complete are not made again. Ctrl-C ends it; the same line goes on.")]
+pub struct MakeArguments {
+    /// Data set to make
+    #[arg(value_name = "DATASET.toml")]
+    pub dataset: PathBuf,
+    /// Make the data set's folder in this one
+    #[arg(short = 'o', long = "output", value_name = "DIR", default_value = OUTPUT_DEFAULT)]
+    pub output: PathBuf,
+    /// Make only so many runs of each scenario [default: as many as the data set says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
+    /// Runs at the same time; those that disturb each other are rejected and made again
+    /// [default: as many as the data set says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub parallel: Option<u16>,
+    /// No progress; errors are still told
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `wirelens testbed check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed check
+  wirelens testbed check congestion attacks
+  wirelens testbed check --install            and install what is missing, by apt")]
+pub struct CheckArguments {
+    /// Kinds of scenarios to check for [default: all]
+    #[arg(value_name = "KIND")]
+    pub kinds: Vec<String>,
+    /// Install the Debian packages that are missing
+    #[arg(long)]
+    pub install: bool,
+}
+
+/// Arguments of `wirelens testbed plot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed plot testbed-runs/congestion-7
+  wirelens testbed plot testbed-runs/congestion-7 -o queue.png
+
+It takes matplotlib.")]
+pub struct PlotArguments {
+    /// Folder of a run
+    #[arg(value_name = "RUN_DIR")]
+    pub run: PathBuf,
+    /// Write the picture to this file [default: beside what it shows, in the run's folder]
+    #[arg(short = 'o', long = "output", value_name = "FILE.png")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `wirelens testbed relay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Packets that enter one device leave the other after the delay; a packet of a class, by the longest
+prefix of its destination, after the delay of its class. `ready` is printed when both devices are
+there. Lines on standard input change what is so far: `delay ab 30ms`, `loss ba 0.02`. At its
+end, or on `stop`, a report is printed as one JSON object.")]
+pub struct RelayArguments {
+    /// Device to make, and where; NETNS is a name or a path
+    #[arg(long, value_name = "NETNS:DEV")]
+    pub a: Place,
+    /// Device at the other end
+    #[arg(long, value_name = "NETNS:DEV")]
+    pub b: Place,
+    /// Delay from a to b
+    #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = parse_delay)]
+    pub delay_ab: Span,
+    /// Delay from b to a
+    #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = parse_delay)]
+    pub delay_ba: Span,
+    /// Delay from a to b of packets to these addresses
+    #[arg(long, value_name = "PREFIX=DELAY", value_parser = parse_class)]
+    pub class_ab: Vec<(Prefix, Span)>,
+    /// Delay from b to a of packets to these addresses
+    #[arg(long, value_name = "PREFIX=DELAY", value_parser = parse_class)]
+    pub class_ba: Vec<(Prefix, Span)>,
+    /// Probability that a packet from a to b is lost
+    #[arg(long, value_name = "0..1", default_value = "0", value_parser = parse_loss)]
+    pub loss_ab: f64,
+    /// Probability that a packet from b to a is lost
+    #[arg(long, value_name = "0..1", default_value = "0", value_parser = parse_loss)]
+    pub loss_ba: f64,
+    /// Packets that may wait, each way
+    #[arg(long, value_name = "PACKETS", default_value = "20000")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub queue_max: u32,
+    /// Decides which packets are lost
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+}
+
+/// Arguments of `wirelens testbed record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+DIRECTION is in, out or both, as the device sees it. `ready` is printed when everything is open;
+what passes from then on is recorded until the end of standard input, or until it says `stop`. A
+report is printed then, as one JSON object. Captures and counts take what passes between the same
+two moments: of what a device receives, both hold the same packets, if the capture dropped none.")]
+pub struct RecordArguments {
+    /// Record this device to FILE, as pcapng; it grows as FILE.partial
+    #[arg(long, value_name = "NETNS:DEV:DIRECTION:FILE", value_parser = parse_tap)]
+    #[arg(required_unless_present = "count")]
+    pub tap: Vec<TapSettings>,
+    /// Only count at this device
+    #[arg(long, value_name = "NETNS:DEV:DIRECTION", value_parser = parse_count)]
+    pub count: Vec<CountSettings>,
+    /// Keep only the first BYTES of each frame; 0 for all
+    #[arg(short = 's', long, value_name = "BYTES", default_value = "96")]
+    pub snaplen: u32,
+    /// Memory in which the kernel puts the frames of one tap
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size)]
+    pub buffer: usize,
+    /// Say this in each capture
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub comment: String,
+}
+
+/// Something set to something.
+fn parse_setting(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err(String::from("wanted KEY=VALUE")),
+    }
+}
+
+/// A prefix and its delay.
+fn parse_class(text: &str) -> Result<(Prefix, Span), String> {
+    let (prefix, delay) =
+        text.split_once('=').ok_or("wanted PREFIX=DELAY, such as 10.1.0.0/16=20ms")?;
+    Ok((prefix.parse()?, parse_delay(delay)?))
+}
+
+/// A probability.
+pub(super) fn parse_loss(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(loss) if (0.0..=1.0).contains(&loss) => Ok(loss),
+        _ => Err(String::from("wanted a probability, from 0 to 1")),
+    }
+}
+
+/// A device, a direction and a file, which may have colons in its name.
+fn parse_tap(text: &str) -> Result<TapSettings, String> {
+    let mut parts = text.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(namespace), Some(device), Some(direction), Some(file)) if !file.is_empty() => {
+            Ok(TapSettings {
+                place: format!("{namespace}:{device}").parse()?,
+                passing: parse_passing(direction)?,
+                file: PathBuf::from(file),
+            })
+        }
+        _ => Err(String::from("wanted NETNS:DEV:DIRECTION:FILE")),
+    }
+}
+
+/// A device and a direction.
+fn parse_count(text: &str) -> Result<CountSettings, String> {
+    let (place, direction) = text.rsplit_once(':').ok_or("wanted NETNS:DEV:DIRECTION")?;
+    Ok(CountSettings { place: place.parse()?, passing: parse_passing(direction)? })
+}
+
+fn parse_passing(text: &str) -> Result<Passing, String> {
+    match text {
+        "in" => Ok(Passing::In),
+        "out" => Ok(Passing::Out),
+        "both" => Ok(Passing::Both),
+        _ => Err(format!("`{text}` is no direction; wanted in, out or both")),
+    }
+}
+
+/// A ring that works: one page for each of its blocks at least, and what 32 bits can say.
+const RING_SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=2 << 30;
+
+/// Bytes, such as `32MiB`.
+fn parse_size(text: &str) -> Result<usize, String> {
+    const WANTED: &str = "wanted a size from 64KiB to 2GiB";
+    let unit_start = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bytes: u64 = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(format!("`{unit}` is no unit of size; {WANTED}")),
+    };
+    let number: u64 = number.parse().map_err(|_| WANTED)?;
+    let bytes = number.checked_mul(unit_bytes).filter(|bytes| RING_SIZES.contains(bytes));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| WANTED.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tap_is_a_device_a_direction_and_a_file() {
+        let tap = parse_tap("wlt-1-r:rd:in:out/a:b.pcapng").unwrap();
+        assert_eq!(tap.place.to_string(), "wlt-1-r:rd");
+        assert_eq!((tap.passing, tap.file), (Passing::In, PathBuf::from("out/a:b.pcapng")));
+        for text in ["a:b:in", "a:b:in:", "a:b:up:f", ":b:in:f", "a::in:f"] {
+            assert!(parse_tap(text).is_err(), "{text}");
+        }
+        let count = parse_count("/proc/7/ns/net:rd:both").unwrap();
+        assert_eq!(count.place.to_string(), "/proc/7/ns/net:rd");
+        assert!(parse_count("a:b").is_err());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("32MiB"), Ok(32 << 20));
+        assert_eq!(parse_size("65536"), Ok(65_536));
+        for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_a_prefix_and_a_delay() {
+        let (prefix, delay) = parse_class("fd00::/64=5ms").unwrap();
+        assert_eq!((prefix.to_string().as_str(), delay.as_ns()), ("fd00::/64", 5_000_000));
+        assert!(parse_class("10.0.0.0/8").is_err() && parse_class("10.0.0.0/8=5").is_err());
+        assert!(parse_setting("a.b=1").is_ok() && parse_setting("=1").is_err());
+    }
+}

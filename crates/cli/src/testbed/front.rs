@@ -1,0 +1,233 @@
+//! What people type is handed to the testbed's library: this process becomes its Python.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::args::TestbedCommand;
+use crate::Host;
+use crate::failure::{Failure, Status};
+
+/// Folder that holds the library.
+const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";
+/// Python that runs it.
+const PYTHON_SETTING: &str = "WIRELENS_PYTHON";
+
+const PACKAGE: &str = "wirelens_testbed";
+/// Where a checkout has the library.
+const LIBRARY_FOLDER: &str = "testbed";
+
+/// Python's flags: no compiled files beside a checkout's sources, which root would own, and
+/// nothing imported from the folder in which somebody happens to be.
+const FLAGS: [&str; 2] = ["-B", "-P"];
+
+pub(super) fn run(command: &TestbedCommand, host: &Host) -> Result<Status, Failure> {
+    let program = own_program(host)?;
+    let library = library(&program)?;
+    let python = python(host, library.as_deref());
+    if library.is_none() && !is_installed(&python)? {
+        return Err(Failure::error(format_args!(
+            "testbed: its library, the Python package {PACKAGE}, was not found; wanted: {} in a \
+             folder above {}, or installed for {}, or its folder in {LIBRARY_SETTING}",
+            Path::new(LIBRARY_FOLDER).join(PACKAGE).display(),
+            program.display(),
+            python.display(),
+        )));
+    }
+    let mut process = Command::new(&python);
+    process.args(FLAGS).args(["-m", PACKAGE]).arg(request(command, &program)?.to_string());
+    if let Some(folder) = &library {
+        process.env("PYTHONPATH", first_of_path(folder, env::var_os("PYTHONPATH").as_deref())?);
+    }
+    // On success there is nothing to come back to.
+    Err(cannot_run(&python, &process.exec()))
+}
+
+/// What is asked of the library: one JSON object.
+fn request(command: &TestbedCommand, program: &Path) -> Result<Value, Failure> {
+    let mut request = match command {
+        TestbedCommand::Run(arguments) => json!({
+            "command": "run",
+            "scenario": text(&arguments.scenario)?,
+            "output": text(&arguments.output)?,
+            "seed": arguments.seed,
+            "set": arguments.set,
+            "quiet": arguments.quiet,
+        }),
+        TestbedCommand::Make(arguments) => json!({
+            "command": "make",
+            "dataset": text(&arguments.dataset)?,
+            "output": text(&arguments.output)?,
+            "runs": arguments.runs,
+            "parallel": arguments.parallel,
+            "quiet": arguments.quiet,
+        }),
+        TestbedCommand::Check(arguments) => json!({
+            "command": "check",
+            "kinds": arguments.kinds,
+            "install": arguments.install,
+        }),
+        TestbedCommand::Clean => json!({ "command": "clean" }),
+        TestbedCommand::Scenarios => json!({ "command": "scenarios" }),
+        TestbedCommand::Plot(arguments) => json!({
+            "command": "plot",
+            "run": text(&arguments.run)?,
+            "output": arguments.output.as_deref().map(text).transpose()?,
+        }),
+        // Not the library's; it asks for these itself.
+        TestbedCommand::Relay(_) | TestbedCommand::Record(_) => Value::Null,
+    };
+    if let Value::Object(fields) = &mut request {
+        fields.insert(String::from("wirelens"), text(program)?.into());
+    }
+    Ok(request)
+}
+
+/// A path as text, which JSON has to be.
+fn text(path: &Path) -> Result<&str, Failure> {
+    path.to_str().ok_or_else(|| {
+        Failure::usage(format_args!("{}: not UTF-8; give another name", path.display()))
+    })
+}
+
+/// The file that runs the command `wirelens`, for the library to start parts of itself.
+fn own_program(host: &Host) -> Result<PathBuf, Failure> {
+    let found = match host {
+        Host::Program => env::current_exe(),
+        // pip puts the script beside the Python that it is for.
+        Host::Python(interpreter) => {
+            let script = interpreter.with_file_name("wirelens");
+            if script.is_file() { Ok(script) } else { Err(io::ErrorKind::NotFound.into()) }
+        }
+    };
+    found.map_err(|error| {
+        Failure::error(format_args!(
+            "testbed: the program wirelens was not found ({error}); wanted: beside the Python that \
+             has the package, as pip puts it there"
+        ))
+    })
+}
+
+/// Folder of the library, where it is not left to Python to find it.
+fn library(program: &Path) -> Result<Option<PathBuf>, Failure> {
+    if let Some(folder) = env::var_os(LIBRARY_SETTING).filter(|folder| !folder.is_empty()) {
+        let folder = PathBuf::from(folder);
+        if holds_library(&folder) {
+            return Ok(Some(folder));
+        }
+        return Err(Failure::error(format_args!(
+            "{}: no testbed library, as {LIBRARY_SETTING} says; wanted a folder that holds \
+             {PACKAGE}/__main__.py",
+            folder.display()
+        )));
+    }
+    let above = program.ancestors().skip(1).map(|folder| folder.join(LIBRARY_FOLDER));
+    Ok(above.into_iter().find(|folder| holds_library(folder)))
+}
+
+fn holds_library(folder: &Path) -> bool {
+    folder.join(PACKAGE).join("__main__.py").is_file()
+}
+
+/// The Python to run.
+fn python(host: &Host, library: Option<&Path>) -> PathBuf {
+    if let Some(python) = env::var_os(PYTHON_SETTING).filter(|python| !python.is_empty()) {
+        return PathBuf::from(python);
+    }
+    if let Host::Python(interpreter) = host {
+        return interpreter.clone();
+    }
+    let beside = library.and_then(Path::parent).map(|root| root.join(".venv/bin/python"));
+    beside.filter(|python| python.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
+}
+
+/// Whether this Python has the library among its packages.
+fn is_installed(python: &Path) -> Result<bool, Failure> {
+    let question = format!(
+        "import sys; from importlib.util import find_spec; sys.exit(find_spec('{PACKAGE}') is None)"
+    );
+    let status = Command::new(python)
+        .args(FLAGS)
+        .args(["-c", &question])
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| cannot_run(python, &error))?;
+    Ok(status.success())
+}
+
+fn first_of_path(folder: &Path, others: Option<&OsStr>) -> Result<OsString, Failure> {
+    let others = others.filter(|others| !others.is_empty());
+    let folders = others.into_iter().flat_map(env::split_paths);
+    env::join_paths(std::iter::once(folder.to_owned()).chain(folders)).map_err(Failure::error)
+}
+
+fn cannot_run(python: &Path, error: &io::Error) -> Failure {
+    Failure::error(format_args!(
+        "testbed: cannot run {}: {error}; wanted Python 3.11 or newer, try \
+         `apt-get install python3` or name one in {PYTHON_SETTING}",
+        python.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Arguments, Command as AnyCommand};
+    use clap::Parser as _;
+
+    fn asked(line: &str) -> Value {
+        let words = ["wirelens", "testbed"].into_iter().chain(line.split(' '));
+        match Arguments::try_parse_from(words).unwrap().command {
+            Some(AnyCommand::Testbed(arguments)) => {
+                request(&arguments.command, Path::new("/bin/wirelens")).unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_what_the_library_is_asked() {
+        let wanted = json!({
+            "command": "run", "scenario": "a.toml", "output": "x", "seed": 7,
+            "set": ["flows=18", "link.rate=\"1mbit\""], "quiet": false,
+            "wirelens": "/bin/wirelens",
+        });
+        let line = "run a.toml -o x --seed 7 --set flows=18 --set link.rate=\"1mbit\"";
+        assert_eq!(asked(line), wanted);
+        assert_eq!(asked("run a.toml")["output"], "testbed-runs");
+        assert_eq!(asked("run a.toml")["seed"], Value::Null);
+        assert_eq!(asked("make d.toml --runs 3 --parallel 2")["parallel"], 2);
+        assert_eq!(asked("check calls attacks --install")["kinds"], json!(["calls", "attacks"]));
+        assert_eq!(asked("plot r -o p.png")["output"], "p.png");
+        assert_eq!(asked("clean"), json!({ "command": "clean", "wirelens": "/bin/wirelens" }));
+    }
+
+    #[test]
+    fn the_nearest_library_above_the_program_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let library = root.path().join("testbed");
+        std::fs::create_dir_all(library.join(PACKAGE)).unwrap();
+        std::fs::write(library.join(PACKAGE).join("__main__.py"), "").unwrap();
+        let program = root.path().join("target/release/wirelens");
+        let above = |program: &Path| {
+            let mut above = program.ancestors().skip(1).map(|folder| folder.join(LIBRARY_FOLDER));
+            above.find(|folder| holds_library(folder))
+        };
+        assert_eq!(above(&program), Some(library.clone()));
+        assert_eq!(above(Path::new("/usr/bin/wirelens")), None);
+        assert_eq!(python(&Host::Program, Some(&library)), Path::new("python3"));
+    }
+
+    #[test]
+    fn the_library_comes_before_what_was_in_the_path() {
+        let path = |others| first_of_path(Path::new("/l"), others).unwrap();
+        assert_eq!(path(None), "/l");
+        assert_eq!(path(Some(OsStr::new("/a:/b"))), "/l:/a:/b");
+        assert_eq!(path(Some(OsStr::new(""))), "/l");
+    }
+}

@@ -1,0 +1,109 @@
+"""A queue that marks: Congestion Experienced on packets that find more than so many bytes waiting.
+
+The mark is set by a BPF program at tc egress of the bottleneck; see `testbed/bpf/ce_mark.bpf.c`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from dataclasses import dataclass
+
+from wirelens_testbed import bpf
+from wirelens_testbed.failure import LabError
+from wirelens_testbed.lab import Lab
+
+OBJECT = PROGRAM = "ce_mark"
+STATE_MAP = "ce_mark_state"
+CLONE_NEWNET = 0x40000000
+
+
+class State(ctypes.Structure):
+    """struct ce_mark of the program."""
+
+    _fields_ = [
+        ("threshold_bytes", ctypes.c_uint64),
+        ("seen", ctypes.c_uint64),
+        ("above_threshold", ctypes.c_uint64),
+        ("marked", ctypes.c_uint64),
+        ("backlog_max_bytes", ctypes.c_uint64),
+    ]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the queue did: packets that came, that met a long queue, that were marked for it.
+
+    Those marked are fewer than those above the threshold by the packets that knew no ECN. With
+    offloads on, a packet here is what a sender handed over at once, up to 64 kB.
+    """
+
+    seen: int
+    above_threshold: int
+    marked: int
+    backlog_max_bytes: int
+
+
+class CeMarking:
+    """Marking at a device, from construction to `stop`, or to the end of the process at the latest.
+
+    The queue is the root qdisc of the device and has to be there before; what waits in it is read
+    from the kernel for every packet. The packet that comes is not counted as waiting.
+    """
+
+    def __init__(self, lab: Lab, host: str, device: str, threshold_bytes: int) -> None:
+        with bpf.BpfObject(OBJECT) as loaded:
+            loaded.load()
+            self._library = loaded.library
+            self._state_fd = os.dup(loaded.map_fd(STATE_MAP))
+            self._write(State(threshold_bytes=threshold_bytes))
+            program_fd = loaded.program_fd(PROGRAM)
+            self._link_fd = _attach(loaded.library, program_fd, lab, host, device)
+
+    def counts(self) -> Counts:
+        state = State()
+        self._library.call("bpf_map_lookup_elem", self._state_fd, _KEY, ctypes.byref(state))
+        return Counts(state.seen, state.above_threshold, state.marked, state.backlog_max_bytes)
+
+    def stop(self) -> Counts:
+        """Ends the marking; call it once."""
+        counts = self.counts()
+        os.close(self._link_fd)
+        os.close(self._state_fd)
+        return counts
+
+    def _write(self, state: State) -> None:
+        value = ctypes.byref(state)
+        self._library.call("bpf_map_update_elem", self._state_fd, _KEY, value, ctypes.c_uint64(0))
+
+
+_KEY = ctypes.byref(ctypes.c_uint32(0))
+
+
+def _attach(library: bpf.Library, program_fd: int, lab: Lab, host: str, device: str) -> int:
+    """Links the program to a device, from a thread of its own inside the device's namespace."""
+    results: list[int | OSError] = []
+
+    def enter_and_attach() -> None:
+        try:
+            with lab.namespace_path(host).open() as namespace:
+                libc = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
+                if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+            index = socket.if_nametoindex(device)
+            results.append(bpf.create_link(library, program_fd, index, bpf.TCX_EGRESS))
+        except OSError as failure:
+            results.append(failure)
+
+    thread = threading.Thread(target=enter_and_attach)
+    thread.start()
+    thread.join()
+    (result,) = results
+    if isinstance(result, OSError):
+        raise LabError(
+            f"{host}: no program can be attached at tc egress of {device}: {result.strerror}; "
+            "the device must exist, and links at tc take Linux 6.6"
+        )
+    return result

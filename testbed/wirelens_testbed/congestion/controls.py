@@ -1,5 +1,0 @@
-"""Stand-in until the BPF controls land."""
-
-
-def remove_stale() -> list[str]:
-    return []

@@ -1,0 +1,245 @@
+"""Data sets: many runs of one scenario, several at a time, gone on with where they stopped.
+
+A data set is a TOML file: a scenario, how often to run it, and values that take the place of the
+scenario's. Each run is a process of its own, with a seed that follows from the data set's seed and
+the run's name. A run that its checks reject is made again with the same seed, so that no part of
+what is drawn is lost to a busy moment of the machine; and as rejections mean that the machine had
+too much to do, fewer run beside each other from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wirelens_testbed.failure import ScenarioError, TestbedError
+from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, PROGRAM_ENVIRONMENT
+from wirelens_testbed.run import REPORT_NAME
+from wirelens_testbed.scenario import Table, merged, read_toml
+
+COPY_NAME, TABLE_NAME = "dataset.toml", "runs.tsv"
+PARALLEL_MAX = 64
+RUNS_MAX = 100_000
+POLL_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Some runs of a data set that share their values."""
+
+    name: str
+    scenario: Path
+    runs: int
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    name: str
+    seed: int
+    parallel: int
+    attempts: int
+    variants: tuple[Variant, ...]
+    text: str
+
+
+@dataclass
+class Job:
+    """One run that is to be there in the end."""
+
+    name: str
+    variant: Variant
+    seed: int
+    attempts: int = 0
+    program: subprocess.Popen[str] | None = None
+    last_words: str = ""
+
+
+@dataclass
+class Tally:
+    """How far the making is."""
+
+    total: int
+    done: int = 0
+    rejected: int = 0
+    given_up: list[str] = field(default_factory=list)
+
+
+def read(path: Path) -> DataSet:
+    """Reads a data set's file; paths in it are relative to it."""
+    table = Table(read_toml(path))
+    scenario = table.take("scenario", str)
+    values = table.take_table("set").rest()
+    runs = table.take("runs", int, 1, minimum=1, maximum=RUNS_MAX)
+    variants: list[Variant] = []
+    for each in table.take_tables("variants"):
+        own = path.parent / each.take("scenario", str, scenario)
+        name = each.take("name", str)
+        count = each.take("runs", int, runs, minimum=1, maximum=RUNS_MAX)
+        variants.append(Variant(name, own, count, values | each.take_table("set").rest()))
+        each.finish()
+    data_set = DataSet(
+        name=table.take("name", str, path.stem),
+        seed=table.take("seed", int, 1),
+        parallel=table.take("parallel", int, 1, minimum=1, maximum=PARALLEL_MAX),
+        attempts=table.take("attempts", int, 3, minimum=1, maximum=100),
+        variants=tuple(variants) or (Variant("", path.parent / scenario, runs, values),),
+        text=path.read_text(),
+    )
+    table.finish()
+    return data_set
+
+
+def make(
+    data_set: DataSet, output: Path, wirelens: Path, *, runs: int | None, parallel: int | None
+) -> list[str]:
+    """Makes what is missing of a data set; returns the names of runs that were given up.
+
+    `runs` stops each variant after so many, `parallel` runs at most so many at once.
+    """
+    folder = output / data_set.name
+    _claim(folder, data_set)
+    jobs = _jobs(data_set, runs)
+    missing = deque(job for job in jobs if not (folder / job.name / REPORT_NAME).exists())
+    tally = Tally(total=len(jobs), done=len(jobs) - len(missing))
+    maker = _Maker(data_set, folder, wirelens, parallel or data_set.parallel, tally)
+    try:
+        maker.make(missing)
+    finally:
+        maker.stop()
+        _write_table(folder, jobs)
+    return tally.given_up
+
+
+class _Maker:
+    """Keeps some runs going until none is missing."""
+
+    def __init__(
+        self, data_set: DataSet, folder: Path, wirelens: Path, parallel: int, tally: Tally
+    ) -> None:
+        self._data_set = data_set
+        self._folder = folder
+        self._wirelens = wirelens
+        self._parallel = parallel
+        self._tally = tally
+        self._running: list[Job] = []
+        self._started_s = time.monotonic()
+        self._done_before = tally.done
+
+    def make(self, missing: deque[Job]) -> None:
+        self._tell()
+        while missing or self._running:
+            while missing and len(self._running) < self._parallel:
+                self._start(missing.popleft())
+                self._tell()
+            time.sleep(POLL_INTERVAL_S)
+            for job in [
+                job for job in self._running if job.program and job.program.poll() is not None
+            ]:
+                self._running.remove(job)
+                self._end(job, missing)
+                self._tell()
+
+    def stop(self) -> None:
+        """Ends what still runs; each cleans up after itself when its input ends."""
+        for job in self._running:
+            if job.program:
+                job.program.communicate()
+
+    def _start(self, job: Job) -> None:
+        values = merged(read_toml(job.variant.scenario), job.variant.values)
+        request = {
+            "command": "run", "values": values, "name": job.name, "seed": job.seed,
+            "output": str(self._folder), "wirelens": str(self._wirelens),
+            "quiet": True, "ends_with_input": True,
+        }  # fmt: skip
+        job.attempts += 1
+        job.program = subprocess.Popen(
+            [sys.executable, "-B", "-m", "wirelens_testbed", json.dumps(request)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=PROGRAM_ENVIRONMENT | LIBRARY_ENVIRONMENT,
+            start_new_session=True,
+        )
+        self._running.append(job)
+
+    def _end(self, job: Job, missing: deque[Job]) -> None:
+        assert job.program is not None and job.program.stderr is not None
+        job.last_words = job.program.stderr.read().strip()
+        if job.program.returncode == 0:
+            self._tally.done += 1
+            shutil.rmtree(self._folder / f"{job.name}.rejected", ignore_errors=True)
+            return
+        if not self._tally.done and job.program.returncode != 3:
+            # Not one has worked: whatever is wrong will be wrong with the others as well.
+            raise TestbedError(job.last_words.removeprefix("wirelens: testbed: "))
+        self._tally.rejected += 1
+        print(f"\n{job.name}, attempt {job.attempts}: {job.last_words}", file=sys.stderr)
+        self._parallel = max(1, min(self._parallel, len(self._running)))
+        if job.attempts < self._data_set.attempts:
+            missing.append(job)
+        else:
+            self._tally.given_up.append(job.name)
+
+    def _tell(self) -> None:
+        tally, made = self._tally, self._tally.done - self._done_before
+        left = ""
+        if made:
+            each_s = (time.monotonic() - self._started_s) / made
+            left = f", {each_s * (tally.total - tally.done) / 60:.0f} min left"
+        text = (
+            f"{self._data_set.name}: {tally.done} of {tally.total} runs, "
+            f"{len(self._running)} running, {tally.rejected} rejected{left}"
+        )
+        is_terminal = sys.stderr.isatty()
+        print(f"\r{text:<78}" if is_terminal else text, end="" if is_terminal else "\n",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _claim(folder: Path, data_set: DataSet) -> None:
+    """A folder holds the runs of one data set; another's would be mistaken for its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = folder / COPY_NAME
+    if not copy.exists():
+        copy.write_text(data_set.text)
+    elif copy.read_text() != data_set.text:
+        raise ScenarioError(
+            f"{folder}: made from another text of this data set (see its {COPY_NAME}); give -o "
+            "another folder, or remove this one"
+        )
+
+
+def _jobs(data_set: DataSet, runs: int | None) -> list[Job]:
+    jobs = []
+    for variant in data_set.variants:
+        for index in range(min(variant.runs, runs or variant.runs)):
+            name = f"{variant.name}-{index:04d}".lstrip("-")
+            digest = hashlib.sha256(f"{data_set.seed}/{name}".encode()).digest()
+            jobs.append(Job(name, variant, int.from_bytes(digest[:4], "big")))
+    return jobs
+
+
+def _write_table(folder: Path, jobs: list[Job]) -> None:
+    """One row a run that is there: what it is, and how it went."""
+    with (folder / TABLE_NAME).open("w") as table:
+        print("run", "variant", "seed", "wall_s", "cpu_s", "flows", "packets", sep="\t", file=table)
+        for job in jobs:
+            path = folder / job.name / REPORT_NAME
+            if path.exists():
+                report = json.loads(path.read_text())
+                flows = sum(report.get("flows", {}).values())
+                packets = max((tap["packets"] for tap in report.get("taps", [])), default=0)
+                print(
+                    job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
+                    packets, sep="\t", file=table,
+                )  # fmt: skip

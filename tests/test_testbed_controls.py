@@ -1,0 +1,305 @@
+"""Congestion controls in BPF: that they behave as published, and come and go without a trace.
+
+Each runs through a bottleneck of 40 Mbit/s with a round trip of 20 ms, so that 66 packets are on
+their way when the queue is empty. What is asserted is the law of a control and not its speed.
+"""
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from operator import itemgetter
+from pathlib import Path
+from statistics import fmean, median
+
+import pytest
+from bottleneck import DURATION_S, SEGMENT_BYTES, Row, Watched, watch
+from command import ROOT
+from lab import wait_until
+from testbed_runs import need_root
+from wirelens_testbed import bpf, controls
+from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
+from wirelens_testbed.failure import MachineError
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+BASE_RTT_US = 20_000
+THRESHOLD_BYTES = 30_000
+# Slow start and what follows from it is over.
+SETTLED_S = 2.0
+
+
+@pytest.fixture(autouse=True)
+def as_root() -> None:
+    need_root()
+
+
+# --- Reading traces -------------------------------------------------------------------------
+
+
+def cuts(rows: list[Row]) -> list[float]:
+    """What share of the window was left after each cut, from samples on either side of it."""
+    cwnd = [row["cwnd_packets"] for row in rows]
+    places = [at for at in range(1, len(cwnd) - 2) if cwnd[at + 1] < 0.93 * cwnd[at]]
+    # A recovery may lie under a sample; and one falling on its step shows half a cut.
+    return [min(cwnd[at + 1 : at + 3]) / max(cwnd[at - 1 : at + 1]) for at in places]
+
+
+def climbs(rows: list[Row]) -> Iterator[list[Row]]:
+    """The parts of a trace in which the window only grows, without what borders on a cut."""
+    part: list[Row] = []
+    for row in rows:
+        if part and row["cwnd_packets"] < part[-1]["cwnd_packets"]:
+            yield part[2:-1]
+            part = []
+        part.append(row)
+    yield part[2:]
+
+
+def delivered_packets(first: Row, last: Row) -> float:
+    return (last["acked_bytes"] - first["acked_bytes"]) / SEGMENT_BYTES
+
+
+def packets_a_round(first: Row, last: Row) -> float:
+    """By how much the window grew in a round trip: the alpha of Reno and its kin.
+
+    A window w that grows by alpha / w for each packet delivered gains alpha n in w² / 2.
+    """
+    gained = (last["cwnd_packets"] ** 2 - first["cwnd_packets"] ** 2) / 2
+    return gained / delivered_packets(first, last)
+
+
+# --- DCTCP ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def marked_dctcp() -> Watched:
+    need_root()
+    return watch(["wl_dctcp"], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
+
+
+def test_dctcp_holds_the_queue_at_the_threshold_and_the_link_full(marked_dctcp: Watched) -> None:
+    sizes = sorted(marked_dctcp.queue_bytes(SETTLED_S, DURATION_S))
+    assert marked_dctcp.use(SETTLED_S, DURATION_S) > 0.9
+    assert 0.6 * THRESHOLD_BYTES < median(sizes) < 1.3 * THRESHOLD_BYTES
+    assert sizes[len(sizes) * 9 // 10] < 1.5 * THRESHOLD_BYTES
+    assert marked_dctcp.dropped == 0
+
+
+def test_dctcp_cuts_by_little_when_few_packets_are_marked(marked_dctcp: Watched) -> None:
+    windows = [row["cwnd_packets"] for row in marked_dctcp.rows(0, SETTLED_S, DURATION_S)]
+    # alpha is near sqrt(2 / w) = 0.15 (Alizadeh et al. 2010), so a cut takes a thirteenth.
+    assert min(windows) > 0.75 * max(windows)
+
+
+def test_dctcp_hears_of_each_mark(marked_dctcp: Watched) -> None:
+    """The receiver's state machine: with delayed ACKs, yet marks arrive one by one."""
+    assert marked_dctcp.marking
+    marked = marked_dctcp.marking.marked
+    assert marked > 100
+    assert marked_dctcp.ends[0]["delivered_ce"] == pytest.approx(marked, rel=0.1)
+    assert marked == marked_dctcp.marking.above_threshold
+    assert marked_dctcp.marking.seen > marked
+
+
+def test_flows_of_dctcp_share_fairly() -> None:
+    seen = watch(["wl_dctcp"] * 2, threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
+    rates = [seen.rate(flow, SETTLED_S, DURATION_S) for flow in (0, 1)]
+    assert sum(rates) > 0.9 * seen.rate_mbit
+    assert min(rates) > 0.25 * sum(rates)
+    assert seen.dropped == 0
+
+
+def test_dctcp_answers_a_loss_as_reno_does() -> None:
+    seen = watch(["wl_dctcp"])
+    shares = cuts(seen.rows(0, 1, DURATION_S))
+    assert len(shares) >= 2
+    assert median(shares) == pytest.approx(0.5, abs=0.07)
+    assert seen.ends[0]["delivered_ce"] == 0
+
+
+def test_dctcp_leaves_the_field_to_reno_where_the_peer_takes_no_part() -> None:
+    seen = watch(["wl_dctcp"], threshold_bytes=THRESHOLD_BYTES, is_at_both_ends=False, duration_s=3)
+    assert seen.ends[0]["control"] == "reno"
+    assert seen.marking
+    assert seen.marking.above_threshold > 0
+    assert seen.marking.marked == 0, "a packet said ECN-capable though the ends did not agree"
+
+
+# --- Vegas ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flow_count", [1, 2])
+def test_vegas_fills_the_link_with_few_packets_queued_and_no_loss(flow_count: int) -> None:
+    # Room for slow start's last doubling: that there was no room is seen a round trip too late.
+    seen = watch(["wl_vegas"] * flow_count, buffer_bytes=150_000)
+    assert seen.use(3, DURATION_S) > 0.9
+    assert seen.dropped == 0
+    # Two to four packets a flow by the smallest round trip of each round; bursts come on top.
+    assert flow_count < seen.queue_packets_mean(3, DURATION_S) < 8 * flow_count
+    for flow in range(flow_count):
+        assert seen.rate(flow, 3, DURATION_S) > 0.2 * seen.rate_mbit
+
+
+def test_vegas_yields_to_reno() -> None:
+    seen = watch(["wl_vegas", "reno"])
+    assert seen.use(SETTLED_S, DURATION_S) > 0.9
+    assert seen.rate(0, SETTLED_S, DURATION_S) < 0.3 * seen.rate_mbit
+
+
+# --- Scalable, Illinois, H-TCP --------------------------------------------------------------
+
+
+def test_scalable_grows_by_a_share_of_what_is_acknowledged_and_cuts_by_an_eighth() -> None:
+    seen = watch(["wl_scalable"])
+    rows = seen.rows(0, SETTLED_S, DURATION_S)
+    assert seen.use(SETTLED_S, DURATION_S) > 0.9
+    assert median(cuts(rows)) == pytest.approx(1 - 1 / 8, abs=0.03)
+    gains = [
+        (part[-1]["cwnd_packets"] - part[0]["cwnd_packets"]) / delivered_packets(part[0], part[-1])
+        for part in climbs(rows)
+        if len(part) >= 3
+    ]
+    assert median(gains) == pytest.approx(0.01, rel=0.2)
+
+
+def test_illinois_climbs_steeply_from_a_short_queue_and_slowly_into_a_long_one() -> None:
+    seen = watch(["wl_illinois"], duration_s=10)
+    rows = seen.rows(0, SETTLED_S, 10)
+    assert seen.use(SETTLED_S, 10) > 0.9
+    assert min(cuts(rows)) == pytest.approx(0.5, abs=0.1), "a full queue costs half the window"
+    longest_us = max(row["rtt_us"] for row in rows) - BASE_RTT_US
+    ratios = []
+    for part in climbs(rows):
+        for first, last in zip(part[:-5], part[5:], strict=True):
+            share = (fmean((first["rtt_us"], last["rtt_us"])) - BASE_RTT_US) / longest_us
+            published = 30 * 0.99 / (3 * 0.99 + 97 * (share - 0.01))
+            if share > 0.3:
+                ratios.append(packets_a_round(first, last) / published)
+    assert len(ratios) > 10
+    assert median(ratios) == pytest.approx(1, abs=0.3)
+
+
+def test_htcp_grows_as_reno_for_a_second_and_then_by_the_square_of_time() -> None:
+    # A deep buffer, so that seconds pass between losses.
+    seen = watch(["wl_htcp"], buffer_bytes=600_000, duration_s=12)
+    assert seen.use(SETTLED_S, 12) > 0.9
+    early, ratios = [], []
+    for _, group in itertools.groupby(seen.rows(0, 0.5, 12), itemgetter("ssthresh_packets")):
+        part = list(group)
+        loss_s = part[0]["time_s"] - SAMPLE_INTERVAL_S / 2
+        # By the fourth sample the recovery is over, and the last may be amid the next.
+        for first, last in zip(part[4:-4], part[7:-1], strict=True):
+            since_s = fmean((first["time_s"], last["time_s"])) - loss_s
+            alpha = packets_a_round(first, last)
+            if since_s < 0.8:
+                early.append(alpha)
+            elif since_s > 1.2:
+                past_s = since_s - 1
+                ratios.append(alpha / (1 + 10 * past_s + past_s**2 / 4))
+    print(early, ratios)
+    assert len(early) >= 2
+    assert len(ratios) > 10
+    assert median(early) == pytest.approx(1, abs=0.35)
+    assert median(ratios) == pytest.approx(1, abs=0.3)
+
+
+# --- Coming and going -----------------------------------------------------------------------
+
+HOLDER = (
+    "import sys; sys.path.insert(0, sys.argv[1])\n"
+    "from wirelens_testbed import controls\n"
+    "with controls.registered([sys.argv[2], 'cubic']):\n"
+    "    print('ready', flush=True)\n"
+    "    sys.stdin.read()\n"
+)
+
+
+def hold(name: str) -> subprocess.Popen[bytes]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, ROOT / "testbed", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout
+    assert holder.stdout.readline() == b"ready\n"
+    return holder
+
+
+def is_offered(name: str) -> bool:
+    return name in AVAILABLE.read_text().split()
+
+
+def test_runs_share_a_control_and_the_last_takes_it_away_even_if_killed() -> None:
+    name = "wl_htcp"
+    first, second = hold(name), hold(name)
+    try:
+        first.communicate()
+        assert is_offered(name), "the other run still needs it"
+        second.send_signal(signal.SIGKILL)
+        second.wait()
+        wait_until(lambda: not is_offered(name), f"{name} is gone", 60)
+    finally:
+        for holder in (first, second):
+            holder.kill()
+            holder.wait()
+
+
+def test_controls_of_the_kernel_are_left_to_it() -> None:
+    before = AVAILABLE.read_text()
+    with controls.registered(["reno", "cubic", "unheard_of"]):
+        assert "unheard_of" not in AVAILABLE.read_text().split()
+    assert AVAILABLE.read_text().split()[:1] == before.split()[:1]
+
+
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the objects and their sources, and the script that knows what belongs together."""
+    folder = tmp_path / "testbed/bpf"
+    shutil.copytree(bpf.FOLDER, folder)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/bpf.sh", tmp_path / "tools")
+    monkeypatch.setattr(bpf, "FOLDER", folder)
+    return folder
+
+
+def check(folder: Path) -> int:
+    script = folder.parent.parent / "tools/bpf.sh"
+    return subprocess.run(["bash", script, "check"], check=False).returncode
+
+
+def refusal(name: str) -> str:
+    with pytest.raises(MachineError) as raised, controls.registered([name]):
+        pass
+    return str(raised.value)
+
+
+def test_an_object_that_is_not_of_its_sources_is_refused(objects: Path) -> None:
+    assert check(objects) == 0
+    with (objects / "tcp.h").open("a") as header:
+        header.write("\n")
+    assert check(objects) != 0
+    assert refusal("wl_vegas").endswith("not as built: ./tcp.h; try: make bpf")
+
+
+def test_an_object_that_was_forgotten_is_missed(objects: Path) -> None:
+    shutil.copy(objects / "wl_vegas.bpf.c", objects / "wl_new.bpf.c")
+    assert check(objects) != 0
+    (objects / "wl_new.bpf.c").unlink()
+    (objects / "wl_vegas.bpf.o").unlink()
+    assert check(objects) != 0
+    assert refusal("wl_vegas").endswith("wl_vegas.bpf.o: No such file or directory; try: make bpf")
+
+
+def test_an_object_that_the_kernel_refuses_is_told_with_its_reason(objects: Path) -> None:
+    path = objects / "wl_vegas.bpf.o"
+    # A field that no kernel has, so that its place is unknown and the access invalid.
+    path.write_bytes(path.read_bytes().replace(b"snd_cwnd_clamp", b"snd_cwnd_clamq"))
+    names = [line.split()[1] for line in (objects / "SHA256SUMS").read_text().splitlines()]
+    sums = subprocess.run(["sha256sum", *names], cwd=objects, check=True, capture_output=True)
+    (objects / "SHA256SUMS").write_bytes(sums.stdout)
+    said = refusal("wl_vegas")
+    assert said.startswith(f"BPF object wl_vegas: Linux {os.uname().release} does not take it")
+    assert "snd_cwnd_clamq" in said
