@@ -138,15 +138,14 @@ class BitTorrent(Server):
 
     def visit(self, client: Host, rng: random.Random) -> Visit:
         torrent = self._take(client, rng)
-        folder = self.folder / f"client-{rng.getrandbits(64):x}"
-        folder.mkdir()
-        give_to_nobody(folder)
         port = rng.randrange(CLIENT_PORT_MIN, CLIENT_PORT_MAX)
-        if rng.random() < 0.5:
-            program, kind = "aria2c", self._fetch_by_aria2(client, rng, torrent, folder, port)
-        else:
-            program = "transmission-cli"
-            kind = self._fetch_by_transmission(client, rng, torrent, folder, port)
+        with self.scratch() as folder:
+            give_to_nobody(folder)
+            if rng.random() < 0.5:
+                program, kind = "aria2c", self._fetch_by_aria2(client, rng, torrent, folder, port)
+            else:
+                program = "transmission-cli"
+                kind = self._fetch_by_transmission(client, rng, torrent, folder, port)
         return Visit(kind, program, torrent.size_bytes)
 
     def _take(self, client: Host, rng: random.Random) -> Torrent:

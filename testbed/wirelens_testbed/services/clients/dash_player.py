@@ -103,7 +103,7 @@ class Player:
     def choose(self, pictures: list[Representation]) -> Representation:
         rule = self.asked["rule"]
         if rule == "fixed":
-            return pictures[self.asked["fixed"] % len(pictures)]
+            return pictures[int(self.asked["fixed"]) % len(pictures)]
         if rule == "buffer":
             # The fuller the buffer, the better the picture.
             full = min(self.buffer_s / self.asked["buffer_s"], 0.999)
