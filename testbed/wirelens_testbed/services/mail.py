@@ -17,8 +17,8 @@ from wirelens_testbed.services.service import (
     draw_log,
     draw_text,
     give_to_nobody,
-    orders,
     make_certificate,
+    orders,
     with_own_run,
 )
 
