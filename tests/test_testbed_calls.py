@@ -99,6 +99,18 @@ def test_a_stall_is_a_row_of_no_frames() -> None:
     assert [row["freezes"] for row in statistics.receiver] == [1, 1]
 
 
+def test_what_the_camera_gave_stands_beside_what_was_sent() -> None:
+    statistics = Statistics(warm_up_s=0)
+    for second in range(2):
+        rows = report(second, framesEncoded=10 * second, qpSum=300 * second)
+        rows[0]["type"] = "outbound-rtp"
+        statistics.take("caller", [*rows, {"type": "camera", "totalFrames": 100 + 30 * second}])
+    (row,) = statistics.sender
+    assert (row["camera_frames_per_second"], row["frames_per_second"]) == (30, 10)
+    assert row["quantizer"] == 30
+    assert not statistics.receiver
+
+
 def test_a_report_that_repeats_the_one_before_makes_no_row(tmp_path: Path) -> None:
     statistics = Statistics(warm_up_s=0)
     for second in (0, 1, 1, 2):
