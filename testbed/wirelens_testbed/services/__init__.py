@@ -7,14 +7,14 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.run import Run
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.services import names, network, schedule
 from wirelens_testbed.services.registry import SERVICES
-from wirelens_testbed.services.service import Server, Shares
+from wirelens_testbed.services.service import Endpoint, Server, Shares
 from wirelens_testbed.taps import Tap
 from wirelens_testbed.truth import UNEXPLAINED
 
@@ -165,7 +165,7 @@ def _state_truth(
                     server=(resolver, names.PORT), **whole, service="resolver", variant="look-up",
                 )  # fmt: skip
             for name, server in servers.items():
-                for end in server.endpoints:
+                for end in _ends(server):
                     run.truth.add(
                         label=end.label, protocol=end.protocol, client=own,
                         server=(server.host.address(family), end.port), **whole, service=name,
@@ -174,7 +174,7 @@ def _state_truth(
     for outcome in outcomes:
         appointment, visit = outcome.appointment, outcome.visit
         server = servers[appointment.service]
-        for end in server.endpoints:
+        for end in _ends(server):
             for family in (4, 6):
                 run.truth.add(
                     label=end.label, protocol=end.protocol,
@@ -187,6 +187,12 @@ def _state_truth(
                     bytes_asked=visit.bytes_asked if visit else "",
                     visit=appointment.number,
                 )  # fmt: skip
+
+
+def _ends(server: Server) -> list[Endpoint]:
+    """Where its flows go to. Later fragments of a datagram name no port, which is told as port 0."""
+    of_datagrams = [end for end in server.endpoints if end.protocol == "udp" and end.port]
+    return [*server.endpoints, *(replace(end, port=0) for end in of_datagrams[:1])]
 
 
 def _check(
