@@ -17,13 +17,12 @@ PYTHON_CODE := $(wildcard python testbed tests tools bench)
 # status 5, is said and no failure.
 define pytest
 if compgen -G 'tests/test_*.py' >/dev/null; then \
-	.venv/bin/python -m pytest tests -rs -m '$(1)' \
-		-o markers='wide: reads captures that are kept beside the repository' || [ $$? -eq 5 ]; \
+	.venv/bin/python -m pytest tests -rs -m '$(1)' || [ $$? -eq 5 ]; \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test python-test test-wide wide-tests lint bpf \
-	bench fuzz-smoke fuzz capture clean
+.PHONY: help setup build python demo test rust-test python-test test-live live-tests test-wide \
+	wide-tests lint bpf bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -67,7 +66,14 @@ rust-test:
 		-p wirelens-engine --lib ring --target-dir target/loom
 
 python-test: python
-	@$(call pytest,not wide)
+	@$(call pytest,not wide and not testbed)
+
+test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
+	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \
+	else $(WIRELENS) testbed check --install && $(MAKE) --no-print-directory live-tests; fi
+
+live-tests:
+	@$(call pytest,testbed)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
 	@bash tools/setup.sh test
@@ -102,9 +108,11 @@ fuzz: ## every fuzz target for ten minutes (SECONDS=n for less or more)
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh long $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 
-capture: ## make the capture that ships anew (root; Linux network namespaces)
-	@bash tools/setup.sh capture
-	python3 testbed/demo_capture.py --install --output $(DEMO)
+capture: build ## make the capture that ships anew (root; Linux network namespaces)
+	$(WIRELENS) testbed check demo --install
+	$(WIRELENS) testbed run testbed/scenarios/demo.toml -o target/testbed
+	mv target/testbed/demo-1/demo.pcapng $(DEMO)
+	rm -r target/testbed/demo-1
 
 clean: ## remove what was built, the virtual environment included
 	rm -rf target fuzz/target .venv

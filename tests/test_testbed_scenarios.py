@@ -19,10 +19,7 @@ LINK = {"rate_mbit": 10, "buffer_bytes": 50_000}
 def test_every_scenario_that_ships_can_be_drawn_and_parsed(path: Path) -> None:
     for seed in range(20):
         drawn = draw(read_toml(path), seed)
-        table = Table(drawn)
-        kind = kinds.of(table.take("kind", str))
-        plan = kind.parse(table)
-        table.finish()
+        kind, plan = kinds.parse(drawn)
         assert isinstance(kind.programs(plan), dict)
         # What is written beside the results makes the same run again.
         assert tomllib.loads(to_toml(drawn)) == drawn
@@ -33,10 +30,7 @@ def test_every_data_set_that_ships_is_made_of_runs_that_can_be_parsed(path: Path
     data_set = dataset.read(path)
     for variant in data_set.variants:
         for seed in range(20):
-            drawn = draw(merged(read_toml(variant.scenario), variant.values), seed)
-            table = Table(drawn)
-            kinds.of(table.take("kind", str)).parse(table)
-            table.finish()
+            kinds.parse(draw(merged(read_toml(variant.scenario), variant.values), seed))
 
 
 def test_every_scenario_and_data_set_says_in_its_first_line_what_it_is() -> None:
@@ -144,5 +138,5 @@ def test_a_file_that_is_no_scenario_is_refused_with_its_name(tmp_path: Path) -> 
     (tmp_path / "text.toml").write_text("just words")
     with pytest.raises(ScenarioError, match="text.toml: no TOML"):
         read_toml(tmp_path / "text.toml")
-    with pytest.raises(ScenarioError, match="kind is 'x', wanted one of congestion"):
+    with pytest.raises(ScenarioError, match="kind is 'x', wanted one of demo, "):
         kinds.of("x")

@@ -19,6 +19,8 @@ from command import ENVIRONMENT, PROGRAM, ROOT
 
 sys.path.insert(0, str(ROOT / "testbed"))
 
+from wirelens_testbed.lab import stale_runs  # noqa: E402
+
 SCENARIOS = ROOT / "testbed/scenarios"
 DATASETS = ROOT / "testbed/datasets"
 RUN_TIME_MAX_S = 180
@@ -83,8 +85,5 @@ def run_scenario(scenario: Path, output: Path, *arguments: str) -> TestbedRun:
 
 
 def left_behind() -> list[str]:
-    """What runs of the testbed may leave on a machine, and must not."""
-    found = [str(path) for path in Path("/run").glob("wlt-*")]
-    found += [str(path) for path in Path("/run/netns").glob("wlt-*")]
-    found += [str(path) for path in Path("/etc/netns").glob("wlt-*")]
-    return found
+    """Runs that left something on the machine and are no more; others may well be under way."""
+    return stale_runs()

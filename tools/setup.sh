@@ -4,7 +4,6 @@
 #   bash tools/setup.sh base     to build and run Wirelens
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
-#   bash tools/setup.sh capture  to make the demo capture
 #
 # Says nothing and ends within a second where nothing is missing. System
 # packages are installed by apt as root or where sudo asks for no password;
@@ -90,6 +89,7 @@ want_test() {
   want_package git has_program git
   want_package libpcap0.8 has_library libpcap.so.0.8
   want_package iproute2 has_program ip
+  want_package bpftool has_program bpftool
   want_package tcpdump has_program tcpdump
   want_package tshark has_program tshark
   want_package zstd has_program zstd
@@ -206,10 +206,8 @@ set_up_bench() {
   install_python bench
 }
 
-# The script knows its own programs and has the privilege it needs anyway.
-set_up_capture() { check_python; }
 
 case "${1:-}" in
-  base | test | bench | capture) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|capture (seen: ${1:-nothing})" ;;
+  base | test | bench) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench (seen: ${1:-nothing})" ;;
 esac

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.scenario import Table
 
-NAMES = ("congestion", "services", "attacks", "calls", "latency")
+NAMES = ("demo", "congestion", "services", "attacks", "calls", "latency")
 
 
 class Kind(Protocol):
@@ -31,3 +31,13 @@ def of(name: str) -> Kind:
     if name not in NAMES:
         raise ScenarioError(f"kind is {name!r}, wanted one of {', '.join(NAMES)}")
     return cast(Kind, importlib.import_module(f"wirelens_testbed.{name}"))
+
+
+def parse(drawn: dict[str, Any]) -> tuple[Kind, Any]:
+    """The kind of a drawn scenario, and the plan that it makes of it; nothing may be left over."""
+    table = Table(drawn)
+    kind = of(table.take("kind", str))
+    table.take("seed", int, 0)  # whoever runs the scenario has looked at it
+    plan = kind.parse(table)
+    table.finish()
+    return kind, plan

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
+
+from wirelens_testbed.failure import TestbedError
 
 SECTION_HEADER, INTERFACE, ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER_MAGIC = b"\x1a\x2b\x3c\x4d"
@@ -20,12 +21,11 @@ RESOLUTION_DEFAULT = 6  # digits behind the second's point, where the interface 
 BLOCK_SIZE_MAX_BYTES = 16 << 20
 
 
-class PcapngError(Exception):
+class PcapngError(TestbedError):
     """The file is not what our recorder writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedPacket:
+class CapturedPacket(NamedTuple):
     ts_ns: int
     size_bytes: int  # on the wire; `data` may be shorter
     data: bytes

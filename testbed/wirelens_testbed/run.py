@@ -18,7 +18,7 @@ from wirelens_testbed import kinds, machine
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.relay import End, Relay
-from wirelens_testbed.scenario import Table, draw, to_toml
+from wirelens_testbed.scenario import draw, to_toml
 from wirelens_testbed.taps import Recorder, Tap
 from wirelens_testbed.truth import FlowTruth
 
@@ -147,11 +147,7 @@ def perform(
     """Runs one scenario and leaves its folder: `name`, or `name.rejected` if a check failed."""
     started_s = time.monotonic()
     drawn = draw(dict(values), seed)
-    table = Table(drawn)
-    kind = kinds.of(table.take("kind", str))
-    table.take("seed", int, 0)
-    plan = kind.parse(table)
-    table.finish()
+    kind, plan = kinds.parse(drawn)
     machine.require(kind.programs(plan))
     remove_stale()
     growing = _make_folder(output, name)

@@ -51,10 +51,13 @@ def plug_in(
     gateways: Sequence[str] = (),
     device: str = "eth0",
     mac: str | None = None,
+    asks_for_address: bool = False,
 ) -> None:
     """Joins a host to a bridge, given as (host, device), and gives it addresses and routes.
 
-    `addresses` are "192.0.2.1/24" or IPv6 alike; `gateways` are of either family.
+    `addresses` are "192.0.2.1/24" or IPv6 alike; `gateways` are of either family. IPv6 hosts ask
+    the link whether an address is taken; here none can be, and asking would cost a second, so it is
+    only done where it `asks_for_address`.
     """
     switch_host, switch_device = switch
     port = f"p-{host}"
@@ -66,8 +69,8 @@ def plug_in(
     lab.ip(switch_host, f"link set {port} addrgenmode none master {switch_device} up")
     commands = [f"link set {device} up"]
     for address in addresses:
-        # No other host can have it here, and asking the link would cost a second.
-        commands.append(f"address add {address} dev {device}{' nodad' if ':' in address else ''}")
+        flag = " nodad" if ":" in address and not asks_for_address else ""
+        commands.append(f"address add {address} dev {device}{flag}")
     for gateway in gateways:
         commands.append(f"route add {'::/0' if ':' in gateway else 'default'} via {gateway}")
     lab.ip(host, *commands)

@@ -4,8 +4,8 @@
 //! and not by suffix. A capture is read from a memory map ([`mapped`]), which
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
-//! time. On Linux, `live` lends frames out of the kernel's rings, and `devices`
-//! tells what interfaces there are. Every source keeps a
+//! time. On Linux, `live` lends frames out of the kernel's rings, `devices` tells
+//! what interfaces there are, and `tap` counts what passes one. Every source keeps a
 //! [`Report`](report::Report): what it received, what the filter took out,
 //! what was lost, and what was wrong with the file.
 
@@ -28,6 +28,8 @@ pub mod split;
 pub mod stream;
 #[allow(unsafe_code)]
 pub mod sys;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub mod tap;
 
 pub use error::OpenError;
 pub use filter::{Filter, FilterError};

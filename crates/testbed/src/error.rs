@@ -1,13 +1,17 @@
-//! Why a part of the testbed cannot begin.
+//! Why a part of the testbed cannot do its work.
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
+
+use capture::OpenError;
+use capture::tap::TapError;
 
 use crate::Place;
 
-/// Why a relay or a tap cannot begin: what was seen, what to try.
+/// Why a relay or a tap cannot do its work: what was seen, what to try.
 #[derive(Debug)]
-pub enum SetupError {
+pub enum TestbedError {
     /// A network namespace cannot be entered.
     Namespace {
         /// Which, and the device that was wanted there.
@@ -22,13 +26,34 @@ pub enum SetupError {
         /// The system's words.
         error: io::Error,
     },
+    /// A device cannot be listened on.
+    Listen {
+        /// Which.
+        place: Place,
+        /// Why; it names the device.
+        error: OpenError,
+    },
+    /// A device cannot be counted at.
+    Count {
+        /// Which.
+        place: Place,
+        /// Why; it names the device.
+        error: TapError,
+    },
+    /// A capture cannot be written.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
     /// Waiting is refused.
     Wait(io::Error),
     /// A command that was not understood.
     Command(String),
 }
 
-impl fmt::Display for SetupError {
+impl fmt::Display for TestbedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Namespace { place, error } => {
@@ -59,10 +84,20 @@ impl fmt::Display for SetupError {
                     _ => error.fmt(f),
                 }
             }
-            Self::Wait(error) => write!(f, "cannot wait for packets: {error}"),
+            Self::Listen { place, error } => write!(f, "{}: {error}", place.namespace),
+            Self::Count { place, error } => write!(f, "{}: {error}", place.namespace),
+            Self::File { path, error } => match error.kind() {
+                io::ErrorKind::AlreadyExists => write!(
+                    f,
+                    "{}: exists, and is not replaced; remove it or choose another name",
+                    path.display()
+                ),
+                _ => write!(f, "{}: cannot be written: {error}", path.display()),
+            },
+            Self::Wait(error) => write!(f, "cannot wait for packets or commands: {error}"),
             Self::Command(words) => f.write_str(words),
         }
     }
 }
 
-impl std::error::Error for SetupError {}
+impl std::error::Error for TestbedError {}

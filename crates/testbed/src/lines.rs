@@ -6,6 +6,15 @@ use std::io::{self, Read as _};
 /// The longest line; a longer one is nothing that we would understand.
 const LINE_LEN_MAX: usize = 4_096;
 
+/// What one read brought.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Complete lines, without spaces around them; none is empty.
+    pub(crate) lines: Vec<String>,
+    /// Whether nothing more will come.
+    pub(crate) is_end: bool,
+}
+
 /// Lines of a descriptor, as they come.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {
@@ -22,13 +31,15 @@ impl<'a> Lines<'a> {
         self.source
     }
 
-    /// Reads once, which waits if nothing is there, and hands out complete lines; false at
-    /// the end. What stands there without a line end then is a line as well.
-    pub(crate) fn read(&mut self, mut on_line: impl FnMut(&str)) -> io::Result<bool> {
+    /// Reads once, which waits if nothing is there. What stands at the end without a line end
+    /// is a line as well.
+    pub(crate) fn read(&mut self) -> io::Result<Heard> {
         let mut buffer = [0; LINE_LEN_MAX];
         let count = match self.source.read(&mut buffer) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Heard::default());
+            }
             Err(error) => return Err(error),
         };
         self.pending.extend_from_slice(buffer.get(..count).unwrap_or_default());
@@ -38,13 +49,10 @@ impl<'a> Lines<'a> {
             Some(at) => at + 1,
             None => 0,
         };
-        let lines: Vec<u8> = self.pending.drain(..complete).collect();
-        for line in String::from_utf8_lossy(&lines).lines().map(str::trim) {
-            if !line.is_empty() {
-                on_line(line);
-            }
-        }
-        Ok(!is_end)
+        let bytes: Vec<u8> = self.pending.drain(..complete).collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        Ok(Heard { lines: lines.map(str::to_owned).collect(), is_end })
     }
 }
 
@@ -61,7 +69,13 @@ mod tests {
         file.rewind().unwrap();
         let mut lines = Lines::new(&file);
         let mut seen = Vec::new();
-        while lines.read(|line| seen.push(line.to_owned())).unwrap() {}
+        loop {
+            let heard = lines.read().unwrap();
+            seen.extend(heard.lines);
+            if heard.is_end {
+                break;
+            }
+        }
         assert_eq!(seen, ["one", "two", &long, "three"]);
     }
 }

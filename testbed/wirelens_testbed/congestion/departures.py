@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from wirelens_testbed.pcapng import CapturedPacket, read_packets
 from wirelens_testbed.truth import PacketTruth
@@ -15,12 +16,11 @@ ETHERNET_BYTES = 14
 # What makes a packet itself, behind the Ethernet header: the IP identification, the addresses, and
 # the first half of the TCP header. Retransmissions differ in the identification, which each socket
 # counts up. Left out is what a router changes: time to live, checksum, and ECN where it marks.
-IDENTITY = (slice(18, 20), slice(26, 50))
+IDENTIFICATION, ENDS_AND_NUMBERS = slice(18, 20), slice(26, 50)
 SOURCE = slice(26, 30)
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """One packet that came to the queue, and when it left; `None` if the queue was full."""
 
     arrived_ns: int
@@ -60,7 +60,7 @@ def passages(
 
 
 def _identity(packet: CapturedPacket) -> bytes:
-    return b"".join(packet.data[part] for part in IDENTITY)
+    return packet.data[IDENTIFICATION] + packet.data[ENDS_AND_NUMBERS]
 
 
 def write(before: Path, after: Path, flow_of_source: Mapping[bytes, int], path: Path) -> Counts:
@@ -69,9 +69,8 @@ def write(before: Path, after: Path, flow_of_source: Mapping[bytes, int], path: 
     table = PacketTruth(path, COLUMNS)
     try:
         for each in passages(before, after, flow_of_source, counts):
-            is_dropped = each.departed_ns is None
-            departed = "" if is_dropped else each.departed_ns
-            table.add(each.arrived_ns, each.flow, each.size_bytes, departed, int(is_dropped))
+            is_dropped = int(each.departed_ns is None)
+            table.add(each.arrived_ns, each.flow, each.size_bytes, each.departed_ns, is_dropped)
     finally:
         table.close()
     return counts

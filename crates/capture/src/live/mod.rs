@@ -41,7 +41,7 @@ use crate::sys::packet_socket::{PacketSocket, RingShape};
 
 pub use error::LiveError;
 pub use link::link_type_of;
-pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions};
+pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing};
 pub use source::LiveSource;
 
 use frame::Origin;
@@ -77,7 +77,7 @@ pub fn open(
     };
     let devices = devices::list().map_err(failed("list the interfaces"))?;
     let target = Target::find(interface, &devices)?;
-    let program = target.program(read, &devices)?;
+    let program = target.program(options.passing, read, &devices)?;
     let shape = ring::shape(options, read.snaplen);
     let mut opened = Vec::new();
     for _ in 0..options.socket_count.max(1) {
@@ -141,6 +141,7 @@ impl<'a> Target<'a> {
     /// The program for the kernel.
     fn program(
         &self,
+        passing: Passing,
         read: &ReadOptions,
         devices: &[Device],
     ) -> Result<Vec<Instruction>, OpenError> {
@@ -166,7 +167,10 @@ impl<'a> Target<'a> {
         };
         let may_be_loopback = matches!(self.origin, Origin::Any(_))
             || devices.iter().any(|device| device.index == self.index && device.is_loopback);
-        Ok(if may_be_loopback { program::once_on_loopback(whole) } else { whole })
+        Ok(match passing {
+            Passing::Both if may_be_loopback => program::once_on_loopback(whole),
+            passing => program::passing(passing, whole),
+        })
     }
 
     /// Ethernet interfaces on which libpcap can be asked to compile: the one that is listened

@@ -20,8 +20,22 @@ pub struct LiveOptions {
     pub block_timeout_ms: u32,
     /// Take frames that are for other stations too. Never on `any`.
     pub is_promiscuous: bool,
+    /// Take only what passes this way.
+    pub passing: Passing,
     /// After so long without a frame an empty batch tells the time; to whole milliseconds.
     pub tick: Span,
+}
+
+/// Which way frames pass an interface, as it sees them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passing {
+    /// Either way; on loopback, where each passes out and in again, once.
+    #[default]
+    Both,
+    /// What it receives.
+    In,
+    /// What it sends, as far as it leaves the queue.
+    Out,
 }
 
 /// How frames reach us.
@@ -63,6 +77,7 @@ impl Default for LiveOptions {
             block_size_bytes: BLOCK_SIZE_BYTES,
             block_timeout_ms: BLOCK_TIMEOUT_MS,
             is_promiscuous: true,
+            passing: Passing::Both,
             tick: Span::from_ns(TICK_MS * NS_PER_MS),
         }
     }

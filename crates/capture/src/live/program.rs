@@ -8,6 +8,7 @@
 use packet::LinkType;
 
 use super::link::{KNOWN, LOOPBACK};
+use super::options::Passing;
 use crate::sys::libpcap::Instruction;
 
 const LOAD_WORD: u16 = 0x20;
@@ -53,6 +54,20 @@ pub(crate) fn once_on_loopback(program: Vec<Instruction>) -> Vec<Instruction> {
         unless_equal(u32::from(LOOPBACK), 1),
         instruction(RETURN, 0),
     ];
+    whole.extend(program);
+    whole
+}
+
+/// `program`, after what passes the other way was refused.
+pub(crate) fn passing(passing: Passing, program: Vec<Instruction>) -> Vec<Instruction> {
+    let refusal = instruction(RETURN, 0);
+    let sent = u32::from(libc::PACKET_OUTGOING);
+    let mut whole = match passing {
+        Passing::Both => return program,
+        Passing::In => vec![unless_equal(sent, 1), refusal],
+        Passing::Out => vec![unless_equal(sent, 1), instruction(JUMP, 1), refusal],
+    };
+    whole.insert(0, instruction(LOAD_WORD, PACKET_TYPE));
     whole.extend(program);
     whole
 }
@@ -125,6 +140,20 @@ mod tests {
         assert_eq!(run(&program, LOOPBACK, RECEIVED), 70);
         assert_eq!(run(&program, libc::ARPHRD_ETHER, SENT), 70);
         assert_eq!(run(&program, libc::ARPHRD_ETHER, RECEIVED), 70);
+    }
+
+    #[test]
+    fn one_way_is_shown_alone_on_loopback_as_well() {
+        for (asked, sent, received) in
+            [(Passing::Both, 70, 70), (Passing::In, 0, 70), (Passing::Out, 70, 0)]
+        {
+            let program = passing(asked, accept_all(70));
+            for hardware_type in [libc::ARPHRD_ETHER, LOOPBACK] {
+                assert_eq!(run(&program, hardware_type, SENT), sent, "{asked:?}");
+                assert_eq!(run(&program, hardware_type, RECEIVED), received, "{asked:?}");
+                assert_eq!(run(&program, hardware_type, libc::PACKET_OTHERHOST), received);
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use packet::{BATCH_LEN_MAX, Batch, Record, Source, Span, Timestamp};
+use packet::{BATCH_LEN_MAX, Batch, LinkType, Record, Source, Span, Timestamp};
 
 use super::frame::{Origin, Taker};
 use super::program::REFUSE_ALL;
@@ -83,6 +83,15 @@ impl LiveSource {
     #[must_use]
     pub fn is_up_at_start(&self) -> bool {
         self.is_up_at_start
+    }
+
+    /// What frames begin with; on `any` each record tells it.
+    #[must_use]
+    pub fn link(&self) -> Option<LinkType> {
+        match self.origin {
+            Origin::One(link) => Some(link),
+            Origin::Any(_) => None,
+        }
     }
 
     /// Indexes of the interfaces that frames came from so far, in the order of their number

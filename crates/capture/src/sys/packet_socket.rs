@@ -81,6 +81,15 @@ impl PacketSocket {
         self.set_packet_option(libc::PACKET_RESERVE, &reserve_len)
     }
 
+    /// Has the kernel stamp what it receives as soon as it has it, and not only when somebody
+    /// listens to it; everywhere on this machine, as long as this socket is open.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ask_for_stamps(&self) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
+    }
+
     /// Makes a receive ring: of blocks where the shape has a time-out, else of slots.
     ///
     /// # Errors

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
 use testbed::Place;
+use testbed::record::{CountSettings, TapSettings};
 use testbed::relay::Prefix;
 
 use crate::duration::parse_delay;
@@ -46,6 +48,9 @@ pub enum TestbedCommand {
     /// A link with delay and loss between two network namespaces
     #[command(hide = true)]
     Relay(RelayArguments),
+    /// Captures and exact counts of what passes devices in network namespaces
+    #[command(hide = true)]
+    Record(RecordArguments),
 }
 
 /// Arguments of `wirelens testbed run`.
@@ -172,6 +177,32 @@ pub struct RelayArguments {
     pub seed: u64,
 }
 
+/// Arguments of `wirelens testbed record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+DIRECTION is in, out or both, as the device sees it. `ready` is printed when everything is open;
+what passes from then on is recorded until the end of standard input, or until it says `stop`. A
+report is printed then, as one JSON object. Captures and counts take what passes between the same
+two moments: of what a device receives, both hold the same packets, if the capture dropped none.")]
+pub struct RecordArguments {
+    /// Record this device to FILE, as pcapng; it grows as FILE.partial
+    #[arg(long, value_name = "NETNS:DEV:DIRECTION:FILE", value_parser = parse_tap)]
+    #[arg(required_unless_present = "count")]
+    pub tap: Vec<TapSettings>,
+    /// Only count at this device
+    #[arg(long, value_name = "NETNS:DEV:DIRECTION", value_parser = parse_count)]
+    pub count: Vec<CountSettings>,
+    /// Keep only the first BYTES of each frame; 0 for all
+    #[arg(short = 's', long, value_name = "BYTES", default_value = "96")]
+    pub snaplen: u32,
+    /// Memory in which the kernel puts the frames of one tap
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size)]
+    pub buffer: usize,
+    /// Say this in each capture
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub comment: String,
+}
+
 /// Something set to something.
 fn parse_setting(text: &str) -> Result<String, String> {
     match text.split_once('=') {
@@ -192,5 +223,90 @@ pub(super) fn parse_loss(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(loss) if (0.0..=1.0).contains(&loss) => Ok(loss),
         _ => Err(String::from("wanted a probability, from 0 to 1")),
+    }
+}
+
+/// A device, a direction and a file, which may have colons in its name.
+fn parse_tap(text: &str) -> Result<TapSettings, String> {
+    let mut parts = text.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(namespace), Some(device), Some(direction), Some(file)) if !file.is_empty() => {
+            Ok(TapSettings {
+                place: format!("{namespace}:{device}").parse()?,
+                passing: parse_passing(direction)?,
+                file: PathBuf::from(file),
+            })
+        }
+        _ => Err(String::from("wanted NETNS:DEV:DIRECTION:FILE")),
+    }
+}
+
+/// A device and a direction.
+fn parse_count(text: &str) -> Result<CountSettings, String> {
+    let (place, direction) = text.rsplit_once(':').ok_or("wanted NETNS:DEV:DIRECTION")?;
+    Ok(CountSettings { place: place.parse()?, passing: parse_passing(direction)? })
+}
+
+fn parse_passing(text: &str) -> Result<Passing, String> {
+    match text {
+        "in" => Ok(Passing::In),
+        "out" => Ok(Passing::Out),
+        "both" => Ok(Passing::Both),
+        _ => Err(format!("`{text}` is no direction; wanted in, out or both")),
+    }
+}
+
+/// A ring that works: one page for each of its blocks at least, and what 32 bits can say.
+const RING_SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=2 << 30;
+
+/// Bytes, such as `32MiB`.
+fn parse_size(text: &str) -> Result<usize, String> {
+    const WANTED: &str = "wanted a size from 64KiB to 2GiB";
+    let unit_start = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bytes: u64 = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(format!("`{unit}` is no unit of size; {WANTED}")),
+    };
+    let number: u64 = number.parse().map_err(|_| WANTED)?;
+    let bytes = number.checked_mul(unit_bytes).filter(|bytes| RING_SIZES.contains(bytes));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| WANTED.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tap_is_a_device_a_direction_and_a_file() {
+        let tap = parse_tap("wlt-1-r:rd:in:out/a:b.pcapng").unwrap();
+        assert_eq!(tap.place.to_string(), "wlt-1-r:rd");
+        assert_eq!((tap.passing, tap.file), (Passing::In, PathBuf::from("out/a:b.pcapng")));
+        for text in ["a:b:in", "a:b:in:", "a:b:up:f", ":b:in:f", "a::in:f"] {
+            assert!(parse_tap(text).is_err(), "{text}");
+        }
+        let count = parse_count("/proc/7/ns/net:rd:both").unwrap();
+        assert_eq!(count.place.to_string(), "/proc/7/ns/net:rd");
+        assert!(parse_count("a:b").is_err());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("32MiB"), Ok(32 << 20));
+        assert_eq!(parse_size("65536"), Ok(65_536));
+        for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_a_prefix_and_a_delay() {
+        let (prefix, delay) = parse_class("fd00::/64=5ms").unwrap();
+        assert_eq!((prefix.to_string().as_str(), delay.as_ns()), ("fd00::/64", 5_000_000));
+        assert!(parse_class("10.0.0.0/8").is_err() && parse_class("10.0.0.0/8=5").is_err());
+        assert!(parse_setting("a.b=1").is_ok() && parse_setting("=1").is_err());
     }
 }

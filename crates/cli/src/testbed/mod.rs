@@ -3,13 +3,14 @@
 
 pub mod args;
 mod front;
+mod record;
 mod relay;
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 
-use ::testbed::SetupError;
+use ::testbed::TestbedError;
 use serde_json::Value;
 
 use crate::Host;
@@ -20,6 +21,7 @@ use args::TestbedCommand;
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {
     match command {
         TestbedCommand::Relay(arguments) => relay::run(arguments),
+        TestbedCommand::Record(arguments) => record::run(arguments),
         command => front::run(&command, host),
     }
 }
@@ -40,10 +42,10 @@ fn say_report(report: &Value) -> io::Result<()> {
     say(&report.to_string())
 }
 
-impl From<SetupError> for Failure {
-    fn from(error: SetupError) -> Self {
+impl From<TestbedError> for Failure {
+    fn from(error: TestbedError) -> Self {
         match error {
-            SetupError::Command(words) => Self::usage(words),
+            TestbedError::Command(words) => Self::usage(words),
             error => Self::error(error),
         }
     }

@@ -22,7 +22,7 @@ use crate::sys::namespace;
 use crate::sys::time::{monotonic_ns, set_least_timer_slack, set_realtime};
 use crate::sys::tun::Tun;
 use crate::sys::waiting::wait;
-use crate::{Place, SetupError};
+use crate::{Place, TestbedError};
 
 pub use prefix::Prefix;
 pub use way::{WayReport, WaySettings};
@@ -103,7 +103,7 @@ impl Relay {
     ///
     /// # Errors
     /// A namespace cannot be entered, or a device not be made.
-    pub fn open(settings: &Settings) -> Result<Self, SetupError> {
+    pub fn open(settings: &Settings) -> Result<Self, TestbedError> {
         let a = End::open(&settings.a)?;
         let b = End::open(&settings.b)?;
         // Real time needs no slack; without the permission for it this is what remains.
@@ -126,7 +126,7 @@ impl Relay {
         mut self,
         commands: &File,
         understand: impl Fn(&str) -> Result<Command, String>,
-    ) -> Result<RelayReport, SetupError> {
+    ) -> Result<RelayReport, TestbedError> {
         let mut lines = Lines::new(commands);
         let mut buffer = vec![0; PACKET_LEN_MAX];
         let mut may_have_more = false;
@@ -136,7 +136,7 @@ impl Relay {
             let timeout_ns = if may_have_more { Some(0) } else { self.until_next_due_ns() };
             let descriptors =
                 [self.a.descriptor(), self.b.descriptor(), Some(lines.source().as_fd())];
-            let [a, b, command] = wait(descriptors, timeout_ns).map_err(SetupError::Wait)?;
+            let [a, b, command] = wait(descriptors, timeout_ns).map_err(TestbedError::Wait)?;
             may_have_more = a.is_readable && self.a.take_in(&mut self.ab, &mut buffer);
             may_have_more |= b.is_readable && self.b.take_in(&mut self.ba, &mut buffer);
             self.a.is_gone |= a.is_gone;
@@ -152,19 +152,16 @@ impl Relay {
         &mut self,
         lines: &mut Lines<'_>,
         understand: impl Fn(&str) -> Result<Command, String>,
-    ) -> Result<bool, SetupError> {
-        let mut is_stopped = false;
-        let mut refused = None;
-        let goes_on = lines.read(|line| match understand(line) {
-            Ok(Command::Delay(towards, delay)) => self.way(towards).set_delay(delay),
-            Ok(Command::Loss(towards, loss)) => self.way(towards).set_loss(loss),
-            Ok(Command::Stop) => is_stopped = true,
-            Err(words) => refused = refused.take().or(Some(words)),
-        });
-        match refused {
-            Some(words) => Err(SetupError::Command(words)),
-            None => Ok(goes_on.map_err(SetupError::Wait)? && !is_stopped),
+    ) -> Result<bool, TestbedError> {
+        let heard = lines.read().map_err(TestbedError::Wait)?;
+        for line in &heard.lines {
+            match understand(line).map_err(TestbedError::Command)? {
+                Command::Delay(towards, delay) => self.way(towards).set_delay(delay),
+                Command::Loss(towards, loss) => self.way(towards).set_loss(loss),
+                Command::Stop => return Ok(false),
+            }
         }
+        Ok(!heard.is_end)
     }
 
     fn way(&mut self, towards: Towards) -> &mut Way {
@@ -189,12 +186,12 @@ impl Relay {
 }
 
 impl End {
-    fn open(place: &Place) -> Result<Self, SetupError> {
-        let failed = |error| SetupError::Namespace { place: place.clone(), error };
+    fn open(place: &Place) -> Result<Self, TestbedError> {
+        let failed = |error| TestbedError::Namespace { place: place.clone(), error };
         let namespace = namespace::open(&place.namespace_file()).map_err(failed)?;
         namespace::enter(&namespace).map_err(failed)?;
         let tun = Tun::make(&place.device)
-            .map_err(|error| SetupError::Tun { place: place.clone(), error })?;
+            .map_err(|error| TestbedError::Tun { place: place.clone(), error })?;
         Ok(Self { place: place.clone(), namespace, tun, is_gone: false })
     }
 

@@ -8,8 +8,17 @@ import shutil
 import sys
 from pathlib import Path
 
-from demo_topology import DNS, DOMAIN, MEDIA, SERVER_IPV4, SERVER_IPV6, SERVERS, SHELL, WEB
-from netlab import PROGRAM_PATH, Lab
+from wirelens_testbed.demo.topology import (
+    DNS,
+    DOMAIN,
+    MEDIA,
+    SERVER_IPV4,
+    SERVER_IPV6,
+    SERVERS,
+    SHELL,
+    WEB,
+)
+from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, PROGRAM_PATH, Lab
 
 PAGE_SIZES_BYTES = {
     "index.html": 2_300,
@@ -46,10 +55,16 @@ def start_servers(lab: Lab, rng: random.Random) -> None:
         "media", "socat", "-b", "8192", "-t", "0.1", echo_address, "EXEC:cat", log_name="socat"
     )
     for port, *_ in BULK_FLOWS:
-        lab.start("media", *bulk_command("sink", port), log_name="sink")
+        lab.start(
+            "media",
+            *bulk_command("sink", port),
+            log_name="sink",
+            environment=LIBRARY_ENVIRONMENT,
+        )
     for host, port in (("dns", 53), ("web", 80), ("web", 443), ("shell", 22), ("media", CALL_PORT)):
         lab.wait_for_listener(host, port)
-    for port in (ECHO_PORT, *(port for port, *_ in BULK_FLOWS)):
+    lab.wait_for_listener("media", ECHO_PORT, "udp")
+    for port, *_ in BULK_FLOWS:
         lab.wait_for_listener("media", port)
 
 
@@ -153,11 +168,14 @@ def _start_ssh(lab: Lab, rng: random.Random) -> None:
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nUseDNS no\n"
         "Subsystem sftp internal-sftp\n"
     )
+    # sshd refuses to start without this folder, which normally its service makes.
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     # sshd re-executes itself for each connection and therefore insists on its full path.
     sshd = shutil.which("sshd", path=PROGRAM_PATH) or "sshd"
     lab.start("shell", sshd, "-D", "-e", "-f", config_path, log_name="sshd")
 
 
 def bulk_command(role: str, port: int) -> list[str]:
-    script = Path(__file__).with_name("bulk_transfer.py")
-    return [sys.executable, "-B", str(script), role, "--port", str(port)]
+    """The command of one end of a bulk transfer; it needs LIBRARY_ENVIRONMENT."""
+    module = "wirelens_testbed.demo.bulk_transfer"
+    return [sys.executable, "-B", "-m", module, role, "--port", str(port)]

@@ -8,8 +8,15 @@ import subprocess
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from demo_servers import BULK_FLOWS, CALL_PORT, CLOSED_PORT, ECHO_PORT, SSH_USER, bulk_command
-from demo_topology import (
+from wirelens_testbed.demo.servers import (
+    BULK_FLOWS,
+    CALL_PORT,
+    CLOSED_PORT,
+    ECHO_PORT,
+    SSH_USER,
+    bulk_command,
+)
+from wirelens_testbed.demo.topology import (
     DESK,
     DNS,
     DOMAIN,
@@ -22,7 +29,8 @@ from demo_topology import (
     WEB,
     Host,
 )
-from netlab import Lab, LabError
+from wirelens_testbed.failure import LabError
+from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, Lab
 
 ACTIVITY_COUNT_MAX = 8
 FRAGMENTED_SIZE_BYTES = 4_000
@@ -213,4 +221,9 @@ def send_in_bulk(lab: Lab, client: Host) -> None:
     for port, algorithm, address, size_bytes in BULK_FLOWS:
         lab.pause(0.7)
         arguments = ["--host", address, "--algorithm", algorithm, "--size-bytes", str(size_bytes)]
-        lab.run(client.name, *bulk_command("send", port), *arguments)
+        lab.run(
+            client.name,
+            *bulk_command("send", port),
+            *arguments,
+            environment=LIBRARY_ENVIRONMENT,
+        )

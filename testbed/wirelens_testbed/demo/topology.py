@@ -12,11 +12,12 @@ any loss.
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from netlab import Lab
+from wirelens_testbed.lab import Lab
+from wirelens_testbed.relay import End, Relay
+from wirelens_testbed.switch import add_switch, plug_in
 
 DOMAIN = "demo.example"  # a name reserved for examples (RFC 2606)
 
@@ -42,8 +43,6 @@ LINK_BURST_BYTES = 3_100
 # The range set aside for short-lived ports (RFC 6335). The kernel's own is wider and holds ports
 # registered for protocols, which a dissector would then see in a flow.
 CLIENT_PORTS = "49152 65535"
-
-OFFLOADS = ("tx", "sg", "tso", "gso", "gro")
 
 
 @dataclass(frozen=True)
@@ -83,30 +82,34 @@ CLIENTS = (DESK, LAPTOP)
 SERVERS = (WEB, DNS, SHELL, MEDIA)
 
 
-def build(lab: Lab) -> None:
-    """Builds everything but the clients' links, which `connect_clients` adds under recording."""
-    for name in ("router", "isp", *(host.name for host in CLIENTS + SERVERS)):
-        lab.add_namespace(name)
+def build(lab: Lab, relay: Callable[[End, End], Relay]) -> Relay:
+    """Builds everything but the clients' links, which `connect_clients` adds under recording.
+
+    `relay` makes the access link's two devices, and the delay between them.
+    """
     for name in ("router", "isp"):
-        _set_kernel(lab, name, "ipv4/ip_forward", "1")
-        _set_kernel(lab, name, "ipv6/conf/all/forwarding", "1")
+        lab.add_host(name, forwarding=True)
+    for host in CLIENTS + SERVERS:
+        lab.add_host(host.name)
     for host in CLIENTS:
-        _set_kernel(lab, host.name, "ipv4/ip_local_port_range", CLIENT_PORTS)
-    _add_switch(lab, "router", LAN_DEVICE, ROUTER_MAC)
+        lab.sysctl(host.name, {"net/ipv4/ip_local_port_range": CLIENT_PORTS})
+    add_switch(lab, "router", LAN_DEVICE, mac=ROUTER_MAC)
     lab.ip(
         "router",
         f"address add {LAN_IPV4}.1/24 dev {LAN_DEVICE}",
         f"address add {LAN_IPV6}:1/64 dev {LAN_DEVICE}",
     )
-    _add_switch(lab, "isp", "srv0", "02:57:4c:00:71:01")
+    add_switch(lab, "isp", "srv0", mac="02:57:4c:00:71:01")
     lab.ip(
         "isp",
         f"address add {SERVER_IPV4}.1/24 dev srv0",
         f"address add {SERVER_IPV6}:1/64 dev srv0 nodad",
     )
     for host in SERVERS:
-        _plug_in(lab, host, "isp", "srv0", "nodad")
-    _add_access_link(lab)
+        _plug_in(lab, host, "isp", "srv0")
+    access_link = relay(("router", "wan0"), ("isp", "wan0"))
+    _shape_access_link(lab)
+    return access_link
 
 
 def connect_clients(lab: Lab) -> None:
@@ -130,56 +133,23 @@ def _wait_for_ipv6(lab: Lab, name: str) -> None:
     lab.wait_until(lambda: not lab.run(name, *command), f"IPv6 addresses of {name} usable")
 
 
-def _set_kernel(lab: Lab, name: str, setting: str, value: str) -> None:
-    lab.run(name, "tee", f"/proc/sys/net/{setting}", data_in=value.encode())
-
-
-def _add_switch(lab: Lab, name: str, device: str, mac: str) -> None:
-    lab.ip(
-        name,
-        f"link add {device} address {mac} type bridge stp_state 0 mcast_snooping 0",
-        f"link set {device} up",
+def _plug_in(lab: Lab, host: Host, switch: str, switch_device: str) -> None:
+    gateways = (
+        f"{LAN_IPV4 if host.is_client else SERVER_IPV4}.1",
+        f"{LAN_IPV6 if host.is_client else SERVER_IPV6}:1",
     )
-    _turn_off_offloads(lab, name, device)
-
-
-def _plug_in(lab: Lab, host: Host, switch: str, switch_device: str, address_flag: str = "") -> None:
-    ipv4_gateway = f"{LAN_IPV4 if host.is_client else SERVER_IPV4}.1"
-    ipv6_gateway = f"{LAN_IPV6 if host.is_client else SERVER_IPV6}:1"
-    port = f"p-{host.name}"
-    peer = f"name eth0 address {host.mac} netns {lab.namespace(host.name)}"
-    lab.ip(switch, f"link add {port} type veth peer {peer}")
-    _turn_off_offloads(lab, switch, port)
-    _turn_off_offloads(lab, host.name, "eth0")
-    # The switch side gets no IPv6 address of its own: it is a port, not a host.
-    lab.ip(switch, f"link set {port} addrgenmode none master {switch_device} up")
-    lab.ip(
+    plug_in(
+        lab,
         host.name,
-        "link set eth0 up",
-        f"address add {host.ipv4}/24 dev eth0",
-        f"address add {host.ipv6}/64 dev eth0 {address_flag}",
-        f"route add default via {ipv4_gateway}",
-        f"route add ::/0 via {ipv6_gateway}",
+        (switch, switch_device),
+        addresses=(f"{host.ipv4}/24", f"{host.ipv6}/64"),
+        gateways=gateways,
+        mac=host.mac,
+        asks_for_address=host.is_client,
     )
 
 
-def _turn_off_offloads(lab: Lab, name: str, device: str) -> None:
-    # Otherwise the recorder sees frames of up to 64 kB with unfinished checksums, as no wire does.
-    settings = [word for offload in OFFLOADS for word in (offload, "off")]
-    lab.run(name, "ethtool", "-K", device, *settings)
-
-
-def _add_access_link(lab: Lab) -> None:
-    script = Path(__file__).with_name("delay_link.py")
-    lab.start(
-        "router", sys.executable, "-B", script,
-        "--far-namespace", lab.namespace("isp"), "--delay-ms", str(LINK_ONE_WAY_DELAY_MS),
-        log_name="delay_link",
-    )  # fmt: skip
-    log_path = lab.log_path("delay_link")
-    lab.wait_until(
-        lambda: "ready" in log_path.read_text(), "the delay link between router and isp up"
-    )
+def _shape_access_link(lab: Lab) -> None:
     for name, own, other, prefix_v4, prefix_v6 in (
         ("router", 1, 2, SERVER_IPV4, SERVER_IPV6),
         ("isp", 2, 1, LAN_IPV4, LAN_IPV6),
@@ -192,7 +162,8 @@ def _add_access_link(lab: Lab) -> None:
             f"route add {prefix_v4}.0/24 via {WAN_IPV4}.{other}",
             f"route add {prefix_v6}:/64 via {WAN_IPV6}:{other}",
         )
-        lab.run(
-            name, "tc", "qdisc", "add", "dev", "wan0", "root", "tbf", "rate", LINK_RATE,
-            "burst", str(LINK_BURST_BYTES), "limit", str(LINK_BUFFER_BYTES),
-        )  # fmt: skip
+        lab.tc(
+            name,
+            f"qdisc add dev wan0 root tbf rate {LINK_RATE} burst {LINK_BURST_BYTES} "
+            f"limit {LINK_BUFFER_BYTES}",
+        )

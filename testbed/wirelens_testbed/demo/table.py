@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Counts, with tshark, what the demo capture must hold, and prints it as a Markdown table.
 
 Ends with status 1 when a kind of traffic is absent, or is seen in one direction only where both
@@ -14,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo_topology import ROUTER_MAC
+from wirelens_testbed.demo.topology import ROUTER_MAC
 
 # Everything is recorded on the clients' side, so a frame not sent by the router is from a client.
 FROM_CLIENTS = f"eth.src != {ROUTER_MAC}"
@@ -72,7 +71,7 @@ KINDS = (
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: python3 testbed/capture_table.py testdata/demo.pcapng",
+        epilog="example: python3 -m wirelens_testbed.demo.table testdata/demo.pcapng",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("capture", type=Path)
@@ -86,7 +85,7 @@ def main() -> int:
         if sent + received == 0 or (kind.both_ways and 0 in (sent, received)):
             lacking.append(f"{kind.title} ({sent} from clients, {received} to clients)")
     if lacking:
-        print(f"capture_table: {capture} lacks packets of: {'; '.join(lacking)}", file=sys.stderr)
+        print(f"demo.table: {capture} lacks packets of: {'; '.join(lacking)}", file=sys.stderr)
     return 1 if lacking else 0
 
 
@@ -99,11 +98,11 @@ def packet_counts(capture: Path) -> tuple[list[int], list[int]]:
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True)
     except FileNotFoundError:
-        sys.exit("capture_table: there is no tshark here; try: apt-get install tshark")
+        sys.exit("demo.table: there is no tshark here; try: apt-get install tshark")
     row = next((line for line in done.stdout.splitlines() if "<>" in line), None)
     if done.returncode != 0 or row is None:
         reason = done.stderr.strip().splitlines()[-1:] or ["it printed no counts"]
-        sys.exit(f"capture_table: tshark could not read {capture} to its end; it said: {reason[0]}")
+        sys.exit(f"demo.table: tshark could not read {capture} to its end; it said: {reason[0]}")
     cells = [int(cell) for cell in re.findall(r"\|\s+(\d+)(?=\s)", row.split("<>", 1)[1])]
     counts = cells[::2]
     return counts[: len(KINDS)], counts[len(KINDS) :]
