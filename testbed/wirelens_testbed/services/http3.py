@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.services.service import (
@@ -59,10 +60,7 @@ class Http3(Server):
         family = self.draw_family(rng)
         # The client cannot be told which family to use, so it is told an address.
         address = self.host.address(family)
-        downloads = self.folder / f"download-{rng.getrandbits(64):x}"
-        downloads.mkdir()
-        options = ["--quiet", "--exit-on-all-streams-close", f"--download={downloads}"]
-        options.append(f"--cc={rng.choice(CONTROLS)}")
+        options = ["--quiet", "--exit-on-all-streams-close", f"--cc={rng.choice(CONTROLS)}"]
         options += [f"--sni={self.host.domain_name}"] if self.host.domain_name else []
         if rng.random() < 0.4:
             cipher = rng.choice(CIPHERS)
@@ -70,22 +68,26 @@ class Http3(Server):
         kind = rng.choice(("page", "page", "download", "upload"))
         names = rng.sample(list(self.sizes), rng.randrange(2, 9) if kind == "page" else 1)
         asked = sum(self.sizes[name] for name in names)
-        if kind == "upload":
-            asked = draw_log(rng, UPLOAD_MIN_BYTES, UPLOAD_MAX_BYTES)
-            upload = self.folder / f"upload-{rng.getrandbits(64):x}.bin"
-            upload.write_text(draw_text(rng, asked))
-            options += ["--http-method=POST", f"--data={upload}"]
         urls = [f"https://{self.authority(family)}/{name}" for name in names]
-        self.lab.run(
-            client.name, "gtlsclient", *options, address, str(self.port), *urls,
-            time_max_s=self.VISIT_MAX_S,
-        )  # fmt: skip
+        with self.scratch() as folder:
+            if kind == "upload":
+                asked = draw_log(rng, UPLOAD_MIN_BYTES, UPLOAD_MAX_BYTES)
+                upload = folder / "upload"
+                upload.write_text(draw_text(rng, asked))
+                options += ["--http-method=POST", f"--data={upload}"]
+            self.lab.run(
+                client.name, "gtlsclient", *options, f"--download={folder}", address,
+                str(self.port), *urls, time_max_s=self.VISIT_MAX_S,
+            )  # fmt: skip
+            self._check(folder, names)
+        return Visit(f"http/3 {kind}", "gtlsclient", asked)
+
+    def _check(self, folder: Path, names: Sequence[str]) -> None:
+        """The client's status says nothing of files that did not come."""
         for name in names:
-            came = downloads / name
+            came = folder / name
             size_bytes = came.stat().st_size if came.exists() else 0
             if size_bytes != self.sizes[name]:
                 raise LabError(
                     f"http3: {size_bytes} bytes of {name} came, wanted {self.sizes[name]}"
                 )
-        shutil.rmtree(downloads)
-        return Visit(f"http/3 {kind}", "gtlsclient", asked)

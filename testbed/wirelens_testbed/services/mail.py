@@ -90,8 +90,6 @@ class Smtp(MailServer):
         make_certificate(self.lab, self.host, self.folder, self.rng)
         key, certificate = self.folder / "tls.key", self.folder / "tls.crt"
         (self.folder / "tls.key").chmod(0o644)  # read after root's rights are gone
-        # aiosmtpd gives up root's rights before it takes its port; here that needs none.
-        self.lab.sysctl(self.host.name, {"net/ipv4/ip_unprivileged_port_start": "0"})
         for port, kind in ((self.STARTTLS_PORT, "tls"), (self.tls_port, "smtps")):
             for address in ("0.0.0.0", "::"):
                 self.lab.start(
@@ -162,7 +160,7 @@ class Smtp(MailServer):
                 client, family, security, sender=sender, recipients=recipients,
                 messages=[self._draw_message(rng, size_bytes // count) for _ in range(count)],
             )  # fmt: skip
-        return Visit(security, program, size_bytes * len(recipients[:1]))
+        return Visit(security, program, size_bytes)
 
     def _draw_message(self, rng: random.Random, size_bytes: int) -> str:
         subject = draw_text(rng, rng.randrange(5, 50)).replace("\n", " ")
@@ -171,14 +169,15 @@ class Smtp(MailServer):
     def _send_by_swaks(
         self, client: Host, rng: random.Random, sender: str, recipients: list[str], size_bytes: int
     ) -> None:
-        attachment = self.folder / f"attach-{rng.getrandbits(64):x}.bin"
-        attachment.write_bytes(rng.randbytes(size_bytes * 3 // 4))  # base64 makes four of three
-        self.lab.run(
-            client.name, "swaks", "--server", self.host.ipv4, "--port", str(self.port),
-            "--ehlo", f"{client.name}.testbed.example", "--from", sender,
-            "--to", ",".join(recipients), "--body", draw_text(rng, 300),
-            "--attach", f"@{attachment}", "--hide-all", time_max_s=self.VISIT_MAX_S,
-        )  # fmt: skip
+        with self.scratch() as folder:
+            attachment = folder / "attachment"
+            attachment.write_bytes(rng.randbytes(size_bytes * 3 // 4))  # base64 makes four of three
+            self.lab.run(
+                client.name, "swaks", "--server", self.host.ipv4, "--port", str(self.port),
+                "--ehlo", f"{client.name}.testbed.example", "--from", sender,
+                "--to", ",".join(recipients), "--body", draw_text(rng, 300),
+                "--attach", f"@{attachment}", "--hide-all", time_max_s=self.VISIT_MAX_S,
+            )  # fmt: skip
 
     def _send_by_curl(
         self,

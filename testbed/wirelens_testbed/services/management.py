@@ -43,13 +43,12 @@ class Ntp(Server):
         version, burst = rng.choice((3, 4, 4)), rng.choice(("iburst", "iburst", "burst iburst"))
         count = rng.randrange(1, 5)
         source = f"server {address} port {self.port} version {version} {burst} maxsamples {count}"
-        folder = self.folder / f"client-{rng.getrandbits(48):x}"
-        folder.mkdir()
-        command = with_own_run(
-            self.lab, folder, "chronyd", "-Q", "-x", "-u", "root", "-t", "10", f"{source}",
-            "pidfile /run/chronyd.pid", "cmdport 0", "bindcmdaddress /",
-        )  # fmt: skip
-        self.lab.run(client.name, *command)
+        with self.scratch() as folder:
+            command = with_own_run(
+                self.lab, folder, "chronyd", "-Q", "-x", "-u", "root", "-t", "10", source,
+                "pidfile /run/chronyd.pid", "cmdport 0", "bindcmdaddress /",
+            )  # fmt: skip
+            self.lab.run(client.name, *command)
         return Visit(f"ntp/{version} {burst}", "chronyd", 0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from wirelens_testbed.services.bittorrent import BitTorrent
+from wirelens_testbed.services.dash import Dash
 from wirelens_testbed.services.dns import Dns, Dot
 from wirelens_testbed.services.http3 import Http3
 from wirelens_testbed.services.mail import Imap, Smtp
@@ -23,6 +25,7 @@ SERVICES: dict[str, type[Server]] = {
         *(Smtp, Imap),
         *(Ntp, Snmp, Sip),
         *(WireGuard, OpenVpn),
+        *(BitTorrent, Dash),
         *(Mqtt, Redis, Postgresql),
     )
 }

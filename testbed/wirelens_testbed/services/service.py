@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
 import shlex
 import shutil
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -93,6 +95,10 @@ class Server(ABC):
         self.port = self._draw_port()
         self.folder = folder or lab.run_dir / f"service-{host.name}"
         self.folder.mkdir(mode=0o755)
+        # Some servers give up root's rights before they take their port, whichever was drawn.
+        lab.sysctl(host.name, {"net/ipv4/ip_unprivileged_port_start": "0"})
+        self._scratch_count = 0
+        self._scratch_lock = threading.Lock()
 
     @abstractmethod
     def start(self) -> None:
@@ -105,6 +111,18 @@ class Server(ABC):
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         return (Endpoint(self.NAME, "tcp", self.port),)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for one visit; /run is memory, and visits may be many."""
+        with self._scratch_lock:
+            self._scratch_count += 1
+            folder = self.folder / f"visit-{self._scratch_count}"
+        folder.mkdir(mode=0o755)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def draw_family(self, rng: random.Random) -> int:
         return 6 if rng.random() < self.shares.ipv6 else 4

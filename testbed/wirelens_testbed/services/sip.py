@@ -70,29 +70,29 @@ class Sip(Server):
         family = self.draw_family(rng)
         transport = rng.choice(list(self.TRANSPORTS))
         kind = rng.choice(("call", "call", "call", "options", "register"))
-        scenario = self.folder / f"{kind}-{rng.getrandbits(64):x}.xml"
         variant, asked = f"{transport} {kind}", 0
-        if kind == "call":
-            codec, duration_s = rng.choice(list(CODECS)), rng.uniform(CALL_MIN_S, CALL_MAX_S)
-            payload_type, rate = CODECS[codec]
-            asked = round(duration_s * rate)
-            sound = scenario.with_suffix(".raw")
-            # Noise: a codec of constant rate sends as much for speech.
-            sound.write_bytes(rng.randbytes(rate))
-            scenario.write_text(
-                _call(codec, payload_type, f"{sound},-1,{payload_type}", round(duration_s * 1000))
-            )
-            variant = f"{variant} {codec}"
-        else:
-            scenario.write_text(_request(kind.upper()))
         local, remote = client.address(family), self.host.address(family)
         place = f"[{remote}]" if family == 6 else remote
-        self.lab.run(
-            client.name, "sipp", "-sf", scenario, "-t", self.TRANSPORTS[transport], "-i", local,
-            "-mi", local, "-mp", str(rng.randrange(MEDIA_PORT_MIN, MEDIA_PORT_MAX, 10)), "-m", "1",
-            "-nostdin", "-recv_timeout", str(ANSWER_TIME_MAX_MS), "-timeout", "25s",
-            f"{place}:{self.port}", time_max_s=self.VISIT_MAX_S,
-        )  # fmt: skip
+        with self.scratch() as folder:
+            scenario = folder / "scenario.xml"
+            if kind == "call":
+                codec, duration_s = rng.choice(list(CODECS)), rng.uniform(CALL_MIN_S, CALL_MAX_S)
+                payload_type, rate = CODECS[codec]
+                variant, asked = f"{variant} {codec}", round(duration_s * rate)
+                sound = folder / "sound.raw"
+                # Noise: a codec of constant rate sends as much for speech.
+                sound.write_bytes(rng.randbytes(rate))
+                stream = f"{sound},-1,{payload_type}"
+                scenario.write_text(_call(codec, payload_type, stream, round(duration_s * 1000)))
+            else:
+                scenario.write_text(_request(kind.upper()))
+            media_port = rng.randrange(MEDIA_PORT_MIN, MEDIA_PORT_MAX, 10)
+            self.lab.run(
+                client.name, "sipp", "-sf", scenario, "-t", self.TRANSPORTS[transport],
+                "-i", local, "-mi", local, "-mp", str(media_port), "-m", "1", "-nostdin",
+                "-recv_timeout", str(ANSWER_TIME_MAX_MS), "-timeout", "25s",
+                f"{place}:{self.port}", time_max_s=self.VISIT_MAX_S,
+            )  # fmt: skip
         return Visit(variant, "sipp", asked)
 
 

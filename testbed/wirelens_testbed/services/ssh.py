@@ -181,23 +181,24 @@ class Sftp(SshServer):
         options, cipher = self.options(rng)
         options = [f"-{family}", *options]
         size_bytes = draw_log(rng, FILE_MIN_BYTES, FILE_MAX_BYTES)
-        name = f"file-{rng.getrandbits(64):x}.bin"
-        upload = self.folder / name
-        upload.write_bytes(rng.randbytes(size_bytes))
         target = self.target(family)
         place = f"{USER}@[{target}]" if ":" in target else f"{USER}@{target}"
-        if rng.random() < 0.4:
-            program, kind = "scp", "put"
-            self.lab.run(client.name, "scp", "-q", *options, upload, f"{place}:{name}")
-        else:
-            program, kind = "sftp", rng.choice(("put", "get", "list"))
-            lines = {
-                "put": [f"put {upload} {name}"],
-                "get": [f"put {upload} {name}", f"get {name} {upload}.back", f"rm {name}"],
-                "list": ["ls -l", "pwd", "ls -la /etc"],
-            }[kind]
-            batch = "\n".join(lines) + "\n"
-            self.lab.run(
-                client.name, "sftp", "-q", "-b", "-", *options, place, data_in=batch.encode()
-            )
+        with self.scratch() as folder:
+            file, name = folder / "file", f"{folder.name}.bin"
+            file.write_bytes(rng.randbytes(size_bytes))
+            if rng.random() < 0.4:
+                program, kind = "scp", "put"
+                self.lab.run(client.name, "scp", "-q", *options, file, f"{place}:{name}")
+            else:
+                program, kind = "sftp", rng.choice(("put", "get", "list"))
+                lines = {
+                    "put": [f"put {file} {name}"],
+                    "get": [f"put {file} {name}", f"get {name} {file}.back"],
+                    "list": ["ls -l", "pwd", "ls -la /etc"],
+                }[kind]
+                batch = "\n".join(lines) + "\n"
+                self.lab.run(
+                    client.name, "sftp", "-q", "-b", "-", *options, place, data_in=batch.encode()
+                )
+            (self.home / name).unlink(missing_ok=True)
         return Visit(f"{cipher} {kind}", program, 0 if kind == "list" else size_bytes)

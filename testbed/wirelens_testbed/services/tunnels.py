@@ -19,6 +19,7 @@ from wirelens_testbed.services.service import (
 from wirelens_testbed.services.web import Http
 
 UP_TIME_MAX_S = 10.0
+MTU_BYTES = 1420
 
 
 class Tunnel(Server):
@@ -66,7 +67,7 @@ class WireGuard(Tunnel):
         self.lab.ip(
             self.host.name,
             f"address add {self.INNER_IPV4}/16 dev {self.DEVICE}",
-            f"link set {self.DEVICE} mtu 1420 up",
+            f"link set {self.DEVICE} mtu {MTU_BYTES} up",
         )
         self.start_inner()
 
@@ -79,26 +80,27 @@ class WireGuard(Tunnel):
         private, public = self._make_keys()
         own = f"10.66.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}"
         device = f"wg{rng.randrange(10_000)}"
-        folder = self.folder / f"client-{rng.getrandbits(64):x}"
-        folder.mkdir()
-        keep_alive = rng.choice(("off", "1", "25"))
         address = self.host.address(family)
         place = f"[{address}]" if family == 6 else address
+        keep_alive = rng.choice(("off", "1", "25"))
         self._wg(self.host, self.folder, "set", self.DEVICE, "peer", public, "allowed-ips", own)
-        program = self._start_device(client, device, folder)
-        try:
-            self._wg(
-                client, folder, "set", device, "private-key", self._key_file(folder, private),
-                "peer", self.public, "endpoint", f"{place}:{self.port}",
-                "allowed-ips", "10.66.0.0/16", "persistent-keepalive", keep_alive,
-            )  # fmt: skip
-            self.lab.ip(
-                client.name, f"address add {own}/16 dev {device}", f"link set {device} mtu 1420 up"
-            )
-            used = self.use(client, rng)
-        finally:
-            self.lab.stop(program)
-            self._wg(self.host, self.folder, "set", self.DEVICE, "peer", public, "remove")
+        with self.scratch() as folder:
+            program = self._start_device(client, device, folder)
+            try:
+                self._wg(
+                    client, folder, "set", device, "private-key", self._key_file(folder, private),
+                    "peer", self.public, "endpoint", f"{place}:{self.port}",
+                    "allowed-ips", "10.66.0.0/16", "persistent-keepalive", keep_alive,
+                )  # fmt: skip
+                self.lab.ip(
+                    client.name,
+                    f"address add {own}/16 dev {device}",
+                    f"link set {device} mtu {MTU_BYTES} up",
+                )
+                used = self.use(client, rng)
+            finally:
+                self.lab.stop(program)
+                self._wg(self.host, self.folder, "set", self.DEVICE, "peer", public, "remove")
         return Visit(f"keepalive {keep_alive}: {used.variant}", "wireguard-go", used.bytes_asked)
 
     def _start_device(self, host: Host, device: str, folder: Path) -> Program:
@@ -170,10 +172,12 @@ class OpenVpn(Tunnel):
         cipher = rng.choice(self.CIPHERS)
         log_name = f"{self.host.name}-{client.name}-{rng.getrandbits(48):x}"
         word = f"{protocol}{family}" if protocol == "udp" else f"tcp{family}-client"
+        # Otherwise a server goes on talking to who has left without a word.
+        farewell = ["--explicit-exit-notify", "1"] if protocol == "udp" else []
         program = self.lab.start(
             client.name, "openvpn", *self._options(self.client_folder, self.folder),
             "--client", "--proto", word, "--nobind", "--data-ciphers", cipher,
-            "--remote", self.host.address(family), str(self.port), "--connect-retry-max", "2",
+            "--remote", self.host.address(family), str(self.port), "--connect-retry-max", "2", *farewell,
             log_name=log_name,
         )  # fmt: skip
         try:

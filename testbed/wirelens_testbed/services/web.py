@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from wirelens_testbed.services.service import (
@@ -20,6 +21,8 @@ FILE_MIN_BYTES, FILE_MAX_BYTES = 200, 3_000_000
 DOWNLOAD_MIN_BYTES = 50_000
 TEXT_MAX_BYTES = 100_000  # what is larger is a picture or an archive, and does not compress
 UPLOAD_MIN_BYTES, UPLOAD_MAX_BYTES = 1_000, 1_500_000
+KINDS = {"page": 4, "download": 3, "range": 1, "upload": 2, "poll": 2, "odd": 1}
+UPLOADS = "in"  # the folder of the site that takes files
 USER_AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/131.0 Safari/537.36",
@@ -37,9 +40,9 @@ class Nginx(Server):
 
     def start(self) -> None:
         self.root = self.folder / "www"
-        for path in (self.root, self.root / "in"):
+        for path in (self.root, self.root / UPLOADS):
             path.mkdir()
-        (self.root / "in").chmod(0o777)
+        (self.root / UPLOADS).chmod(0o777)
         self.fill()
         if self.TLS:
             make_certificate(self.lab, self.host, self.folder, self.rng)
@@ -99,7 +102,7 @@ http {{
         listen [::]:{self.port} {options};
         {tls if self.TLS else ""}
         root {self.root};
-        location /in/ {{ dav_methods PUT; }}
+        location /{UPLOADS}/ {{ dav_methods PUT; }}
         location = /submit {{ return 204; }}
         location = /old {{ return 301 /0; }}
     }}
@@ -115,8 +118,7 @@ class WebServer(Nginx):
     def visit(self, client: Host, rng: random.Random) -> Visit:
         family = self.draw_family(rng)
         base = f"{self.url}://{self.authority(family)}"
-        kinds = {"page": 4, "download": 3, "range": 1, "upload": 2, "poll": 2, "odd": 1}
-        kind = rng.choices(list(kinds), list(kinds.values()))[0]
+        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
         if kind in ("page", "download") and "--http1.1" in self.CURL_OPTIONS:
             if rng.random() < 0.25:
                 return self._visit_by_wget(client, rng, family, base, kind)
@@ -125,11 +127,21 @@ class WebServer(Nginx):
         options += ["--user-agent", rng.choice(USER_AGENTS)]
         if rng.random() < 0.5:
             options.append("--compressed")
-        request, bytes_asked = getattr(self, f"_draw_{kind}")(client, rng, base)
-        self.lab.run(
-            client.name, "curl", *options, *request, statuses_wanted=(0,),
-            time_max_s=self.VISIT_MAX_S,
-        )  # fmt: skip
+        draws = {
+            "page": self._draw_page,
+            "download": self._draw_download,
+            "range": self._draw_range,
+            "upload": self._draw_upload,
+            "poll": self._draw_poll,
+            "odd": self._draw_odd,
+        }
+        with self.scratch() as folder:
+            request, bytes_asked = draws[kind](folder, rng, base)
+            self.lab.run(
+                client.name, "curl", *options, *request,
+                time_max_s=self.VISIT_MAX_S,
+            )  # fmt: skip
+            (self.root / UPLOADS / folder.name).unlink(missing_ok=True)
         version = "http/2" if "--http2" in self.CURL_OPTIONS else "http/1.1"
         return Visit(" ".join(filter(None, (version, tls_version, kind))), "curl", bytes_asked)
 
@@ -165,35 +177,36 @@ class WebServer(Nginx):
         names = [name for name, size in self.sizes.items() if size >= above_bytes]
         return rng.choices(names or [max(self.sizes, key=self.sizes.__getitem__)], k=count)
 
-    def _draw_page(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_page(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         names = self._draw_names(rng, rng.randrange(3, 14))
         options = ["--parallel"] if "--http2" in self.CURL_OPTIONS else []
         return self._fetch(base, names, options)
 
-    def _draw_download(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_download(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         names = self._draw_names(rng, 1, DOWNLOAD_MIN_BYTES)
         options = ["--limit-rate", f"{rng.randrange(200, 900)}k"] if rng.random() < 0.3 else []
         return self._fetch(base, names, options)
 
-    def _draw_range(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_range(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         name = max(self.sizes, key=self.sizes.__getitem__)
         first = rng.randrange(self.sizes[name] // 2)
         last = rng.randrange(first, self.sizes[name])
         request, _ = self._fetch(base, [name], ["--range", f"{first}-{last}"])
         return request, last - first + 1
 
-    def _draw_poll(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_poll(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         name = min(self.sizes, key=self.sizes.__getitem__)
         count = rng.randrange(3, 9)
         return self._fetch(base, [name] * count, ["--rate", f"{rng.randrange(60, 240)}/m"])
 
-    def _draw_upload(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_upload(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         size_bytes = draw_log(rng, UPLOAD_MIN_BYTES, UPLOAD_MAX_BYTES)
-        upload = self.folder / f"upload-{rng.getrandbits(64):x}.bin"
+        upload = folder / "upload"
         upload.write_bytes(rng.randbytes(size_bytes))
-        return ["--fail", "--upload-file", str(upload), f"{base}/in/{upload.name}"], size_bytes
+        place = f"{base}/{UPLOADS}/{folder.name}"
+        return ["--fail", "--upload-file", str(upload), place], size_bytes
 
-    def _draw_odd(self, client: Host, rng: random.Random, base: str) -> tuple[list[str], int]:
+    def _draw_odd(self, folder: Path, rng: random.Random, base: str) -> tuple[list[str], int]:
         requests = (
             ["--head", f"{base}/{rng.choice(list(self.sizes))}"],
             ["--output", "/dev/null", f"{base}/missing-{rng.randrange(100)}"],

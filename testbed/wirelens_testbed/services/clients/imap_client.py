@@ -5,6 +5,7 @@ import json
 import ssl
 import sys
 import time
+from typing import Any
 
 TIMEOUT_S = 20.0
 
@@ -26,7 +27,7 @@ def main() -> None:
         act(server, asked)
 
 
-def act(server: imaplib.IMAP4, asked: dict) -> None:
+def act(server: imaplib.IMAP4, asked: dict[str, Any]) -> None:
     if asked["kind"] == "fetch":
         for number in asked["numbers"]:
             status, parts = server.fetch(str(number), "(RFC822)")
