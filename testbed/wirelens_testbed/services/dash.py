@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from wirelens_testbed.failure import LabError
-from wirelens_testbed.services.service import Host, Visit, json_argument
+from wirelens_testbed.services.service import Host, Visit, orders
 from wirelens_testbed.services.web import Nginx
 
 PLAYER = Path(__file__).resolve().parent / "clients" / "dash_player.py"
@@ -58,15 +58,14 @@ class Dash(Nginx):
         if rng.random() < 0.25:
             return self._watch_by_ffmpeg(client, rng, family, watch_s)
         rule = rng.choice(("throughput", "buffer", "fixed"))
-        said = self.lab.run(
-            client.name, sys.executable, "-B", PLAYER,
-            json_argument(
-                address=self.host.address(family), host=self.target(family), port=self.port,
-                trust=str(self.folder / "tls.crt"), path="/clip.mpd", watch_s=watch_s, rule=rule,
-                buffer_s=rng.choice(BUFFERS_S), fixed=rng.randrange(len(REPRESENTATIONS)),
-            ),
-            time_max_s=self.VISIT_MAX_S,
+        asked = orders(
+            address=self.host.address(family), host=self.target(family), port=self.port,
+            trust=str(self.folder / "tls.crt"), path="/clip.mpd", watch_s=watch_s, rule=rule,
+            buffer_s=rng.choice(BUFFERS_S), fixed=rng.randrange(len(REPRESENTATIONS)),
         )  # fmt: skip
+        said = self.lab.run(
+            client.name, sys.executable, "-B", PLAYER, data_in=asked, time_max_s=self.VISIT_MAX_S
+        )
         report = json.loads(said)
         if not report["segments"]:
             raise LabError(f"dash: no segment came; the player said: {report}")

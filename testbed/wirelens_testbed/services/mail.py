@@ -17,8 +17,8 @@ from wirelens_testbed.services.service import (
     draw_log,
     draw_text,
     give_to_nobody,
-    json_argument,
     make_certificate,
+    orders,
     with_own_run,
 )
 
@@ -56,13 +56,13 @@ class MailServer(Server):
 
     def python_client(self, client: Host, family: int, security: str, **more: object) -> None:
         """Runs our own client, which is Python's module for the protocol and little else."""
+        asked = orders(
+            address=self.host.address(family), port=self.port_for(security), security=security,
+            trust=str(self.folder / "tls.crt"), **more,
+        )  # fmt: skip
         self.lab.run(
             client.name, sys.executable, "-B", CLIENTS / f"{self.NAME}_client.py",
-            json_argument(
-                address=self.host.address(family), port=self.port_for(security), security=security,
-                trust=str(self.folder / "tls.crt"), **more,
-            ),
-            time_max_s=self.VISIT_MAX_S,
+            data_in=asked, time_max_s=self.VISIT_MAX_S,
         )  # fmt: skip
 
 

@@ -86,6 +86,8 @@ class Visitors:
             try:
                 while pending:
                     self._lab.pause(0)  # raises once the lab is being taken down
+                    # What is no failure of a visit but a fault of ours ends all, and at once.
+                    futures = [each for each in futures if not each.done() or each.result()]
                     with self._change:
                         due = self._next(pending, started_s)
                         if due is None:

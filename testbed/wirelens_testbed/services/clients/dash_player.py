@@ -1,4 +1,4 @@
-"""Plays a DASH clip without showing it: one argument in JSON says which, how and for how long.
+"""Plays a DASH clip without showing it: JSON on standard input says which, how and for how long.
 
 It does what players in browsers do: fetches the clip's description, then segments of picture and
 sound over one connection, chooses a rate for each by what it saw so far, keeps so many seconds in
@@ -147,7 +147,7 @@ def parse(description: bytes) -> tuple[list[Representation], list[Representation
 
 
 def main() -> None:
-    player = Player(json.loads(sys.argv[1]))
+    player = Player(json.load(sys.stdin))
     player.play()
     print(json.dumps(player.report))
 

@@ -1,4 +1,4 @@
-"""Reads a mailbox: one argument in JSON says which, how and what of it."""
+"""Reads a mailbox: JSON on standard input says which, how and what of it."""
 
 import imaplib
 import json
@@ -11,7 +11,7 @@ TIMEOUT_S = 20.0
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    asked = json.load(sys.stdin)
     trust = ssl.create_default_context(cafile=asked["trust"])
     if asked["security"] == "tls":
         server: imaplib.IMAP4 = imaplib.IMAP4_SSL(

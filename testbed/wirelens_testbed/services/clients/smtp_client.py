@@ -1,4 +1,4 @@
-"""Sends mail: one argument in JSON says where to, how and what."""
+"""Sends mail: JSON on standard input says where to, how and what."""
 
 import json
 import smtplib
@@ -9,7 +9,7 @@ TIMEOUT_S = 20.0
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    asked = json.load(sys.stdin)
     trust = ssl.create_default_context(cafile=asked["trust"])
     if asked["security"] == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
