@@ -22,8 +22,8 @@ CHUNK = bytes(131_072)
 UNSENT_MAX_BYTES = 131_072
 TCP_NOTSENT_LOWAT = 25  # no names for these in Python 3.11
 SAMPLE_INTERVAL_S = 0.1
-# A flow that has lost its last packets may wait seconds for its timer. What it has to say by then is
-# of no interest: it is cut off.
+# A flow that has lost its last packets may wait seconds for its timer. What it has to say by then
+# is of no interest: it is cut off.
 DRAIN_TIME_MAX_S = 0.5
 
 # struct tcp_info of Linux: eight bytes, then 24 words of 32 bits, then the rest as below.

@@ -1,4 +1,4 @@
-"""Latency: a browser fetches video or pages, and of each packet is known how long it was on its way.
+"""Latency: a browser fetches video or pages, and each packet's time on its way is known.
 
 The packets are stamped at both ends by one clock, since both ends are on one machine: the one-way
 delay needs no clocks to be in step.

@@ -130,6 +130,8 @@ class Postgresql(Server):
             "fsync": "off", "ssl": "on", "ssl_cert_file": self.folder / "tls.crt",
             "ssl_key_file": self.folder / "tls.key", "max_connections": 40,
             "shared_buffers": "16MB", "autovacuum": "off", "jit": "off",
+            # In its own folder: what lies in /dev/shm would outlive a run that is killed.
+            "dynamic_shared_memory_type": "mmap",
         }  # fmt: skip
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = as_nobody(self.programs / "postgres", "-D", data, *options)

@@ -108,8 +108,8 @@ fn own_program(host: &Host) -> Result<PathBuf, Failure> {
                 return Ok(script);
             }
             Err(Failure::error(format_args!(
-                "testbed: {}: not found; wanted the script that pip puts beside the Python that has \
-                 the package, try `{} -m pip install wirelens`",
+                "testbed: {}: not found; wanted the script that pip puts beside its Python, \
+                 try `{} -m pip install wirelens`",
                 script.display(),
                 interpreter.display()
             )))
