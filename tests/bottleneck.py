@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 
 import testbed_runs  # noqa: F401  (puts the library on the path)
 from command import PROGRAM
@@ -23,6 +22,8 @@ PORT = 5001
 DURATION_S = 6.0
 LEAD_S = 0.4
 QUEUE_INTERVAL_S = 0.02
+ATTEMPTS_MAX = 4
+LATE_MAX_US = 8_000
 PACKET_BYTES = 1514  # as the queue counts
 SEGMENT_BYTES = 1448
 
@@ -39,12 +40,10 @@ class Watched:
     queue: list[tuple[float, int]] = field(default_factory=list)
     dropped: int = 0
     marking: Counts | None = None
+    late_max_us: float = 0.0
 
     def queue_bytes(self, start_s: float, stop_s: float) -> list[int]:
         return [size for time_s, size in self.queue if start_s <= time_s <= stop_s]
-
-    def queue_packets_mean(self, start_s: float, stop_s: float) -> float:
-        return fmean(self.queue_bytes(start_s, stop_s)) / PACKET_BYTES
 
     def rows(self, flow: int, start_s: float, stop_s: float) -> list[Row]:
         return [row for row in self.flows[flow] if start_s <= row["time_s"] <= stop_s]
@@ -55,6 +54,11 @@ class Watched:
         acked_bytes = last["acked_bytes"] - first["acked_bytes"]
         wire_bits = acked_bytes * PACKET_BYTES / SEGMENT_BYTES * 8
         return wire_bits / (last["time_s"] - first["time_s"]) / 1e6
+
+    def retransmits(self, start_s: float, stop_s: float) -> int:
+        """Of all flows together."""
+        seen = [self.rows(flow, start_s, stop_s) for flow in range(len(self.flows))]
+        return int(sum(rows[-1]["retransmits"] - rows[0]["retransmits"] for rows in seen))
 
     def use(self, start_s: float, stop_s: float) -> float:
         """The share of the link's rate that all flows together got."""
@@ -72,7 +76,11 @@ def watch(
     duration_s: float = DURATION_S,
     is_at_both_ends: bool = True,
 ) -> Watched:
-    """Runs flows that start together, each from a host of its own."""
+    """Runs flows that start together, each from a host of its own.
+
+    Where the machine stood still for a while, round trips were not what they were to be: such a
+    run tells nothing of a control, and is made again.
+    """
     flows = tuple(
         Flow(number, number, control, "measured", rtt_ms, 0.0, duration_s, 0)
         for number, control in enumerate(flow_controls)
@@ -80,29 +88,35 @@ def watch(
     # A tbf of two packets lets each leave when its time has come.
     link = Link(rate_mbit, buffer_bytes, 2 * PACKET_BYTES, False, False, threshold_bytes)
     plan = Plan(duration_s, len(flows), 1, link, flows, 96, False)
+    for _ in range(ATTEMPTS_MAX):
+        watched = _watch(plan, is_at_both_ends)
+        if watched.late_max_us < LATE_MAX_US:
+            break
+    return watched
+
+
+def _watch(plan: Plan, is_at_both_ends: bool) -> Watched:
+    watched = Watched(plan.link.rate_mbit, [], [])
+    threshold_bytes = plan.link.ce_threshold_bytes
     with ExitStack() as ends:
-        ends.enter_context(controls.registered(flow_controls))
+        ends.enter_context(controls.registered(flow.control for flow in plan.flows))
         lab = ends.enter_context(closing(Lab()))
         network.build(lab, plan)
         relay = Relay(
             lab, PROGRAM, (network.EXIT, "acks"), (network.ROUTER, "acks"),
-            delay_ab_us=round(rtt_ms * 1000),
+            delay_ab_us=round(plan.flows[0].rtt_ms * 1000),
         )  # fmt: skip
         network.route_acks(lab)
-        marking = (
-            CeMarking(lab, network.ROUTER, "out", threshold_bytes) if threshold_bytes else None
-        )
-        _start_receiver(lab, flows, is_at_both_ends)
-        watched = Watched(rate_mbit, [], [])
+        marking = None
+        if threshold_bytes:
+            marking = CeMarking(lab, network.ROUTER, "out", threshold_bytes)
+        _start_receiver(lab, plan.flows, is_at_both_ends)
         with _watching_queue(lab, watched):
             _send(lab, plan, watched)
         watched.dropped = network.queue_counts(lab).dropped
         watched.marking = marking.stop() if marking else None
-        late_us = relay.stop()["ab"]["late_us"]
-        print(
-            f"{flow_controls}: relay late {late_us}, {watched.marking}, dropped {watched.dropped}"
-        )
-        return watched
+        watched.late_max_us = relay.stop()["ab"]["late_us"]["max"]
+    return watched
 
 
 def _port(flow: Flow) -> int:

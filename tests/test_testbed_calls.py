@@ -1,5 +1,7 @@
 """Calls of the testbed: what browsers and captures tell, and a call over a link that gets slow."""
 
+import http.client
+import socket
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 from testbed_runs import SCENARIOS, left_behind, run_scenario
-from wirelens_testbed import varying_link
+from wirelens_testbed import browser, varying_link
 from wirelens_testbed.calls import plan, rtp
 from wirelens_testbed.calls.statistics import Statistics, tier
 from wirelens_testbed.failure import ScenarioError
@@ -99,6 +101,18 @@ def test_a_stall_is_a_row_of_no_frames() -> None:
     assert [row["freezes"] for row in statistics.receiver] == [1, 1]
 
 
+def test_what_the_camera_gave_stands_beside_what_was_sent() -> None:
+    statistics = Statistics(warm_up_s=0)
+    for second in range(2):
+        rows = report(second, framesEncoded=10 * second, qpSum=300 * second)
+        rows[0]["type"] = "outbound-rtp"
+        statistics.take("caller", [*rows, {"type": "camera", "totalFrames": 100 + 30 * second}])
+    (row,) = statistics.sender
+    assert (row["camera_frames_per_second"], row["frames_per_second"]) == (30, 10)
+    assert row["quantizer"] == 30
+    assert not statistics.receiver
+
+
 def test_a_report_that_repeats_the_one_before_makes_no_row(tmp_path: Path) -> None:
     statistics = Statistics(warm_up_s=0)
     for second in (0, 1, 1, 2):
@@ -136,6 +150,40 @@ def test_a_frame_counts_once_and_where_its_last_packet_came() -> None:
         rtp_packet(21, 300), rtp_packet(22, 999, ssrc=8), rtp_packet(45, 400),
     ]  # fmt: skip
     assert rtp.frames_per_interval(packets, 7, [10, 20, 30, 40]) == [1, 1, 0]
+
+
+def test_pages_get_files_of_their_folder_and_answers_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "call.html").write_text("<p>page")
+    (tmp_path / "secret").write_text("not for pages")
+    listener = socket.create_server(("127.0.0.1", 0))
+    monkeypatch.setattr(browser, "_listen_in", lambda lab, host: listener)
+    given: list[Any] = []
+
+    def offer(host: str, sent: Any) -> Any:
+        if sent is not None:
+            given.append((host, sent))
+        if not given:
+            raise browser.NothingYet
+        return given[-1]
+
+    def ask(method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=5)
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+    with browser.PageServer(None, ["caller"], pages, {"offer": offer}):  # type: ignore[arg-type]
+        assert ask("GET", "/call.html") == (200, b"<p>page")
+        for path in ("/", "/none.html", "/../secret", "/%2e%2e/secret"):
+            assert ask("GET", path)[0] == 404
+        assert ask("GET", "/offer")[0] == 503
+        assert ask("POST", "/offer", '{"sdp": "v=0"}')[0] == 200
+        assert ask("GET", "/offer") == (200, b'["caller", {"sdp": "v=0"}]')
+        assert ask("POST", "/other", "{}")[0] == 404
 
 
 @pytest.mark.testbed

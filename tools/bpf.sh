@@ -27,8 +27,10 @@ build_here() {
   rm -f -- *.bpf.o
   for source in *.bpf.c; do
     object=${source%.c}.o
+    # The same object wherever the checkout lies: line information holds the path of the source.
     # clang for BPF looks for no headers of the machine, though <linux/types.h> leads there.
     clang -O2 -g -target bpf -Wall -Wextra -Werror -Wno-unused-parameter \
+      -ffile-prefix-map="$PWD=." \
       -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o "$object"
     llvm-strip -g "$object"
   done

@@ -34,10 +34,14 @@ def main() -> int:
     if request.get("ends_with_input"):
         threading.Thread(target=_end_with_input, daemon=True).start()
     commands: dict[str, Callable[[dict[str, Any]], int]] = {
-        "run": run_scenario, "make": make, "check": check, "clean": clean, "scenarios": scenarios, "plot": draw_plot,
+        "run": run_scenario, "make": make, "check": check, "clean": clean,
+        "scenarios": scenarios, "plot": draw_plot,
     }  # fmt: skip
     try:
         return commands[request["command"]](request)
+    except BrokenPipeError:  # whoever read the output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except TestbedError as failure:
         print(f"wirelens: testbed: {failure}", file=sys.stderr)
         return STATUS_ERROR
@@ -119,7 +123,7 @@ def scenarios(request: dict[str, Any]) -> int:
 
 def draw_plot(request: dict[str, Any]) -> int:
     """`wirelens testbed plot`: how each control of a congestion run filled the queue."""
-    folder = Path(request["folder"])
+    folder = Path(request["run"])
     output = Path(request.get("output") or folder / "queue.png")
     plot.plot(folder, output)
     print(output)

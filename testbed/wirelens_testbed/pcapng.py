@@ -1,7 +1,7 @@
 """Reads back the packets of a pcapng file that our recorder wrote.
 
-Only the blocks that it writes are understood, and their order is theirs: a file of another maker may
-be refused. What `wirelens` itself offers for reading captures needs its Python package, and the
+Only the blocks that it writes are understood, and their order is theirs: a file of another maker
+may be refused. What `wirelens` itself offers for reading captures needs its Python package, and the
 testbed must run with the standard library alone.
 """
 

@@ -16,7 +16,7 @@ from wirelens_testbed.scenario import Table
 PROGRAMS = {"arpspoof": "dsniff"}
 
 # Before it ends, arpspoof tells both the truth again, five times, a second apart.
-RESTORE_S = 12.0
+RESTORE_S = 15.0
 RESTORE_COUNT = 3
 ARPSPOOF_PER_S = 0.5
 FORWARDED_MAX = 200_000

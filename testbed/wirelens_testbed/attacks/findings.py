@@ -51,9 +51,10 @@ class Findings:
     flows: dict[tuple[FlowKey, str, int], FlowTally] = field(default_factory=dict)
     strangers: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def attack_packets(self) -> int:
-        return self.packets - self.counts[0, Role.BENIGN]
+    def share(self, *roles: Role) -> float:
+        """The part of all packets that these roles are."""
+        count = sum(count for (_, role), count in self.counts.items() if role in roles)
+        return round(count / self.packets, 4) if self.packets else 0.0
 
 
 def marks_of(attempts: Iterable[Attempt]) -> list[Mark]:
@@ -166,8 +167,11 @@ def check(run: Run, attempts: Sequence[Attempt], findings: Findings, recorded: i
     )  # fmt: skip
     for attempt in attempts:
         _check_attempt(run, attempt, findings)
-    share = findings.attack_packets / findings.packets if findings.packets else 0.0
-    run.note(packets=findings.packets, attack_share=round(share, 4))
+    run.note(
+        packets=findings.packets,
+        attack_share=findings.share(Role.ATTACKER, Role.RESPONSE, Role.REFLECTED),
+        intercepted_share=findings.share(Role.INTERCEPTED),
+    )
 
 
 def _check_attempt(run: Run, attempt: Attempt, findings: Findings) -> None:

@@ -48,6 +48,7 @@ CLIENT_PORTS = "32768 60999"
 
 # Victims are where one looks for them, and speak the protocol that is attacked.
 VICTIM_SHARES = Shares(ipv6=0.0, other_port=0.0)
+OTHERS_SHARES = Shares(other_port=0.0)
 VICTIMS: Mapping[str, type[Server]] = {
     "web": SERVICES["http"],
     "shell": SERVICES["ssh"],
@@ -194,7 +195,7 @@ def build(
         network.victims[name] = Victim(machine, server)
     for index, name in enumerate(service_names):
         machine = _add(lab, f"s{index + 1}", FIRST_OTHER + index)
-        server = SERVICES[name](lab, machine.host, random.Random(rng.random()))
+        server = SERVICES[name](lab, machine.host, random.Random(rng.random()), OTHERS_SHARES)
         network.others.append(Victim(machine, server))
     return network
 

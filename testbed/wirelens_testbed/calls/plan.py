@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from wirelens_testbed.calls.media import PICTURES, Camera
 from wirelens_testbed.scenario import Table
-from wirelens_testbed.varying_link import LinkPlan, parse_link
+from wirelens_testbed.varying_link import End, LinkPlan, parse_link
+
+CALLER, CALLEE = End("caller", "10.1.0"), End("callee", "10.2.0")
+# Named after what is the case in a call one way: the caller is seen, the callee sees.
+SENDER_FILE, RECEIVER_FILE = "sender.pcapng", "receiver.pcapng"
 
 CODECS = ("VP8", "VP9", "H264")
 
@@ -31,6 +35,14 @@ class Plan:
     camera: Camera
     link: LinkPlan
     snaplen: int
+
+    @property
+    def senders(self) -> tuple[End, ...]:
+        return (CALLER, CALLEE) if self.is_two_way else (CALLER,)
+
+    @property
+    def receivers(self) -> tuple[End, ...]:
+        return (CALLEE, CALLER) if self.is_two_way else (CALLEE,)
 
 
 def parse(table: Table) -> Plan:

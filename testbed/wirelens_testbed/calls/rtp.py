@@ -16,7 +16,7 @@ from wirelens_testbed.pcapng import CapturedPacket, read_packets
 ETHERNET_SIZE_BYTES, UDP_SIZE_BYTES, RTP_SIZE_BYTES = 14, 8, 12
 ETHERTYPE_IPV4, PROTOCOL_UDP = 0x0800, 17
 RTP_VERSION = 2
-# RFC 5761, section 4: RTCP shares the port, and its packet types fill this range of the second byte.
+# RFC 5761, section 4: RTCP shares the port; its packet types are this range of the second byte.
 RTCP_TYPES = range(192, 224)
 
 

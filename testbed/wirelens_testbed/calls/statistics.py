@@ -70,6 +70,8 @@ class Statistics:
             media = {row["kind"]: row for row in report if row["type"] == kind}
             if "video" not in media:
                 continue
+            # Not a stream, but counted like one.
+            media |= {row["type"]: row for row in report if row["type"] == "camera"}
             before = {each: self._before.get((host, kind, each), {}) for each in media}
             for each, row in media.items():
                 self._before[host, kind, each] = row
@@ -138,10 +140,13 @@ class Statistics:
         audio, earlier_audio = media.get("audio", {}), before.get("audio", {})
         row = self._shared(host, report, video, earlier)
         seconds = (video["timestamp"] - earlier["timestamp"]) / 1000
+        camera, earlier_camera = media.get("camera", {}), before.get("camera", {})
         row |= {column: _grown(video, earlier, name) for column, name in SENT_COUNTS.items()}
         encoded = row["frames_encoded"]
         row |= {
-            "camera_frames_per_second": _camera_fps(report),
+            "camera_frames_per_second": round(
+                _grown(camera, earlier_camera, "totalFrames") / seconds, 2
+            ),
             "frames_per_second": round(encoded / seconds, 2),
             "bits_per_s": _bits_per_s(video, earlier, "bytesSent", seconds),
             "target_bits_per_s": round(video.get("targetBitrate", 0)),
@@ -164,11 +169,6 @@ def _bits_per_s(now: dict[str, Any], before: dict[str, Any], name: str, seconds:
 def _chosen_pair(report: Report) -> dict[str, Any]:
     pairs = [row for row in report if row["type"] == "candidate-pair" and row.get("nominated")]
     return max(pairs, key=lambda row: row.get("bytesReceived", 0), default={})
-
-
-def _camera_fps(report: Report) -> float:
-    sources = (row for row in report if row["type"] == "media-source" and row["kind"] == "video")
-    return next((row.get("framesPerSecond", 0) for row in sources), 0)
 
 
 def _codec(report: Report, stream: dict[str, Any]) -> str:

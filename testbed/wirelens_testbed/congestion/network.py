@@ -5,7 +5,7 @@
     sender n ─┘               ▲    acks ◄── relay ──── acks │          └─ receiver m
                            before                          after
 
-Data packets are forwarded by the kernel alone, so what the queue does to them is the kernel's doing.
+Data packets are forwarded by the kernel alone: what the queue does to them is the kernel's doing.
 Acknowledgements come back through a relay that holds each for the round-trip time of its flow.
 `entry` stands before the router so that what the router receives comes in by one device, and no
 packet is still charged to its sender's socket while it waits in the queue: a sender that is told of

@@ -1,4 +1,4 @@
-"""Latency: a browser fetches video or pages, and of each packet is known how long it was on its way.
+"""Latency: a browser fetches video or pages, and each packet's time on its way is known.
 
 The packets are stamped at both ends by one clock, since both ends are on one machine: the one-way
 delay needs no clocks to be in step.
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import browser
+from wirelens_testbed import browser, machine
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.latency import content, matching, server
 from wirelens_testbed.latency.plan import VIDEO, Plan, parse
@@ -46,6 +46,7 @@ def programs(plan: Plan) -> dict[str, str]:
 def perform(plan: Plan, run: Run) -> None:
     """Lets a browser fetch over the link, records both ends, and follows each packet."""
     lab = run.lab
+    machine.require_controls({plan.control})
     run.progress("building server, link and client")
     link = VaryingLink(run, plan.link, SERVER, CLIENT)
     _choose_control(plan, run)
@@ -71,6 +72,7 @@ def perform(plan: Plan, run: Run) -> None:
         client = browser.start_browser(lab, CLIENT.host, page, *trust)
         lab.wait_until(user.is_settled, "the browser fetching something", BEGIN_TIME_MAX_S)
         user.raise_failure()
+        _check_control(plan, run)
         run.progress(f"{plan.traffic} for {plan.duration_s:g} s")
         busy = BusyShare()
         link.follow(plan.duration_s)
@@ -92,6 +94,15 @@ def _choose_control(plan: Plan, run: Run) -> None:
     # By the route, which may name any control that the kernel has; a namespace's default may not.
     route = f"route replace default via {SERVER.network}.1 congctl {plan.control}"
     run.lab.ip(SERVER.host, route)
+
+
+def _check_control(plan: Plan, run: Run) -> None:
+    printed = run.lab.run(SERVER.host, "ss", "-Htin", f"sport = :{plan.port}").decode()
+    # Each connection takes two lines, of which the second begins with the control.
+    controls = {line.split()[0] for line in printed.splitlines()[1::2]}
+    run.check(
+        "control", controls <= {plan.control}, ", ".join(controls) or "no connection", plan.control
+    )
 
 
 class User:

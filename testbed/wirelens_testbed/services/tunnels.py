@@ -177,7 +177,8 @@ class OpenVpn(Tunnel):
         program = self.lab.start(
             client.name, "openvpn", *self._options(self.client_folder, self.folder),
             "--client", "--proto", word, "--nobind", "--data-ciphers", cipher,
-            "--remote", self.host.address(family), str(self.port), "--connect-retry-max", "2", *farewell,
+            "--remote", self.host.address(family), str(self.port),
+            "--connect-retry-max", "2", *farewell,
             log_name=log_name,
         )  # fmt: skip
         try:

@@ -97,20 +97,24 @@ fn text(path: &Path) -> Result<&str, Failure> {
 
 /// The file that runs the command `wirelens`, for the library to start parts of itself.
 fn own_program(host: &Host) -> Result<PathBuf, Failure> {
-    let found = match host {
-        Host::Program => env::current_exe(),
+    match host {
+        Host::Program => env::current_exe().map_err(|error| {
+            Failure::error(format_args!("testbed: this program's own file: {error}"))
+        }),
         // pip puts the script beside the Python that it is for.
         Host::Python(interpreter) => {
             let script = interpreter.with_file_name("wirelens");
-            if script.is_file() { Ok(script) } else { Err(io::ErrorKind::NotFound.into()) }
+            if script.is_file() {
+                return Ok(script);
+            }
+            Err(Failure::error(format_args!(
+                "testbed: {}: not found; wanted the script that pip puts beside its Python, \
+                 try `{} -m pip install wirelens`",
+                script.display(),
+                interpreter.display()
+            )))
         }
-    };
-    found.map_err(|error| {
-        Failure::error(format_args!(
-            "testbed: the program wirelens was not found ({error}); wanted: beside the Python that \
-             has the package, as pip puts it there"
-        ))
-    })
+    }
 }
 
 /// Folder of the library, where it is not left to Python to find it.
@@ -210,6 +214,11 @@ mod tests {
     #[test]
     fn the_nearest_library_above_the_program_is_found() {
         let root = tempfile::tempdir().unwrap();
+        let interpreter = root.path().join("python3");
+        let script = root.path().join("wirelens");
+        assert!(own_program(&Host::Python(interpreter.clone())).is_err());
+        std::fs::write(&script, "").unwrap();
+        assert_eq!(own_program(&Host::Python(interpreter)).unwrap(), script);
         let library = root.path().join("testbed");
         std::fs::create_dir_all(library.join(PACKAGE)).unwrap();
         std::fs::write(library.join(PACKAGE).join("__main__.py"), "").unwrap();

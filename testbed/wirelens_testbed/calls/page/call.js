@@ -3,7 +3,7 @@
 "use strict";
 
 const STATISTICS_WANTED = new Set([
-  "inbound-rtp", "outbound-rtp", "media-source", "candidate-pair", "codec",
+  "inbound-rtp", "outbound-rtp", "candidate-pair", "codec",
 ]);
 const PERIOD_MS = 1000;
 const NOTHING_YET = 503;
@@ -90,6 +90,10 @@ async function answer(connection, settings) {
 async function tellStatistics(connection) {
   const report = await connection.getStats();
   const rows = [...report.values()].filter((row) => STATISTICS_WANTED.has(row.type));
+  // The connection counts what reaches its encoder; only the track knows what the camera gave.
+  const cameras = connection.getSenders().map((one) => one.track)
+    .filter((track) => track?.kind === "video");
+  for (const track of cameras) rows.push({ type: "camera", totalFrames: track.stats.totalFrames });
   await give("statistics", rows);
 }
 
