@@ -24,6 +24,7 @@ from wirelens_testbed.lab import stale_runs  # noqa: E402
 SCENARIOS = ROOT / "testbed/scenarios"
 DATASETS = ROOT / "testbed/datasets"
 RUN_TIME_MAX_S = 180
+ATTEMPTS_MAX = 4
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,10 @@ testbed.__test__ = False
 
 
 def run_scenario(scenario: Path, output: Path, *arguments: str) -> TestbedRun:
-    """One scenario as root, to its end. A run that its own checks reject on a busy machine is tried
-    once more, as a user would."""
+    """One scenario as root, to its end. A run that its own checks reject on a busy machine is made
+    again, as a user would."""
     need_root()
-    for seed in (1, 2):
+    for seed in range(1, ATTEMPTS_MAX + 1):
         done = testbed("run", scenario, "-o", output, "--seed", str(seed), *arguments)
         if done.returncode != 3:
             break
