@@ -87,6 +87,17 @@ def test_a_congestion_run_knows_the_fate_of_every_packet(tmp_path: Path) -> None
 
 
 @pytest.mark.testbed
+@pytest.mark.parametrize("setting", ["link.shaper=htb", "link.offloads=true"])
+def test_the_account_holds_for_other_queues(tmp_path: Path, setting: str) -> None:
+    faster = ["--set", "duration_s=2", "--set", "link.rate_mbit=50"]
+    run = run_scenario(SMALL, tmp_path, *faster, "--set", setting)
+    assert run.failed_checks() == []
+    before, after = run.report["taps"]
+    assert run.report["queue"]["left"] == run.report["queue"]["sent"] == after["tc"]["segments"]
+    assert (before["tc"]["segments"] > before["tc"]["packets"]) == ("offloads" in setting)
+
+
+@pytest.mark.testbed
 def test_a_run_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
     moments = random.Random(1)
     # The second also registers congestion controls and attaches a program that marks.
