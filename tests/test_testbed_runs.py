@@ -23,7 +23,7 @@ from testbed_runs import (
     run_scenario,
     testbed,
 )
-from wirelens_testbed import machine
+from wirelens_testbed import machine, probe
 from wirelens_testbed.pcapng import read_packets
 
 SMALL = SCENARIOS / "congestion-small.toml"
@@ -172,6 +172,17 @@ def test_a_run_does_not_overwrite_another(tmp_path: Path) -> None:
     assert not left_behind()
 
 
+@pytest.mark.testbed
+def test_what_the_kernel_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_root()
+    assert probe.missing_features(PROGRAM) == []
+    lacking = (("fair queues", "CONFIG_NET_SCH_X", "tc", "qdisc add dev probe0 root nosuch"),)
+    monkeypatch.setattr(probe, "STEPS", lacking)
+    (lack,) = probe.missing_features(PROGRAM)
+    assert lack.startswith("no fair queues (CONFIG_NET_SCH_X): ")
+    assert not left_behind()
+
+
 def test_a_user_without_rights_is_told_what_it_takes(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         # Run as somebody else, who must be able to read what we run.
@@ -188,7 +199,7 @@ def test_a_user_without_rights_is_told_what_it_takes(tmp_path: Path) -> None:
 RUN_AS_NOBODY = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from wirelens_testbed import machine
+from wirelens_testbed import machine, probe
 os.setuid({NOBODY})
 print(machine.what_is_missing({{}}))
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from wirelens_testbed import dataset, kinds, machine, plot, run
+from wirelens_testbed import dataset, kinds, machine, plot, probe, run
 from wirelens_testbed.failure import Interrupted, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
@@ -100,6 +100,10 @@ def check(request: dict[str, Any]) -> int:
     for name, needed in programs.items():
         lacks = machine.what_is_missing(needed)
         print(f"{name:<11} {'; '.join(lacks) or 'ready'}")
+        is_ready = is_ready and not lacks
+    if not machine.what_is_missing({}):
+        lacks = probe.missing_features(Path(request["wirelens"]))
+        print(f"{'kernel':<11} {'; '.join(lacks) or 'ready'}")
         is_ready = is_ready and not lacks
     return 0 if is_ready else STATUS_ERROR
 
