@@ -72,7 +72,7 @@ def _perform(plan: Plan, run: Run) -> None:
         ],
         plan.snaplen,
     )
-    run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s")
+    run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
     ends = _send(plan, run)
     lab.pause(SETTLE_S)
     queue = network.queue_counts(lab)

@@ -101,7 +101,10 @@ def perform(plan: Plan, run: Run) -> None:
     names.resolve_names(run.lab, hosts.clients, (), hosts.resolver.ipv4)
     servers = _start_servers(plan, run, hosts)
     visits = schedule.plan_visits(run.rng, plan.counts, hosts.clients, plan.duration_s)
-    run.progress(f"{len(servers)} servers listen; {len(visits)} visits in {plan.duration_s:g} s")
+    run.progress(
+        f"{len(servers)} servers listen; {len(visits)} visits in {plan.duration_s:g} s",
+        plan.duration_s,
+    )
 
     recorder = run.record(
         [Tap(network.ROUTER, network.LAN_DEVICE, "both", CAPTURE_NAME)], snaplen=plan.snaplen_bytes
