@@ -118,10 +118,12 @@ def clean(request: dict[str, Any]) -> int:
 
 def scenarios(request: dict[str, Any]) -> int:
     """`wirelens testbed scenarios`: those that ship, with the first comment of each."""
+    here = Path.cwd()
     for folder in ("scenarios", "datasets"):
         for path in sorted((SHIPPED / folder).glob("*.toml")):
             first = path.read_text().splitlines()[0].lstrip("# ")
-            print(f"{path}  {first}")
+            near = path.relative_to(here) if path.is_relative_to(here) else path
+            print(f"{near!s:<46}  {first}")
     return 0
 
 
