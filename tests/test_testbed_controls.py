@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import fmean, median
 
 import pytest
-from bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, Watched, watch
 from command import ROOT
 from lab import wait_until
+from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, Watched, watch
 from testbed_runs import need_root
 from wirelens_testbed import bpf, controls
 from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
