@@ -22,6 +22,8 @@ from wirelens_testbed import bpf, controls
 from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
 from wirelens_testbed.failure import MachineError
 
+pytestmark = pytest.mark.testbed
+
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 BASE_RTT_US = 20_000
 THRESHOLD_BYTES = 30_000
