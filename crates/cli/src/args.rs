@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
 
 /// Answers questions about network traffic from every packet.
@@ -43,6 +44,8 @@ pub enum Command {
     Top(TopArguments),
     /// Who talks to whom: flows with packets, bytes, times, TCP flags and how they ended
     Flows(FlowsArguments),
+    /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
+    Nprint(NprintArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause
@@ -384,7 +387,7 @@ pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;
 pub const KEY_COUNT_DEFAULT: usize = 16_000_000;
 
 /// A number of keys.
-fn parse_key_count(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_key_count(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse::<usize>() {
         Ok(count) if KEY_COUNTS.contains(&count) => Ok(count),
         _ => Err(String::from("wanted a number from 64 to 1000000000")),

@@ -16,6 +16,7 @@ pub mod flows;
 mod info;
 mod interrupt;
 mod live;
+pub mod nprint;
 mod output;
 mod progress;
 pub mod reading;
@@ -40,6 +41,7 @@ use crate::failure::{Failure, Status};
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = top::declared_columns();
     declared.extend(flows::declared_columns());
+    declared.extend(nprint::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -92,6 +94,11 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
         ErrorKind::UnknownArgument if argument.starts_with("-w") => {
             Some("Results are written with -o FILE; frames are not written")
         }
+        ErrorKind::UnknownArgument if argument == "-W" => Some("Results are written with -o FILE"),
+        ErrorKind::UnknownArgument if argument == "-P" => Some("Captures are read with -r FILE"),
+        ErrorKind::UnknownArgument if argument == "-i" => {
+            Some("This command does not listen on interfaces; nPrint's -i is --icmp here")
+        }
         _ => None,
     }
 }
@@ -117,6 +124,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Flows(arguments)) => flows::run(&arguments),
+        Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

@@ -27,8 +27,13 @@ fn flows_say_what_is_expected() {
 }
 
 #[test]
+fn nprint_says_what_is_expected() {
+    check("nprint-", 4);
+}
+
+#[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 15);
+    check("error-", 19);
 }
 
 #[test]

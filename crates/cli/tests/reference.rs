@@ -62,6 +62,7 @@ fn columns() {
                 Kind::U64 => "unsigned 64-bit",
                 Kind::U32 => "unsigned 32-bit",
                 Kind::U16 => "unsigned 16-bit",
+                Kind::I8 => "signed 8-bit",
                 Kind::TimestampNs => "timestamp, ns, UTC",
                 Kind::F64 => "64-bit float",
                 Kind::Text => "text",

@@ -21,6 +21,8 @@ pub enum Kind {
     U32,
     /// Unsigned 16-bit number, such as a port.
     U16,
+    /// Signed 8-bit number, such as a bit that may be missing.
+    I8,
     /// Nanoseconds since the epoch, UTC.
     TimestampNs,
     /// A 64-bit float.
@@ -58,6 +60,8 @@ pub enum Values {
     U32(Vec<u32>),
     /// [`Kind::U16`].
     U16(Vec<u16>),
+    /// [`Kind::I8`].
+    I8(Vec<i8>),
     /// [`Kind::TimestampNs`].
     TimestampNs(Vec<i64>),
     /// [`Kind::F64`].
@@ -87,6 +91,8 @@ pub enum Value<'a> {
     U32(u32),
     /// For [`Kind::U16`].
     U16(u16),
+    /// For [`Kind::I8`].
+    I8(i8),
     /// For [`Kind::TimestampNs`].
     TimestampNs(i64),
     /// For [`Kind::F64`].
@@ -144,6 +150,7 @@ impl Values {
             Kind::U64 => Self::U64(Vec::new()),
             Kind::U32 => Self::U32(Vec::new()),
             Kind::U16 => Self::U16(Vec::new()),
+            Kind::I8 => Self::I8(Vec::new()),
             Kind::TimestampNs => Self::TimestampNs(Vec::new()),
             Kind::F64 => Self::F64(Vec::new()),
             Kind::Text => Self::Text(TextColumn::default()),
@@ -157,6 +164,7 @@ impl Values {
             (Self::U64(values), Value::U64(value)) => values.push(value),
             (Self::U32(values), Value::U32(value)) => values.push(value),
             (Self::U16(values), Value::U16(value)) => values.push(value),
+            (Self::I8(values), Value::I8(value)) => values.push(value),
             (Self::TimestampNs(values), Value::TimestampNs(value)) => values.push(value),
             (Self::F64(values), Value::F64(value)) => values.push(value),
             (Self::Text(values), Value::Str(value)) => return values.push_str(value),
@@ -176,6 +184,7 @@ impl Values {
             Self::U64(values) => values.push(0),
             Self::U32(values) => values.push(0),
             Self::U16(values) => values.push(0),
+            Self::I8(values) => values.push(0),
             Self::TimestampNs(values) => values.push(0),
             Self::F64(values) => values.push(0.0),
             Self::Text(values) => return values.push_str(""),
@@ -189,6 +198,7 @@ impl Values {
             Self::U64(values) => values.truncate(len),
             Self::U32(values) => values.truncate(len),
             Self::U16(values) => values.truncate(len),
+            Self::I8(values) => values.truncate(len),
             Self::TimestampNs(values) => values.truncate(len),
             Self::F64(values) => values.truncate(len),
             Self::Text(values) => values.truncate(len),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Float64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    Array, BinaryArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray,
-    UInt16Array, UInt32Array, UInt64Array,
+    Array, BinaryArray, Float64Array, Int8Array, RecordBatch, StringArray,
+    TimestampNanosecondArray, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, SchemaRef};
 use engine::columns::{Columns, RowRefused, Schema, Value};
@@ -107,6 +107,7 @@ enum Values<'a> {
     U64(&'a UInt64Array),
     U32(&'a UInt32Array),
     U16(&'a UInt16Array),
+    I8(&'a Int8Array),
     TimestampNs(&'a TimestampNanosecondArray),
     F64(&'a Float64Array),
     Text(&'a StringArray),
@@ -121,6 +122,7 @@ impl<'a> Values<'a> {
             DataType::UInt64 => Self::U64(array.as_primitive::<UInt64Type>()),
             DataType::UInt32 => Self::U32(array.as_primitive::<UInt32Type>()),
             DataType::UInt16 => Self::U16(array.as_primitive::<UInt16Type>()),
+            DataType::Int8 => Self::I8(array.as_primitive::<Int8Type>()),
             DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, _) => {
                 Self::TimestampNs(array.as_primitive::<TimestampNanosecondType>())
             }
@@ -136,6 +138,7 @@ impl<'a> Values<'a> {
             Self::U64(values) => of(values, row, |row| Value::U64(values.value(row))),
             Self::U32(values) => of(values, row, |row| Value::U32(values.value(row))),
             Self::U16(values) => of(values, row, |row| Value::U16(values.value(row))),
+            Self::I8(values) => of(values, row, |row| Value::I8(values.value(row))),
             Self::TimestampNs(values) => {
                 of(values, row, |row| Value::TimestampNs(values.value(row)))
             }
@@ -168,6 +171,7 @@ mod tests {
             Field::new("len", Kind::U32, "").nullable(),
             Field::new("port", Kind::U16, "").nullable(),
             Field::new("share", Kind::F64, "").nullable(),
+            Field::new("bit", Kind::I8, "").nullable(),
             Field::new("source", Kind::Text, "").nullable(),
             Field::new("frame", Kind::Bytes, "").nullable(),
         ];
@@ -179,6 +183,7 @@ mod tests {
                 Value::U32(row.into()),
                 Value::U16(row),
                 Value::F64(row.into()),
+                Value::I8(-1),
                 Value::Text(&row),
                 Value::Bytes(&[7; 9][..usize::from(row)]),
             ];

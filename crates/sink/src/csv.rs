@@ -35,6 +35,11 @@ pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
             Values::U64(values) => unsigned(out, values.get(row).copied()),
             Values::U32(values) => unsigned(out, values.get(row).copied().map(u64::from)),
             Values::U16(values) => unsigned(out, values.get(row).copied().map(u64::from)),
+            Values::I8(values) => {
+                if let Some(&value) = values.get(row) {
+                    digits::signed(out, value.into());
+                }
+            }
             Values::TimestampNs(values) => {
                 if let Some(&value) = values.get(row) {
                     digits::signed(out, value);

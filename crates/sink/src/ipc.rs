@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use arrow_array::types::{
-    Float64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, BinaryArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -104,6 +104,7 @@ pub(crate) fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
         Kind::U64 => DataType::UInt64,
         Kind::U32 => DataType::UInt32,
         Kind::U16 => DataType::UInt16,
+        Kind::I8 => DataType::Int8,
         Kind::TimestampNs => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
@@ -127,6 +128,9 @@ pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
         }
         HeldValues::U16(values) => {
             Arc::new(PrimitiveArray::<UInt16Type>::try_new(values.into(), nulls)?)
+        }
+        HeldValues::I8(values) => {
+            Arc::new(PrimitiveArray::<Int8Type>::try_new(values.into(), nulls)?)
         }
         HeldValues::TimestampNs(values) => {
             let stamps = PrimitiveArray::<TimestampNanosecondType>::try_new(values.into(), nulls)?;

@@ -44,6 +44,9 @@ fn value(out: &mut Vec<u8>, values: &Values, row: usize) -> bool {
         Values::U16(values) => {
             values.get(row).map(|&value| digits::unsigned(out, value.into())).is_some()
         }
+        Values::I8(values) => {
+            values.get(row).map(|&value| digits::signed(out, value.into())).is_some()
+        }
         Values::TimestampNs(values) => {
             values.get(row).map(|&value| digits::signed(out, value)).is_some()
         }

@@ -33,6 +33,7 @@ mod format;
 mod ipc;
 mod jsonl;
 mod lines;
+mod matrix;
 mod output;
 mod recover;
 mod row_groups;
@@ -41,6 +42,7 @@ mod writer;
 
 pub use error::{OutputError, WriteError};
 pub use format::{Format, FormatError};
+pub use matrix::MatrixWriter;
 pub use output::{Existing, OutputFile, Piece};
 pub use recover::{RecoverError, Recovered, recover};
 pub use writer::Writer;

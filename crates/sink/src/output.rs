@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::iter;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::OutputError;
@@ -147,6 +147,21 @@ impl OutputFile {
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
+    }
+
+    /// Writes over the first bytes, which were written before: for a format whose beginning is
+    /// known at its end. Not for a pipe or device.
+    ///
+    /// # Errors
+    /// [`OutputError::Write`]; nothing of the file remains.
+    pub fn rewrite_start(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        let written = match self.place {
+            Place::Partial { .. } if bytes.len() as u64 <= self.written_bytes => {
+                self.file.write_all_at(bytes, 0)
+            }
+            _ => Err(io::ErrorKind::NotSeekable.into()),
+        };
+        written.map_err(|error| self.failed(error))
     }
 
     /// Gives the complete output its name; says how many bytes it has.

@@ -133,6 +133,7 @@ fn column(field: &Field) -> Result<Arc<Type>, ParquetError> {
         Kind::U64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
         Kind::U32 => (Physical::INT32, Some(LogicalType::integer(32, false))),
         Kind::U16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
+        Kind::I8 => (Physical::INT32, Some(LogicalType::integer(8, true))),
         Kind::TimestampNs => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
         Kind::F64 => (Physical::DOUBLE, None),
         Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -163,6 +164,10 @@ fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<()
             column.typed::<Int32Type>().write_batch(&values, levels, None)?;
         }
         HeldValues::U16(values) => {
+            let values = present(values.into_iter().map(i32::from), presence);
+            column.typed::<Int32Type>().write_batch(&values, levels, None)?;
+        }
+        HeldValues::I8(values) => {
             let values = present(values.into_iter().map(i32::from), presence);
             column.typed::<Int32Type>().write_batch(&values, levels, None)?;
         }

@@ -1,8 +1,9 @@
 //! Rows held back until there are enough for one row group or record batch.
 //!
 //! Applications hand over a window's rows at a time, often a dozen; a file of
-//! such groups would be mostly headers. What is held is bounded twice: by
-//! rows, and by bytes of text, to which byte columns count.
+//! such groups would be mostly headers. What is held is bounded three times: by
+//! rows, by bytes of text, to which byte columns count, and by bytes of all else, since a row may
+//! have thousands of columns.
 
 use std::mem;
 use std::ops::Range;
@@ -14,6 +15,9 @@ use crate::WriteError;
 /// Rows in a full group: large enough to compress well, small enough that a
 /// reader has something to spread over its threads.
 pub(crate) const GROUP_ROWS_MAX: usize = 128 * 1024;
+
+/// Bytes of values that are not text in a full group.
+const GROUP_FIXED_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Text that makes a group full before its rows do.
 const GROUP_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -35,6 +39,7 @@ pub(crate) enum HeldValues {
     U64(Vec<u64>),
     U32(Vec<u32>),
     U16(Vec<u16>),
+    I8(Vec<i8>),
     TimestampNs(Vec<i64>),
     F64(Vec<f64>),
     Text { bytes: Vec<u8>, ends: Vec<i32> },
@@ -59,6 +64,8 @@ impl Rows {
     /// Full at so many rows, or so many bytes of text.
     pub(crate) fn bounded(schema: Schema, row_count_max: usize, text_bytes_max: usize) -> Self {
         let columns = empty(schema);
+        let row_bytes: usize = schema.iter().map(|field| fixed_bytes(field.kind)).sum();
+        let row_count_max = row_count_max.min(GROUP_FIXED_BYTES_MAX / row_bytes.max(1)).max(1);
         Self { schema, columns, row_count: 0, text_bytes: 0, row_count_max, text_bytes_max }
     }
 
@@ -105,6 +112,7 @@ impl Held {
             Kind::U64 => HeldValues::U64(Vec::new()),
             Kind::U32 => HeldValues::U32(Vec::new()),
             Kind::U16 => HeldValues::U16(Vec::new()),
+            Kind::I8 => HeldValues::I8(Vec::new()),
             Kind::TimestampNs => HeldValues::TimestampNs(Vec::new()),
             Kind::F64 => HeldValues::F64(Vec::new()),
             // As in Arrow, the first end is the start of the first value.
@@ -129,6 +137,7 @@ impl HeldValues {
             (Self::U64(held), Values::U64(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::U32(held), Values::U32(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::U16(held), Values::U16(values)) => held.extend_from_slice(values.get(rows)?),
+            (Self::I8(held), Values::I8(values)) => held.extend_from_slice(values.get(rows)?),
             (Self::TimestampNs(held), Values::TimestampNs(values)) => {
                 held.extend_from_slice(values.get(rows)?)
             }
@@ -170,6 +179,16 @@ fn append_bytes(
     bytes.extend_from_slice(values.get(first as usize..last as usize)?);
     ends.extend(offsets.iter().skip(1).map(|end| (held + (end - first)).cast_signed()));
     Some((last - first) as usize)
+}
+
+/// Bytes that a value takes besides its text.
+const fn fixed_bytes(kind: Kind) -> usize {
+    match kind {
+        Kind::U64 | Kind::TimestampNs | Kind::F64 => 8,
+        Kind::U32 | Kind::Text | Kind::Bytes => 4,
+        Kind::U16 => 2,
+        Kind::I8 => 1,
+    }
 }
 
 fn empty(schema: Schema) -> Vec<Held> {

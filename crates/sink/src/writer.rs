@@ -1,5 +1,6 @@
 //! One writer for all formats.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ptr;
 
@@ -161,8 +162,9 @@ fn check(schema: Schema) -> Result<(), WriteError> {
     if schema.is_empty() {
         return Err(WriteError::NoColumns);
     }
-    for (index, field) in schema.iter().enumerate() {
-        if schema.iter().take(index).any(|earlier| earlier.name == field.name) {
+    let mut names = HashSet::with_capacity(schema.len());
+    for field in schema {
+        if !names.insert(field.name) {
             return Err(WriteError::DuplicateColumn(field.name));
         }
     }

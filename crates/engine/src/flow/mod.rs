@@ -9,7 +9,8 @@
 //!   [`FlowSlot`], by which applications find what they keep for a flow in a
 //!   [`SideSlab`];
 //! - [`FlowOwner`] joins a table, a per-flow state and a [`Collect`]or, and is
-//!   what [`exchange`](crate::exchange) runs.
+//!   what [`exchange`](crate::exchange) runs;
+//! - [`FlowFrames`] does all of it on one thread, for what is made of the frames' own bytes.
 //!
 //! Bytes for each flow: 128 in the table, 12 to 24 in its index, and what the
 //! applications keep beside. Fixed: 100 KiB of lists an owner.
@@ -17,6 +18,7 @@
 mod collect;
 mod entry;
 mod extract;
+mod frames;
 mod index;
 mod options;
 mod owner;
@@ -30,6 +32,7 @@ mod wheel;
 
 pub use collect::{AllEnded, Collect, Heaviest};
 pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
+pub use frames::{EndedFlow, FlowFrames, FramesDone, FromFrames, Held, TakeEnded};
 pub use options::FlowOptions;
 pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};

@@ -1,0 +1,169 @@
+//! What can be typed after `wirelens nprint`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::args::InputArguments;
+use crate::args::parse_key_count;
+use crate::duration::parse_duration;
+
+/// Arguments of `wirelens nprint`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens nprint -r capture.pcap -4 -t -u -O flow > bits.csv      as nPrint prints it
+  wirelens nprint -r capture.pcap --depth 10 -o flows.parquet      a row a flow, to join labels
+  wirelens nprint -r day/ -6 -t -u --no-addresses -x _cksum_ -o bits.npy udp port 53
+  wirelens nprint -r capture.pcap --all-ip --icmp -p 16 -F 0 --format jsonl
+
+Without -4, -6, -t, -u, --icmp and -p the rows have IPv4, TCP and UDP: 1024 bits. Names of columns,
+their order and the values are nPrint 1.2.1's; where rows differ from nPrint's, and why, is told in
+docs/specs/feature-schema.md.")]
+pub struct NprintArguments {
+    /// Which frames to read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: NprintOutputArguments,
+    /// Which bits.
+    #[command(flatten)]
+    pub bits: BitArguments,
+    /// The first column of a packet's row; nPrint's numbers 0 to 5 are known as well
+    #[arg(short = 'O', long = "index", value_name = "WHICH", default_value = "src_ip")]
+    pub index: IndexBy,
+    /// Add a column `rts`: microseconds since the row before
+    #[arg(short = 'R', long, conflicts_with = "depth")]
+    pub relative_timestamps: bool,
+    /// Add columns `tv_sec` and `tv_usec`: when the packet was seen
+    #[arg(short = 'A', long, conflicts_with = "depth")]
+    pub absolute_timestamps: bool,
+    /// A row for every IP packet, also for those that carry neither TCP, UDP nor ICMP
+    #[arg(long, conflicts_with = "depth")]
+    pub all_ip: bool,
+    /// A row for each flow instead: the bits of its first N packets side by side
+    #[arg(long, value_name = "N", conflicts_with = "index")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    pub depth: Option<u8>,
+    /// A flow has ended when it had no packet for so long
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    #[arg(requires = "depth")]
+    pub idle_timeout: packet::Span,
+    /// A flow this old is cut, and goes on as another
+    #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
+    #[arg(requires = "depth")]
+    pub active_timeout: packet::Span,
+    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    #[arg(long, value_name = "FLOWS", default_value_t = 1_048_576, value_parser = parse_key_count)]
+    #[arg(requires = "depth")]
+    pub max_flows: usize,
+    /// Print what the values mean, in order, with the hash of that, and read nothing
+    #[arg(long)]
+    pub schema: bool,
+}
+
+/// Which bits a packet's row has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Bits")]
+pub struct BitArguments {
+    /// IPv4 with options: 480 bits
+    #[arg(short = '4', long)]
+    pub ipv4: bool,
+    /// IPv6 without extension headers: 320 bits
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// TCP with options: 480 bits
+    #[arg(short = 't', long)]
+    pub tcp: bool,
+    /// UDP: 64 bits
+    #[arg(short = 'u', long)]
+    pub udp: bool,
+    /// ICMP: 64 bits (nPrint's -i)
+    #[arg(long)]
+    pub icmp: bool,
+    /// The first BYTES behind the transport header: 8 bits each
+    #[arg(short = 'p', long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(..=i64::from(model::PAYLOAD_LEN_MAX)))]
+    pub payload: u16,
+    /// What stands where a packet has no such bit
+    #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = -1)]
+    #[arg(allow_negative_numbers = true)]
+    pub fill: i8,
+    /// Leave out columns whose names this regular expression finds; may be given several times
+    #[arg(short = 'x', long, value_name = "REGEX")]
+    pub exclude: Vec<String>,
+    /// Leave out the columns of addresses
+    #[arg(long)]
+    pub no_addresses: bool,
+    /// Leave out the columns of ports
+    #[arg(long)]
+    pub no_ports: bool,
+}
+
+/// Where rows go.
+#[derive(Debug, Args)]
+pub struct NprintOutputArguments {
+    /// Write to this file; its suffix tells the format (.csv, .jsonl, .parquet, .arrow, .npy)
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Format of the output [default: from the suffix of FILE, else csv]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<NprintFormat>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum NprintFormat {
+    /// Comma-separated values with a header line, as nPrint writes them
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// Apache Arrow IPC
+    Arrow,
+    /// NumPy's matrix of int8; what is no bit goes beside it, to FILE.index.csv
+    Npy,
+}
+
+/// What names a packet's row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum IndexBy {
+    /// Source address
+    #[value(alias = "0")]
+    SrcIp,
+    /// Destination address
+    #[value(alias = "1")]
+    DstIp,
+    /// Source port of TCP or UDP, else NULL
+    #[value(alias = "2")]
+    SrcPrt,
+    /// Destination port of TCP or UDP, else NULL
+    #[value(alias = "3")]
+    DstPrt,
+    /// Addresses, ports and TCP, UDP or NULL, joined by _
+    #[value(alias = "4")]
+    Flow,
+    /// Transmitter of a wireless frame, which is not read here: NULL
+    #[value(alias = "5")]
+    TxMac,
+}
+
+impl IndexBy {
+    /// The column's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SrcIp => "src_ip",
+            Self::DstIp => "dst_ip",
+            Self::SrcPrt => "src_prt",
+            Self::DstPrt => "dst_prt",
+            Self::Flow => "flow",
+            Self::TxMac => "tx_mac",
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `wirelens nprint`: packets and flows as the bits of their headers.
+
+pub mod args;
+mod flows;
+mod index;
+mod packets;
+mod rows;
+
+use std::io::Write as _;
+
+use engine::columns::Schema;
+use engine::flow::FlowOptions;
+use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, Wanted};
+
+use crate::asked;
+use crate::failure::{Failure, Status};
+use crate::reading::{Inputs, Needs, Opened, hash_seed};
+use crate::summary::{self, StageSummary};
+use args::{BitArguments, NprintArguments};
+use rows::{Rows, Shape};
+
+/// What rows are made of; the payload is not counted.
+const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN };
+
+/// The columns before the bits. Those of the bits are told in `docs/specs/feature-schema.md`.
+pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![("wirelens nprint --depth N", index::FLOW)]
+}
+
+/// Runs `wirelens nprint`.
+pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
+    let subscription = subscription(arguments)?;
+    if arguments.schema {
+        return print_schema(arguments, &subscription);
+    }
+    let inputs = asked::find(&arguments.input, None, true)?;
+    let depth = arguments.depth.map(usize::from);
+    let packet_fields = index::packet_fields(
+        arguments.index,
+        arguments.relative_timestamps,
+        arguments.absolute_timestamps,
+    );
+    let fields = if depth.is_some() { index::FLOW } else { &packet_fields };
+    let shape = Shape { subscription: &subscription, fields, depth };
+    arguments.output.chosen()?;
+    let opened = inputs.open_any(NEEDS, 1)?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let rows = Rows::create(&arguments.output, &shape)?;
+    if depth.is_some() {
+        by_flow(arguments, &inputs, opened, &subscription, rows)
+    } else {
+        by_packet(arguments, &inputs, opened, &subscription, rows)
+    }
+}
+
+fn by_packet(
+    arguments: &NprintArguments,
+    inputs: &Inputs,
+    opened: Opened,
+    subscription: &Subscription,
+    rows: Rows,
+) -> Result<Status, Failure> {
+    let (outcome, received) = packets::run(arguments, inputs, opened, subscription.layout(), rows)?;
+    let key = if arguments.all_ip { "an IP header" } else { "IP with TCP, UDP or ICMP" };
+    let stage = summary_of(&outcome, key);
+    summary::print(inputs, arguments.input.quiet, &received, Some(&stage))
+}
+
+fn by_flow(
+    arguments: &NprintArguments,
+    inputs: &Inputs,
+    opened: Opened,
+    subscription: &Subscription,
+    rows: Rows,
+) -> Result<Status, Failure> {
+    let options = FlowOptions {
+        idle_timeout: arguments.idle_timeout,
+        active_timeout: arguments.active_timeout,
+        window: None,
+        flow_count_max: arguments.max_flows,
+    };
+    let seed = hash_seed(arguments.input.seed);
+    let done = flows::run(options, seed, inputs, opened, subscription, rows)?;
+    let stage = summary_of(&done.outcome, "an IP header");
+    let quiet = arguments.input.quiet;
+    let status = summary::print(inputs, quiet, &done.received, Some(&stage))?;
+    if !quiet {
+        eprint!("{}", done.lines());
+    }
+    Ok(status)
+}
+
+fn summary_of<'a>(outcome: &'a engine::group::Outcome, key: &'a str) -> StageSummary<'a> {
+    StageSummary { name: "nprint", outcome, key, late: 0, beyond_max_keys: 0 }
+}
+
+/// What was typed about bits.
+fn subscription(arguments: &NprintArguments) -> Result<Subscription, Failure> {
+    let bits = &arguments.bits;
+    let wanted = Wanted {
+        layout: layout(bits),
+        exclude: &bits.exclude,
+        addresses: !bits.no_addresses,
+        ports: !bits.no_ports,
+        depth: arguments.depth.map_or(1, usize::from),
+        missing: bits.fill,
+    };
+    Subscription::new(&wanted).map_err(|error| match error {
+        SubscriptionError::Pattern { .. } => Failure::usage(format_args!("-x: {error}")),
+        _ => Failure::usage(error),
+    })
+}
+
+fn layout(bits: &BitArguments) -> Layout {
+    let asked = [
+        (bits.ipv4, Block::Ipv4),
+        (bits.ipv6, Block::Ipv6),
+        (bits.tcp, Block::Tcp),
+        (bits.udp, Block::Udp),
+        (bits.icmp, Block::Icmp),
+    ];
+    let blocks: Vec<_> =
+        asked.iter().filter(|(is_asked, _)| *is_asked).map(|&(_, block)| block).collect();
+    if blocks.is_empty() && bits.payload == 0 {
+        return Layout::default();
+    }
+    Layout::new(&blocks, bits.payload)
+}
+
+/// What the values mean, and the hash of it in a last line that is not part of it.
+fn print_schema(
+    arguments: &NprintArguments,
+    subscription: &Subscription,
+) -> Result<Status, Failure> {
+    let headers = if arguments.input.no_decap { Headers::Outermost } else { Headers::Innermost };
+    let schema = match arguments.depth {
+        Some(_) => FeatureSchema::of_flows(subscription, headers),
+        None => FeatureSchema::of_packets(subscription, headers),
+    };
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", schema.text())?;
+    writeln!(out, "sha256 {}", schema.hash())?;
+    Ok(Status::Fine)
+}

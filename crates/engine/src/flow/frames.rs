@@ -1,0 +1,192 @@
+//! Flows with what is kept of their packets' own bytes.
+//!
+//! What crosses cores is a [`FlowPacket`], which has no bytes. So where frames themselves are
+//! looked at, one thread reads them and keeps the table as well: it touches each packet once, while
+//! its headers are still in the cache.
+
+use packet::{Batch, Frame, HashSeed};
+
+use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
+use super::options::FlowOptions;
+use super::record::{FlowCounts, FlowRecord};
+use super::rest::FlowRest;
+use super::slab::{FlowSlot, PerFlow, SideSlab};
+use super::table::FlowTable;
+use crate::group::Outcome;
+
+/// Packets taken in together; see [`FlowTable::observe`].
+const PIECE_LEN: usize = 64;
+
+/// Flows handed over at once of those that are left at the end.
+const FLOWS_PER_PIECE: usize = 1 << 12;
+
+/// Decides what is kept for a flow.
+pub trait FromFrames {
+    /// What is kept; the default is that of a flow without packets.
+    type State: Clone + Default + Send;
+
+    /// Takes in a frame of a flow.
+    fn on_frame(&mut self, state: &mut Self::State, frame: &Frame<'_>, packet: &FlowPacket);
+}
+
+/// What was kept for a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Held<S>(pub S);
+
+impl<S: Clone + Default + Send> PerFlow for Held<S> {
+    fn on_packet(&mut self, _: &FlowPacket) {}
+}
+
+/// A flow that has ended.
+pub type EndedFlow<S> = (FlowRecord, Held<S>);
+
+/// Who receives flows as they end.
+pub trait TakeEnded<S> {
+    /// Takes flows that have ended since the last call, in the order of [`FlowRecord::order`].
+    fn take(&mut self, flows: &[EndedFlow<S>]);
+}
+
+/// Flows of one reader, with their frames at hand.
+pub struct FlowFrames<K: FromFrames, T> {
+    seed: HashSeed,
+    clock: FlowClock,
+    table: FlowTable,
+    states: SideSlab<Held<K::State>>,
+    keep: K,
+    output: T,
+    outcome: Outcome,
+    counts: FlowCounts,
+    /// Packets that wait for company, and which of the batch's records each of them is.
+    packets: Vec<FlowPacket>,
+    records: Vec<usize>,
+    slots: Vec<FlowSlot>,
+    ended: Vec<EndedFlow<K::State>>,
+}
+
+/// What is left of a run.
+pub struct FramesDone<T> {
+    /// Who received the flows.
+    pub output: T,
+    /// What became of the packets.
+    pub outcome: Outcome,
+    /// Event time.
+    pub clock: FlowClock,
+    /// Flows by how they ended.
+    pub counts: FlowCounts,
+}
+
+impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
+    /// No flows yet.
+    #[must_use]
+    pub fn new(options: FlowOptions, seed: HashSeed, keep: K, output: T) -> Self {
+        Self {
+            seed,
+            clock: FlowClock::new(options.idle_timeout, options.window),
+            table: FlowTable::new(options),
+            states: SideSlab::default(),
+            keep,
+            output,
+            outcome: Outcome::default(),
+            counts: FlowCounts::default(),
+            packets: Vec::with_capacity(PIECE_LEN),
+            records: Vec::with_capacity(PIECE_LEN),
+            slots: Vec::with_capacity(PIECE_LEN),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Hands over the flows that have not ended, and what is left.
+    #[must_use]
+    pub fn finish(mut self) -> FramesDone<T> {
+        let end = self.clock.last_mark().watermark;
+        self.hand_over();
+        let rest = FlowRest { table: self.table, states: self.states, end };
+        rest.table.for_each_live(end, |reason, packets, bytes, _, _| {
+            self.counts.add_parts(reason, packets, bytes);
+        });
+        let output = &mut self.output;
+        let drained = FlowRest::drain(vec![rest], FLOWS_PER_PIECE, |flows| {
+            output.take(flows);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let Ok(()) = drained;
+        let Self { output, outcome, clock, counts, .. } = self;
+        FramesDone { output, outcome, clock, counts }
+    }
+
+    fn on_mark(&mut self, batch: &Batch<'_>, mark: FlowMark) {
+        self.take_in(batch);
+        match mark.kind {
+            MarkKind::Step => self.table.step(mark.watermark),
+            MarkKind::Tick | MarkKind::Last => self.table.expire(mark.watermark),
+        }
+        self.collect_ended();
+        self.hand_over();
+    }
+
+    /// Takes in the packets that wait.
+    fn take_in(&mut self, batch: &Batch<'_>) {
+        if self.packets.is_empty() {
+            return;
+        }
+        for packet in &self.packets {
+            self.table.prefetch(packet.hash);
+        }
+        self.table.observe(&self.packets, &mut self.slots);
+        for &slot in &self.slots {
+            self.states.prefetch(slot);
+        }
+        let places = self.packets.iter().zip(&self.slots).zip(&self.records);
+        for ((packet, &slot), &record) in places {
+            let record = batch.records.get(record);
+            if let (Some(Held(state)), Some(record)) = (self.states.state(slot), record) {
+                self.keep.on_frame(state, &Frame::new(batch.bytes, record), packet);
+            }
+        }
+        self.packets.clear();
+        self.records.clear();
+        self.collect_ended();
+    }
+
+    fn collect_ended(&mut self) {
+        for (record, slot) in self.table.take_ended() {
+            self.counts.add(&record);
+            let state = self.states.state(slot).map(std::mem::take);
+            self.ended.push((record, state.unwrap_or_default()));
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if !self.ended.is_empty() {
+            self.ended.sort_by_key(|(record, _)| record.order());
+            self.output.take(&self.ended);
+            self.ended.clear();
+        }
+    }
+}
+
+impl<K: FromFrames, T: TakeEnded<K::State>> crate::Stage for FlowFrames<K, T> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        for (index, frame) in batch.frames().enumerate() {
+            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+            if let Some(mark) = mark {
+                self.on_mark(batch, mark);
+            }
+            match FlowPacket::from_frame(&frame, self.seed, time) {
+                Some(packet) => {
+                    self.outcome.keyed += 1;
+                    self.packets.push(packet);
+                    self.records.push(index);
+                    if self.packets.len() >= PIECE_LEN {
+                        self.take_in(batch);
+                    }
+                }
+                None => self.outcome.add_absent(&frame),
+            }
+        }
+        self.take_in(batch);
+        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
+            self.on_mark(batch, mark);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Flows with their frames at hand are the flows of the owners, and each has its own frames.
+
+#![allow(clippy::unwrap_used)]
+
+use engine::exchange::exchange;
+use engine::flow::{
+    AllEnded, EndedFlow, FlowClock, FlowExtract, FlowFrames, FlowOptions, FlowOwner, FlowPacket,
+    FlowRecord, FlowRest, FromFrames, Held, PerFlow, TakeEnded,
+};
+use engine::run::{Control, run_one};
+use packet::dissect::{DissectOptions, dissect};
+use packet::{Batch, Frame, HashSeed, LinkType, Record, Source, Span, Timestamp};
+use proptest::prelude::*;
+
+const SEED: HashSeed = HashSeed::new(3);
+
+/// Frames in memory, a few at a time.
+struct Frames {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    batch_len: usize,
+    next: usize,
+}
+
+impl Source for Frames {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        let end = self.records.len().min(self.next + self.batch_len);
+        let records = &self.records[self.next..end];
+        self.next = end;
+        (!records.is_empty()).then_some(Batch { bytes: &self.bytes, records, tick: None })
+    }
+}
+
+/// A frame of a conversation; its last four bytes are its number.
+fn frame(conversation: u8, is_back: bool, tcp_flags: Option<u8>, number: u32) -> Vec<u8> {
+    let (mut a, mut b) = ([10, 0, 0, conversation], [10, 0, 0, 255]);
+    let (mut source_port, mut destination_port) = ([200, 1], [0, 80]);
+    if is_back {
+        (a, b) = (b, a);
+        (source_port, destination_port) = (destination_port, source_port);
+    }
+    let transport = match tcp_flags {
+        Some(flags) => {
+            let rest = [0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 2, 0, 0, 0, 0, 0];
+            [&source_port[..], &destination_port, &rest].concat()
+        }
+        None => [&source_port[..], &destination_port, &[0, 12, 0, 0]].concat(),
+    };
+    let total_len = u8::try_from(24 + transport.len()).unwrap();
+    let protocol = if tcp_flags.is_some() { 6 } else { 17 };
+    let ip = [0x45, 0, 0, total_len, 0, 0, 0, 0, 64, protocol, 0, 0];
+    [&[2; 12][..], &[8, 0], &ip, &a, &b, &transport, &number.to_be_bytes()].concat()
+}
+
+fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(*frame.last_chunk().unwrap())
+}
+
+/// The numbers of a flow's frames.
+struct Numbers;
+
+impl FromFrames for Numbers {
+    type State = Vec<u32>;
+
+    fn on_frame(&mut self, state: &mut Vec<u32>, frame: &Frame<'_>, _: &FlowPacket) {
+        state.push(number(frame.bytes));
+    }
+}
+
+/// The same as packets tell it that cross cores: lengths on the wire are made the numbers.
+#[derive(Clone, Default)]
+struct Lens(Vec<u32>);
+
+impl PerFlow for Lens {
+    fn on_packet(&mut self, packet: &FlowPacket) {
+        self.0.push(packet.wire_len);
+    }
+}
+
+#[derive(Default)]
+struct Taken(Vec<(FlowRecord, Vec<u32>)>);
+
+impl TakeEnded<Vec<u32>> for Taken {
+    fn take(&mut self, flows: &[EndedFlow<Vec<u32>>]) {
+        self.0.extend(flows.iter().map(|(record, Held(numbers))| (*record, numbers.clone())));
+    }
+}
+
+fn by_owners(source: &mut Frames, options: FlowOptions) -> Vec<(FlowRecord, Vec<u32>)> {
+    let clock = FlowClock::new(options.idle_timeout, None);
+    let mut extract = FlowExtract::new(SEED, clock);
+    let mut all: Vec<(FlowRecord, Vec<u32>)> = Vec::new();
+    let make = || FlowOwner::<Lens, AllEnded<Lens>>::new(options, AllEnded::default());
+    exchange(source, &mut extract, make, 1, &Control::default(), |parts| {
+        let (mut ended, mut rests) = (Vec::new(), Vec::new());
+        for part in parts {
+            ended.extend(part.collected);
+            rests.extend(part.rest);
+        }
+        ended.sort_by_key(|(record, _)| record.order());
+        all.extend(ended.into_iter().map(|(record, lens)| (record, lens.0)));
+        let drained = FlowRest::drain(rests, 5, |flows| {
+            all.extend(flows.iter().map(|(record, lens)| (*record, lens.0.clone())));
+            Ok::<(), ()>(())
+        });
+        drained.unwrap();
+    });
+    all
+}
+
+/// Conversation, direction, TCP flags (none: UDP), and the time since the packet before.
+fn any_packet() -> impl Strategy<Value = (u8, bool, Option<u8>, i64)> {
+    let flags = vec![None, Some(2), Some(16), Some(17), Some(4)];
+    let steps = vec![1_000_000, 700_000_000, 3_000_000_000, -9_000_000_000];
+    (0..4u8, any::<bool>(), prop::sample::select(flags), prop::sample::select(steps))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn frames_come_to_the_flows_that_their_packets_come_to(
+        packets in prop::collection::vec(any_packet(), 0..300),
+        batch_len in 1..200usize, flow_count_max in prop::sample::select(vec![64usize, 1 << 20]),
+    ) {
+        let options = FlowOptions {
+            idle_timeout: Span::from_seconds(8),
+            active_timeout: Span::from_seconds(60),
+            window: None,
+            flow_count_max,
+        };
+        let (mut bytes, mut records, mut ns) = (Vec::new(), Vec::new(), 1_700_000_000_000_000_000);
+        for (number, (conversation, is_back, flags, step)) in packets.into_iter().enumerate() {
+            ns += step;
+            let number = number as u32;
+            let frame = frame(conversation, is_back, flags, number);
+            let len = frame.len() as u32;
+            records.push(Record {
+                timestamp: Timestamp::from_ns(ns),
+                offset: bytes.len() as u32,
+                captured_len: len,
+                wire_len: number,
+                layers: dissect(LinkType::ETHERNET, &frame, len, DissectOptions::default()),
+                ..Record::default()
+            });
+            bytes.extend(frame);
+        }
+        let packet_count = records.len() as u64;
+        let mut source = Frames { bytes, records, batch_len, next: 0 };
+        let expected = by_owners(&mut source, options);
+        source.next = 0;
+        let mut stage = FlowFrames::new(options, SEED, Numbers, Taken::default());
+        run_one(&mut source, &mut stage, &Control::default());
+        let done = stage.finish();
+        prop_assert_eq!(&done.output.0, &expected);
+        prop_assert_eq!(done.counts.total(), expected.len() as u64);
+        prop_assert_eq!((done.outcome.keyed, done.counts.packets), (packet_count, packet_count));
+    }
+}

@@ -1,0 +1,32 @@
+//! Records to features.
+//!
+//! What a model sees of packets is made here and nowhere else, so that training and serving
+//! cannot differ. This crate does no input or output and knows no flow table: it is given a frame
+//! and writes what was asked for into bytes that its caller owns.
+//!
+//! - [`Layout`] says which headers there are and in which order, as nPrint has them;
+//!   [`Subscription`] says which of their bits are wanted, of how many packets of a flow.
+//! - [`Layout::fill`] copies a frame's headers into a compact record: their bytes, and one bit for
+//!   each byte that tells whether it was there.
+//! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.
+//! - [`sequence`] keeps sizes, directions and gaps of a flow's first packets.
+//! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
+//!
+//! What each of them means to the bit stands in `docs/specs/feature-schema.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod block;
+mod fill;
+pub mod layout;
+pub mod schema;
+pub mod sequence;
+pub mod subscription;
+pub mod text;
+
+pub use block::{BLOCK_COUNT, Block};
+pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
+pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
+pub use sequence::{FirstSteps, Step};
+pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, Wanted};
+pub use text::BitText;
