@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from wirelens_testbed.failure import ScenarioError
-from wirelens_testbed.run import Run
+from wirelens_testbed.run import SLOT_US, Run
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.services import names, network, schedule
 from wirelens_testbed.services.registry import SERVICES
@@ -28,9 +28,6 @@ PROGRAMS = names.PROGRAMS | {
 CAPTURE_NAME = "lan.pcapng"
 SNAPLEN_ALL_BYTES = 262_144
 STARTERS_MAX = 3
-# Delays here are distances, of some ms up to some tens of ms, and no label depends on them. In the
-# shortest time that anything else is measured in, twenty programs that begin at once leave no room.
-LATE_MAX_US = 5_000
 # What the last visits leave on the way: acknowledgements, ends of connections.
 SETTLE_S = 1.0
 # The testbed's own link-layer chatter (ARP, neighbour discovery) is recorded, but it is no flow of
@@ -50,6 +47,7 @@ class Plan:
     worker_count: int
     snaplen_bytes: int
     failure_share_max: float
+    late_max_ms: float
     shares: Shares
     paths: network.Paths
 
@@ -76,6 +74,7 @@ def parse(table: Table) -> Plan:
         worker_count=table.take("worker_count", int, 6, minimum=1, maximum=64),
         snaplen_bytes=table.take("snaplen", int, SNAPLEN_ALL_BYTES, minimum=64),
         failure_share_max=table.take("failure_share_max", float, 0.02, minimum=0.0, maximum=1.0),
+        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
         shares=Shares(
             ipv6=table.take("ipv6_share", float, 0.4, minimum=0.0, maximum=1.0),
             other_port=table.take("other_port_share", float, 0.2, minimum=0.0, maximum=1.0),
@@ -117,7 +116,7 @@ def perform(plan: Plan, run: Run) -> None:
     run.lab.pause(SETTLE_S)
     run.recorded(recorder)
     _state_truth(run, hosts, servers, outcomes, start_ns)
-    run.relayed(relay, LATE_MAX_US)
+    run.relayed(relay, round(plan.late_max_ms * 1000))
     _check(plan, run, hosts, outcomes)
 
 
