@@ -17,6 +17,8 @@ RECORD_LEN = 40
 # of a millisecond for a packet, NFStream 18 µs.
 SCRATCH = Path("bench/data/scratch")
 TSHARK_PACKETS = NFSTREAM_PACKETS = 200_000
+# nPrint prints 13,000 to 18,000 packets a second.
+NPRINT_PACKETS = 50_000
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,22 @@ def slow_flow_jobs(group: str, packets: int, cut: Path) -> Iterator[Job]:
         yield Job("flows", group, f"tshark, conversations, {what}", packets, command)
 
 
+def nprint_jobs(source: Input, is_quick: bool) -> Iterator[Job]:
+    """Header bits of every packet: inside one process, and as CSV from whole programs."""
+    group = f"{source.name}, snaplen 96"
+    file = source.file("headers.pcap")
+    command = [BENCH, "extract", "--capture", file]
+    yield Job("nprint", group, "extract", source.packets, command, from_json)
+    command = [WIRELENS, "nprint", "-q", "-4", "-t", "-u", "-O", "4", "-o", "/dev/null"]
+    command += ["--format", "csv", "-r"]
+    yield Job("nprint", group, "wirelens nprint", source.packets, [*command, file])
+    if shutil.which("nprint"):
+        count = min(source.packets, NPRINT_PACKETS // (10 if is_quick else 1))
+        cut = str(first_packets(source.folder / "headers.pcap", count))
+        command = ["nprint", "-4", "-t", "-u", "-O", "4", "-W", "/dev/null", "-P", cut]
+        yield Job("nprint", group, f"nPrint, of {count:,} packets", count, command)
+
+
 def missing_flow_peers() -> list[str]:
     """Programs that would be measured if they were here."""
     programs = ("softflowd", "nfpcapd", "argus", "tshark")
@@ -298,4 +316,7 @@ def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
     if "flows" in only:
         for source in inputs:
             jobs += flow_jobs(source, is_quick)
+    if "nprint" in only:
+        for source in inputs:
+            jobs += nprint_jobs(source, is_quick)
     return jobs

@@ -23,7 +23,7 @@ import plots
 import table
 from jobs import Input, Job, Part, all_jobs, missing_flow_peers
 
-FIGURES = ["fig3", "fig4", "crossing", "top", "flows"]
+FIGURES = ["fig3", "fig4", "crossing", "top", "flows", "nprint"]
 # A job that takes longer hangs.
 TIMEOUT_S = 900
 

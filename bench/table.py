@@ -12,6 +12,7 @@ TITLES = {
     "crossing": "Items that cross from one core to another",
     "top": "Packets and bytes by source",
     "flows": "Flows: packets, bytes and times of both directions of every 5-tuple",
+    "nprint": "Header bits of every packet",
 }
 
 # What the others of a group are compared with.

@@ -368,6 +368,13 @@ def other_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
         choice = 0xF8 if len(frame) == FRAME_LEN_MAX else 0
         yield "dissect", "demo", bytes([0, choice]) + frame
         yield "dissect", "cut", bytes([0, 0xFC]) + frame[: len(frame) // 2]
+    for index, frame in enumerate(frames):
+        yield "header_bits", "demo", bytes([63, 8, 7 * index % 64, 255, 1]) + frame
+    for index, (name, link, frame) in enumerate(made_frames()):
+        if link == 0:
+            choices = bytes([7 * index % 64, 3, 9 * index % 64, 255, 1])
+            yield "header_bits", name, choices + frame
+    yield "header_bits", "any-layers", bytes([63, 9, 16, 255, 255]) + bytes(range(120))
     for flags, protocol, ports in (
         (0, 6, (50000, 443)),
         (0, 1, (8, 0)),

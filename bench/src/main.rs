@@ -3,14 +3,15 @@
 //! Whole programs are measured from outside, by `bench/run.py`; what happens
 //! inside one process is measured here: queues between two threads
 //! ([`queues`]), records in memory through the paper's design and through ours
-//! ([`pipeline`]), items that cross cores ([`crossing`]), and rows on their way to a file
-//! ([`rows`]). Each measurement prints one
+//! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
+//! ([`rows`]), and packets into header bits ([`extract`]). Each measurement prints one
 //! line of JSON.
 
 #![forbid(unsafe_code)]
 
 mod clock;
 mod crossing;
+mod extract;
 mod generate;
 mod measurement;
 mod own_ring;
@@ -46,6 +47,8 @@ enum Command {
     Crossing(crossing::CrossingArguments),
     /// Rows of sixteen columns, filled and written in each format
     Rows(rows::RowsArguments),
+    /// Packets of a capture into header bits, as compact records and as nPrint's text
+    Extract(extract::ExtractArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Pipeline(arguments) => pipeline::run(&arguments),
         Command::Crossing(arguments) => crossing::run(&arguments),
         Command::Rows(arguments) => rows::run(&arguments),
+        Command::Extract(arguments) => extract::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

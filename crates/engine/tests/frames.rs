@@ -108,16 +108,19 @@ fn by_owners(source: &mut Frames, options: FlowOptions) -> Vec<(FlowRecord, Vec<
     all
 }
 
+/// Conversation, direction, TCP flags (none: UDP), and the time since the packet before.
+fn any_packet() -> impl Strategy<Value = (u8, bool, Option<u8>, i64)> {
+    let flags = vec![None, Some(2), Some(16), Some(17), Some(4)];
+    let steps = vec![1_000_000, 700_000_000, 3_000_000_000, -9_000_000_000];
+    (0..4u8, any::<bool>(), prop::sample::select(flags), prop::sample::select(steps))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn frames_come_to_the_flows_that_their_packets_come_to(
-        packets in prop::collection::vec(
-            (0..4u8, any::<bool>(), prop::sample::select(vec![None, Some(2), Some(16), Some(17), Some(4)]),
-             prop_oneof![Just(1_000_000i64), Just(700_000_000), Just(3_000_000_000), Just(-9_000_000_000)]),
-            0..300,
-        ),
+        packets in prop::collection::vec(any_packet(), 0..300),
         batch_len in 1..200usize, flow_count_max in prop::sample::select(vec![64usize, 1 << 20]),
     ) {
         let options = FlowOptions {

@@ -4,8 +4,8 @@
 //! cannot differ. This crate does no input or output and knows no flow table: it is given a frame
 //! and writes what was asked for into bytes that its caller owns.
 //!
-//! - [`Layout`] says which headers there are and in which order, as nPrint has them; [`Subscription`]
-//!   says which of their bits are wanted, of how many packets of a flow.
+//! - [`Layout`] says which headers there are and in which order, as nPrint has them;
+//!   [`Subscription`] says which of their bits are wanted, of how many packets of a flow.
 //! - [`Layout::fill`] copies a frame's headers into a compact record: their bytes, and one bit for
 //!   each byte that tells whether it was there.
 //! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.

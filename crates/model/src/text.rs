@@ -186,7 +186,9 @@ mod tests {
             let data_len = some.layout().data_len();
             // Data that is random, presence in stretches as headers have it.
             let mut record: Vec<_> = seed.iter().copied().take(data_len).collect();
-            let presence = seed.iter().skip(data_len).map(|byte| if byte % 3 == 0 { *byte } else { u8::MAX * (byte % 2) });
+            let mostly_whole =
+                |&byte: &u8| if byte % 3 == 0 { byte } else { u8::MAX * (byte % 2) };
+            let presence = seed.iter().skip(data_len).map(mostly_whole);
             record.extend(presence.take(some.layout().record_len() - data_len));
             let mut out = b"index,".to_vec();
             BitText::new(&some).push(&record, &mut out);

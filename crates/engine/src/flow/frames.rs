@@ -1,8 +1,8 @@
 //! Flows with what is kept of their packets' own bytes.
 //!
-//! What crosses cores is a [`FlowPacket`], which has no bytes. So where frames themselves are looked
-//! at, one thread reads them and keeps the table as well: it touches each packet once, while its
-//! headers are still in the cache.
+//! What crosses cores is a [`FlowPacket`], which has no bytes. So where frames themselves are
+//! looked at, one thread reads them and keeps the table as well: it touches each packet once, while
+//! its headers are still in the cache.
 
 use packet::{Batch, Frame, HashSeed};
 
