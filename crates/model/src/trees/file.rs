@@ -3,7 +3,7 @@
 //! Nothing is reserved because a file says how much of it will come: memory grows with the bytes
 //! that were read, to less than twenty times the file's length, and the names of a row's columns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
@@ -106,8 +106,9 @@ impl Forest {
         let tests = lines.next().ok_or(ForestError::Cut)?;
         let (mut forest, tree_count) = read_head(&head)?;
         let bits = forest.read_tests(&Line::read(tests.0 + 1, tests.1)?)?;
+        let mut shared = Shared::default();
         for (index, line) in lines {
-            forest.read_tree(&Line::read(index + 1, line)?, &bits)?;
+            forest.read_tree(&Line::read(index + 1, line)?, &bits, &mut shared)?;
         }
         head.check(
             forest.tree_count() == tree_count,
@@ -135,7 +136,12 @@ impl Forest {
         Ok(bits)
     }
 
-    fn read_tree(&mut self, line: &Line<'_>, bits: &[usize]) -> Result<(), ForestError> {
+    fn read_tree(
+        &mut self,
+        line: &Line<'_>,
+        bits: &[usize],
+        shared: &mut Shared,
+    ) -> Result<(), ForestError> {
         line.check(
             self.tree_count() < TREE_COUNT_MAX,
             format_args!("more than {TREE_COUNT_MAX} trees; wanted: fewer"),
@@ -148,17 +154,14 @@ impl Forest {
                 "node {node} asks for no test; wanted: below {last}, or {LEAF} for a leaf"
             )));
         }
-        let leaf_count =
-            self.nodes.push(nodes.iter().map(bit)).map_err(|cause| line.wrong(cause))?;
-        let value_count = if self.kind == Kind::Mean {
+        let leaves = if self.kind == Kind::Mean {
             let class_count = self.classes.len();
             let leaves = field!(line, "leaves", Vec<Vec<f64>>)?;
             line.check(
                 leaves.iter().all(|values| values.len() == class_count),
                 format_args!("a leaf without {class_count} values; wanted: one a class"),
             )?;
-            self.values.extend(leaves.iter().flatten());
-            leaves.len()
+            leaves.iter().map(|values| shared.find(values, &mut self.values)).collect()
         } else {
             let leaves = field!(line, "leaves", Vec<f64>)?;
             let class = field!(line, "class", u32)?;
@@ -168,14 +171,35 @@ impl Forest {
                 format_args!("class {class}; wanted: from {lowest} to {}", class_count - 1),
             )?;
             self.tree_classes.push(class);
+            let first = self.values.len();
             self.values.extend(&leaves);
-            leaves.len()
+            (first..self.values.len()).map(place).collect::<Vec<_>>()
         };
-        line.check(
-            value_count == leaf_count,
-            format_args!("{value_count} values for {leaf_count} leaves; wanted: one each"),
-        )
+        self.nodes.push(nodes.iter().map(bit), &leaves).map_err(|cause| line.wrong(cause))
     }
+}
+
+/// Leaves that were met, by the bits of their values.
+#[derive(Default)]
+struct Shared {
+    known: HashMap<Vec<u64>, u32>,
+}
+
+impl Shared {
+    /// Where such values are, counted in leaves; they are added where they are not yet.
+    fn find(&mut self, leaf: &[f64], values: &mut Vec<f64>) -> u32 {
+        let bits = leaf.iter().map(|value| value.to_bits()).collect();
+        *self.known.entry(bits).or_insert_with(|| {
+            let index = place(values.len() / leaf.len());
+            values.extend(leaf);
+            index
+        })
+    }
+}
+
+/// A file is too short for more values than these numbers count.
+fn place(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or_default()
 }
 
 /// What stands before the seal, where the seal is right.

@@ -68,7 +68,9 @@ pub struct Forest {
     tree_classes: Vec<u32>,
     /// What a row's scores begin with.
     start: Vec<f64>,
-    /// A value for each leaf, or one for each class for [`Kind::Mean`].
+    /// A value for each leaf, or one for each class for [`Kind::Mean`], where leaves that have the
+    /// same share them: of a forest whose trees were grown to the end most have, and they
+    /// stay in the cache.
     values: Vec<f64>,
 }
 

@@ -3,7 +3,7 @@
 //! All trees lie in one array, each breadth first, so that the two children of a split lie side by
 //! side. A split is the number of its pair of children within the tree, counted from 1, and below
 //! it the bit that it tests, in as few bits as any of the forest needs. A leaf has the highest bit
-//! set and below it its number in the forest.
+//! set and below it where its values are; leaves of equal values may share them.
 
 /// Set in a leaf.
 pub(crate) const LEAF: u32 = 1 << 31;
@@ -22,7 +22,6 @@ pub(crate) struct Nodes {
     test_width: u32,
     /// Words of a row.
     row_words: usize,
-    leaf_count: u32,
 }
 
 /// Some walks: each has a tree and a row. Only [`Nodes`] makes them, of trees that it has and of
@@ -47,18 +46,19 @@ impl Nodes {
         let bit_count = row_words * 32;
         let test_width = bit_count.next_power_of_two().trailing_zeros();
         // A root at 0 would have no index less one.
-        Self { words: vec![LEAF], bases: Vec::new(), test_width, row_words, leaf_count: 0 }
+        Self { words: vec![LEAF], bases: Vec::new(), test_width, row_words }
     }
 
-    /// Adds a tree: for each node, breadth first, the bit that it tests, or nothing for a leaf.
-    /// How many leaves it has.
+    /// Adds a tree: for each node, breadth first, the bit that it tests, or nothing for a leaf;
+    /// and for each leaf where its values are.
     pub(super) fn push(
         &mut self,
         tree: impl ExactSizeIterator<Item = Option<usize>>,
-    ) -> Result<usize, String> {
+        leaves: &[u32],
+    ) -> Result<(), String> {
         const NODE_COUNT_MAX: usize = 1 << 28;
         let node_count = tree.len();
-        let (first, leaves_before) = (self.words.len(), self.leaf_count);
+        let first = self.words.len();
         if node_count > NODE_COUNT_MAX - self.words.len().min(NODE_COUNT_MAX) {
             return Err(format!("more than {NODE_COUNT_MAX} nodes in all; wanted: fewer"));
         }
@@ -79,8 +79,8 @@ impl Nodes {
                 }
                 split_count << self.test_width | bit_in_words(bit)
             } else {
-                self.leaf_count += 1;
-                LEAF as usize | (self.leaf_count - 1) as usize
+                let leaf = leaves.get(index - split_count).copied().unwrap_or_default();
+                (LEAF | leaf) as usize
             };
             self.words.push(u32::try_from(word).unwrap_or(LEAF));
         }
@@ -89,8 +89,12 @@ impl Nodes {
                 "{node_count} nodes with {split_count} splits; wanted: two children for each split"
             ));
         }
+        if leaves.len() != split_count + 1 {
+            let (seen, wanted) = (leaves.len(), split_count + 1);
+            return Err(format!("{seen} values for {wanted} leaves; wanted: one each"));
+        }
         self.bases.push(u32::try_from(first - 1).unwrap_or_default());
-        Ok((self.leaf_count - leaves_before) as usize)
+        Ok(())
     }
 
     pub(super) const fn tree_count(&self) -> usize {
