@@ -42,6 +42,11 @@ impl Path {
         matches!(self, Self::Portable)
     }
 
+    /// Whether one row of so many words goes down many trees sooner than many rows down one.
+    pub(crate) const fn prefers_one_row(self, row_words: usize) -> bool {
+        matches!(self, Self::Avx512) && row_words <= HELD_WORDS_MAX
+    }
+
     /// The fastest that this processor has.
     #[must_use]
     pub fn best() -> Self {
@@ -52,6 +57,9 @@ impl Path {
 
 /// Fewer lanes than this are walked one by one: a vector would be mostly empty.
 const VECTOR_LANES_MIN: usize = 4;
+
+/// Words of a row that three registers of AVX-512 hold: of one packet it has 36.
+const HELD_WORDS_MAX: usize = 48;
 
 /// For each lane the leaf at which it ends.
 #[inline]
@@ -73,7 +81,7 @@ pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{LANE_COUNT, Lanes};
+    use super::{HELD_WORDS_MAX, LANE_COUNT, Lanes};
     use crate::trees::LEAF;
 
     /// Sixteen numbers of an array of sixteens.
@@ -87,13 +95,59 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn walk_avx512(lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]) {
+        if lanes.rows().len() <= HELD_WORDS_MAX {
+            let held = Held::new(lanes.rows());
+            walk_sixteens(lanes, leaves, |_, word| held.get(word));
+        } else {
+            let rows = lanes.rows().as_ptr();
+            walk_sixteens(lanes, leaves, |is_split, word| {
+                let none = _mm512_setzero_si512();
+                // SAFETY: a split asks for a bit of a row, and every lane's row is whole.
+                unsafe { _mm512_mask_i32gather_epi32::<4>(none, is_split, word, rows.cast()) }
+            });
+        }
+    }
+
+    /// All words of a row of one packet: registers answer sooner than memory, of which a vector
+    /// asks sixteen times.
+    #[derive(Clone, Copy)]
+    struct Held([__m512i; 3]);
+
+    impl Held {
+        #[inline]
+        #[target_feature(enable = "avx512f")]
+        fn new(words: &[u32]) -> Self {
+            let mut padded = [0; LANE_COUNT];
+            padded.iter_mut().zip(words).for_each(|(to, &word)| *to = word);
+            Self([sixteen(&padded, 0), sixteen(&padded, 1), sixteen(&padded, 2)])
+        }
+
+        /// The words of these indices, all below 48.
+        #[inline]
+        #[target_feature(enable = "avx512f")]
+        fn get(self, index: __m512i) -> __m512i {
+            let Self([first, second, third]) = self;
+            let low = _mm512_permutex2var_epi32(first, index, second);
+            let is_third = _mm512_cmpgt_epi32_mask(index, _mm512_set1_epi32(31));
+            _mm512_mask_permutexvar_epi32(low, is_third, index, third)
+        }
+    }
+
+    /// `row_words` gives the words of these indices; of lanes that are at a leaf, any.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn walk_sixteens(
+        lanes: &Lanes<'_>,
+        leaves: &mut [u32; LANE_COUNT],
+        row_words: impl Fn(u16, __m512i) -> __m512i + Copy,
+    ) {
         let mut first = 0;
         while first < lanes.count().div_ceil(16) {
             if lanes.count() - first * 16 > 16 {
-                vectors_avx512::<2>(lanes, first, leaves);
+                vectors_avx512::<2>(lanes, first, leaves, row_words);
                 first += 2;
             } else {
-                vectors_avx512::<1>(lanes, first, leaves);
+                vectors_avx512::<1>(lanes, first, leaves, row_words);
                 first += 1;
             }
         }
@@ -106,8 +160,9 @@ mod x86 {
         lanes: &Lanes<'_>,
         first: usize,
         leaves: &mut [u32; LANE_COUNT],
+        row_words: impl Fn(u16, __m512i) -> __m512i,
     ) {
-        let (nodes, rows) = (lanes.nodes().words().as_ptr(), lanes.rows().as_ptr());
+        let nodes = lanes.nodes().words().as_ptr();
         let width = _mm_cvtsi32_si128(lanes.nodes().test_width().cast_signed());
         let mask = _mm512_set1_epi32((1_i32 << lanes.nodes().test_width()) - 1);
         let (one, low, zero) =
@@ -128,9 +183,7 @@ mod x86 {
                 is_any_split |= is_split;
                 let bit = _mm512_and_si512(node, mask);
                 let word = _mm512_add_epi32(_mm512_srli_epi32::<5>(bit), starts[at]);
-                // SAFETY: a split asks for a bit of a row, and every lane's row is whole.
-                let word =
-                    unsafe { _mm512_mask_i32gather_epi32::<4>(zero, is_split, word, rows.cast()) };
+                let word = row_words(is_split, word);
                 let word = _mm512_srlv_epi32(word, _mm512_and_si512(bit, low));
                 let pair = _mm512_slli_epi32::<1>(_mm512_srl_epi32(node, width));
                 let is_right = _mm512_and_si512(word, one);

@@ -35,14 +35,12 @@ impl Forest {
         let row_words = self.nodes.row_words();
         let blocks = rows.words().chunks(row_words * LANE_COUNT);
         for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
-            if words.len() >= row_words * ROWS_TOGETHER_MIN || self.tree_count() == 1 {
-                self.add_tree_by_tree(path, words, scores);
+            let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
+            let walks_trees = is_alone || path.prefers_one_row(row_words);
+            if walks_trees && self.tree_count() > 1 {
+                self.add_row_by_row(path, words, scores);
             } else {
-                for (row, scores) in
-                    words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count))
-                {
-                    self.add_row(path, row, scores);
-                }
+                self.add_tree_by_tree(path, words, scores);
             }
         }
         for row in scores.chunks_exact_mut(class_count) {
@@ -67,14 +65,18 @@ impl Forest {
         }
     }
 
-    /// One row down all trees.
-    fn add_row(&self, path: Path, row: &[u32], scores: &mut [f64]) {
+    /// Each row down [`LANE_COUNT`] trees, which the next row finds in the cache.
+    fn add_row_by_row(&self, path: Path, words: &[u32], scores: &mut [f64]) {
+        let (row_words, class_count) = (self.nodes.row_words(), self.classes.len());
         let mut leaves = [0; LANE_COUNT];
         for first in (0..self.tree_count()).step_by(LANE_COUNT) {
-            let Some(lanes) = self.nodes.trees(first, row) else { return };
-            simd::walk(path, &lanes, &mut leaves);
-            for (lane, &leaf) in leaves.iter().take(lanes.count()).enumerate() {
-                self.add(first + lane, leaf, scores);
+            let rows = words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count));
+            for (row, scores) in rows {
+                let Some(lanes) = self.nodes.trees(first, row) else { return };
+                simd::walk(path, &lanes, &mut leaves);
+                for (lane, &leaf) in leaves.iter().take(lanes.count()).enumerate() {
+                    self.add(first + lane, leaf, scores);
+                }
             }
         }
     }
