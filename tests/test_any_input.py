@@ -20,6 +20,9 @@ COMMANDS = {
     "info": ("info", "--format", "jsonl"),
     "top": ("top", "-n", "0", "--format", "csv", "--by", "flow"),
     "top --window": ("top", "-n", "0", "--format", "csv", "--window", "1s"),
+    # Rows of some kilobytes each.
+    "nprint": ("nprint", "--all-ip", "-4", "-6", "-t", "--icmp", "-p", "9", "-R", "-c", "1000"),
+    "nprint --depth": ("nprint", "-u", "--depth", "5", "--no-decap", "-c", "1000"),
 }
 
 FUZZED_COUNT = 200

@@ -14,13 +14,17 @@ from pathlib import Path
 from statistics import fmean, median
 
 import pytest
-from bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, Watched, watch
 from command import ROOT
 from lab import wait_until
+from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, Watched, watch
 from testbed_runs import need_root
 from wirelens_testbed import bpf, controls
 from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
 from wirelens_testbed.failure import MachineError
+
+# Where the machine stands still, a trace is bent, and the law of a control does not show: it is
+# watched again. A wrong law shows in no attempt.
+pytestmark = [pytest.mark.testbed, pytest.mark.flaky(reruns=3, only_rerun=["AssertionError"])]
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 BASE_RTT_US = 20_000
@@ -85,7 +89,7 @@ def packets_a_round(first: Row, last: Row) -> float:
 # --- DCTCP ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def marked_dctcp() -> Watched:
     need_root()
     return watch(["wl_dctcp"], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)

@@ -23,7 +23,7 @@ from testbed_runs import (
     run_scenario,
     testbed,
 )
-from wirelens_testbed import machine
+from wirelens_testbed import machine, probe
 from wirelens_testbed.pcapng import read_packets
 
 SMALL = SCENARIOS / "congestion-small.toml"
@@ -87,6 +87,16 @@ def test_a_congestion_run_knows_the_fate_of_every_packet(tmp_path: Path) -> None
 
 
 @pytest.mark.testbed
+@pytest.mark.parametrize("setting", ["link.shaper=htb", "link.offloads=true"])
+def test_the_account_holds_for_other_queues(tmp_path: Path, setting: str) -> None:
+    run = run_scenario(SMALL, tmp_path, "--set", "duration_s=2", "--set", setting)
+    assert run.failed_checks() == []
+    before, after = run.report["taps"]
+    assert run.report["queue"]["left"] == run.report["queue"]["sent"] == after["tc"]["segments"]
+    assert (before["tc"]["segments"] > before["tc"]["packets"]) == ("offloads" in setting)
+
+
+@pytest.mark.testbed
 def test_a_run_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
     moments = random.Random(1)
     # The second also registers congestion controls and attaches a program that marks.
@@ -99,8 +109,8 @@ def test_a_run_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
         assert links_of_bpf() == []
     # What it had written so far is no hindrance to the next.
     assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".partial")]
-    assert run_scenario(SMALL, tmp_path, "--set", "duration_s=2").status == 0
-    assert not list(tmp_path.glob("*.partial"))
+    run = run_scenario(SMALL, tmp_path, "--set", "duration_s=2")
+    assert run.folder.is_dir() and not run.folder.with_name(f"{run.folder.name}.partial").exists()
 
 
 def links_of_bpf() -> list[str]:
@@ -161,6 +171,17 @@ def test_a_run_does_not_overwrite_another(tmp_path: Path) -> None:
     assert not left_behind()
 
 
+@pytest.mark.testbed
+def test_what_the_kernel_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_root()
+    assert probe.missing_features(PROGRAM) == []
+    lacking = (("fair queues", "CONFIG_NET_SCH_X", "tc", "qdisc add dev probe0 root nosuch"),)
+    monkeypatch.setattr(probe, "STEPS", lacking)
+    (lack,) = probe.missing_features(PROGRAM)
+    assert lack.startswith("no fair queues (CONFIG_NET_SCH_X): ")
+    assert not left_behind()
+
+
 def test_a_user_without_rights_is_told_what_it_takes(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         # Run as somebody else, who must be able to read what we run.
@@ -177,7 +198,7 @@ def test_a_user_without_rights_is_told_what_it_takes(tmp_path: Path) -> None:
 RUN_AS_NOBODY = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from wirelens_testbed import machine
+from wirelens_testbed import machine, probe
 os.setuid({NOBODY})
 print(machine.what_is_missing({{}}))
 """

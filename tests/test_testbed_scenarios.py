@@ -96,6 +96,8 @@ def test_an_impossible_draw_is_refused_with_its_place(value: object, said: str) 
         ({"link": {"rate_mbit": 5}}, "link.buffer_bytes is missing"),
         ({"link": 5}, "link is 5, wanted a table"),
         ({"link": {**LINK, "offloads": 1}}, "link.offloads is 1, wanted true or false"),
+        ({"link": {**LINK, "offloads": True}, "packet_truth": True}, "turn one of them off"),
+        ({"link": {**LINK, "shaper": "fq"}}, "link.shaper is 'fq', wanted one of tbf, htb"),
         ({"flows": []}, "there are no flows"),
         ({"flows": [{"control": "reno", "start_s": 11}]}, r"flows\[0\].start_s is 11.0, wanted at"),
         ({"flows": [{"control": "reno", "role": "x"}]}, "wanted one of measured, background"),

@@ -24,6 +24,7 @@ from wirelens_testbed.services.clients import dash_player
 from wirelens_testbed.services.network import Paths, plan_hosts
 from wirelens_testbed.services.registry import SERVICES
 from wirelens_testbed.services.service import Host, Server, Shares, Visit, draw_log, draw_text
+from wirelens_testbed.services.stores import serialize
 
 SMALL = SCENARIOS / "services-small.toml"
 CLIENTS = [
@@ -217,6 +218,10 @@ def test_what_is_no_fault_of_a_visit_ends_them_all(tmp_path: Path) -> None:
     visitors = schedule.Visitors(lab_of_nothing(tmp_path), {"a": broken}, 2, lambda outcome: None)
     with pytest.raises(ZeroDivisionError):
         visitors.make(schedule.plan_visits(random.Random(1), {"a": 1}, CLIENTS, 0.0))
+
+
+def test_commands_are_written_as_redis_reads_them() -> None:
+    assert serialize(["SET", "a", "é"]) == "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\né\r\n".encode()
 
 
 def test_torrents_are_written_as_bep_3_says() -> None:

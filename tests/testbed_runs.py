@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from wirelens_testbed.lab import stale_runs  # noqa: E402
 SCENARIOS = ROOT / "testbed/scenarios"
 DATASETS = ROOT / "testbed/datasets"
 RUN_TIME_MAX_S = 180
+ATTEMPTS_MAX = 6
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ testbed.__test__ = False
 
 
 def run_scenario(scenario: Path, output: Path, *arguments: str) -> TestbedRun:
-    """One scenario as root, to its end. A run that its own checks reject on a busy machine is tried
-    once more, as a user would."""
+    """One scenario as root, to its end. A run that its own checks reject on a busy machine is made
+    again, as a user would."""
     need_root()
-    for seed in (1, 2):
+    for seed in range(1, ATTEMPTS_MAX + 1):
+        time.sleep(2.0 * (seed - 1))
         done = testbed("run", scenario, "-o", output, "--seed", str(seed), *arguments)
         if done.returncode != 3:
             break

@@ -1,8 +1,9 @@
 //! Header bits: whatever a frame is and whatever its layers say, a record holds the frame's own
-//! bytes and nothing from elsewhere; the plain layout is filled as any other; text and values agree.
+//! bytes and nothing from elsewhere; the plain layout is filled as any other; text and values
+//! agree.
 //!
-//! Input: blocks (6 bits), bytes of payload, which columns are left out (below 16; else text, which
-//! takes a thousand times as long, is not looked at), fill, link type (255: layers that are made up,
+//! Input: blocks (6 bits), bytes of payload, which columns are left out (below 16; else text is not
+//! looked at, which takes a thousand times as long), fill, link type (255: layers that are made up,
 //! from the 13 bytes that follow), then the frame.
 #![no_main]
 

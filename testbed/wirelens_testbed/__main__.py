@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from wirelens_testbed import dataset, kinds, machine, plot, run
+from wirelens_testbed import dataset, kinds, machine, plot, probe, run
 from wirelens_testbed.failure import Interrupted, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
@@ -101,6 +101,10 @@ def check(request: dict[str, Any]) -> int:
         lacks = machine.what_is_missing(needed)
         print(f"{name:<11} {'; '.join(lacks) or 'ready'}")
         is_ready = is_ready and not lacks
+    if not machine.what_is_missing({}):
+        lacks = probe.missing_features(Path(request["wirelens"]))
+        print(f"{'kernel':<11} {'; '.join(lacks) or 'ready'}")
+        is_ready = is_ready and not lacks
     return 0 if is_ready else STATUS_ERROR
 
 
@@ -114,10 +118,12 @@ def clean(request: dict[str, Any]) -> int:
 
 def scenarios(request: dict[str, Any]) -> int:
     """`wirelens testbed scenarios`: those that ship, with the first comment of each."""
+    here = Path.cwd()
     for folder in ("scenarios", "datasets"):
         for path in sorted((SHIPPED / folder).glob("*.toml")):
             first = path.read_text().splitlines()[0].lstrip("# ")
-            print(f"{path}  {first}")
+            near = path.relative_to(here) if path.is_relative_to(here) else path
+            print(f"{near!s:<46}  {first}")
     return 0
 
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from wirelens_testbed import controls
 from wirelens_testbed.failure import MachineError
 from wirelens_testbed.lab import PROGRAM_PATH
 
@@ -57,13 +58,14 @@ def missing_packages(programs: Mapping[str, str]) -> list[str]:
 
 
 def require_controls(names: Iterable[str]) -> None:
-    """Congestion controls must be the kernel's, or registered by us before this is asked."""
+    """Congestion controls must be the kernel's, or ours and registered before this is asked."""
+    own = ", ".join(name.removeprefix(controls.PREFIX) for name in controls.CONTROLS)
     offered = CONTROLS_OFFERED.read_text().split()
     for name in names:
         if name not in offered:
             raise MachineError(
-                f"congestion control {name}: the kernel offers {', '.join(offered)}; try: "
-                f"modprobe tcp_{name}, or one of those"
+                f"congestion control {name}: the kernel offers {', '.join(offered)}, and the "
+                f"testbed {own}; try one of those, or: modprobe tcp_{name}"
             )
 
 

@@ -85,6 +85,6 @@ def _ns_per_unit(path: Path, body: bytes, order: str) -> int:
                 raise PcapngError(
                     f"{path}: stamps of resolution code {digits}, wanted decimal ones down to 1 ns"
                 )
-            return 10 ** (9 - digits)
+            return int(10 ** (9 - digits))
         offset += 4 + (size_bytes + 3) // 4 * 4
-    return 10 ** (9 - RESOLUTION_DEFAULT)
+    return int(10 ** (9 - RESOLUTION_DEFAULT))

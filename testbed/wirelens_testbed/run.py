@@ -7,7 +7,6 @@ import os
 import platform
 import random
 import shutil
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from wirelens_testbed import kinds, machine
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
+from wirelens_testbed.progress import Progress
 from wirelens_testbed.relay import End, Relay
 from wirelens_testbed.scenario import draw, to_toml
 from wirelens_testbed.taps import Recorder, Tap
@@ -52,8 +52,7 @@ class Run:
         self.truth = FlowTruth(folder / "flows.tsv", wirelens)
         self.checks: list[Check] = []
         self.facts: dict[str, Any] = {}
-        self._quiet = quiet
-        self._started_s = time.monotonic()
+        self._progress = Progress(quiet)
         self._relay_count = 0
         self._events = (folder / "events.tsv").open("w")
         print("time_ns", "event", "facts", sep="\t", file=self._events)
@@ -89,15 +88,15 @@ class Run:
         seed = random.Random(f"{self.seed}:relay{self._relay_count}").getrandbits(32)
         return Relay(self.lab, self.wirelens, a, b, seed=seed, **delays)
 
-    def relayed(self, relay: Relay) -> dict[str, Any]:
+    def relayed(self, relay: Relay, late_max_us: int = SLOT_US) -> dict[str, Any]:
         """Ends a link and checks that its delays can be believed."""
         report = relay.stop()
         for direction in ("ab", "ba"):
             counts = report[direction]
             late_us = counts["late_us"]["p99"] if counts["sent"] else 0.0
             self.check(
-                f"relay {direction}: lateness", late_us < SLOT_US,
-                f"{late_us:.0f} µs at p99", f"below {SLOT_US} µs",
+                f"relay {direction}: lateness", late_us < late_max_us,
+                f"{late_us:.0f} µs at p99", f"below {late_max_us} µs",
             )  # fmt: skip
             self.check(
                 f"relay {direction}: queue", not counts["dropped_full"],
@@ -118,13 +117,12 @@ class Run:
         """Adds facts to the run's report."""
         self.facts.update(facts)
 
-    def progress(self, text: str) -> None:
-        """Tells a waiting person what happens now."""
-        if not self._quiet:
-            elapsed_s = time.monotonic() - self._started_s
-            print(f"[{elapsed_s:6.1f} s] {text}", file=sys.stderr, flush=True)
+    def progress(self, text: str, duration_s: float = 0.0) -> None:
+        """Tells a waiting person what happens now, and how long it takes if that is known."""
+        self._progress.tell(text, duration_s)
 
     def close(self) -> None:
+        self._progress.finish()
         self._events.close()
 
 

@@ -150,10 +150,11 @@ class Table:
             raise ScenarioError(
                 f"{self._at(key)} is {found!r}, wanted one of {', '.join(map(str, among))}"
             )
-        if minimum is not None and found < minimum:
-            raise ScenarioError(f"{self._at(key)} is {found}, wanted at least {minimum}")
-        if maximum is not None and found > maximum:
-            raise ScenarioError(f"{self._at(key)} is {found}, wanted at most {maximum}")
+        if isinstance(found, int | float):
+            if minimum is not None and found < minimum:
+                raise ScenarioError(f"{self._at(key)} is {found}, wanted at least {minimum}")
+            if maximum is not None and found > maximum:
+                raise ScenarioError(f"{self._at(key)} is {found}, wanted at most {maximum}")
         return found
 
     def take_optional(self, key: str, kind: type[Value], **limits: Any) -> Value | None:

@@ -125,6 +125,24 @@ fn what_the_capture_cut_off_is_absent() {
 }
 
 #[test]
+fn in_a_tunnel_the_headers_are_those_that_the_record_tells() {
+    let inner = ipv6(17, &UDP);
+    let outer = ipv4(41, &[], 0, &inner);
+    let frame = ethernet(0x0800, &outer);
+    let [v4, v6, _, udp, ..] = blocks(&frame);
+    assert_eq!((v4.len(), v6.as_slice(), udp.as_slice()), (0, &inner[..40], &UDP[..8]));
+    let options = DissectOptions { decapsulate: false, transport: true };
+    let len = u32::try_from(frame.len()).unwrap();
+    let layers = dissect(LinkType::ETHERNET, &frame, len, options);
+    let record = Record { captured_len: len, layers, ..Record::default() };
+    let mut bits = vec![0; all().record_len()];
+    assert!(all().fill(&Frame::new(&frame, &record), &mut bits));
+    assert_eq!(block(all(), &bits, Block::Ipv4), outer[..20]);
+    let others = [Block::Ipv6, Block::Tcp, Block::Udp, Block::Icmp, Block::Payload];
+    assert!(others.iter().all(|&which| block(all(), &bits, which).is_empty()));
+}
+
+#[test]
 fn fragments_have_what_they_carry() {
     let first = blocks(&ethernet(0x0800, &ipv4(17, &[], 0x2000, &UDP)));
     assert_eq!((first[3].as_slice(), first[5].as_slice()), (&UDP[..8], &UDP[8..]));

@@ -39,11 +39,12 @@ enum Part {
 pub struct BitText {
     parts: Vec<Part>,
     data_len: usize,
-    column_count: usize,
     /// What stands where there is no bit, with its comma.
     missing: Vec<u8>,
-    /// The same for as many bits as the largest block has.
+    /// The same for as many bits as are looked at together.
     missing_many: Vec<u8>,
+    /// The same for a whole packet.
+    missing_all: Vec<u8>,
 }
 
 impl BitText {
@@ -66,7 +67,7 @@ impl BitText {
         Self {
             parts,
             data_len: subscription.layout().data_len(),
-            column_count: subscription.column_count(),
+            missing_all: missing.repeat(subscription.column_count()),
             missing_many: missing.repeat(WORD_BITS * 8),
             missing,
         }
@@ -96,9 +97,7 @@ impl BitText {
 
     /// Appends the values of a packet that is not there.
     pub fn push_absent(&self, out: &mut Vec<u8>) {
-        for _ in 0..self.column_count {
-            out.extend_from_slice(&self.missing);
-        }
+        out.extend_from_slice(&self.missing_all);
     }
 
     #[inline]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from wirelens_testbed.congestion.plan import Plan
+from wirelens_testbed.congestion.plan import Link, Plan
 from wirelens_testbed.lab import Lab
 from wirelens_testbed.switch import add_link
 
@@ -86,11 +86,7 @@ def build(lab: Lab, plan: Plan) -> None:
         f"route add {RECEIVERS_PREFIX} via 10.4.0.2",
         f"route add {SENDERS_PREFIX} via 10.3.0.1",
     )
-    lab.tc(
-        ROUTER,
-        f"qdisc add dev out root handle 1: tbf rate {plan.link.rate_mbit * 1e6:.0f}bit "
-        f"burst {plan.link.burst_bytes} limit {plan.link.buffer_bytes}",
-    )
+    lab.tc(ROUTER, *_shaping(plan.link))
 
 
 def route_acks(lab: Lab) -> None:
@@ -101,13 +97,22 @@ def route_acks(lab: Lab) -> None:
     lab.ip(EXIT, f"route add {SENDERS_PREFIX} dev acks")
 
 
+def _shaping(link: Link) -> list[str]:
+    """The commands of the bottleneck's queue, which drops at its tail, and of its rate."""
+    bucket = f"rate {link.rate_mbit * 1e6:.0f}bit burst {link.burst_bytes}"
+    if link.shaper == "tbf":
+        return [f"qdisc add dev out root handle 1: tbf {bucket} limit {link.buffer_bytes}"]
+    return [
+        "qdisc add dev out root handle 1: htb default 1",
+        f"class add dev out parent 1: classid 1:1 htb {bucket} cburst {link.burst_bytes}",
+        f"qdisc add dev out parent 1:1 handle 10: bfifo limit {link.buffer_bytes}",
+    ]
+
+
 def queue_counts(lab: Lab) -> QueueCounts:
     """Reads the counters of the bottleneck queue."""
-    (queue,) = (
-        each
-        for each in json.loads(lab.tc_show(ROUTER, "qdisc", "show", "dev", "out"))
-        if each["kind"] == "tbf"
-    )
+    queues = json.loads(lab.tc_show(ROUTER, "qdisc", "show", "dev", "out"))
+    (queue,) = (each for each in queues if each.get("root"))
     return QueueCounts(queue["packets"], queue["drops"], queue.get("qlen", 0))
 
 

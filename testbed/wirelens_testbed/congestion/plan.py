@@ -18,6 +18,7 @@ FULL_PACKET_BYTES = 1514
 class Link:
     """The bottleneck: a token bucket, and the queue before it."""
 
+    shaper: str
     rate_mbit: float
     buffer_bytes: int
     burst_bytes: int
@@ -78,6 +79,12 @@ def parse(table: Table) -> Plan:
             f"{len(flows)} flows for {senders} senders; a sender takes {FLOWS_PER_SENDER_MAX}: "
             "raise hosts.senders"
         )
+    packet_truth = table.take("packet_truth", bool, not link.offloads)
+    if packet_truth and link.offloads:
+        raise ScenarioError(
+            "packet_truth with link.offloads: what comes to the queue leaves it in other pieces; "
+            "turn one of them off"
+        )
     return Plan(
         duration_s=duration_s,
         senders=senders,
@@ -85,12 +92,13 @@ def parse(table: Table) -> Plan:
         link=link,
         flows=flows,
         snaplen=table.take("snaplen", int, 96, minimum=80, maximum=262_144),
-        packet_truth=table.take("packet_truth", bool, not link.offloads),
+        packet_truth=packet_truth,
     )
 
 
 def _parse_link(table: Table) -> Link:
     link = Link(
+        shaper=table.take("shaper", str, "tbf", among=("tbf", "htb")),
         rate_mbit=table.take("rate_mbit", float, minimum=0.1, maximum=10_000.0),
         buffer_bytes=table.take("buffer_bytes", int, minimum=2 * FULL_PACKET_BYTES),
         # Below the size of any offloaded burst: each departure is one packet.

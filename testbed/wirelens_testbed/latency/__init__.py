@@ -73,7 +73,7 @@ def perform(plan: Plan, run: Run) -> None:
         lab.wait_until(user.is_settled, "the browser fetching something", BEGIN_TIME_MAX_S)
         user.raise_failure()
         _check_control(plan, run)
-        run.progress(f"{plan.traffic} for {plan.duration_s:g} s")
+        run.progress(f"{plan.traffic} for {plan.duration_s:g} s", plan.duration_s)
         busy = BusyShare()
         link.follow(plan.duration_s)
         run.note(cpu_busy_share=round(busy.until_now(), 3))

@@ -137,6 +137,8 @@ remote-control:
 
 
 class Dns(NameServer):
+    """Over UDP and TCP."""
+
     NAME = "dns"
     STANDARD_PORT = 53
 
@@ -146,6 +148,8 @@ class Dns(NameServer):
 
 
 class Dot(NameServer):
+    """Over TLS (RFC 7858)."""
+
     NAME = "dot"
     STANDARD_PORT = 853
     TLS = True

@@ -121,14 +121,16 @@ class Visitors:
         visit, complaint = None, ""
         try:
             server = self._servers[appointment.service]
-            visit = server.visit(appointment.client, random.Random(appointment.seed))
-        except LabError as failure:
-            complaint = " ".join(str(failure).split())
-        finally:
+            try:
+                visit = server.visit(appointment.client, random.Random(appointment.seed))
+            except LabError as failure:
+                complaint = " ".join(str(failure).split())
             outcome = Outcome(appointment, start_ns, time.time_ns(), visit, complaint)
+            with self._change:
+                outcomes.append(outcome)
+                self._tell(outcome)
+        finally:
             with self._change:
                 self._running.discard(appointment.pair)
                 self._free_at_s[appointment.pair] = time.monotonic() + PAIR_GAP_S
-                outcomes.append(outcome)
-                self._tell(outcome)
                 self._change.notify()

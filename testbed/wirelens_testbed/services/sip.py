@@ -10,6 +10,7 @@ from wirelens_testbed.services.service import Endpoint, Host, Server, Visit
 CODECS = {"PCMU": (0, 8000), "PCMA": (8, 8000), "G722": (9, 8000), "G729": (18, 1000)}
 CALL_MIN_S, CALL_MAX_S = 1.5, 10.0
 MEDIA_PORT_MIN, MEDIA_PORT_MAX = 20_000, 40_000
+OWN_PORT_MIN, OWN_PORT_MAX = 49_152, 65_535
 ANSWER_TIME_MAX_MS = 8_000
 
 HEADERS = """Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
@@ -87,9 +88,11 @@ class Sip(Server):
             else:
                 scenario.write_text(_request(kind.upper()))
             media_port = rng.randrange(MEDIA_PORT_MIN, MEDIA_PORT_MAX, 10)
+            # Its own would always be 5060, and two visits one flow.
+            own_port = rng.randrange(OWN_PORT_MIN, OWN_PORT_MAX)
             self.lab.run(
                 client.name, "sipp", "-sf", scenario, "-t", self.TRANSPORTS[transport],
-                "-i", local, "-mi", local, "-mp", str(media_port), "-m", "1", "-nostdin",
+                "-i", local, "-p", str(own_port), "-mi", local, "-mp", str(media_port), "-m", "1", "-nostdin",
                 "-recv_timeout", str(ANSWER_TIME_MAX_MS), "-timeout", "25s",
                 f"{place}:{self.port}", time_max_s=self.VISIT_MAX_S,
             )  # fmt: skip

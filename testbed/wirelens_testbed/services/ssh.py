@@ -130,6 +130,8 @@ class SshServer(Server):
 
 
 class Ssh(SshServer):
+    """Work at a distance: commands, typing, and their output."""
+
     NAME = "ssh"
 
     def visit(self, client: Host, rng: random.Random) -> Visit:

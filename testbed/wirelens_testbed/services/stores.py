@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from wirelens_testbed.failure import LabError
@@ -55,38 +57,69 @@ class Redis(Server):
         options = ["-h", self.host.address(family)]
         options += ["-p", str(self.TLS_PORT if has_tls else self.port)]
         options += ["--tls", "--cacert", f"{self.folder}/tls.crt"] if has_tls else []
-        kind = rng.choice(("cache", "cache", "queue", "benchmark"))
+        kind = rng.choice(("command", "session", "bulk", "bulk", "benchmark"))
         if kind == "benchmark":
-            count, size_bytes = draw_log(rng, 50, 1000), draw_log(rng, 8, 2_000)
-            self.lab.run(
-                client.name, "redis-benchmark", *options, "-n", str(count), "-d", str(size_bytes),
-                "-c", str(rng.choice((1, 2, 5))), "-P", str(rng.choice((1, 1, 8))),
-                "-t", rng.choice(("get", "set", "lpush", "set,get")), "-q",
-                time_max_s=self.VISIT_MAX_S,
-            )  # fmt: skip
-            asked, program = count * size_bytes, "redis-benchmark"
+            program, asked = "redis-benchmark", self._measure(client, rng, options)
         else:
-            lines, asked = self._draw_commands(rng, kind)
-            version = rng.choice(("-2", "-3"))
-            said = self.lab.run(
-                client.name, "redis-cli", version, *options, data_in="\n".join(lines).encode()
-            )
-            if b"Could not connect" in said or b"ERR" in said:
-                raise LabError(f"redis: {said.decode(errors='replace')[:300]}")
             program = "redis-cli"
+            commands, asked = self._draw_commands(rng, 1 if kind == "command" else 0)
+            options = [rng.choice(("-2", "-3")), *options]
+            self._command(client, kind, options, commands)
         return Visit(f"{'tls ' if has_tls else ''}{kind}", program, asked)
 
-    def _draw_commands(self, rng: random.Random, kind: str) -> tuple[list[str], int]:
-        lines, asked = [], 0
-        for _ in range(draw_log(rng, 3, 60)):
-            key, size_bytes = f"{kind}:{rng.randrange(30)}", draw_log(rng, 10, 20_000)
+    def _measure(self, client: Host, rng: random.Random, options: list[str]) -> int:
+        count, size_bytes = draw_log(rng, 50, 1000), draw_log(rng, 8, 2_000)
+        self.lab.run(
+            client.name, "redis-benchmark", *options, "-n", str(count), "-d", str(size_bytes),
+            "-c", str(rng.choice((1, 2, 5))), "-P", str(rng.choice((1, 1, 8))),
+            "-t", rng.choice(("get", "set", "lpush", "set,get")), "-q",
+            time_max_s=self.VISIT_MAX_S,
+        )  # fmt: skip
+        return count * size_bytes
+
+    def _command(
+        self, client: Host, kind: str, options: list[str], commands: list[list[str]]
+    ) -> None:
+        """Alone, in a session that asks what commands there are first, or many without waiting."""
+        arguments, data_in = [], b""
+        if kind == "command":
+            arguments = commands[0]
+        elif kind == "session":
+            data_in = "\n".join(shlex.join(command) for command in commands).encode()
+        else:
+            arguments, data_in = ["--pipe"], b"".join(map(serialize, commands))
+        said = self.lab.run(
+            client.name, "redis-cli", *options, *arguments, data_in=data_in,
+            time_max_s=self.VISIT_MAX_S,
+        )  # fmt: skip
+        is_wrong = b"Could not connect" in said or b"ERR" in said
+        if is_wrong or (kind == "bulk" and b"errors: 0" not in said):
+            raise LabError(f"redis: {said.decode(errors='replace')[:300]}")
+
+    def _draw_commands(self, rng: random.Random, count: int) -> tuple[list[list[str]], int]:
+        commands, asked = [], 0
+        for _ in range(count or draw_log(rng, 3, 60)):
+            number, size_bytes = rng.randrange(30), draw_log(rng, 10, 20_000)
             value = draw_text(rng, size_bytes).replace("\n", " ")
-            if kind == "queue":
-                lines.append(rng.choice((f'RPUSH {key} "{value}"', f"LPOP {key}", f"LLEN {key}")))
-            else:
-                lines.append(rng.choice((f'SET {key} "{value}" EX 60', f"GET {key}", f"GET {key}")))
-            asked += size_bytes if '"' in lines[-1] else 0
-        return lines, asked
+            command = rng.choice(
+                (
+                    ["SET", f"page:{number}", value],
+                    ["GET", f"page:{number}"],
+                    ["GET", f"page:{number}"],
+                    ["RPUSH", f"queue:{number}", value],
+                    ["LPOP", f"queue:{number}"],
+                    ["INCR", f"count:{number}"],
+                )
+            )
+            commands.append(command)
+            asked += size_bytes if len(command) > 2 else 0
+        return commands, asked
+
+
+def serialize(command: Sequence[str]) -> bytes:
+    """A command as it goes over the wire: RESP, an array of texts."""
+    texts = (word.encode() for word in command)
+    return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(t), t) for t in texts)
 
 
 class Postgresql(Server):

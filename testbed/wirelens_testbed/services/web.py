@@ -221,6 +221,8 @@ class WebServer(Nginx):
 
 
 class Http(WebServer):
+    """HTTP/1.1 in the clear."""
+
     NAME = "http"
     STANDARD_PORT = 80
     TLS = False
@@ -228,6 +230,8 @@ class Http(WebServer):
 
 
 class Https(WebServer):
+    """HTTP/1.1 over TLS."""
+
     NAME = "https"
     STANDARD_PORT = 443
     TLS = True
@@ -235,6 +239,8 @@ class Https(WebServer):
 
 
 class Http2(WebServer):
+    """HTTP/2 over TLS, many files at the same time."""
+
     NAME = "http2"
     STANDARD_PORT = 443
     TLS = True

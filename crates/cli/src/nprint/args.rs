@@ -42,7 +42,7 @@ pub struct NprintArguments {
     #[arg(long, conflicts_with = "depth")]
     pub all_ip: bool,
     /// A row for each flow instead: the bits of its first N packets side by side
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "index")]
+    #[arg(long, value_name = "N", conflicts_with = "index")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     pub depth: Option<u8>,
     /// A flow has ended when it had no packet for so long

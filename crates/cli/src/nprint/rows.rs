@@ -16,7 +16,7 @@ use crate::failure::Failure;
 const TEXT_LEN: usize = 256 * 1024;
 
 /// Values gathered in columns before they are handed on.
-const VALUES_PER_PIECE: usize = 1 << 20;
+const VALUES_PER_PIECE: usize = 1 << 18;
 
 /// Where rows go: what stands before the bits, and the bits.
 pub(super) enum Rows {

@@ -53,6 +53,8 @@ class Connection(http.client.HTTPSConnection):
 
 
 class Player:
+    """What is played, how full the buffer is, and what came of it so far."""
+
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
         self.connection = Connection(asked)

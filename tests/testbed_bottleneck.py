@@ -86,7 +86,15 @@ def watch(
         for number, control in enumerate(flow_controls)
     )
     # A tbf of two packets lets each leave when its time has come.
-    link = Link(rate_mbit, buffer_bytes, 2 * PACKET_BYTES, False, False, threshold_bytes)
+    link = Link(
+        shaper="tbf",
+        rate_mbit=rate_mbit,
+        buffer_bytes=buffer_bytes,
+        burst_bytes=2 * PACKET_BYTES,
+        offloads=False,
+        ecn=False,
+        ce_threshold_bytes=threshold_bytes,
+    )
     plan = Plan(duration_s, len(flows), 1, link, flows, 96, False)
     for _ in range(ATTEMPTS_MAX):
         watched = _watch(plan, is_at_both_ends)
