@@ -21,7 +21,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test python-test test-live live-tests test-wide \
+.PHONY: help setup build python demo test rust-test python-test test-train test-live live-tests test-wide \
 	wide-tests lint bpf bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
@@ -66,7 +66,11 @@ rust-test:
 		-p wirelens-engine --lib ring --target-dir target/loom
 
 python-test: python
-	@$(call pytest,not wide and not testbed)
+	@$(call pytest,not wide and not testbed and not train)
+
+test-train: python ## models of scikit-learn, LightGBM and XGBoost, trained and scored by both sides
+	@bash tools/setup.sh train
+	@$(call pytest,train)
 
 test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
 	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \

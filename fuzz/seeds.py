@@ -402,6 +402,23 @@ def other_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
             yield "encode", f"{flags:02x}", head + (bytes(4) + counters) * bool(counters) + tail * 3
 
 
+def tree_seeds() -> Iterator[tuple[str, str, bytes]]:
+    common = (
+        '"classes":["a","b"],"schema":"' + "0f" * 32 + '","headers":"innermost","blocks":'
+        '["ipv4","tcp","udp"],"payload_bytes":1,"packets":2,"numbers":["size"],"trees":1}'
+    )
+    tests = '{"tests":["pkt0_tcp_syn_0 is 1","pkt1_ipv4_ttl_0 is there","size > 0.5"]}'
+    boosted = '{"class":1,"nodes":[0,1,-1,2,-1,-1,-1],"leaves":[1,-2.5,3e-3,0]}'
+    kinds = {
+        "mean": ("", '{"nodes":[2,-1,1,-1,-1],"leaves":[[1,0],[0.5,0.5],[0,1]]}'),
+        "softmax": ('"start":[0,1],', boosted),
+        "sigmoid": ('"start":[0,1],"slope":1.5,', boosted),
+    }
+    for kind, (start, tree) in kinds.items():
+        head = '{"format":"wirelens trees","version":1,"kind":"' + kind + '",' + start + common
+        yield "trees", kind, b"\x90" + f"{head}\n{tests}\n{tree}\n".encode()
+
+
 def flow_seeds() -> Iterator[tuple[str, str, bytes]]:
     fin, syn, rst, ack, unknown, absolute = 1, 2, 4, 16, 6, 7
 
@@ -434,7 +451,8 @@ def main() -> None:
     frames = list(demo_frames())
     counts: dict[tuple[str, str], int] = {}
     written: set[tuple[str, bytes]] = set()
-    for seeds in (header_seeds(frames), file_seeds(frames), other_seeds(frames), flow_seeds()):
+    of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
+    for seeds in (*of_frames, flow_seeds(), tree_seeds()):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

@@ -4,6 +4,7 @@
 #   bash tools/setup.sh base     to build and run Wirelens
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
+#   bash tools/setup.sh train    to test the export of trained models as well
 #
 # Says nothing and ends within a second where nothing is missing. System
 # packages are installed by apt as root or where sudo asks for no password;
@@ -198,6 +199,11 @@ set_up_test() {
   install_python test
 }
 
+set_up_train() {
+  set_up_test
+  install_python train
+}
+
 set_up_bench() {
   set_up_test
   missing_packages=()
@@ -208,6 +214,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench (seen: ${1:-nothing})" ;;
+  base | test | bench | train) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train (seen: ${1:-nothing})" ;;
 esac

@@ -4,8 +4,8 @@
 //! inside one process is measured here: queues between two threads
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
-//! ([`rows`]), and packets into header bits ([`extract`]). Each measurement prints one
-//! line of JSON.
+//! ([`rows`]), packets into header bits ([`extract`]), and rows down trees ([`trees`]). Each
+//! measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod placement;
 mod queues;
 mod records;
 mod rows;
+mod trees;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,8 @@ enum Command {
     Rows(rows::RowsArguments),
     /// Packets of a capture into header bits, as compact records and as nPrint's text
     Extract(extract::ExtractArguments),
+    /// Rows down trees, alone and in batches
+    Trees(trees::TreesArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Crossing(arguments) => crossing::run(&arguments),
         Command::Rows(arguments) => rows::run(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
+        Command::Trees(arguments) => trees::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,7 +4,19 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypedDict, final
 
-__all__ = ["Batch", "Collected", "Reader", "__version__", "command", "flows", "packets", "top"]
+__all__ = [
+    "Batch",
+    "Collected",
+    "Forest",
+    "Reader",
+    "__version__",
+    "command",
+    "flows",
+    "header_columns",
+    "packets",
+    "schema_hash",
+    "top",
+]
 
 __version__: str
 
@@ -86,6 +98,26 @@ class Reader:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
+@final
+class Forest:
+    """Trees of one file, ready to score."""
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Forest: ...
+    @property
+    def classes(self) -> list[str]: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def packet_count(self) -> int: ...
+    @property
+    def record_len(self) -> int: ...
+    @property
+    def tree_count(self) -> int: ...
+    def score(self, records: bytes, packet_count: int) -> bytes: ...
+
+def header_columns(blocks: Sequence[str], payload_len: int) -> list[str]: ...
+def schema_hash(columns: Sequence[str], packets: int | None, innermost: bool) -> str: ...
 def top(inputs: InputOptions, options: TopOptions) -> Reader: ...
 def flows(inputs: InputOptions, options: FlowsOptions) -> Reader: ...
 def packets(inputs: InputOptions, options: PacketOptions) -> Reader: ...

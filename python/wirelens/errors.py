@@ -56,6 +56,10 @@ class InternalError(WirelensError, RuntimeError):
     """A fault of Wirelens itself; please report it."""
 
 
+class ModelError(WirelensError, ValueError):
+    """A model cannot be read, or cannot be written as trees of header bits."""
+
+
 class DamagedCaptureWarning(WirelensError, UserWarning):
     """A capture could not be read to its end; results cover what came before.
 

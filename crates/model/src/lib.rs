@@ -10,19 +10,24 @@
 //!   each byte that tells whether it was there.
 //! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.
 //! - [`sequence`] keeps sizes, directions and gaps of a flow's first packets.
+//! - [`trees`] scores compact records with decision trees, forests and boosted trees.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
-//! What each of them means to the bit stands in `docs/specs/feature-schema.md`.
+//! What each of them means to the bit stands in `docs/specs/feature-schema.md`, the
+//! files of trees in `docs/specs/trees.md`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod block;
 mod fill;
 pub mod layout;
 pub mod schema;
 pub mod sequence;
+#[allow(unsafe_code)]
+mod simd;
 pub mod subscription;
 pub mod text;
+pub mod trees;
 
 pub use block::{BLOCK_COUNT, Block};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
@@ -30,3 +35,4 @@ pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};
 pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, Wanted};
 pub use text::BitText;
+pub use trees::{Forest, ForestError, Rows};

@@ -13,6 +13,7 @@ mod parquet;
 mod reader;
 mod refusal;
 mod top;
+mod trees;
 mod values;
 
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ mod _wirelens {
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::top::top;
+    #[pymodule_export]
+    use crate::trees::{Forest, header_columns, schema_hash};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     OutputExists,
     Forked,
     Internal,
+    Model,
 }
 
 /// A kind and its text.
@@ -46,6 +47,7 @@ impl Kind {
             Self::OutputExists => "OutputExistsError",
             Self::Forked => "ForkedError",
             Self::Internal => "InternalError",
+            Self::Model => "ModelError",
         }
     }
 }

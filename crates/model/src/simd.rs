@@ -1,0 +1,281 @@
+//! Walks down trees with the vector instructions of the processor that is there.
+//!
+//! Each way gives the same leaves; which one is taken is no part of any result.
+
+use crate::trees::{LANE_COUNT, Lanes};
+
+/// A way to walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// Eight walks in turns, on any processor.
+    Portable,
+    /// Vectors of eight walks.
+    Avx2,
+    /// Vectors of sixteen walks.
+    Avx512,
+}
+
+impl Path {
+    /// All, from the simplest on.
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+
+    /// The word for it in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this processor has it.
+    #[must_use]
+    pub fn is_there(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        match self {
+            Self::Portable => true,
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx512 => is_x86_feature_detected!("avx512f"),
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        matches!(self, Self::Portable)
+    }
+
+    /// Whether one row of so many words goes down many trees sooner than many rows down one.
+    pub(crate) const fn prefers_one_row(self, row_words: usize) -> bool {
+        matches!(self, Self::Avx512) && row_words <= HELD_WORDS_MAX
+    }
+
+    /// The fastest that this processor has.
+    #[must_use]
+    pub fn best() -> Self {
+        let there = Self::ALL.into_iter().rev().find(|path| path.is_there());
+        there.unwrap_or(Self::Portable)
+    }
+}
+
+/// Fewer lanes than this are walked one by one: a vector would be mostly empty.
+const VECTOR_LANES_MIN: usize = 4;
+
+/// Words of a row that three registers of AVX-512 hold: of one packet it has 36.
+const HELD_WORDS_MAX: usize = 48;
+
+/// For each lane the leaf at which it ends.
+#[inline]
+pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]) {
+    #[cfg(target_arch = "x86_64")]
+    if lanes.count() >= VECTOR_LANES_MIN && path.is_there() {
+        match path {
+            // SAFETY: the processor has AVX-512.
+            Path::Avx512 => return unsafe { x86::walk_avx512(lanes, leaves) },
+            // SAFETY: the processor has AVX2.
+            Path::Avx2 => return unsafe { x86::walk_avx2(lanes, leaves) },
+            Path::Portable => {}
+        }
+    }
+    lanes.walk(leaves);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{HELD_WORDS_MAX, LANE_COUNT, Lanes};
+    use crate::trees::LEAF;
+
+    /// Sixteen numbers of an array of sixteens.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn sixteen(from: &[u32; LANE_COUNT], vector: usize) -> __m512i {
+        let from = &from[vector * 16..][..16];
+        // SAFETY: sixteen words are there; the load asks for no alignment.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn walk_avx512(lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]) {
+        if lanes.rows().len() <= HELD_WORDS_MAX {
+            let held = Held::new(lanes.rows());
+            walk_sixteens(lanes, leaves, |_, word| held.get(word));
+        } else {
+            let rows = lanes.rows().as_ptr();
+            walk_sixteens(lanes, leaves, |is_split, word| {
+                let none = _mm512_setzero_si512();
+                // SAFETY: a split asks for a bit of a row, and every lane's row is whole.
+                unsafe { _mm512_mask_i32gather_epi32::<4>(none, is_split, word, rows.cast()) }
+            });
+        }
+    }
+
+    /// All words of a row of one packet: registers answer sooner than memory, of which a vector
+    /// asks sixteen times.
+    #[derive(Clone, Copy)]
+    struct Held([__m512i; 3]);
+
+    impl Held {
+        #[inline]
+        #[target_feature(enable = "avx512f")]
+        fn new(words: &[u32]) -> Self {
+            let mut padded = [0; LANE_COUNT];
+            padded.iter_mut().zip(words).for_each(|(to, &word)| *to = word);
+            Self([sixteen(&padded, 0), sixteen(&padded, 1), sixteen(&padded, 2)])
+        }
+
+        /// The words of these indices, all below 48.
+        #[inline]
+        #[target_feature(enable = "avx512f")]
+        fn get(self, index: __m512i) -> __m512i {
+            let Self([first, second, third]) = self;
+            let low = _mm512_permutex2var_epi32(first, index, second);
+            let is_third = _mm512_cmpgt_epi32_mask(index, _mm512_set1_epi32(31));
+            _mm512_mask_permutexvar_epi32(low, is_third, index, third)
+        }
+    }
+
+    /// `row_words` gives the words of these indices; of lanes that are at a leaf, any.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn walk_sixteens(
+        lanes: &Lanes<'_>,
+        leaves: &mut [u32; LANE_COUNT],
+        row_words: impl Fn(u16, __m512i) -> __m512i + Copy,
+    ) {
+        let mut first = 0;
+        while first < lanes.count().div_ceil(16) {
+            if lanes.count() - first * 16 > 16 {
+                vectors_avx512::<2>(lanes, first, leaves, row_words);
+                first += 2;
+            } else {
+                vectors_avx512::<1>(lanes, first, leaves, row_words);
+                first += 1;
+            }
+        }
+    }
+
+    /// Some vectors of lanes at once, so that each waits for memory while the others do.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn vectors_avx512<const COUNT: usize>(
+        lanes: &Lanes<'_>,
+        first: usize,
+        leaves: &mut [u32; LANE_COUNT],
+        row_words: impl Fn(u16, __m512i) -> __m512i,
+    ) {
+        let nodes = lanes.nodes().words().as_ptr();
+        let width = _mm_cvtsi32_si128(lanes.nodes().test_width().cast_signed());
+        let mask = _mm512_set1_epi32((1_i32 << lanes.nodes().test_width()) - 1);
+        let (one, low, zero) =
+            (_mm512_set1_epi32(1), _mm512_set1_epi32(31), _mm512_setzero_si512());
+        let (mut bases, mut starts, mut words) = ([zero; COUNT], [zero; COUNT], [zero; COUNT]);
+        for at in 0..COUNT {
+            bases[at] = sixteen(lanes.bases(), first + at);
+            starts[at] = sixteen(lanes.starts(), first + at);
+            let root = _mm512_add_epi32(bases[at], one);
+            // SAFETY: behind each base stands a root of these nodes, as `Lanes` promises.
+            words[at] = unsafe { _mm512_i32gather_epi32::<4>(root, nodes.cast()) };
+        }
+        loop {
+            let mut is_any_split = 0;
+            for at in 0..COUNT {
+                let node = words[at];
+                let is_split = _mm512_cmpge_epi32_mask(node, zero);
+                is_any_split |= is_split;
+                let bit = _mm512_and_si512(node, mask);
+                let word = _mm512_add_epi32(_mm512_srli_epi32::<5>(bit), starts[at]);
+                let word = row_words(is_split, word);
+                let word = _mm512_srlv_epi32(word, _mm512_and_si512(bit, low));
+                let pair = _mm512_slli_epi32::<1>(_mm512_srl_epi32(node, width));
+                let is_right = _mm512_and_si512(word, one);
+                let next = _mm512_add_epi32(_mm512_add_epi32(bases[at], pair), is_right);
+                // SAFETY: both children of a split of these nodes are among them.
+                words[at] =
+                    unsafe { _mm512_mask_i32gather_epi32::<4>(node, is_split, next, nodes.cast()) };
+            }
+            if is_any_split == 0 {
+                break;
+            }
+        }
+        for (at, word) in words.into_iter().enumerate() {
+            let leaf = _mm512_andnot_si512(_mm512_set1_epi32(LEAF.cast_signed()), word);
+            let to = &mut leaves[(first + at) * 16..][..16];
+            // SAFETY: sixteen words are there; the store asks for no alignment.
+            unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), leaf) };
+        }
+    }
+
+    /// Eight numbers of an array of eights.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn eight(from: &[u32; LANE_COUNT], vector: usize) -> __m256i {
+        let from = &from[vector * 8..][..8];
+        // SAFETY: eight words are there; the load asks for no alignment.
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn walk_avx2(lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]) {
+        let mut first = 0;
+        while first < lanes.count().div_ceil(8) {
+            if lanes.count() - first * 8 > 24 {
+                vectors_avx2::<4>(lanes, first, leaves);
+                first += 4;
+            } else {
+                vectors_avx2::<1>(lanes, first, leaves);
+                first += 1;
+            }
+        }
+    }
+
+    /// As with AVX-512; a lane is a split while its highest bit is not set.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn vectors_avx2<const COUNT: usize>(
+        lanes: &Lanes<'_>,
+        first: usize,
+        leaves: &mut [u32; LANE_COUNT],
+    ) {
+        let (nodes, rows) = (lanes.nodes().words().as_ptr(), lanes.rows().as_ptr());
+        let width = _mm_cvtsi32_si128(lanes.nodes().test_width().cast_signed());
+        let mask = _mm256_set1_epi32((1_i32 << lanes.nodes().test_width()) - 1);
+        let (one, low, zero) =
+            (_mm256_set1_epi32(1), _mm256_set1_epi32(31), _mm256_setzero_si256());
+        let (mut bases, mut starts, mut words) = ([zero; COUNT], [zero; COUNT], [zero; COUNT]);
+        for at in 0..COUNT {
+            bases[at] = eight(lanes.bases(), first + at);
+            starts[at] = eight(lanes.starts(), first + at);
+            let root = _mm256_add_epi32(bases[at], one);
+            // SAFETY: behind each base stands a root of these nodes, as `Lanes` promises.
+            words[at] = unsafe { _mm256_i32gather_epi32::<4>(nodes.cast(), root) };
+        }
+        loop {
+            let mut is_any_split = 0;
+            for at in 0..COUNT {
+                let node = words[at];
+                let is_split = _mm256_cmpgt_epi32(node, _mm256_set1_epi32(-1));
+                is_any_split |= _mm256_movemask_epi8(is_split);
+                let bit = _mm256_and_si256(node, mask);
+                let word = _mm256_add_epi32(_mm256_srli_epi32::<5>(bit), starts[at]);
+                // SAFETY: a split asks for a bit of a row, and every lane's row is whole.
+                let word =
+                    unsafe { _mm256_mask_i32gather_epi32::<4>(zero, rows.cast(), word, is_split) };
+                let word = _mm256_srlv_epi32(word, _mm256_and_si256(bit, low));
+                let pair = _mm256_slli_epi32::<1>(_mm256_srl_epi32(node, width));
+                let is_right = _mm256_and_si256(word, one);
+                let next = _mm256_add_epi32(_mm256_add_epi32(bases[at], pair), is_right);
+                // SAFETY: both children of a split of these nodes are among them.
+                words[at] =
+                    unsafe { _mm256_mask_i32gather_epi32::<4>(node, nodes.cast(), next, is_split) };
+            }
+            if is_any_split == 0 {
+                break;
+            }
+        }
+        for (at, word) in words.into_iter().enumerate() {
+            let leaf = _mm256_andnot_si256(_mm256_set1_epi32(LEAF.cast_signed()), word);
+            let to = &mut leaves[(first + at) * 8..][..8];
+            // SAFETY: eight words are there; the store asks for no alignment.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), leaf) };
+        }
+    }
+}
