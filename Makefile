@@ -21,8 +21,8 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test python-test test-train test-live live-tests test-wide \
-	wide-tests lint bpf bench fuzz-smoke fuzz capture clean
+.PHONY: help setup build python demo test rust-test python-test test-train test-live live-tests \
+	test-wide wide-tests lint bpf bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
