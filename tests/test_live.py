@@ -147,6 +147,12 @@ def without_stamps(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: row["community_id"])
 
 
+def packets_in(capture: Path) -> int:
+    """Those that are whole so far."""
+    told = wirelens("info", "-r", capture, "--format", "jsonl")
+    return json.loads(told.stdout)["packets"] if told.stdout else 0
+
+
 def test_flows_are_those_in_a_capture_of_the_same_traffic(tmp_path: Path) -> None:
     path, words = tmp_path / "same.pcap", tmp_path / "tcpdump.err"
     # When it is interrupted it leaves what it has not read yet: so it has to read at once.
@@ -159,6 +165,8 @@ def test_flows_are_those_in_a_capture_of_the_same_traffic(tmp_path: Path) -> Non
                 talk()
                 time.sleep(0.5)
                 ran = live.end()
+            heard = identity(ran)["received"]
+            wait_until(lambda: packets_in(path) >= heard, f"tcpdump writes {heard} packets")
             dump.send_signal(signal.SIGINT)
             dump.wait(10)
         finally:
