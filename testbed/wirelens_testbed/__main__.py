@@ -17,7 +17,7 @@ from wirelens_testbed.failure import Interrupted, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
 OUTPUT_FOLDER = "testbed-runs"
-STATUS_ERROR, STATUS_USAGE, STATUS_REJECTED, STATUS_INTERRUPTED = 1, 2, 3, 130
+STATUS_ERROR, STATUS_USAGE, STATUS_INTERRUPTED = 1, 2, 130
 LIBRARY = Path(__file__).resolve().parent
 SHIPPED = LIBRARY.parent
 
@@ -69,7 +69,7 @@ def run_scenario(request: dict[str, Any]) -> int:
     print(outcome.folder)
     for failed in outcome.failed:
         print(f"wirelens: testbed: rejected: {failed}", file=sys.stderr)
-    return 0 if outcome.is_accepted else STATUS_REJECTED
+    return 0 if outcome.is_accepted else run.STATUS_REJECTED
 
 
 def make(request: dict[str, Any]) -> int:
@@ -81,10 +81,11 @@ def make(request: dict[str, Any]) -> int:
         Path(request["wirelens"]).resolve(),
         runs=request.get("runs"),
         parallel=request.get("parallel"),
+        quiet=bool(request.get("quiet")),
     )
     for name in given_up:
         print(f"wirelens: testbed: {name}: given up, see {name}.rejected", file=sys.stderr)
-    return STATUS_REJECTED if given_up else 0
+    return run.STATUS_REJECTED if given_up else 0
 
 
 def check(request: dict[str, Any]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 from wirelens_testbed.failure import ScenarioError, TestbedError
 from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, PROGRAM_ENVIRONMENT
-from wirelens_testbed.run import REPORT_NAME
+from wirelens_testbed.run import REPORT_NAME, STATUS_REJECTED
 from wirelens_testbed.scenario import Table, merged, read_toml
 
 COPY_NAME, TABLE_NAME = "dataset.toml", "runs.tsv"
@@ -99,7 +99,13 @@ def read(path: Path) -> DataSet:
 
 
 def make(
-    data_set: DataSet, output: Path, wirelens: Path, *, runs: int | None, parallel: int | None
+    data_set: DataSet,
+    output: Path,
+    wirelens: Path,
+    *,
+    runs: int | None,
+    parallel: int | None,
+    quiet: bool,
 ) -> list[str]:
     """Makes what is missing of a data set; returns the names of runs that were given up.
 
@@ -110,7 +116,7 @@ def make(
     jobs = _jobs(data_set, runs)
     missing = deque(job for job in jobs if not (folder / job.name / REPORT_NAME).exists())
     tally = Tally(total=len(jobs), done=len(jobs) - len(missing))
-    maker = _Maker(data_set, folder, wirelens, parallel or data_set.parallel, tally)
+    maker = _Maker(data_set, folder, wirelens, parallel or data_set.parallel, tally, quiet)
     try:
         maker.make(missing)
     finally:
@@ -123,8 +129,15 @@ class _Maker:
     """Keeps some runs going until none is missing."""
 
     def __init__(
-        self, data_set: DataSet, folder: Path, wirelens: Path, parallel: int, tally: Tally
+        self,
+        data_set: DataSet,
+        folder: Path,
+        wirelens: Path,
+        parallel: int,
+        tally: Tally,
+        quiet: bool,
     ) -> None:
+        self._quiet = quiet
         self._data_set = data_set
         self._folder = folder
         self._wirelens = wirelens
@@ -180,7 +193,7 @@ class _Maker:
             self._tally.done += 1
             shutil.rmtree(self._folder / f"{job.name}.rejected", ignore_errors=True)
             return
-        if not self._tally.done and job.program.returncode != 3:
+        if not self._tally.done and job.program.returncode != STATUS_REJECTED:
             # Not one has worked: whatever is wrong will be wrong with the others as well.
             raise TestbedError(job.last_words.removeprefix("wirelens: testbed: "))
         self._tally.rejected += 1
@@ -192,6 +205,8 @@ class _Maker:
             self._tally.given_up.append(job.name)
 
     def _tell(self) -> None:
+        if self._quiet:
+            return
         tally, made = self._tally, self._tally.done - self._done_before
         left = ""
         if made:

@@ -25,6 +25,8 @@ from wirelens_testbed.truth import FlowTruth
 # Delays must hold within the shortest time anything is measured in: a slot of the queue's view.
 SLOT_US = 1000
 REPORT_NAME = "run.json"
+# The exit status of a run that was made, and that its own checks reject.
+STATUS_REJECTED = 3
 
 
 @dataclass(frozen=True)

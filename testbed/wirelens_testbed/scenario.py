@@ -211,7 +211,7 @@ def _wanted(kind: type) -> str:
 def to_toml(values: dict[str, Any], place: str = "") -> str:
     """Writes tables, lists and plain values as TOML, so that a drawn scenario can be run again."""
     plain = {key: value for key, value in values.items() if not _is_tabular(value)}
-    lines = [f"{key} = {inline(value)}" for key, value in plain.items()]
+    lines = [f"{key} = {_inline(value)}" for key, value in plain.items()]
     for key, value in values.items():
         path = f"{place}.{key}" if place else key
         if isinstance(value, dict):
@@ -227,7 +227,7 @@ def _is_tabular(value: Any) -> bool:
     return isinstance(value, dict) or (is_list and all(isinstance(each, dict) for each in value))
 
 
-def inline(value: Any) -> str:
+def _inline(value: Any) -> str:
     """A value as it stands behind an equals sign in TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -235,7 +235,7 @@ def inline(value: Any) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if isinstance(value, list):
-        return "[" + ", ".join(map(inline, value)) + "]"
+        return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {inline(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_inline(inner)}" for key, inner in value.items()) + " }"
     return str(value)
