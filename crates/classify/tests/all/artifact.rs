@@ -102,7 +102,7 @@ fn what_cannot_be_is_told_by_its_field() {
         ("fastest.trees.jsonl", "../fastest", "`stages[0].file`: \"../fastest\"; wanted"),
         ("\"threshold\": 0.1", "\"threshold\": null", "`stages[0].threshold`: null; wanted"),
         ("\"threshold\": 0.1", "\"x\": 0.1", "`stages[0].threshold` is missing; wanted: it, or"),
-        ("\"bulk\": 0.9,", "", "`stages[1].thresholds.bulk` is missing; wanted: a finite"),
+        ("\"bulk\": 0.5,", "", "`stages[1].thresholds.bulk` is missing; wanted: a finite"),
         ("\"packets\": 3", "\"packets\": 3, \"threshold\": 1", "wanted: none of the last stage"),
         ("\"entropy\"", "\"margin\"", "`stages[1].uncertainty`: \"margin\"; wanted: least-"),
     ] {

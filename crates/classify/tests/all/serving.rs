@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use classify::serve::Decision;
-use classify::{Cascade, Cause, Options, StageName, Standing, Verdict};
+use classify::{Cascade, Cause, Counts, Options, StageName, Standing, Verdict};
 use packet::Timestamp;
 use proptest::prelude::*;
 
@@ -238,7 +238,9 @@ proptest! {
         prop_assert_eq!(kept, told);
         let others = serve(&cascade, &packets, Way { batch_len, seed, ..Way::default() });
         prop_assert_eq!(&others.verdicts, &served.verdicts);
-        prop_assert_eq!(others.counts, served.counts);
+        // How many wait at once is seen at the ends of batches.
+        let Counts { waiting_most, .. } = served.counts;
+        prop_assert_eq!(Counts { waiting_most, ..others.counts }, served.counts);
     }
 
     #[test]
