@@ -12,6 +12,7 @@ mod asked;
 mod devices;
 pub mod duration;
 mod failure;
+pub mod first;
 pub mod flows;
 mod info;
 mod interrupt;
