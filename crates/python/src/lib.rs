@@ -7,6 +7,7 @@
 mod batch;
 mod flows;
 mod handed;
+mod onnx;
 mod options;
 mod packets;
 mod parquet;
@@ -29,6 +30,8 @@ mod _wirelens {
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
     use crate::flows::flows;
+    #[pymodule_export]
+    use crate::onnx::OnnxModel;
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]

@@ -115,9 +115,8 @@ impl Forest {
     }
 }
 
-/// Names of the columns of these blocks, as `wirelens nprint` has them for one packet.
-#[pyfunction]
-pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<Vec<String>> {
+/// The blocks of these names; the payload has none, its bytes are counted.
+pub(crate) fn blocks_named(names: &[String]) -> PyResult<Vec<Block>> {
     let named = |name: &String| {
         let known = Block::ALL.into_iter().find(|block| block.name() == name);
         known.filter(|&block| block != Block::Payload).ok_or_else(|| {
@@ -125,8 +124,13 @@ pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<
             PyErr::from(Refusal::new(Kind::Option, text))
         })
     };
-    let blocks = blocks.iter().map(named).collect::<PyResult<Vec<_>>>()?;
-    Ok(Layout::new(&blocks, payload_len).columns().collect())
+    names.iter().map(named).collect()
+}
+
+/// Names of the columns of these blocks, as `wirelens nprint` has them for one packet.
+#[pyfunction]
+pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<Vec<String>> {
+    Ok(Layout::new(&blocks_named(&blocks)?, payload_len).columns().collect())
 }
 
 /// Hash of the schema of header bits: of single packets, or of so many packets of flows.
