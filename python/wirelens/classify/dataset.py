@@ -105,7 +105,7 @@ class Sample:
         if is_late.any():
             # A record of no packet is all zeros.
             found[is_late] = 0
-        return found.tobytes()
+        return bytes(found.tobytes())
 
     def numbers(self, names: Sequence[str]) -> Array:
         """Numbers by row and name, 64-bit."""
@@ -201,7 +201,9 @@ def testbed_source(folder: Path) -> Source:
     runs = sorted(path.parent for path in folder.rglob(_RUN_FILE))
     if not runs:
         raise OptionError(f"{folder}: no run of the testbed; wanted: a folder with {_RUN_FILE}")
-    captures, rows, families = [], [], []
+    captures: list[Path] = []
+    rows: list[FlowLabel] = []
+    families: list[str] = []
     for run in runs:
         found = sorted(run.glob("*.pcapng*"))
         table = run / "flows.tsv"
@@ -230,7 +232,8 @@ def folder_source(folder: Path) -> Source:
     folders = sorted(path for path in folder.iterdir() if path.is_dir())
     if len(folders) < 2:
         raise OptionError(f"{folder}: {len(folders)} folders; wanted: one for each of the classes")
-    captures, rows = [], []
+    captures: list[Path] = []
+    rows: list[FlowLabel] = []
     for place in folders:
         for capture in captures_of([place]):
             name = str(capture)

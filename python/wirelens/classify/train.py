@@ -197,10 +197,9 @@ class _Chooser:
 
     def _portion_needed(self, fast: Candidate, slow: Candidate) -> float:
         wanted = self.best_f1 - self.request.aim.f1_margin
-        guesses = [self._stage(profile).predicted for profile in (fast, slow)]
-        return smallest_portion(
-            self.truth, *guesses, self._rule(fast, slow), wanted, self.class_count
-        )
+        first, second = (self._stage(profile).predicted for profile in (fast, slow))
+        rule = self._rule(fast, slow)
+        return smallest_portion(self.truth, first, second, rule, wanted, self.class_count)
 
     def choose(self) -> tuple[Placement, Operation]:
         """Stages by the rules, or by hand, without those that turn out to decide nothing."""
@@ -350,10 +349,9 @@ def draw(outcome: Outcome, folder: Path) -> list[Path]:
     for index, ((stage, first), (following, second)) in enumerate(
         zip(stages, stages[1:], strict=False)
     ):
-        guesses = [model.check_scores.argmax(axis=1) for model in (first, second)]
-        pair = Assignment(truth, *guesses, class_count)
-        scored = [StageScores(m.name, m.check_scores, 0.0, 0.0) for m in (first, second)]
-        rules = rules_of(truth, *scored, class_count)
+        one, other = (StageScores(m.name, m.check_scores, 0, 0) for m in (first, second))
+        pair = Assignment(truth, one.predicted, other.predicted, class_count)
+        rules = rules_of(truth, one, other, class_count)
         curves = [pair.oracle(), *(rule.curve for rule in rules), pair.random()]
         title = f"{stage} ({first.name}) to {following} ({second.name}), validation"
         assigned = outcome.operation.points[index].assigned
