@@ -20,6 +20,7 @@ mod nodes;
 mod reason;
 mod rows;
 mod score;
+mod slices;
 mod test;
 #[cfg(test)]
 mod tests;

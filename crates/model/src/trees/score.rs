@@ -1,10 +1,12 @@
 //! From leaves to probabilities.
 
 use super::nodes::LANE_COUNT;
+use super::slices::{Scratch, Slices};
 use super::{Forest, Kind, RowError, Rows};
 use crate::simd::{self, Path};
 
 /// From so many rows on, lanes hold rows and not trees: a tree then stays in the first cache.
+const ROWS_SLICED_MIN: usize = 12;
 const ROWS_TOGETHER_MIN: usize = 8;
 
 impl Forest {
@@ -33,8 +35,16 @@ impl Forest {
             row.copy_from_slice(&self.start);
         }
         let row_words = self.nodes.row_words();
+        let mut scratch = None;
         let blocks = rows.words().chunks(row_words * LANE_COUNT);
         for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
+            if words.len() >= row_words * ROWS_SLICED_MIN && self.tree_count() > 1
+                && let Some(slices) = self.nodes.slices()
+            {
+                let scratch = scratch.get_or_insert_with(|| slices.scratch());
+                self.add_slices(slices, scratch, words, scores);
+                continue;
+            }
             let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
             let walks_trees = is_alone || path.prefers_one_row(row_words);
             if walks_trees && self.tree_count() > 1 {
@@ -47,6 +57,24 @@ impl Forest {
             self.finish(row);
         }
         Ok(())
+    }
+
+    fn add_slices(
+        &self,
+        slices: &Slices,
+        scratch: &mut Scratch,
+        words: &[u32],
+        scores: &mut [f64],
+    ) {
+        let class_count = self.classes.len();
+        let mut leaves = [0; LANE_COUNT];
+        slices.turn(words, self.nodes.row_words(), scratch);
+        for tree in 0..self.tree_count() {
+            slices.walk(tree, scratch, &mut leaves);
+            for (row, &leaf) in scores.chunks_exact_mut(class_count).zip(&leaves) {
+                self.add(tree, leaf, row);
+            }
+        }
     }
 
     /// Up to [`LANE_COUNT`] rows down each tree.

@@ -1,0 +1,264 @@
+//! Sixty-four rows down a tree at once, a word of 64 bits for each node: which rows come there.
+//!
+//! The rows are turned over first, so that each tested bit becomes a word as well, a bit for each
+//! row. Then a split is two instructions for all rows: who comes to it *and* has the bit goes
+//! right, who comes and has it not goes left. No walk waits for memory, none is longer
+//! than another, and nothing depends on a vector unit.
+
+use super::nodes::{LANE_COUNT, LEAF};
+
+/// Leaves of a tree: more would not fit the words of a split.
+const LEAF_COUNT_MAX: usize = 1 << 15;
+/// Words of leaves are taken so many at a time.
+const STRIDE: usize = 8;
+
+/// A split: the word of the bit that it tests, and the nodes to which rows go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    test: u16,
+    left: u16,
+    right: u16,
+}
+
+#[derive(Clone, Debug)]
+struct Tree {
+    first_split: u32,
+    split_count: u32,
+    first_leaf: u32,
+}
+
+/// A forest in this form.
+#[derive(Clone, Debug)]
+pub(super) struct Slices {
+    /// Bits of a row's words that are tested, rising.
+    tested: Vec<u32>,
+    splits: Vec<Split>,
+    trees: Vec<Tree>,
+    /// Of each leaf, tree by tree and breadth first, where its values are.
+    leaves: Vec<u32>,
+    node_count_max: usize,
+}
+
+/// What is computed for 64 rows, and used again for the next.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    bits: Vec<u64>,
+    nodes: Vec<u64>,
+}
+
+impl Slices {
+    /// From trees as [`Nodes`](super::nodes::Nodes) has them; nothing where they are too large.
+    pub(super) fn new<'a>(
+        trees: impl Iterator<Item = &'a [u32]> + Clone,
+        width: u32,
+    ) -> Option<Self> {
+        let mut tested: Vec<u32> = trees
+            .clone()
+            .flatten()
+            .filter(|&node| node & LEAF == 0)
+            .map(|node| node & ((1 << width) - 1))
+            .collect();
+        tested.sort_unstable();
+        tested.dedup();
+        let mut slices = Self {
+            tested,
+            splits: Vec::new(),
+            trees: Vec::new(),
+            leaves: Vec::new(),
+            node_count_max: 0,
+        };
+        for tree in trees {
+            slices.push(tree, width)?;
+        }
+        Some(slices)
+    }
+
+    fn push(&mut self, tree: &[u32], width: u32) -> Option<()> {
+        let split_count = tree.len() / 2;
+        let leaf_count = split_count + 1;
+        if leaf_count > LEAF_COUNT_MAX {
+            return None;
+        }
+        self.trees.push(Tree {
+            first_split: u32::try_from(self.splits.len()).ok()?,
+            split_count: u32::try_from(split_count).ok()?,
+            first_leaf: u32::try_from(self.leaves.len()).ok()?,
+        });
+        let first_split = leaf_count.next_multiple_of(STRIDE);
+        let (mut leaf_at, mut split_at) = (0, first_split);
+        let mut places = Vec::with_capacity(tree.len());
+        for &node in tree {
+            if node & LEAF == 0 {
+                places.push(u16::try_from(split_at).ok()?);
+                split_at += 1;
+            } else {
+                places.push(u16::try_from(leaf_at).ok()?);
+                leaf_at += 1;
+                self.leaves.push(node & !LEAF);
+            }
+        }
+        let (_, children) = places.split_first()?;
+        let splits = tree.iter().filter(|&node| node & LEAF == 0);
+        for (split, pair) in splits.zip(children.as_chunks::<2>().0) {
+            let test = self.tested.binary_search(&(split & ((1 << width) - 1))).ok()?;
+            let test = u16::try_from(test).ok()?;
+            self.splits.push(Split { test, left: pair[0], right: pair[1] });
+        }
+        self.node_count_max = self.node_count_max.max(split_at);
+        Some(())
+    }
+
+    pub(super) fn scratch(&self) -> Scratch {
+        Scratch { bits: vec![0; self.tested.len()], nodes: vec![0; self.node_count_max] }
+    }
+
+    /// Turns up to 64 rows of so many words over.
+    pub(super) fn turn(&self, words: &[u32], row_words: usize, scratch: &mut Scratch) {
+        let mut block = [0_u64; 64];
+        let mut tested = self.tested.as_slice();
+        let mut bits = scratch.bits.as_mut_slice();
+        while let Some(&first) = tested.first() {
+            let column = first / 64;
+            let count = tested.iter().take_while(|&&bit| bit / 64 == column).count();
+            let at = column as usize * 2;
+            let is_pair = at + 1 < row_words;
+            block.fill(0);
+            for (to, row) in block.iter_mut().zip(words.chunks_exact(row_words)) {
+                let high = if is_pair { row[at + 1] } else { 0 };
+                *to = u64::from(row[at]) | u64::from(high) << 32;
+            }
+            transpose(&mut block);
+            for (to, &bit) in bits.iter_mut().zip(&tested[..count]) {
+                *to = block[(bit & 63) as usize];
+            }
+            tested = &tested[count..];
+            bits = &mut bits[count..];
+        }
+    }
+
+    /// For each row, turned over before, the place of its leaf's values.
+    pub(super) fn walk(&self, tree: usize, scratch: &mut Scratch, leaves: &mut [u32; LANE_COUNT]) {
+        let tree = &self.trees[tree];
+        let splits = &self.splits[tree.first_split as usize..][..tree.split_count as usize];
+        let leaf_count = splits.len() + 1;
+        let mut ids = [0_u16; LANE_COUNT];
+        walk(splits, &scratch.bits, &mut scratch.nodes, &mut ids);
+        let table = &self.leaves[tree.first_leaf as usize..][..leaf_count];
+        for (leaf, id) in leaves.iter_mut().zip(ids) {
+            *leaf = table[usize::from(id)];
+        }
+    }
+}
+
+#[inline(never)]
+fn walk(splits: &[Split], bits: &[u64], nodes: &mut [u64], ids: &mut [u16; LANE_COUNT]) {
+    let leaf_count = splits.len() + 1;
+    let first_split = leaf_count.next_multiple_of(STRIDE);
+    nodes[leaf_count..first_split].fill(0);
+    if splits.is_empty() {
+        return;
+    }
+    nodes[first_split] = u64::MAX;
+    for (index, split) in splits.iter().enumerate() {
+        let here = nodes[first_split + index];
+        let bit = bits[usize::from(split.test)];
+        nodes[usize::from(split.left)] = here & !bit;
+        nodes[usize::from(split.right)] = here & bit;
+    }
+    name(&nodes[..first_split], ids);
+}
+
+/// Each row is in one word: of which number?
+#[inline(always)]
+fn name(leaves: &[u64], ids: &mut [u16; LANE_COUNT]) {
+    let mut planes = [0_u64; 16];
+    // Number of the word within eight.
+    let mut any = [0_u64; STRIDE];
+    for eight in leaves.as_chunks::<STRIDE>().0 {
+        for (any, word) in any.iter_mut().zip(eight) {
+            *any |= word;
+        }
+    }
+    planes[0] = any[1] | any[3] | any[5] | any[7];
+    planes[1] = any[2] | any[3] | any[6] | any[7];
+    planes[2] = any[4] | any[5] | any[6] | any[7];
+    let eights = leaves.as_chunks::<STRIDE>().0;
+    let mut plane = 3;
+    while eights.len() > 1 << (plane - 3) {
+        let half = 1 << (plane - 3);
+        let mut any = [0_u64; STRIDE];
+        for pair in eights.chunks(2 * half) {
+            for eight in &pair[half.min(pair.len())..] {
+                for (any, word) in any.iter_mut().zip(eight) {
+                    *any |= word;
+                }
+            }
+        }
+        planes[plane] = any.iter().fold(0, |all, word| all | word);
+        plane += 1;
+    }
+    let mut low = [0_u64; 8];
+    low.copy_from_slice(&planes[..8]);
+    let low = spread(low);
+    if plane > 8 {
+        let mut high = [0_u64; 8];
+        high.copy_from_slice(&planes[8..]);
+        let high = spread(high);
+        for (id, (low, high)) in ids.iter_mut().zip(low.iter().zip(high)) {
+            *id = u16::from(*low) | u16::from(high) << 8;
+        }
+    } else {
+        for (id, low) in ids.iter_mut().zip(low) {
+            *id = u16::from(low);
+        }
+    }
+}
+
+/// Bit `r` of each of eight words to byte `r`, the first word's lowest.
+#[inline(always)]
+fn spread(mut words: [u64; 8]) -> [u8; 64] {
+    // Each byte of the words is a row of an 8 × 8 matrix of bits; bytes change places first.
+    let mut bytes = [0_u8; 64];
+    for (index, word) in words.iter().enumerate() {
+        for (at, byte) in word.to_le_bytes().into_iter().enumerate() {
+            bytes[at * 8 + index] = byte;
+        }
+    }
+    for (word, eight) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        let mut x = u64::from_le_bytes(*eight);
+        let mut t = (x ^ (x >> 7)) & 0x00AA_00AA_00AA_00AA;
+        x ^= t ^ (t << 7);
+        t = (x ^ (x >> 14)) & 0x0000_CCCC_0000_CCCC;
+        x ^= t ^ (t << 14);
+        t = (x ^ (x >> 28)) & 0x0000_0000_F0F0_F0F0;
+        x ^= t ^ (t << 28);
+        *word = x;
+    }
+    let mut rows = [0; 64];
+    for (to, word) in rows.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    rows
+}
+
+/// Bit `c` of word `r` to bit `r` of word `c`.
+fn transpose(block: &mut [u64; 64]) {
+    swap::<32>(block, 0x0000_0000_FFFF_FFFF);
+    swap::<16>(block, 0x0000_FFFF_0000_FFFF);
+    swap::<8>(block, 0x00FF_00FF_00FF_00FF);
+    swap::<4>(block, 0x0F0F_0F0F_0F0F_0F0F);
+    swap::<2>(block, 0x3333_3333_3333_3333);
+    swap::<1>(block, 0x5555_5555_5555_5555);
+}
+
+#[inline(always)]
+fn swap<const BY: usize>(block: &mut [u64; 64], low: u64) {
+    for part in block.chunks_exact_mut(2 * BY) {
+        let (first, second) = part.split_at_mut(BY);
+        for (first, second) in first.iter_mut().zip(second) {
+            let change = ((*first >> BY) ^ *second) & low;
+            *first ^= change << BY;
+            *second ^= change;
+        }
+    }
+}
