@@ -2,7 +2,7 @@
 //!
 //! Each way gives the same leaves; which one is taken is no part of any result.
 
-use crate::trees::{LANE_COUNT, Lanes};
+use crate::trees::{LANE_COUNT, Lanes, Places, ROW_COUNT, STRIDE, Split, descend, name};
 
 /// A way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,9 +77,127 @@ pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]
     lanes.walk(leaves);
 }
 
+/// For each row the number of the leaf to which it comes.
+#[inline]
+pub(crate) fn slice(
+    path: Path,
+    splits: &[Split],
+    bits: &[u64],
+    places: &mut Places,
+    ids: &mut [u8; ROW_COUNT],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if path.is_there() {
+        match path {
+            // SAFETY: the processor has AVX-512.
+            Path::Avx512 => return unsafe { x86::slice_avx512(splits, bits, places, ids) },
+            // SAFETY: the processor has AVX2.
+            Path::Avx2 => return unsafe { x86::slice_avx2(splits, bits, places, ids) },
+            Path::Portable => {}
+        }
+    }
+    slice_portable(splits, bits, places, ids);
+}
+
+#[inline(never)]
+fn slice_portable(
+    splits: &[Split],
+    bits: &[u64],
+    places: &mut Places,
+    ids: &mut [u8; ROW_COUNT],
+) {
+    descend(splits, bits, places);
+    let leaf_count = splits.len() + 1;
+    name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    use super::{Places, ROW_COUNT, STRIDE, Split, descend, name};
+
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    pub(super) fn slice_avx2(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        ids: &mut [u8; ROW_COUNT],
+    ) {
+        descend(splits, bits, places);
+        let leaf_count = splits.len() + 1;
+        name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
+    pub(super) fn slice_avx512(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        ids: &mut [u8; ROW_COUNT],
+    ) {
+        descend(splits, bits, places);
+        let leaf_count = splits.len() + 1;
+        let zero = _mm512_setzero_si512();
+        let mut all = zero;
+        let mut planes = [zero; 8];
+        let count = leaf_count.div_ceil(STRIDE);
+        if count == 16 {
+            let z = |at: usize| {
+                let from = &places[at * 8..][..8];
+                // SAFETY: eight words.
+                unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+            };
+            let or = |a, b| _mm512_or_si512(a, b);
+            let mut quads = [zero; 4];
+            for quad in 0..4 {
+                let (a, b, c, d) = (z(quad * 4), z(quad * 4 + 1), z(quad * 4 + 2), z(quad * 4 + 3));
+                let cd = or(c, d);
+                planes[3] = or(planes[3], or(b, d));
+                planes[4] = or(planes[4], cd);
+                quads[quad] = or(or(a, b), cd);
+            }
+            let high = or(quads[2], quads[3]);
+            planes[5] = or(quads[1], quads[3]);
+            planes[6] = high;
+            all = or(or(quads[0], quads[1]), high);
+        } else {
+            for (index, eight) in places.as_chunks::<STRIDE>().0.iter().take(count).enumerate() {
+                // SAFETY: eight words.
+                let eight = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
+                all = _mm512_or_si512(all, eight);
+                for bit in 0..4 {
+                    let mask = if index >> bit & 1 == 1 { u8::MAX } else { 0 };
+                    planes[3 + bit] =
+                        _mm512_mask_or_epi64(planes[3 + bit], mask, planes[3 + bit], eight);
+                }
+            }
+        }
+        planes[0] = _mm512_maskz_mov_epi64(0b1010_1010, all);
+        planes[1] = _mm512_maskz_mov_epi64(0b1100_1100, all);
+        planes[2] = _mm512_maskz_mov_epi64(0b1111_0000, all);
+        // Eight vectors to one that has of each the sum of its lanes.
+        let pair = |a, b| _mm512_or_si512(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+        let (p01, p23) = (pair(planes[0], planes[1]), pair(planes[2], planes[3]));
+        let (p45, p67) = (pair(planes[4], planes[5]), pair(planes[6], planes[7]));
+        let quad = |a, b| {
+            _mm512_or_si512(
+                _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
+                _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
+            )
+        };
+        let (p0123, p4567) = (quad(p01, p23), quad(p45, p67));
+        let words = quad(p0123, p4567);
+        let mut planes = [0_u64; 8];
+        // SAFETY: eight words.
+        unsafe { _mm512_storeu_si512(planes.as_mut_ptr().cast(), words) };
+        let mut names = zero;
+        for (bit, plane) in planes[..7].iter().enumerate() {
+            names = _mm512_mask_add_epi8(names, *plane, names, _mm512_set1_epi8(1 << bit));
+        }
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_storeu_si512(ids.as_mut_ptr().cast(), names) };
+    }
 
     use super::{HELD_WORDS_MAX, LANE_COUNT, Lanes};
     use crate::trees::LEAF;

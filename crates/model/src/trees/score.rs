@@ -1,7 +1,7 @@
 //! From leaves to probabilities.
 
 use super::nodes::LANE_COUNT;
-use super::slices::{Scratch, Slices};
+use super::slices::{ROW_COUNT, Slices};
 use super::{Forest, Kind, RowError, Rows};
 use crate::simd::{self, Path};
 
@@ -41,8 +41,8 @@ impl Forest {
             if words.len() >= row_words * ROWS_SLICED_MIN && self.tree_count() > 1
                 && let Some(slices) = self.nodes.slices()
             {
-                let scratch = scratch.get_or_insert_with(|| slices.scratch());
-                self.add_slices(slices, scratch, words, scores);
+                let scratch = scratch.get_or_insert_with(|| slices.bits());
+                self.add_slices(path, slices, scratch, words, scores);
                 continue;
             }
             let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
@@ -61,18 +61,30 @@ impl Forest {
 
     fn add_slices(
         &self,
+        path: Path,
         slices: &Slices,
-        scratch: &mut Scratch,
+        bits: &mut [u64],
         words: &[u32],
         scores: &mut [f64],
     ) {
         let class_count = self.classes.len();
-        let mut leaves = [0; LANE_COUNT];
-        slices.turn(words, self.nodes.row_words(), scratch);
+        let mut places = [0; 256];
+        let mut ids = [0; ROW_COUNT];
+        slices.turn(words, self.nodes.row_words(), bits);
         for tree in 0..self.tree_count() {
-            slices.walk(tree, scratch, &mut leaves);
-            for (row, &leaf) in scores.chunks_exact_mut(class_count).zip(&leaves) {
-                self.add(tree, leaf, row);
+            simd::slice(path, slices.splits(tree), bits, &mut places, &mut ids);
+            let leaves = slices.leaves(tree);
+            if self.kind == Kind::Mean {
+                for (row, &id) in scores.chunks_exact_mut(class_count).zip(&ids) {
+                    self.add(tree, leaves[usize::from(id)], row);
+                }
+            } else {
+                let first = leaves[0] as usize;
+                let values = &self.values[first..first + leaves.len()];
+                let class = self.tree_classes[tree] as usize;
+                for (row, &id) in scores.chunks_exact_mut(class_count).zip(&ids) {
+                    row[class] += values[usize::from(id)];
+                }
             }
         }
     }

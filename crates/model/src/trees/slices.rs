@@ -1,23 +1,28 @@
-//! Sixty-four rows down a tree at once, a word of 64 bits for each node: which rows come there.
+//! Many rows down a tree at once, a bit for each row in every node: which rows come there.
 //!
-//! The rows are turned over first, so that each tested bit becomes a word as well, a bit for each
-//! row. Then a split is two instructions for all rows: who comes to it *and* has the bit goes
+//! The rows are turned over first, so that each tested bit becomes a word that has a bit for each
+//! row. Then a split is two instructions for 64 rows: who comes to it *and* has the bit goes
 //! right, who comes and has it not goes left. No walk waits for memory, none is longer
-//! than another, and nothing depends on a vector unit.
+//! than another, and all of it is the same on every processor.
 
-use super::nodes::{LANE_COUNT, LEAF};
+use super::nodes::LEAF;
 
-/// Leaves of a tree: more would not fit the words of a split.
-const LEAF_COUNT_MAX: usize = 1 << 15;
+/// Leaves of a tree, so that all nodes have a number of a byte.
+pub(crate) const LEAF_COUNT_MAX: usize = 128;
 /// Words of leaves are taken so many at a time.
-const STRIDE: usize = 8;
+pub(crate) const STRIDE: usize = 8;
+/// Rows of a word.
+pub(crate) const ROW_COUNT: usize = 64;
 
-/// A split: the word of the bit that it tests, and the nodes to which rows go.
+/// All nodes of a tree: leaves, and after those of every tree splits.
+pub(crate) type Places = [u64; 256];
+
+/// A split: the word of the bit that it tests, and the places to which rows go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Split {
-    test: u16,
-    left: u16,
-    right: u16,
+    pub(crate) test: u16,
+    pub(crate) left: u8,
+    pub(crate) right: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -36,14 +41,6 @@ pub(super) struct Slices {
     trees: Vec<Tree>,
     /// Of each leaf, tree by tree and breadth first, where its values are.
     leaves: Vec<u32>,
-    node_count_max: usize,
-}
-
-/// What is computed for 64 rows, and used again for the next.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    bits: Vec<u64>,
-    nodes: Vec<u64>,
 }
 
 impl Slices {
@@ -60,13 +57,8 @@ impl Slices {
             .collect();
         tested.sort_unstable();
         tested.dedup();
-        let mut slices = Self {
-            tested,
-            splits: Vec::new(),
-            trees: Vec::new(),
-            leaves: Vec::new(),
-            node_count_max: 0,
-        };
+        let mut slices =
+            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new() };
         for tree in trees {
             slices.push(tree, width)?;
         }
@@ -75,8 +67,7 @@ impl Slices {
 
     fn push(&mut self, tree: &[u32], width: u32) -> Option<()> {
         let split_count = tree.len() / 2;
-        let leaf_count = split_count + 1;
-        if leaf_count > LEAF_COUNT_MAX {
+        if split_count >= LEAF_COUNT_MAX {
             return None;
         }
         self.trees.push(Tree {
@@ -84,15 +75,14 @@ impl Slices {
             split_count: u32::try_from(split_count).ok()?,
             first_leaf: u32::try_from(self.leaves.len()).ok()?,
         });
-        let first_split = leaf_count.next_multiple_of(STRIDE);
-        let (mut leaf_at, mut split_at) = (0, first_split);
+        let (mut leaf_at, mut split_at) = (0, 128);
         let mut places = Vec::with_capacity(tree.len());
         for &node in tree {
             if node & LEAF == 0 {
-                places.push(u16::try_from(split_at).ok()?);
+                places.push(u8::try_from(split_at).ok()?);
                 split_at += 1;
             } else {
-                places.push(u16::try_from(leaf_at).ok()?);
+                places.push(u8::try_from(leaf_at).ok()?);
                 leaf_at += 1;
                 self.leaves.push(node & !LEAF);
             }
@@ -104,19 +94,19 @@ impl Slices {
             let test = u16::try_from(test).ok()?;
             self.splits.push(Split { test, left: pair[0], right: pair[1] });
         }
-        self.node_count_max = self.node_count_max.max(split_at);
         Some(())
     }
 
-    pub(super) fn scratch(&self) -> Scratch {
-        Scratch { bits: vec![0; self.tested.len()], nodes: vec![0; self.node_count_max] }
+    /// Room for the words of the tested bits.
+    pub(super) fn bits(&self) -> Vec<u64> {
+        vec![0; self.tested.len()]
     }
 
     /// Turns up to 64 rows of so many words over.
-    pub(super) fn turn(&self, words: &[u32], row_words: usize, scratch: &mut Scratch) {
+    pub(super) fn turn(&self, words: &[u32], row_words: usize, bits: &mut [u64]) {
         let mut block = [0_u64; 64];
         let mut tested = self.tested.as_slice();
-        let mut bits = scratch.bits.as_mut_slice();
+        let mut bits = bits;
         while let Some(&first) = tested.first() {
             let column = first / 64;
             let count = tested.iter().take_while(|&&bit| bit / 64 == column).count();
@@ -136,87 +126,69 @@ impl Slices {
         }
     }
 
-    /// For each row, turned over before, the place of its leaf's values.
-    pub(super) fn walk(&self, tree: usize, scratch: &mut Scratch, leaves: &mut [u32; LANE_COUNT]) {
+    pub(super) fn splits(&self, tree: usize) -> &[Split] {
         let tree = &self.trees[tree];
-        let splits = &self.splits[tree.first_split as usize..][..tree.split_count as usize];
-        let leaf_count = splits.len() + 1;
-        let mut ids = [0_u16; LANE_COUNT];
-        walk(splits, &scratch.bits, &mut scratch.nodes, &mut ids);
-        let table = &self.leaves[tree.first_leaf as usize..][..leaf_count];
-        for (leaf, id) in leaves.iter_mut().zip(ids) {
-            *leaf = table[usize::from(id)];
-        }
+        &self.splits[tree.first_split as usize..][..tree.split_count as usize]
+    }
+
+    pub(super) fn leaves(&self, tree: usize) -> &[u32] {
+        let tree = &self.trees[tree];
+        &self.leaves[tree.first_leaf as usize..][..=tree.split_count as usize]
     }
 }
 
-#[inline(never)]
-fn walk(splits: &[Split], bits: &[u64], nodes: &mut [u64], ids: &mut [u16; LANE_COUNT]) {
-    let leaf_count = splits.len() + 1;
-    let first_split = leaf_count.next_multiple_of(STRIDE);
-    nodes[leaf_count..first_split].fill(0);
+/// The words of a tree's leaves: which rows come there.
+#[inline(always)]
+pub(crate) fn descend(splits: &[Split], bits: &[u64], places: &mut Places) {
+    let first_split: u8 = 128;
     if splits.is_empty() {
-        return;
+        places[0] = u64::MAX;
     }
-    nodes[first_split] = u64::MAX;
-    for (index, split) in splits.iter().enumerate() {
-        let here = nodes[first_split + index];
-        let bit = bits[usize::from(split.test)];
-        nodes[usize::from(split.left)] = here & !bit;
-        nodes[usize::from(split.right)] = here & bit;
+    places[usize::from(first_split)] = u64::MAX;
+    let mut index = first_split;
+    for split in splits {
+        let here = places[usize::from(index)];
+        let bit = bits.get(usize::from(split.test)).copied().unwrap_or(0);
+        places[usize::from(split.left)] = here & !bit;
+        places[usize::from(split.right)] = here & bit;
+        index = index.wrapping_add(1);
     }
-    name(&nodes[..first_split], ids);
+    let leaf_count = splits.len() + 1;
+    for place in leaf_count..leaf_count.next_multiple_of(STRIDE).min(128) {
+        places[place] = 0;
+    }
 }
 
 /// Each row is in one word: of which number?
 #[inline(always)]
-fn name(leaves: &[u64], ids: &mut [u16; LANE_COUNT]) {
-    let mut planes = [0_u64; 16];
+pub(crate) fn name(leaves: &[u64], ids: &mut [u8; ROW_COUNT]) {
+    let mut planes = [0_u64; 8];
     // Number of the word within eight.
     let mut any = [0_u64; STRIDE];
-    for eight in leaves.as_chunks::<STRIDE>().0 {
+    let mut odd = [[0_u64; STRIDE]; 4];
+    for (index, eight) in leaves.as_chunks::<STRIDE>().0.iter().enumerate() {
         for (any, word) in any.iter_mut().zip(eight) {
             *any |= word;
+        }
+        for (bit, odd) in odd.iter_mut().enumerate() {
+            let mask = if index >> bit & 1 == 1 { u64::MAX } else { 0 };
+            for (any, word) in odd.iter_mut().zip(eight) {
+                *any |= word & mask;
+            }
         }
     }
     planes[0] = any[1] | any[3] | any[5] | any[7];
     planes[1] = any[2] | any[3] | any[6] | any[7];
     planes[2] = any[4] | any[5] | any[6] | any[7];
-    let eights = leaves.as_chunks::<STRIDE>().0;
-    let mut plane = 3;
-    while eights.len() > 1 << (plane - 3) {
-        let half = 1 << (plane - 3);
-        let mut any = [0_u64; STRIDE];
-        for pair in eights.chunks(2 * half) {
-            for eight in &pair[half.min(pair.len())..] {
-                for (any, word) in any.iter_mut().zip(eight) {
-                    *any |= word;
-                }
-            }
-        }
-        planes[plane] = any.iter().fold(0, |all, word| all | word);
-        plane += 1;
+    for (plane, odd) in planes[3..7].iter_mut().zip(odd) {
+        *plane = odd.iter().fold(0, |all, word| all | word);
     }
-    let mut low = [0_u64; 8];
-    low.copy_from_slice(&planes[..8]);
-    let low = spread(low);
-    if plane > 8 {
-        let mut high = [0_u64; 8];
-        high.copy_from_slice(&planes[8..]);
-        let high = spread(high);
-        for (id, (low, high)) in ids.iter_mut().zip(low.iter().zip(high)) {
-            *id = u16::from(*low) | u16::from(high) << 8;
-        }
-    } else {
-        for (id, low) in ids.iter_mut().zip(low) {
-            *id = u16::from(low);
-        }
-    }
+    *ids = spread(planes);
 }
 
 /// Bit `r` of each of eight words to byte `r`, the first word's lowest.
 #[inline(always)]
-fn spread(mut words: [u64; 8]) -> [u8; 64] {
+pub(crate) fn spread(mut words: [u64; 8]) -> [u8; 64] {
     // Each byte of the words is a row of an 8 × 8 matrix of bits; bytes change places first.
     let mut bytes = [0_u8; 64];
     for (index, word) in words.iter().enumerate() {
