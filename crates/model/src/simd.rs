@@ -99,6 +99,17 @@ pub(crate) fn slice(
     slice_portable(splits, bits, places, ids);
 }
 
+/// Asks memory for what will be read soon.
+#[inline]
+pub(crate) fn fetch<T>(items: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in items.chunks((64 / size_of::<T>()).max(1)) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, of an address that is valid.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+}
+
 #[inline(never)]
 fn slice_portable(
     splits: &[Split],

@@ -70,8 +70,15 @@ impl Forest {
         let class_count = self.classes.len();
         let mut places = [0; 256];
         let mut ids = [0; ROW_COUNT];
+        let mut sums: Vec<[f64; ROW_COUNT]> = self.start.iter().map(|&s| [s; ROW_COUNT]).collect();
         slices.turn(words, self.nodes.row_words(), bits);
         for tree in 0..self.tree_count() {
+            if self.kind != Kind::Mean && tree + 1 < self.tree_count() {
+                let next = slices.leaves(tree + 1);
+                let first = next[0] as usize;
+                simd::fetch(&self.values[first..first + next.len()]);
+                simd::fetch(slices.splits(tree + 1));
+            }
             simd::slice(path, slices.splits(tree), bits, &mut places, &mut ids);
             let leaves = slices.leaves(tree);
             if self.kind == Kind::Mean {
@@ -82,8 +89,22 @@ impl Forest {
                 let first = leaves[0] as usize;
                 let values = &self.values[first..first + leaves.len()];
                 let class = self.tree_classes[tree] as usize;
-                for (row, &id) in scores.chunks_exact_mut(class_count).zip(&ids) {
-                    row[class] += values[usize::from(id)];
+                let sums = &mut sums[class];
+                if let Ok(values) = <&[f64; 128]>::try_from(values) {
+                    for (sum, &id) in sums.iter_mut().zip(&ids) {
+                        *sum += values[usize::from(id & 127)];
+                    }
+                } else {
+                    for (sum, &id) in sums.iter_mut().zip(&ids) {
+                        *sum += values[usize::from(id)];
+                    }
+                }
+            }
+        }
+        if self.kind != Kind::Mean {
+            for (at, row) in scores.chunks_exact_mut(class_count).enumerate() {
+                for (score, sum) in row.iter_mut().zip(&sums) {
+                    *score = sum[at];
                 }
             }
         }
