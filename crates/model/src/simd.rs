@@ -2,7 +2,7 @@
 //!
 //! Each way gives the same leaves; which one is taken is no part of any result.
 
-use crate::trees::{LANE_COUNT, Lanes, Places, ROW_COUNT, STRIDE, Split, descend, name};
+use crate::trees::{Columns, LANE_COUNT, Lanes, Places, ROW_COUNT, STRIDE, Split, descend, name};
 
 /// A way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,16 @@ impl Path {
     /// Whether one row of so many words goes down many trees sooner than many rows down one.
     pub(crate) const fn prefers_one_row(self, row_words: usize) -> bool {
         matches!(self, Self::Avx512) && row_words <= HELD_WORDS_MAX
+    }
+
+    pub(crate) fn has_bytes(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("bmi2");
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// The fastest that this processor has.
@@ -110,6 +120,27 @@ pub(crate) fn fetch<T>(items: &[T]) {
     }
 }
 
+pub(crate) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
+    unsafe { x86::pack(row, masks, bytes) }
+}
+
+pub(crate) fn one_row(
+    trees: &[Columns],
+    pages: &[[u8; 128]],
+    bytes: &[u8],
+    doublings: u32,
+    ids: &mut [u8; 64],
+) {
+    unsafe {
+        match doublings {
+            0..=3 => x86::one_row::<3>(trees, pages, bytes, ids),
+            4 => x86::one_row::<4>(trees, pages, bytes, ids),
+            5 => x86::one_row::<5>(trees, pages, bytes, ids),
+            _ => x86::one_row::<7>(trees, pages, bytes, ids),
+        }
+    }
+}
+
 #[inline(never)]
 fn slice_portable(
     splits: &[Split],
@@ -126,7 +157,76 @@ fn slice_portable(
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Places, ROW_COUNT, STRIDE, Split, descend, name};
+    use super::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
+
+    #[target_feature(enable = "bmi2")]
+    pub(super) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
+        let (mut waiting, mut count, mut at) = (0_u64, 0_u32, 0);
+        for (index, &mask) in masks.iter().enumerate() {
+            let low = row.get(index * 2).copied().unwrap_or(0);
+            let high = row.get(index * 2 + 1).copied().unwrap_or(0);
+            let word = _pext_u64(u64::from(low) | u64::from(high) << 32, mask);
+            waiting |= word << count;
+            let more = mask.count_ones();
+            if count + more >= 64 {
+                bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+                at += 8;
+                // A shift by 64 is none.
+                waiting = if count == 0 { 0 } else { word >> (64 - count) };
+                count = count + more - 64;
+            } else {
+                count += more;
+            }
+        }
+        bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(bytes: &[u8]) -> __m512i {
+        let bytes = &bytes[..64];
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn one_row<const DOUBLINGS: usize>(
+        trees: &[Columns],
+        pages: &[[u8; 128]],
+        bytes: &[u8],
+        ids: &mut [u8; 64],
+    ) {
+        let (low, high) = (load(bytes), load(&bytes[64..]));
+        for (index, (tree, id)) in trees.iter().zip(ids).enumerate() {
+            let mut next = [_mm512_setzero_si512(); 2];
+            for half in 0..2 {
+                let at = half * 64;
+                let byte = load(&tree.byte[at..]);
+                let mut found = _mm512_permutex2var_epi8(low, byte, high);
+                if let Some(pages) = pages.get(index) {
+                    let page = load(&pages[at..]);
+                    for (number, bytes) in bytes.chunks_exact(128).enumerate().skip(1) {
+                        let is_there = _mm512_cmpeq_epi8_mask(page, _mm512_set1_epi8(number as i8));
+                        let other = _mm512_permutex2var_epi8(load(bytes), byte, load(&bytes[64..]));
+                        found = _mm512_mask_mov_epi8(found, is_there, other);
+                    }
+                }
+                let is_right = _mm512_test_epi8_mask(found, load(&tree.mask[at..]));
+                next[half] =
+                    _mm512_mask_mov_epi8(load(&tree.left[at..]), is_right, load(&tree.right[at..]));
+            }
+            let [mut first, mut second] = next;
+            for _ in 1..DOUBLINGS {
+                let (a, b) = (_mm512_movepi8_mask(first), _mm512_movepi8_mask(second));
+                let new = _mm512_mask2_permutex2var_epi8(first, first, a, second);
+                second = _mm512_mask2_permutex2var_epi8(first, second, b, second);
+                first = new;
+            }
+            let a = _mm512_movepi8_mask(first);
+            first = _mm512_mask2_permutex2var_epi8(first, first, a, second);
+            *id = _mm512_cvtsi512_si32(first) as u8;
+        }
+    }
 
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub(super) fn slice_avx2(

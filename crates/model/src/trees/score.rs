@@ -45,6 +45,17 @@ impl Forest {
                 self.add_slices(path, slices, scratch, words, scores);
                 continue;
             }
+            if let Some(slices) = self.nodes.slices()
+                && !slices.columns().is_empty()
+                && self.tree_count() > 8
+                && self.kind != Kind::Mean
+                && path.has_bytes()
+            {
+                for (row, scores) in words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count)) {
+                    self.add_columns(slices, row, scores);
+                }
+                continue;
+            }
             let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
             let walks_trees = is_alone || path.prefers_one_row(row_words);
             if walks_trees && self.tree_count() > 1 {
@@ -57,6 +68,29 @@ impl Forest {
             self.finish(row);
         }
         Ok(())
+    }
+
+    fn add_columns(&self, slices: &Slices, row: &[u32], scores: &mut [f64]) {
+        const TOGETHER: usize = 64;
+        let mut bytes = [0_u8; 1024 + 8];
+        simd::pack(row, slices.masks(), &mut bytes);
+        let bytes = &bytes[..slices.page_count() * 128];
+        let mut ids = [0_u8; TOGETHER];
+        for first in (0..self.tree_count()).step_by(TOGETHER) {
+            let count = (self.tree_count() - first).min(TOGETHER);
+            let pages = slices.pages().get(first..first + count).unwrap_or_default();
+            simd::one_row(
+                &slices.columns()[first..first + count],
+                pages,
+                bytes,
+                slices.doublings(),
+                &mut ids,
+            );
+            for (at, id) in ids[..count].iter().enumerate() {
+                let leaves = slices.leaves(first + at);
+                self.add(first + at, leaves[0] + u32::from(*id), scores);
+            }
+        }
     }
 
     fn add_slices(

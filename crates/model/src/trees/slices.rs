@@ -25,6 +25,23 @@ pub(crate) struct Split {
     pub(crate) right: u8,
 }
 
+/// A tree for one row, its splits in columns of bytes that fit a few registers.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Columns {
+    /// Byte of the tested bit, within 128 of them.
+    pub(crate) byte: [u8; LEAF_COUNT_MAX],
+    /// The tested bit in it.
+    pub(crate) mask: [u8; LEAF_COUNT_MAX],
+    pub(crate) left: [u8; LEAF_COUNT_MAX],
+    pub(crate) right: [u8; LEAF_COUNT_MAX],
+}
+
+/// Bytes of a row's tested bits that two registers hold.
+pub(crate) const PAGE_LEN: usize = 128;
+/// More pages are not looked through.
+const PAGE_COUNT_MAX: usize = 8;
+
 #[derive(Clone, Debug)]
 struct Tree {
     first_split: u32,
@@ -41,6 +58,12 @@ pub(super) struct Slices {
     trees: Vec<Tree>,
     /// Of each leaf, tree by tree and breadth first, where its values are.
     leaves: Vec<u32>,
+    columns: Vec<Columns>,
+    /// Of each split the page that has its byte, where there are several.
+    pages: Vec<[u8; LEAF_COUNT_MAX]>,
+    /// Of each 64 bits of a row those that are tested.
+    masks: Vec<u64>,
+    doublings: u32,
 }
 
 impl Slices {
@@ -58,11 +81,62 @@ impl Slices {
         tested.sort_unstable();
         tested.dedup();
         let mut slices =
-            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new() };
+            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new(), columns: Vec::new(), pages: Vec::new(), masks: Vec::new(), doublings: 0 };
+        for &bit in &slices.tested {
+            let at = bit as usize / 64;
+            slices.masks.resize(at + 1, 0);
+            slices.masks[at] |= 1 << (bit % 64);
+        }
         for tree in trees {
             slices.push(tree, width)?;
         }
+        if slices.page_count() <= PAGE_COUNT_MAX {
+            for tree in 0..slices.trees.len() {
+                slices.push_columns(tree);
+            }
+        }
         Some(slices)
+    }
+
+    pub(super) fn page_count(&self) -> usize {
+        self.tested.len().div_ceil(PAGE_LEN * 8).max(1)
+    }
+
+    fn push_columns(&mut self, tree: usize) {
+        let zeros = [0; LEAF_COUNT_MAX];
+        let mut columns = Columns { byte: zeros, mask: zeros, left: zeros, right: zeros };
+        let mut pages = zeros;
+        let mut depths = [0_u32; 256];
+        let mut depth_max = 0;
+        for (at, split) in self.splits(tree).iter().enumerate() {
+            columns.byte[at] = (split.test / 8 % 128) as u8;
+            columns.mask[at] = 1 << (split.test % 8);
+            columns.left[at] = split.left;
+            columns.right[at] = split.right;
+            pages[at] = (split.test / 1024) as u8;
+            let depth = depths[128 + at] + 1;
+            depths[usize::from(split.left)] = depth;
+            depths[usize::from(split.right)] = depth;
+            depth_max = depth_max.max(depth);
+        }
+        self.doublings = self.doublings.max(depth_max.next_power_of_two().trailing_zeros());
+        self.columns.push(columns);
+        if self.page_count() > 1 {
+            self.pages.push(pages);
+        }
+    }
+
+    pub(super) fn columns(&self) -> &[Columns] {
+        &self.columns
+    }
+    pub(super) fn pages(&self) -> &[[u8; LEAF_COUNT_MAX]] {
+        &self.pages
+    }
+    pub(super) fn masks(&self) -> &[u64] {
+        &self.masks
+    }
+    pub(super) fn doublings(&self) -> u32 {
+        self.doublings
     }
 
     fn push(&mut self, tree: &[u32], width: u32) -> Option<()> {
