@@ -75,21 +75,38 @@ impl Forest {
         let mut bytes = [0_u8; 1024 + 8];
         simd::pack(row, slices.masks(), &mut bytes);
         let bytes = &bytes[..slices.page_count() * 128];
-        let mut ids = [0_u8; TOGETHER];
-        for first in (0..self.tree_count()).step_by(TOGETHER) {
-            let count = (self.tree_count() - first).min(TOGETHER);
+        let mut ids = [[0_u8; TOGETHER]; 2];
+        let tree_count = self.tree_count();
+        let mut before: Option<usize> = None;
+        for first in (0..tree_count).step_by(TOGETHER) {
+            let count = (tree_count - first).min(TOGETHER);
             let pages = slices.pages().get(first..first + count).unwrap_or_default();
+            let [ids, last] = &mut ids;
             simd::one_row(
                 &slices.columns()[first..first + count],
                 pages,
                 bytes,
                 slices.doublings(),
-                &mut ids,
+                ids,
             );
-            for (at, id) in ids[..count].iter().enumerate() {
-                let leaves = slices.leaves(first + at);
-                self.add(first + at, leaves[0] + u32::from(*id), scores);
+            for (&first, &id) in slices.firsts()[first..first + count].iter().zip(&*ids) {
+                simd::fetch(&self.values[first as usize + usize::from(id)..][..1]);
             }
+            if let Some(first) = before {
+                self.add_ids(slices, first, last, scores);
+            }
+            before = Some(first);
+            std::mem::swap(ids, last);
+        }
+        if let Some(first) = before {
+            self.add_ids(slices, first, &ids[1], scores);
+        }
+    }
+
+    fn add_ids(&self, slices: &Slices, first: usize, ids: &[u8; 64], scores: &mut [f64]) {
+        let trees = slices.firsts()[first..].iter().zip(&self.tree_classes[first..]);
+        for ((first, class), id) in trees.zip(ids) {
+            scores[*class as usize] += self.values[*first as usize + usize::from(*id)];
         }
     }
 

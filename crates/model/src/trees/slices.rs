@@ -64,6 +64,7 @@ pub(super) struct Slices {
     /// Of each 64 bits of a row those that are tested.
     masks: Vec<u64>,
     doublings: u32,
+    firsts: Vec<u32>,
 }
 
 impl Slices {
@@ -81,7 +82,7 @@ impl Slices {
         tested.sort_unstable();
         tested.dedup();
         let mut slices =
-            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new(), columns: Vec::new(), pages: Vec::new(), masks: Vec::new(), doublings: 0 };
+            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new(), columns: Vec::new(), pages: Vec::new(), masks: Vec::new(), doublings: 0, firsts: Vec::new() };
         for &bit in &slices.tested {
             let at = bit as usize / 64;
             slices.masks.resize(at + 1, 0);
@@ -121,6 +122,7 @@ impl Slices {
         }
         self.doublings = self.doublings.max(depth_max.next_power_of_two().trailing_zeros());
         self.columns.push(columns);
+        self.firsts.push(self.leaves(tree)[0]);
         if self.page_count() > 1 {
             self.pages.push(pages);
         }
@@ -128,6 +130,9 @@ impl Slices {
 
     pub(super) fn columns(&self) -> &[Columns] {
         &self.columns
+    }
+    pub(super) fn firsts(&self) -> &[u32] {
+        &self.firsts
     }
     pub(super) fn pages(&self) -> &[[u8; LEAF_COUNT_MAX]] {
         &self.pages
