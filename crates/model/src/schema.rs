@@ -29,6 +29,8 @@ pub enum DataType {
     I8,
     /// Signed, 64 bits.
     I64,
+    /// Floating point, 64 bits.
+    F64,
 }
 
 /// Which headers of a packet in a tunnel are meant.
@@ -104,6 +106,7 @@ impl FeatureSchema {
         let data_type = match self.data_type {
             DataType::I8 => "i8",
             DataType::I64 => "i64",
+            DataType::F64 => "f64",
         };
         let headers = match self.headers {
             Headers::Innermost => "innermost",

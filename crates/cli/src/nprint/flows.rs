@@ -1,7 +1,8 @@
 //! A row for each flow: its first packets side by side.
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FramesDone, FromFrames, Held, TakeEnded,
+    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, Held,
+    TakeEnded,
 };
 use engine::run::{Control, run_one};
 use model::{Layout, Subscription};
@@ -23,7 +24,7 @@ impl FromFrames for FirstRecords {
     type State = Vec<u8>;
 
     #[inline]
-    fn on_frame(&mut self, records: &mut Vec<u8>, frame: &Frame<'_>, _: &FlowPacket) {
+    fn on_frame(&mut self, records: &mut Vec<u8>, frame: &Frame<'_>, _: &FlowPacket, _: FlowSlot) {
         let (len, record_len) = (records.len(), self.layout.record_len());
         if len >= self.len_max {
             return;
@@ -75,7 +76,7 @@ pub(super) fn run(
     let bar = inputs.bar();
     run_one(&mut source, &mut stage, &inputs.control);
     drop(bar);
-    let FramesDone { output, outcome, clock, counts } = stage.finish();
+    let FramesDone { output, outcome, clock, counts, .. } = stage.finish();
     if let Some(failure) = output.failure {
         return Err(failure);
     }
