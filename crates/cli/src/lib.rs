@@ -13,11 +13,14 @@ pub mod classify;
 mod devices;
 pub mod duration;
 mod failure;
+pub mod first;
 pub mod flows;
 mod info;
 mod interrupt;
 mod live;
 pub mod nprint;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 mod output;
 mod progress;
 pub mod reading;

@@ -23,6 +23,8 @@ pub mod block;
 mod fill;
 pub mod first;
 pub mod layout;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod schema;
 pub mod sequence;
 #[allow(unsafe_code)]
