@@ -17,7 +17,7 @@ const SLEEP_LATENESS: Duration = Duration::from_micros(300);
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// When a frame of a capture becomes readable.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     factor: f64,
     /// The first stamp, and when it was.
     start: OnceLock<(Timestamp, Instant)>,
@@ -43,7 +43,7 @@ impl Pace {
 
 /// Which clock tells how long a verdict took.
 #[derive(Clone)]
-pub(super) enum Outside {
+pub(crate) enum Outside {
     /// None: captures are read as fast as that goes.
     None,
     /// From the stamp that the kernel gave a frame: the time in its ring is counted.
