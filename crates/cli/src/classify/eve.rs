@@ -31,7 +31,10 @@ pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
         _ => ("src_port", "dest_port"),
     };
     let _ = write!(text, ",\"{first}\":{},\"{second}\":{}", source.port, destination.port);
-    let name = protocol.name().map_or_else(|| format!("{protocol}"), str::to_uppercase);
+    let name = match protocol {
+        Protocol::ICMPV6 => String::from("IPv6-ICMP"),
+        other => other.name().map_or_else(|| other.to_string(), str::to_uppercase),
+    };
     let _ = write!(
         text,
         ",\"proto\":{},\"community_id\":\"{}\",\"classification\":{{\"label\":{},\
