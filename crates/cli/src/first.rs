@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FramesDone, FromFrames, TakeEnded,
+    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use model::{FirstPackets, FlowFeatures};
@@ -31,7 +31,13 @@ impl FromFrames for Keep {
     type State = FirstPackets;
 
     #[inline]
-    fn on_frame(&mut self, first: &mut FirstPackets, frame: &Frame<'_>, packet: &FlowPacket) {
+    fn on_frame(
+        &mut self,
+        first: &mut FirstPackets,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        _: FlowSlot,
+    ) {
         first.on_frame(&self.0, frame, packet.direction, packet.timestamp);
     }
 }
@@ -75,7 +81,7 @@ pub fn compute<E>(
     let bar = inputs.bar();
     run_one(&mut source, &mut stage, &inputs.control);
     drop(bar);
-    let FramesDone { output, outcome, clock, counts } = stage.finish();
+    let FramesDone { output, outcome, clock, counts, .. } = stage.finish();
     match output.refusal {
         Some(refusal) => Err(refusal),
         None => {

@@ -18,6 +18,8 @@ mod info;
 mod interrupt;
 mod live;
 pub mod nprint;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 mod output;
 mod progress;
 pub mod reading;

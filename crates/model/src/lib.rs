@@ -23,6 +23,8 @@ pub mod block;
 mod fill;
 pub mod first;
 pub mod layout;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod schema;
 pub mod sequence;
 #[allow(unsafe_code)]
@@ -32,7 +34,7 @@ pub mod text;
 pub mod trees;
 
 pub use block::{BLOCK_COUNT, Block};
-pub use first::{FeaturesError, FirstPackets, FlowColumns, FlowFeatures, Number};
+pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};

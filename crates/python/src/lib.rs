@@ -8,6 +8,7 @@ mod batch;
 mod first;
 mod flows;
 mod handed;
+mod onnx;
 mod options;
 mod packets;
 mod parquet;
@@ -32,6 +33,8 @@ mod _wirelens {
     use crate::first::{FirstRows, captures, first_packets, flow_schema};
     #[pymodule_export]
     use crate::flows::flows;
+    #[pymodule_export]
+    use crate::onnx::OnnxModel;
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]
