@@ -7,9 +7,9 @@ each means, to the bit.
 >>> features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
 >>> table = first_packets("testdata/demo.pcapng", features)
 >>> len(table), table.keys()["dst_port"][:3]
-(312, [22, 22, 53])
+(312, [443, 443, 22])
 >>> table.numbers[0, 1], table.bits(["pkt0_tcp_syn_0", "pkt0_udp_len_0"])[0, 0]
-(84.0, 1)
+(80.0, 1)
 """
 
 import dataclasses
