@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
+use crate::train::{EvalArguments, TrainArguments};
 
 /// Answers questions about network traffic from every packet.
 #[derive(Debug, Parser)]
@@ -52,6 +53,10 @@ pub enum Command {
     Info(InfoArguments),
     /// Save the complete rows of an output whose run was killed
     Recover(RecoverArguments),
+    /// Models, trained on captures with labels
+    Train(TrainArguments),
+    /// How good models are, on captures with labels
+    Eval(EvalArguments),
     /// Labelled traffic, made on this machine: real programs in network namespaces
     Testbed(TestbedArguments),
 }
