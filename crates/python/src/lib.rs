@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod first;
 mod flows;
 mod handed;
 mod onnx;
@@ -28,6 +29,8 @@ mod _wirelens {
 
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
+    #[pymodule_export]
+    use crate::first::{FirstRows, captures, first_packets, flow_schema};
     #[pymodule_export]
     use crate::flows::flows;
     #[pymodule_export]
