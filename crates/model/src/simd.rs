@@ -142,12 +142,7 @@ pub(crate) fn one_row(
 }
 
 #[inline(never)]
-fn slice_portable(
-    splits: &[Split],
-    bits: &[u64],
-    places: &mut Places,
-    ids: &mut [u8; ROW_COUNT],
-) {
+fn slice_portable(splits: &[Split], bits: &[u64], places: &mut Places, ids: &mut [u8; ROW_COUNT]) {
     descend(splits, bits, places);
     let leaf_count = splits.len() + 1;
     name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);

@@ -28,9 +28,9 @@ mod tests;
 
 pub use file::{CLASS_COUNT_MAX, FILE_LEN_MAX, NUMBER_COUNT_MAX, ROW_LEN_MAX, TREE_COUNT_MAX};
 pub(crate) use nodes::{LANE_COUNT, LEAF, Lanes};
-pub(crate) use slices::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
 pub use reason::{ForestError, RowError};
 pub use rows::Rows;
+pub(crate) use slices::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
 
 use crate::layout::Layout;
 use crate::schema::Headers;

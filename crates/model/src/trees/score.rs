@@ -38,7 +38,8 @@ impl Forest {
         let mut scratch = None;
         let blocks = rows.words().chunks(row_words * LANE_COUNT);
         for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
-            if words.len() >= row_words * ROWS_SLICED_MIN && self.tree_count() > 1
+            if words.len() >= row_words * ROWS_SLICED_MIN
+                && self.tree_count() > 1
                 && let Some(slices) = self.nodes.slices()
             {
                 let scratch = scratch.get_or_insert_with(|| slices.bits());
@@ -51,7 +52,9 @@ impl Forest {
                 && self.kind != Kind::Mean
                 && path.has_bytes()
             {
-                for (row, scores) in words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count)) {
+                for (row, scores) in
+                    words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count))
+                {
                     self.add_columns(slices, row, scores);
                 }
                 continue;

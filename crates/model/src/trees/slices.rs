@@ -81,8 +81,17 @@ impl Slices {
             .collect();
         tested.sort_unstable();
         tested.dedup();
-        let mut slices =
-            Self { tested, splits: Vec::new(), trees: Vec::new(), leaves: Vec::new(), columns: Vec::new(), pages: Vec::new(), masks: Vec::new(), doublings: 0, firsts: Vec::new() };
+        let mut slices = Self {
+            tested,
+            splits: Vec::new(),
+            trees: Vec::new(),
+            leaves: Vec::new(),
+            columns: Vec::new(),
+            pages: Vec::new(),
+            masks: Vec::new(),
+            doublings: 0,
+            firsts: Vec::new(),
+        };
         for &bit in &slices.tested {
             let at = bit as usize / 64;
             slices.masks.resize(at + 1, 0);
