@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
@@ -46,6 +47,8 @@ pub enum Command {
     Flows(FlowsArguments),
     /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
     Nprint(NprintArguments),
+    /// What flows are, such as their service or device, from their first packets, by a trained model
+    Classify(ClassifyArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause

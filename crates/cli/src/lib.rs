@@ -9,14 +9,18 @@
 
 pub mod args;
 mod asked;
+pub mod classify;
 mod devices;
 pub mod duration;
 mod failure;
+pub mod first;
 pub mod flows;
 mod info;
 mod interrupt;
 mod live;
 pub mod nprint;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 mod output;
 mod progress;
 pub mod reading;
@@ -42,6 +46,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = top::declared_columns();
     declared.extend(flows::declared_columns());
     declared.extend(nprint::declared_columns());
+    declared.extend(classify::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -125,6 +130,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Flows(arguments)) => flows::run(&arguments),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
+        Some(Command::Classify(arguments)) => classify::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

@@ -5,7 +5,7 @@
 use engine::exchange::exchange;
 use engine::flow::{
     AllEnded, EndedFlow, FlowClock, FlowExtract, FlowFrames, FlowOptions, FlowOwner, FlowPacket,
-    FlowRecord, FlowRest, FromFrames, Held, PerFlow, TakeEnded,
+    FlowRecord, FlowRest, FlowSlot, FromFrames, Held, PerFlow, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use packet::dissect::{DissectOptions, dissect};
@@ -62,7 +62,7 @@ struct Numbers;
 impl FromFrames for Numbers {
     type State = Vec<u32>;
 
-    fn on_frame(&mut self, state: &mut Vec<u32>, frame: &Frame<'_>, _: &FlowPacket) {
+    fn on_frame(&mut self, state: &mut Vec<u32>, frame: &Frame<'_>, _: &FlowPacket, _: FlowSlot) {
         state.push(number(frame.bytes));
     }
 }

@@ -10,6 +10,7 @@
 //!   each byte that tells whether it was there.
 //! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.
 //! - [`sequence`] keeps sizes, directions and gaps of a flow's first packets.
+//! - [`first`] joins them: the features of a flow, and the one way from its frames to them.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
@@ -20,7 +21,10 @@
 
 pub mod block;
 mod fill;
+pub mod first;
 pub mod layout;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod schema;
 pub mod sequence;
 #[allow(unsafe_code)]
@@ -30,6 +34,7 @@ pub mod text;
 pub mod trees;
 
 pub use block::{BLOCK_COUNT, Block};
+pub use first::{FeaturesError, FirstPackets, FlowColumns, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};

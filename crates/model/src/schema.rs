@@ -29,6 +29,8 @@ pub enum DataType {
     I8,
     /// Signed, 64 bits.
     I64,
+    /// Floating point, 64 bits.
+    F64,
 }
 
 /// Which headers of a packet in a tunnel are meant.
@@ -76,6 +78,32 @@ impl FeatureSchema {
         Self { arrangement, ..Self::of_packets(subscription, headers) }
     }
 
+    /// Header bits by the names of one packet's: of single packets, of the first packets of flows,
+    /// or of flows with numbers beside them.
+    #[must_use]
+    pub fn of_columns(
+        columns: Vec<String>,
+        packets: Option<usize>,
+        headers: Headers,
+        numbers: &[String],
+    ) -> Self {
+        let missing = Some(-1);
+        if numbers.is_empty() {
+            let arrangement =
+                packets.map_or(Arrangement::Row, |steps| Arrangement::Sequence { steps, pad: -1 });
+            return Self { arrangement, data_type: DataType::I8, missing, headers, columns };
+        }
+        let of_packet = |packet| columns.iter().map(move |name| format!("pkt{packet}_{name}"));
+        let bits = (0..packets.unwrap_or(1)).flat_map(of_packet);
+        Self {
+            arrangement: Arrangement::Row,
+            data_type: DataType::F64,
+            missing,
+            headers,
+            columns: bits.chain(numbers.iter().cloned()).collect(),
+        }
+    }
+
     /// Sizes, directions and gaps of the first packets of flows.
     #[must_use]
     pub fn of_steps(steps: usize, headers: Headers) -> Self {
@@ -104,6 +132,7 @@ impl FeatureSchema {
         let data_type = match self.data_type {
             DataType::I8 => "i8",
             DataType::I64 => "i64",
+            DataType::F64 => "f64",
         };
         let headers = match self.headers {
             Headers::Innermost => "innermost",

@@ -7,7 +7,7 @@
 //! - **Gap** is the time in nanoseconds from the latest stamp of the flow's packets before it: 0
 //!   for the first packet and for one that comes out of order.
 
-use packet::{FlowDirection, Record, Timestamp};
+use packet::{FlowDirection, Layers, Record, Timestamp};
 
 /// One packet of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,8 @@ pub struct Step {
     pub is_forward: bool,
     /// Time since the latest packet before it.
     pub gap_ns: u64,
+    /// Bytes behind its transport header, where one could be read; no channel of its own.
+    pub payload_bytes: Option<u32>,
 }
 
 /// Channels of a step, in order.
@@ -39,6 +41,23 @@ pub fn size_bytes(record: &Record) -> u32 {
     layers.payload_len.saturating_add(headers_len.into())
 }
 
+/// Bytes behind a packet's transport header, as its headers tell it; nothing where none could be
+/// read, such as of later fragments.
+#[must_use]
+pub fn payload_bytes(record: &Record) -> Option<u32> {
+    let layers = &record.layers;
+    let is_told = layers.has(Layers::TRANSPORT) && !layers.has(Layers::LATER_FRAGMENT);
+    is_told.then_some(layers.payload_len)
+}
+
+impl Step {
+    /// 1 for a packet that goes the way of the flow's first, −1 for another.
+    #[must_use]
+    pub const fn direction(&self) -> f64 {
+        if self.is_forward { 1.0 } else { -1.0 }
+    }
+}
+
 impl FirstSteps {
     /// Takes in the flow's next packet, unless it has `depth` of them.
     pub fn on_packet(
@@ -55,7 +74,18 @@ impl FirstSteps {
         let gap_ns = u64::try_from(time.since(latest).as_ns()).unwrap_or(0);
         let is_forward = *self.forward.get_or_insert(way) == way;
         self.latest = Some(latest.max(time));
-        self.steps.push(Step { size_bytes: size_bytes(record), is_forward, gap_ns });
+        if self.steps.is_empty() {
+            // Most flows of a flood have one packet.
+            self.steps.reserve_exact(1);
+        }
+        let (size_bytes, payload_bytes) = (size_bytes(record), payload_bytes(record));
+        self.steps.push(Step { size_bytes, is_forward, gap_ns, payload_bytes });
+    }
+
+    /// Bytes of the list of packets, with the room that it has.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>()
     }
 
     /// The packets that came.

@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod first;
 mod flows;
 mod handed;
+mod onnx;
 mod options;
 mod packets;
 mod parquet;
@@ -28,7 +30,11 @@ mod _wirelens {
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
+    use crate::first::{FirstRows, captures, first_packets, flow_schema};
+    #[pymodule_export]
     use crate::flows::flows;
+    #[pymodule_export]
+    use crate::onnx::OnnxModel;
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]

@@ -11,7 +11,7 @@ use super::options::FlowOptions;
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::FlowRest;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
-use super::table::FlowTable;
+use super::table::{Ended, FlowTable};
 use crate::group::Outcome;
 
 /// Packets taken in together; see [`FlowTable::observe`].
@@ -21,12 +21,46 @@ const PIECE_LEN: usize = 64;
 const FLOWS_PER_PIECE: usize = 1 << 12;
 
 /// Decides what is kept for a flow.
+///
+/// Only [`on_frame`](Self::on_frame) is needed. The others are for who answers while flows go on:
+/// what is asked of many flows at once is gathered, and answered at a [`pause`](Self::on_pause).
 pub trait FromFrames {
     /// What is kept; the default is that of a flow without packets.
     type State: Clone + Default + Send;
 
-    /// Takes in a frame of a flow.
-    fn on_frame(&mut self, state: &mut Self::State, frame: &Frame<'_>, packet: &FlowPacket);
+    /// Takes in a frame of a flow, which stands in `slot` until it has ended.
+    fn on_frame(
+        &mut self,
+        state: &mut Self::State,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+    );
+
+    /// A flow has ended, after its last frame. Its state is handed over after the next pause.
+    #[inline]
+    fn on_end(&mut self, _state: &mut Self::State, _ended: &Ended) {}
+
+    /// All frames of a batch have been taken in, or flows have ended whose states are about to be
+    /// handed over. Every slot that was told and has not ended before still stands for its flow.
+    #[inline]
+    fn on_pause(&mut self, _states: &mut States<'_, Self::State>) {}
+
+    /// Event time has come so far; what ends by it ends after this. The last mark is told as well,
+    /// and none of the flows that are left then is told to end.
+    #[inline]
+    fn on_mark(&mut self, _states: &mut States<'_, Self::State>, _mark: FlowMark) {}
+}
+
+/// What is kept for flows, by where they stand.
+pub struct States<'a, S: Clone + Default + Send>(&'a mut SideSlab<Held<S>>);
+
+impl<S: Clone + Default + Send> States<'_, S> {
+    /// What is kept for the flow in `slot`, unless it has given its place to another.
+    #[inline]
+    pub fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
+        self.0.existing(slot).map(|Held(state)| state)
+    }
 }
 
 /// What was kept for a flow.
@@ -60,11 +94,14 @@ pub struct FlowFrames<K: FromFrames, T> {
     packets: Vec<FlowPacket>,
     records: Vec<usize>,
     slots: Vec<FlowSlot>,
+    just_ended: Vec<Ended>,
     ended: Vec<EndedFlow<K::State>>,
 }
 
 /// What is left of a run.
-pub struct FramesDone<T> {
+pub struct FramesDone<K, T> {
+    /// Who decided what was kept.
+    pub keep: K,
     /// Who received the flows.
     pub output: T,
     /// What became of the packets.
@@ -91,14 +128,17 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
             packets: Vec::with_capacity(PIECE_LEN),
             records: Vec::with_capacity(PIECE_LEN),
             slots: Vec::with_capacity(PIECE_LEN),
+            just_ended: Vec::new(),
             ended: Vec::new(),
         }
     }
 
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
-    pub fn finish(mut self) -> FramesDone<T> {
-        let end = self.clock.last_mark().watermark;
+    pub fn finish(mut self) -> FramesDone<K, T> {
+        let mark = self.clock.last_mark();
+        let end = mark.watermark;
+        self.keep.on_mark(&mut States(&mut self.states), mark);
         self.hand_over();
         let rest = FlowRest { table: self.table, states: self.states, end };
         rest.table.for_each_live(end, |reason, packets, bytes, _, _| {
@@ -110,12 +150,13 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
             Ok::<(), std::convert::Infallible>(())
         });
         let Ok(()) = drained;
-        let Self { output, outcome, clock, counts, .. } = self;
-        FramesDone { output, outcome, clock, counts }
+        let Self { keep, output, outcome, clock, counts, .. } = self;
+        FramesDone { keep, output, outcome, clock, counts }
     }
 
     fn on_mark(&mut self, batch: &Batch<'_>, mark: FlowMark) {
         self.take_in(batch);
+        self.keep.on_mark(&mut States(&mut self.states), mark);
         match mark.kind {
             MarkKind::Step => self.table.step(mark.watermark),
             MarkKind::Tick | MarkKind::Last => self.table.expire(mark.watermark),
@@ -140,7 +181,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
         for ((packet, &slot), &record) in places {
             let record = batch.records.get(record);
             if let (Some(Held(state)), Some(record)) = (self.states.state(slot), record) {
-                self.keep.on_frame(state, &Frame::new(batch.bytes, record), packet);
+                self.keep.on_frame(state, &Frame::new(batch.bytes, record), packet, slot);
             }
         }
         self.packets.clear();
@@ -149,8 +190,18 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
     }
 
     fn collect_ended(&mut self) {
-        for (record, slot) in self.table.take_ended() {
-            self.counts.add(&record);
+        self.just_ended.extend(self.table.take_ended());
+        if self.just_ended.is_empty() {
+            return;
+        }
+        for ended in &self.just_ended {
+            self.counts.add(&ended.record);
+            if let Some(Held(state)) = self.states.state(ended.slot) {
+                self.keep.on_end(state, ended);
+            }
+        }
+        self.keep.on_pause(&mut States(&mut self.states));
+        for Ended { record, slot, .. } in self.just_ended.drain(..) {
             let state = self.states.state(slot).map(std::mem::take);
             self.ended.push((record, state.unwrap_or_default()));
         }
@@ -185,6 +236,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>> crate::Stage for FlowFrames<K, T> {
             }
         }
         self.take_in(batch);
+        self.keep.on_pause(&mut States(&mut self.states));
         if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
             self.on_mark(batch, mark);
         }

@@ -32,11 +32,11 @@ mod wheel;
 
 pub use collect::{AllEnded, Collect, Heaviest};
 pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
-pub use frames::{EndedFlow, FlowFrames, FramesDone, FromFrames, Held, TakeEnded};
+pub use frames::{EndedFlow, FlowFrames, FramesDone, FromFrames, Held, States, TakeEnded};
 pub use options::FlowOptions;
 pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};
 pub use rest::FlowRest;
 pub use slab::{FlowSlot, PerFlow, SideSlab};
 pub use statistics::{FlowStatistics, SideStatistics, Spread};
-pub use table::FlowTable;
+pub use table::{Ended, FlowTable};

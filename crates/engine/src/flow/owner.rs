@@ -8,7 +8,7 @@ use super::options::FlowOptions;
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::FlowRest;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
-use super::table::FlowTable;
+use super::table::{Ended, FlowTable};
 use crate::exchange::Own;
 
 /// Packets taken in together: their index words, flows and states are on the
@@ -76,7 +76,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
 
     #[inline]
     fn collect_ended(&mut self) {
-        for (record, slot) in self.table.take_ended() {
+        for Ended { record, slot, .. } in self.table.take_ended() {
             self.counts.add(&record);
             let states = &self.states;
             self.collector.offer(record.packets_total(), record.bytes_total(), || {

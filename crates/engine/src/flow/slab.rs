@@ -62,6 +62,13 @@ impl<S: PerFlow> SideSlab<S> {
         Some(state)
     }
 
+    /// The state of a flow that was looked at before and has not ended.
+    #[inline]
+    pub fn existing(&mut self, slot: FlowSlot) -> Option<&mut S> {
+        let (generation, state) = self.states.get_mut(slot.index)?;
+        (*generation == slot.generation).then_some(state)
+    }
+
     /// What is kept for a flow; the default where no packet of it was taken in.
     #[must_use]
     pub fn kept(&self, slot: FlowSlot) -> S {

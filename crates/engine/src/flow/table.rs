@@ -32,7 +32,9 @@ pub struct FlowTable {
     free: Vec<u32>,
     /// Slots of flows that ended in this batch: they are still told apart.
     freed: Vec<u32>,
-    ended: Vec<(FlowRecord, FlowSlot)>,
+    ended: Vec<Ended>,
+    /// The time of what is being looked at, for whoever is told of ends.
+    now: Timestamp,
     due: Vec<(usize, u32)>,
     /// Where the packets of a batch are looked for first.
     guesses: Vec<u32>,
@@ -40,6 +42,18 @@ pub struct FlowTable {
     windows_closed_to: Timestamp,
     /// Slots with packets that were not written, if there are windows; each once.
     awake: Vec<u32>,
+}
+
+/// A flow that has ended, and how that was found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// The flow.
+    pub record: FlowRecord,
+    /// Where it stood.
+    pub slot: FlowSlot,
+    /// The time of the packet or the mark that showed its end, which is mostly later than its
+    /// last packet. The same input tells the same time, whatever its batches.
+    pub seen: Timestamp,
 }
 
 /// How a flow begins.
@@ -81,6 +95,7 @@ impl FlowTable {
             free: Vec::new(),
             freed: Vec::new(),
             ended: Vec::new(),
+            now: Timestamp::MIN,
             due: Vec::new(),
             guesses: Vec::new(),
             windows_closed_to: Timestamp::MIN,
@@ -155,14 +170,15 @@ impl FlowTable {
         Some(FlowSlot { index: slot, generation: hot.generation })
     }
 
-    /// Flows that have ended since they were last taken, with the slots they had.
-    pub fn take_ended(&mut self) -> std::vec::Drain<'_, (FlowRecord, FlowSlot)> {
+    /// Flows that have ended since they were last taken.
+    pub fn take_ended(&mut self) -> std::vec::Drain<'_, Ended> {
         self.ended.drain(..)
     }
 
     /// The slot of the flow that a packet belongs to, which may begin with it.
     #[inline(never)]
     fn slot_for(&mut self, packet: &FlowPacket) -> u32 {
+        self.now = packet.timestamp;
         let words = packet.key.words();
         let found = self.index.find(tag_of(packet.hash), |slot| {
             self.hot.get(slot).is_some_and(|hot| hot.words == words)
@@ -357,8 +373,9 @@ impl FlowTable {
     fn hand_over(&mut self, slot: u32, reason: EndReason) {
         let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
         if hot.packets_total() > 0 {
-            let index = FlowSlot { index: slot, generation: hot.generation };
-            self.ended.push((record(hot, cold, reason), index));
+            let place = FlowSlot { index: slot, generation: hot.generation };
+            let record = record(hot, cold, reason);
+            self.ended.push(Ended { record, slot: place, seen: self.now });
         }
     }
 
@@ -416,6 +433,7 @@ impl FlowTable {
     /// windows.
     pub fn expire(&mut self, watermark: Timestamp) {
         self.free.append(&mut self.freed);
+        self.now = watermark;
         let time = watermark.minus(LATENESS_ALLOWANCE);
         if let Some(window) = self.options.window {
             self.close_windows(time.window_start(window));
@@ -469,6 +487,7 @@ impl FlowTable {
     /// from there end.
     pub fn step(&mut self, time: Timestamp) {
         self.free.append(&mut self.freed);
+        self.now = time;
         self.wheel.clear(time);
         self.windows_closed_to = Timestamp::MIN;
         for slot in 0..self.hot.len() {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::nodes::Nodes;
 use super::reason::shown;
-use super::test::Names;
+use super::test::{Names, NumberTests};
 use super::{Forest, ForestError, Kind};
 use crate::block::Block;
 use crate::layout::{Layout, PAYLOAD_LEN_MAX};
@@ -120,20 +120,19 @@ impl Forest {
 
     /// The bits of a row that the tests of the file ask for.
     fn read_tests(&mut self, line: &Line<'_>) -> Result<Vec<usize>, ForestError> {
-        let mut names = Names::new(self.layout, self.packet_count, &self.numbers);
+        let names = Names::new(self.layout, self.packet_count, &self.numbers);
         let tests = field!(line, "tests", Vec<String>)?;
-        let bits: Result<_, _> = tests.iter().map(|test| names.bit(test)).collect();
-        let bits = bits.map_err(|cause| line.wrong(cause))?;
-        let number_test_count = names.number_tests.len();
+        let (bits, number_tests) = names.bits(&tests).map_err(|cause| line.wrong(cause))?;
         line.check(
-            number_test_count <= NUMBER_TEST_COUNT_MAX,
+            number_tests.len() <= NUMBER_TEST_COUNT_MAX,
             format_args!(
-                "{number_test_count} comparisons of numbers; wanted: {NUMBER_TEST_COUNT_MAX} at most"
+                "{} comparisons of numbers; wanted: {NUMBER_TEST_COUNT_MAX} at most",
+                number_tests.len()
             ),
         )?;
-        self.number_tests = names.number_tests;
-        let bit_count = self.records_len() * 8 + number_test_count;
+        let bit_count = self.records_len() * 8 + number_tests.len();
         self.nodes = Nodes::new(bit_count.div_ceil(32));
+        self.number_tests = number_tests;
         Ok(bits)
     }
 
@@ -258,7 +257,7 @@ fn read_head(head: &Line<'_>) -> Result<(Forest, usize), ForestError> {
         headers,
         packet_count,
         numbers,
-        number_tests: Vec::new(),
+        number_tests: NumberTests::default(),
         nodes: Nodes::new(0),
         tree_classes: Vec::new(),
         start,

@@ -12,8 +12,9 @@
 //! Numbers are added in the order of the trees, whatever the batch and whatever the processor can
 //! do: a row's score is the same to the last bit on every path and beside any other rows.
 //!
-//! Splits on other numbers, such as sizes and gaps, become bits as well: each threshold is compared
-//! once, when the row is copied, and its outcome is appended to the row.
+//! Splits on other numbers, such as sizes and gaps, become bits as well: when a row is copied, one
+//! search for each number finds all of its thresholds that are below it, and the outcomes are appended
+//! to the row.
 
 mod columns;
 mod file;
@@ -36,7 +37,7 @@ pub(crate) use slices::{Places, STRIDE, Split, descend, name};
 use crate::layout::Layout;
 use crate::schema::Headers;
 use nodes::Nodes;
-use test::NumberTest;
+use test::NumberTests;
 
 pub use crate::simd::Path;
 
@@ -66,7 +67,7 @@ pub struct Forest {
     packet_count: usize,
     /// Names of numbers that stand beside the records.
     numbers: Vec<String>,
-    number_tests: Vec<NumberTest>,
+    number_tests: NumberTests,
     nodes: Nodes,
     /// Of each tree the class to which it adds; nothing for [`Kind::Mean`].
     tree_classes: Vec<u32>,

@@ -1,6 +1,5 @@
 //! What is to be scored.
 
-use super::nodes::bit_in_words;
 use super::{Forest, RowError};
 
 /// Rows for one forest, in words. Made once and used again, it allocates nothing.
@@ -87,13 +86,8 @@ impl Forest {
         }
         rows.words.resize(start + rows.row_words, 0);
         rows.count += 1;
-        for (index, test) in self.number_tests.iter().enumerate() {
-            let bit = bit_in_words(wanted * 8 + index);
-            if test.is_right(numbers)
-                && let Some(word) = rows.words.get_mut(start + bit / 32)
-            {
-                *word |= 1 << (bit % 32);
-            }
+        if let Some(row) = rows.words.get_mut(start..) {
+            self.number_tests.put(numbers, row);
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Trained {
         let mut dice = Dice(seed | 1);
         let kind = [Kind::Mean, Kind::Softmax, Kind::Sigmoid { slope: 1.5 }][dice.below(3)];
         let class_count = if matches!(kind, Kind::Sigmoid { .. }) { 2 } else { 2 + dice.below(5) };
-        let numbers = (0..dice.below(3)).map(|index| format!("size_{index}")).collect();
+        let numbers = (0..dice.below(6)).map(|index| format!("size_{index}")).collect();
         let start = (0..class_count)
             .map(|_| if kind == Kind::Mean { 0.0 } else { dice.fraction() })
             .collect();
@@ -118,7 +118,12 @@ impl Trained {
         let (packet, column) = (feature / column_count, feature % column_count);
         if packet >= self.packet_count {
             let number = &self.numbers[feature - self.packet_count * column_count];
-            return format!("{number} > {threshold:?}");
+            // Both signs, for one row in two ways.
+            let asks_greater = threshold.to_bits() & 1 << 51 == 0;
+            return match asks_greater {
+                true => format!("{number} > {threshold:?}"),
+                false => format!("{number} >= {:?}", threshold.next_up()),
+            };
         }
         let name = self.layout.columns().nth(column).unwrap();
         let asks = if threshold < 0.0 { "is there" } else { "is 1" };

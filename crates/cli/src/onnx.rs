@@ -1,0 +1,159 @@
+//! Where the shared library of ONNX Runtime is, for those who have a model in ONNX.
+//!
+//! It is looked for in this order, and the first that is found is loaded: what `ORT_DYLIB_PATH`
+//! names; the package `onnxruntime` of the Python that runs the command, of the virtual environment
+//! that is active, of the Pythons in `PATH`, and of the user; the folders of the system.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use model::onnx::{Library, OnnxError};
+
+use crate::Host;
+
+/// Names the library, where it is not to be looked for.
+const SETTING: &str = "ORT_DYLIB_PATH";
+const NAME: &str = "libonnxruntime.so";
+const SYSTEM: [&str; 5] = [
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// Loads ONNX Runtime from where it is.
+///
+/// # Errors
+/// [`OnnxError::Library`], with where it was looked for and how to get it.
+pub fn library(host: &Host) -> Result<Library, OnnxError> {
+    if let Some(named) = env::var_os(SETTING).filter(|named| !named.is_empty()) {
+        let path = std::path::absolute(&named).unwrap_or_else(|_| PathBuf::from(&named));
+        return Library::load(&path);
+    }
+    let prefixes = prefixes(
+        host,
+        env::var_os("VIRTUAL_ENV").as_deref(),
+        env::var_os("PATH").as_deref(),
+        env::var_os("HOME").as_deref(),
+    );
+    let packages = prefixes.iter().flat_map(|prefix| packages(prefix));
+    let found = packages.chain(SYSTEM.map(PathBuf::from)).find_map(|folder| newest(&folder));
+    let path = found.ok_or_else(|| OnnxError::Library {
+        path: PathBuf::from(NAME),
+        cause: format!(
+            "not found: {SETTING} is not set, no Python here has the package onnxruntime, and it \
+             is in none of {}",
+            SYSTEM.join(", ")
+        ),
+    })?;
+    Library::load(&path)
+}
+
+/// Folders in which Pythons were installed, each once.
+fn prefixes(
+    host: &Host,
+    active: Option<&OsStr>,
+    path: Option<&OsStr>,
+    home: Option<&OsStr>,
+) -> Vec<PathBuf> {
+    let above = |program: &Path| Some(program.parent()?.parent()?.to_owned());
+    let mut prefixes = Vec::new();
+    if let Host::Python(interpreter) = host {
+        prefixes.extend(above(interpreter));
+    }
+    prefixes.extend(active.map(PathBuf::from));
+    let in_path = path.map(|path| env::split_paths(path).map(|folder| folder.join("python3")));
+    let in_path = in_path.into_iter().flatten().filter(|python| python.is_file());
+    prefixes.extend(in_path.filter_map(|python| above(&python)));
+    prefixes.extend(home.map(|home| Path::new(home).join(".local")));
+    // A folder of PATH that is relative changes with where one stands; code is not taken from there.
+    let mut known = Vec::new();
+    for prefix in prefixes.into_iter().filter(|prefix| prefix.is_absolute()) {
+        if !known.contains(&prefix) {
+            known.push(prefix);
+        }
+    }
+    known
+}
+
+/// Where a Python that was installed there would keep the library.
+fn packages(prefix: &Path) -> Vec<PathBuf> {
+    let of_pythons = ["lib", "lib64"].iter().flat_map(|lib| {
+        let folders = prefix.join(lib).read_dir().into_iter().flatten().flatten();
+        folders.filter(|folder| folder.file_name().to_string_lossy().starts_with("python3"))
+    });
+    let mut folders: Vec<_> = of_pythons
+        .flat_map(|python| {
+            ["site-packages", "dist-packages"].map(|packages| python.path().join(packages))
+        })
+        .map(|packages| packages.join("onnxruntime/capi"))
+        .collect();
+    // The system's order says nothing.
+    folders.sort();
+    folders
+}
+
+/// The library in a folder; of several the one with the highest version.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let version = |path: &Path| -> Option<Vec<u64>> {
+        let name = path.file_name()?.to_str()?;
+        let rest = name.strip_prefix(NAME)?;
+        let parts = rest.split('.').filter(|part| !part.is_empty());
+        parts.map(|part| part.parse().ok()).collect()
+    };
+    let files = folder.read_dir().ok()?.flatten().map(|file| file.path());
+    let versions = files.filter_map(|path| Some((version(&path)?, path)));
+    versions.max().map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn pythons_are_asked_in_order_and_each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        fs::write(bin.join("python3"), "").unwrap();
+        let path = env::join_paths([Path::new("relative"), &bin, &bin]).unwrap();
+        let found = prefixes(
+            &Host::Python(PathBuf::from("/opt/own/bin/python")),
+            Some(OsStr::new("/opt/active")),
+            Some(&path),
+            Some(OsStr::new("/home/me")),
+        );
+        let wanted = [
+            "/opt/own".as_ref(),
+            "/opt/active".as_ref(),
+            folder.path(),
+            "/home/me/.local".as_ref(),
+        ];
+        assert_eq!(found, wanted.map(Path::to_owned));
+        assert!(prefixes(&Host::Program, None, None, None).is_empty());
+    }
+
+    #[test]
+    fn the_highest_version_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let capi = folder.path().join("lib/python3.11/site-packages/onnxruntime/capi");
+        fs::create_dir_all(&capi).unwrap();
+        assert_eq!(newest(&capi), None);
+        for name in [
+            "libonnxruntime.so",
+            "libonnxruntime.so.1.9.0",
+            "libonnxruntime.so.1.31.1",
+            "libonnxruntime.so.old",
+            "libonnxruntime_providers_shared.so",
+        ] {
+            fs::write(capi.join(name), "").unwrap();
+        }
+        let folders = packages(folder.path());
+        let found: Vec<_> = folders.iter().filter_map(|folder| newest(folder)).collect();
+        assert_eq!(found, [capi.join("libonnxruntime.so.1.31.1")]);
+    }
+}

@@ -1,0 +1,268 @@
+//! Some columns of a flow's row, as a trainer and a model that is no tree want them: value by value.
+
+use std::collections::HashMap;
+
+use super::features::{FeaturesError, FlowFeatures};
+
+/// What stands where there is no value.
+const MISSING: i8 = -1;
+
+/// Where a column's value lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// A bit of the records, and the bit that says whether it is there: the byte of each, counted
+    /// through all packets, and how far from its highest bit.
+    Bit { byte: u32, presence: u32, shift: u8, presence_shift: u8 },
+    /// Which of the numbers.
+    Number(u32),
+}
+
+/// Columns by name, bits and numbers in any order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowColumns {
+    places: Vec<Place>,
+}
+
+impl FlowColumns {
+    /// The columns of these names: `pkt0_tcp_syn_0`, or a number of the features.
+    ///
+    /// # Errors
+    /// [`FeaturesError::NoColumn`] with the first that is none of the features.
+    pub fn new<S: AsRef<str>>(
+        features: &FlowFeatures,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, FeaturesError> {
+        let layout = features.layout();
+        let columns: HashMap<_, _> =
+            layout.columns().enumerate().map(|(index, name)| (name, index)).collect();
+        let numbers: HashMap<_, _> = features
+            .names()
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (name.as_str(), index))
+            .collect();
+        // A row has 64 KiB of records at most, and 4,096 numbers.
+        let narrow = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let bit = |name: &str| {
+            let (packet, column) = name.strip_prefix("pkt")?.split_once('_')?;
+            let &bit = columns.get(column)?;
+            let index: usize = packet.parse().ok().filter(|&index| index < features.packets())?;
+            let is_plain = packet == "0"
+                || packet.bytes().all(|b| b.is_ascii_digit()) && !packet.starts_with('0');
+            let start = layout.record_len() * index;
+            let presence = layout.presence_bit(bit);
+            is_plain.then_some(Place::Bit {
+                byte: narrow(start + bit / 8),
+                presence: narrow(start + presence / 8),
+                shift: (bit % 8) as u8,
+                presence_shift: (presence % 8) as u8,
+            })
+        };
+        let place = |name: S| {
+            let name = name.as_ref();
+            let number = numbers.get(name).map(|&index| Place::Number(narrow(index)));
+            number.or_else(|| bit(name)).ok_or_else(|| FeaturesError::NoColumn {
+                name: name.to_owned(),
+                example: columns_example(features),
+            })
+        };
+        Ok(Self { places: names.into_iter().map(place).collect::<Result<_, _>>()? })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether all are bits.
+    #[must_use]
+    pub fn are_bits(&self) -> bool {
+        self.places.iter().all(|place| matches!(place, Place::Bit { .. }))
+    }
+
+    /// Writes the values of a row: bits as −1, 0 and 1, and −1 for a number that is not there.
+    pub fn put(&self, records: &[u8], numbers: &[f64], out: &mut [f32]) {
+        for (out, place) in out.iter_mut().zip(&self.places) {
+            *out = match *place {
+                Place::Number(index) => {
+                    numbers.get(index as usize).map_or(f32::from(MISSING), |&number| number as f32)
+                }
+                place => f32::from(place.bit(records)),
+            };
+        }
+    }
+
+    /// The same of bits alone; −1 for a number.
+    pub fn put_bits(&self, records: &[u8], out: &mut [i8]) {
+        for (out, place) in out.iter_mut().zip(&self.places) {
+            *out = place.bit(records);
+        }
+    }
+}
+
+fn columns_example(features: &FlowFeatures) -> String {
+    features.layout().columns().next().map_or_else(String::new, |name| format!("pkt0_{name}"))
+}
+
+impl Place {
+    #[inline]
+    fn bit(self, records: &[u8]) -> i8 {
+        let Self::Bit { byte, presence, shift, presence_shift } = self else { return MISSING };
+        match (records.get(byte as usize), records.get(presence as usize)) {
+            (Some(byte), Some(presence)) if presence << presence_shift & 0x80 != 0 => {
+                ((byte << shift) >> 7).cast_signed()
+            }
+            _ => MISSING,
+        }
+    }
+}
+
+/// Which values the bits of rows have had, to find those that never change.
+#[derive(Clone, Debug)]
+pub struct SeenBits {
+    features: FlowFeatures,
+    /// Of each byte of each packet: bits that were 1, and that were 0.
+    ones: Vec<u8>,
+    zeros: Vec<u8>,
+    /// Whether it was ever there, and ever not.
+    there: Vec<bool>,
+    absent: Vec<bool>,
+}
+
+impl SeenBits {
+    /// No rows yet.
+    #[must_use]
+    pub fn new(features: FlowFeatures) -> Self {
+        let len = features.layout().data_len() * features.packets();
+        let (ones, zeros) = (vec![0; len], vec![0; len]);
+        Self { features, ones, zeros, there: vec![false; len], absent: vec![false; len] }
+    }
+
+    /// Takes in the records of a flow; packets that it does not have may be left out.
+    pub fn add(&mut self, records: &[u8]) {
+        let layout = self.features.layout();
+        let data_len = layout.data_len();
+        let mut packets = records.chunks_exact(layout.record_len());
+        let bits = self.ones.chunks_exact_mut(data_len).zip(self.zeros.chunks_exact_mut(data_len));
+        let seen =
+            self.there.chunks_exact_mut(data_len).zip(self.absent.chunks_exact_mut(data_len));
+        for ((ones, zeros), (there, absent)) in bits.zip(seen) {
+            let Some((data, presence)) =
+                packets.next().and_then(|record| record.split_at_checked(data_len))
+            else {
+                absent.fill(true);
+                continue;
+            };
+            let bits = ones.iter_mut().zip(zeros).zip(there.iter_mut().zip(absent));
+            for (index, (&byte, ((ones, zeros), (there, absent)))) in
+                data.iter().zip(bits).enumerate()
+            {
+                let presence = presence.get(index / 8).copied().unwrap_or_default();
+                if presence << (index % 8) & 0x80 == 0 {
+                    *absent = true;
+                } else {
+                    *there = true;
+                    *ones |= byte;
+                    *zeros |= !byte;
+                }
+            }
+        }
+    }
+
+    /// Names of the columns that have had two values at least, in order.
+    #[must_use]
+    pub fn varying(&self) -> Vec<String> {
+        let layout = self.features.layout();
+        let names: Vec<_> = layout.columns().collect();
+        let mut varying = Vec::new();
+        for packet in 0..self.features.packets() {
+            for (column, name) in names.iter().enumerate() {
+                let byte = packet * layout.data_len() + column / 8;
+                let both = self.ones[byte] & self.zeros[byte];
+                let comes_and_goes = self.there[byte] && self.absent[byte];
+                if comes_and_goes || both << (column % 8) & 0x80 != 0 {
+                    varying.push(format!("pkt{packet}_{name}"));
+                }
+            }
+        }
+        varying
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::block::Block;
+    use crate::schema::Headers;
+    use crate::subscription::{Subscription, Wanted};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        #[test]
+        fn columns_have_the_values_of_the_subscription(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            packets in 1_usize..4,
+            payload_bytes in 0_u16..5,
+            rows in 1_usize..5,
+        ) {
+            let blocks = [Block::Tcp, Block::Icmp];
+            let numbers = vec![String::from("protocol")];
+            let features =
+                FlowFeatures::new(Headers::Innermost, &blocks, payload_bytes, packets, &numbers);
+            let features = features.unwrap();
+            let layout = features.layout();
+            let some = Subscription::new(&Wanted { layout, ..Wanted::default() }).unwrap();
+            let mut names = features.schema().columns;
+            let all = FlowColumns::new(&features, &names).unwrap();
+            prop_assert!(!all.are_bits());
+            let mut seen = SeenBits::new(features.clone());
+            let mut matrix = Vec::new();
+            for row in 0..rows {
+                let whole = bytes.len().saturating_sub(row * 40) / layout.record_len();
+                let records = &bytes[..whole.min(packets) * layout.record_len()];
+                // As it is in truth: what is not there is zero.
+                let mut wanted = Vec::new();
+                for record in records.chunks_exact(layout.record_len()) {
+                    some.values(record, &mut wanted);
+                }
+                wanted.resize((names.len() - 1).max(wanted.len()), -1);
+                let mut values = vec![9; names.len()];
+                all.put_bits(records, &mut values);
+                prop_assert_eq!(&values[..names.len() - 1], &wanted);
+                let mut floats = vec![9.0; names.len()];
+                all.put(records, &[17.0], &mut floats);
+                let as_floats = wanted.iter().map(|&value| f32::from(value)).chain([17.0]);
+                prop_assert!(floats.iter().map(|v| v.to_bits()).eq(as_floats.map(f32::to_bits)));
+                seen.add(records);
+                matrix.push(wanted);
+            }
+            names.pop();
+            let varies = |column: &usize| matrix.iter().any(|row| row[*column] != matrix[0][*column]);
+            let varying: Vec<_> =
+                (0..names.len()).filter(varies).map(|column| names[column].clone()).collect();
+            prop_assert_eq!(seen.varying(), varying);
+        }
+    }
+
+    #[test]
+    fn a_column_that_is_none_is_named() {
+        let features = FlowFeatures::new(Headers::Innermost, &[Block::Udp], 0, 2, &[]).unwrap();
+        for name in ["pkt2_udp_len_0", "pkt00_udp_len_0", "pkt+1_udp_len_0", "protocol", "pkt0_"] {
+            let refusal = FlowColumns::new(&features, [name]).unwrap_err().to_string();
+            let wanted =
+                format!("{name}: no column of the features; wanted: such as pkt0_udp_spor");
+            assert!(refusal.starts_with(&wanted), "{refusal}");
+        }
+        assert!(FlowColumns::new(&features, ["pkt1_udp_len_0"]).unwrap().are_bits());
+    }
+}

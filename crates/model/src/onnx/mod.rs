@@ -1,0 +1,332 @@
+//! Models in ONNX, run by ONNX Runtime: networks, and whatever was trained elsewhere.
+//!
+//! Trees are faster where they are ([`trees`](crate::trees)), so nothing that ships needs this; it is
+//! for models that are no trees. The library is loaded while the program runs, so that it is needed
+//! by those alone who have such a model.
+//!
+//! - [`Library::load`] loads the shared library, from a path that the caller found.
+//! - [`OnnxModel::new`] reads a model, checks that it can be given rows and gives probabilities, and
+//!   tries it on a row.
+//! - [`OnnxRows`] holds what is to be scored, as the numbers that the model reads.
+//!
+//! A model has one input, rows of numbers, 32 or 64 bits each; the names of its columns come from the
+//! artifact that the model belongs to. Its output is a probability for each class. One thread runs a
+//! session: who has more threads makes a model for each.
+//!
+//! ONNX Runtime adds in another order for one row than for several, so a probability may differ
+//! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored one at a time.
+
+mod columns;
+mod library;
+mod reason;
+#[cfg(test)]
+mod tests;
+
+use ort::session::builder::GraphOptimizationLevel;
+use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions};
+use ort::session::{Session, SessionInputValue, SessionOutputs};
+use ort::value::{DynValue, Outlet, TensorElementType, TensorRef, ValueType};
+
+use crate::layout::Layout;
+use columns::Columns;
+pub use library::Library;
+pub use reason::OnnxError;
+use reason::one_line;
+
+/// Bytes of a file.
+pub const FILE_LEN_MAX: usize = 256 << 20;
+/// Columns of a model's input.
+pub const COLUMN_COUNT_MAX: usize = 1 << 16;
+
+/// Rows that the library is given at once: what it allocates for them is bounded by it.
+const ROWS_TOGETHER: usize = 64;
+/// How far the probabilities of a row may be from 1 together: those of 32 bits are added in any order.
+const SUM_SLACK: f64 = 1e-3;
+
+/// What stands around a model: what rows are, and how they are given to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wiring<'a> {
+    /// How the records of rows are laid out.
+    pub layout: Layout,
+    /// Packets of a row.
+    pub packet_count: usize,
+    /// Names of the numbers beside the records.
+    pub numbers: &'a [String],
+    /// Names of what the input's columns are, in their order: header bits and numbers.
+    pub columns: &'a [String],
+    /// How many classes there are.
+    pub class_count: usize,
+    /// The name of the input.
+    pub input: &'a str,
+    /// The name of the output with the probabilities.
+    pub output: &'a str,
+}
+
+/// A model, ready to score.
+pub struct OnnxModel {
+    session: Session,
+    options: RunOptions<HasSelectedOutputs>,
+    columns: Columns,
+    class_count: usize,
+    input: String,
+    output: String,
+    is_double: bool,
+    rows_together: usize,
+}
+
+/// Rows for one model, as the numbers of its input. Made once and used again, it allocates nothing.
+#[derive(Clone, Debug)]
+pub struct OnnxRows {
+    values: Vec<f32>,
+    column_count: usize,
+}
+
+impl OnnxRows {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len() / self.column_count.max(1)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Forgets all of them and keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+    }
+}
+
+impl OnnxModel {
+    /// Reads a model from the bytes of its file, and tries it on a row of which nothing is there.
+    ///
+    /// # Errors
+    /// [`OnnxError`], where the file is no model, or none that fits `wiring`.
+    pub fn new(library: Library, file: &[u8], wiring: &Wiring<'_>) -> Result<Self, OnnxError> {
+        if file.len() > FILE_LEN_MAX {
+            return Err(OnnxError::TooLong { size_bytes: file.len() });
+        }
+        let column_count = wiring.columns.len();
+        if !(1..=COLUMN_COUNT_MAX).contains(&column_count) {
+            return Err(OnnxError::ColumnCount { seen: column_count });
+        }
+        let Wiring { layout, packet_count, numbers, columns, class_count, .. } = *wiring;
+        let columns = Columns::find(layout, packet_count, numbers, columns)?;
+        let session = session(library, file)
+            .map_err(|error| OnnxError::File { cause: one_line(error.message()) })?;
+        let (is_double, rows_together) = check_input(session.inputs(), wiring)?;
+        check_output(session.outputs(), wiring)?;
+        let output = wiring.output.to_owned();
+        let options = RunOptions::new().map_err(failed)?;
+        let options = options.with_outputs(OutputSelector::no_default().with(&output));
+        let input = wiring.input.to_owned();
+        let mut model = Self {
+            session,
+            options,
+            columns,
+            class_count,
+            input,
+            output,
+            is_double,
+            rows_together,
+        };
+        model.try_on_nothing()?;
+        Ok(model)
+    }
+
+    /// How many classes it tells apart.
+    #[must_use]
+    pub const fn class_count(&self) -> usize {
+        self.class_count
+    }
+
+    /// How many columns its input has.
+    #[must_use]
+    pub const fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// No rows yet, with room for so many.
+    #[must_use]
+    pub fn rows(&self, capacity: usize) -> OnnxRows {
+        let column_count = self.column_count();
+        OnnxRows { values: Vec::with_capacity(column_count * capacity), column_count }
+    }
+
+    /// Adds a row: the records of a flow's first packets, one behind the other, and the numbers
+    /// beside them. Packets that are not there are left out at the end, or zeros.
+    ///
+    /// # Errors
+    /// [`OnnxError`], where the row is not one of this model's; then it is not added.
+    pub fn push(
+        &self,
+        rows: &mut OnnxRows,
+        records: &[u8],
+        numbers: &[f64],
+    ) -> Result<(), OnnxError> {
+        if rows.column_count != self.column_count() {
+            return Err(OnnxError::OtherModel);
+        }
+        self.columns.append(records, numbers, &mut rows.values)
+    }
+
+    /// Writes for each row a probability for each class, row by row, as the model gives them.
+    ///
+    /// # Errors
+    /// [`OnnxError`], where rows are of another model, `scores` has another length, or the library
+    /// fails.
+    pub fn score(&mut self, rows: &OnnxRows, scores: &mut [f64]) -> Result<(), OnnxError> {
+        let (column_count, class_count) = (self.column_count(), self.class_count);
+        let wanted = rows.len() * class_count;
+        if rows.column_count != column_count {
+            return Err(OnnxError::OtherModel);
+        }
+        if scores.len() != wanted {
+            return Err(OnnxError::ScoreCount { seen: scores.len(), wanted });
+        }
+        let values = rows.values.chunks(column_count * self.rows_together);
+        for (values, scores) in values.zip(scores.chunks_mut(class_count * self.rows_together)) {
+            self.run(values, scores)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, values: &[f32], scores: &mut [f64]) -> Result<(), OnnxError> {
+        let shape = [values.len() / self.columns.len(), self.columns.len()];
+        let doubles: Vec<f64>;
+        let tensor: SessionInputValue<'_> = if self.is_double {
+            doubles = values.iter().map(|&value| value.into()).collect();
+            TensorRef::from_array_view((shape, doubles.as_slice())).map_err(failed)?.into()
+        } else {
+            TensorRef::from_array_view((shape, values)).map_err(failed)?.into()
+        };
+        let inputs = ort::inputs![self.input.as_str() => tensor];
+        let outputs = self.session.run_with_options(inputs, &self.options).map_err(failed)?;
+        copy_scores(&outputs, &self.output, scores)
+    }
+
+    /// Sees that it gives probabilities, and lets the library allocate what it needs.
+    fn try_on_nothing(&mut self) -> Result<(), OnnxError> {
+        let mut rows = self.rows(1);
+        self.push(&mut rows, &[], &vec![-1.0; self.columns.number_count()])?;
+        let mut scores = vec![0.0; self.class_count];
+        self.score(&rows, &mut scores)?;
+        let sum: f64 = scores.iter().sum();
+        let is_row =
+            scores.iter().all(|&score| score >= -SUM_SLACK) && (sum - 1.0).abs() < SUM_SLACK;
+        if is_row {
+            return Ok(());
+        }
+        let cause = format!(
+            "output {:?} gave {scores:.3?} for a row; wanted: probabilities, together 1: end the \
+             model with a softmax",
+            self.output
+        );
+        Err(OnnxError::Output { cause })
+    }
+}
+
+fn failed(error: ort::Error) -> OnnxError {
+    OnnxError::Run { cause: one_line(error.message()) }
+}
+
+/// One thread, which does not wait for work by spinning.
+fn session(library: Library, file: &[u8]) -> Result<Session, ort::Error> {
+    Session::builder(library.environment())?
+        .with_intra_threads(1)?
+        .with_inter_threads(1)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .commit_from_memory(file)
+}
+
+/// What an input or output is, as ONNX writes it.
+fn shown(outlet: &Outlet) -> String {
+    format!("{:?} is {}", outlet.name(), outlet.dtype())
+}
+
+fn named<'a>(outlets: &'a [Outlet], name: &str) -> Result<&'a Outlet, String> {
+    outlets.iter().find(|outlet| outlet.name() == name).ok_or_else(|| {
+        let names: Vec<_> = outlets.iter().map(Outlet::name).collect();
+        format!("none is named {name:?}; the model has {names:?}")
+    })
+}
+
+/// Whether the input wants 64 bits, and how many rows it takes at once.
+fn check_input(inputs: &[Outlet], wiring: &Wiring<'_>) -> Result<(bool, usize), OnnxError> {
+    let refused = |cause: String| OnnxError::Input { cause: format!("input: {cause}") };
+    let input = named(inputs, wiring.input).map_err(refused)?;
+    let column_count = wiring.columns.len();
+    let wanted = || {
+        let seen = shown(input);
+        refused(format!("{seen}; wanted: a tensor of floats, rows of {column_count} columns"))
+    };
+    if inputs.len() != 1 {
+        let names: Vec<_> = inputs.iter().map(Outlet::name).collect();
+        return Err(refused(format!("{names:?}; wanted: one, rows of {column_count} columns")));
+    }
+    let ValueType::Tensor { ty, shape, .. } = input.dtype() else { return Err(wanted()) };
+    let is_double = match ty {
+        TensorElementType::Float32 => false,
+        TensorElementType::Float64 => true,
+        _ => return Err(wanted()),
+    };
+    let [rows, columns] = shape[..] else { return Err(wanted()) };
+    if columns >= 0 && usize::try_from(columns) != Ok(column_count) {
+        return Err(wanted());
+    }
+    match rows {
+        ..=-1 => Ok((is_double, ROWS_TOGETHER)),
+        1 => Ok((is_double, 1)),
+        _ => Err(wanted()),
+    }
+}
+
+fn check_output(outputs: &[Outlet], wiring: &Wiring<'_>) -> Result<(), OnnxError> {
+    let refused = |cause: String| OnnxError::Output { cause: format!("output: {cause}") };
+    let output = named(outputs, wiring.output).map_err(refused)?;
+    let class_count = wiring.class_count;
+    let fits = match output.dtype() {
+        ValueType::Tensor { ty, shape, .. } => {
+            let is_float = matches!(ty, TensorElementType::Float32 | TensorElementType::Float64);
+            let is_wide =
+                |&columns: &i64| columns < 0 || usize::try_from(columns) == Ok(class_count);
+            is_float && shape.len() == 2 && shape.last().is_some_and(is_wide)
+        }
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let seen = shown(output);
+    Err(refused(format!(
+        "{seen}; wanted: a tensor of floats, a probability for each of {class_count} classes \
+         (exporters of scikit-learn and LightGBM: zipmap off)"
+    )))
+}
+
+fn copy_scores(
+    outputs: &SessionOutputs<'_>,
+    name: &str,
+    scores: &mut [f64],
+) -> Result<(), OnnxError> {
+    let seen = |seen: usize| OnnxError::Output {
+        cause: format!("output {name:?} has {seen} numbers; wanted: {}", scores.len()),
+    };
+    let value: &DynValue = outputs.get(name).ok_or_else(|| seen(0))?;
+    if let Ok((_, values)) = value.try_extract_tensor::<f32>() {
+        if values.len() != scores.len() {
+            return Err(seen(values.len()));
+        }
+        scores.iter_mut().zip(values).for_each(|(score, &value)| *score = value.into());
+    } else {
+        let (_, values) = value.try_extract_tensor::<f64>().map_err(failed)?;
+        if values.len() != scores.len() {
+            return Err(seen(values.len()));
+        }
+        scores.copy_from_slice(values);
+    }
+    Ok(())
+}
