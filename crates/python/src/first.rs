@@ -91,7 +91,7 @@ pub(crate) struct FirstOptions {
 }
 
 impl FeatureOptions {
-    fn features(&self) -> Result<FlowFeatures, Refusal> {
+    pub(crate) fn features(&self) -> Result<FlowFeatures, Refusal> {
         let refused = |text: &dyn std::fmt::Display| Refusal::new(Kind::Option, text);
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,

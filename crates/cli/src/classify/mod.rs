@@ -15,6 +15,7 @@ use engine::run::Control;
 use model::Headers;
 use model::block::Block;
 
+use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
@@ -33,8 +34,8 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 }
 
 /// Runs `wirelens classify`.
-pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(&arguments.model)?);
+pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
+    let cascade = Arc::new(artifact::read(&arguments.model, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     match_headers(&mut inputs, &cascade, arguments)?;
     let plain = arguments.output.plain();
