@@ -103,9 +103,15 @@ impl OnnxModel {
         })
     }
 
+    /// How many classes it tells apart.
+    #[getter]
+    fn class_count(&self) -> usize {
+        self.class_count
+    }
+
     /// A probability for each class of each row, as 64-bit numbers of this machine. `records` are
     /// those of all packets of each row, `numbers` what stands beside them, 64 bits each.
-    #[pyo3(signature = (records, numbers, together = ROWS_TOGETHER))]
+    #[pyo3(signature = (records, numbers, together = 64))]
     fn score<'py>(
         &self,
         py: Python<'py>,
