@@ -10,7 +10,6 @@ use model::onnx::{FILE_LEN_MAX, OnnxError, OnnxFile, Wiring};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::first;
 use crate::first::FeatureOptions;
 use crate::refusal::{Kind, Refusal};
 
