@@ -8,6 +8,7 @@ use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
+use crate::train::{EvalArguments, TrainArguments};
 
 /// Answers questions about network traffic from every packet.
 #[derive(Debug, Parser)]
@@ -55,6 +56,10 @@ pub enum Command {
     Info(InfoArguments),
     /// Save the complete rows of an output whose run was killed
     Recover(RecoverArguments),
+    /// Models, trained on captures with labels
+    Train(TrainArguments),
+    /// How good models are, on captures with labels
+    Eval(EvalArguments),
     /// Labelled traffic, made on this machine: real programs in network namespaces
     Testbed(TestbedArguments),
 }
