@@ -17,6 +17,7 @@
 //! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored
 //! [one by one](OnnxModel::one_by_one).
 
+mod columns;
 mod library;
 mod reason;
 #[cfg(test)]
@@ -29,7 +30,8 @@ use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
 use ort::value::{DynValue, Outlet, TensorElementType, TensorRef, ValueType};
 
-use crate::first::{FlowColumns, FlowFeatures};
+use crate::first::FlowFeatures;
+use columns::InputColumns;
 pub use library::Library;
 pub use reason::OnnxError;
 use reason::one_line;
@@ -64,7 +66,7 @@ pub struct Wiring {
 pub struct OnnxFile {
     library: Library,
     bytes: Arc<[u8]>,
-    columns: FlowColumns,
+    columns: InputColumns,
     wiring: Arc<Wiring>,
 }
 
@@ -82,6 +84,8 @@ pub struct OnnxModel {
 pub struct OnnxRows {
     values: Vec<f32>,
     column_count: usize,
+    /// Room for the bits of one.
+    bits: Vec<i8>,
 }
 
 impl OnnxRows {
@@ -116,7 +120,7 @@ impl OnnxFile {
         if !(1..=COLUMN_COUNT_MAX).contains(&column_count) {
             return Err(OnnxError::ColumnCount { seen: column_count });
         }
-        let columns = FlowColumns::new(&wiring.features, &wiring.columns)?;
+        let columns = InputColumns::new(&wiring.features, &wiring.columns)?;
         let file = Self { library, bytes: bytes.into(), columns, wiring: Arc::new(wiring) };
         file.open()?.try_on_nothing()?;
         Ok(file)
@@ -153,7 +157,8 @@ impl OnnxFile {
     #[must_use]
     pub fn rows(&self, capacity: usize) -> OnnxRows {
         let column_count = self.column_count();
-        OnnxRows { values: Vec::with_capacity(column_count * capacity), column_count }
+        let values = Vec::with_capacity(column_count * capacity);
+        OnnxRows { values, column_count, bits: Vec::new() }
     }
 
     /// Adds a row: the records of a flow's first packets, one behind the other, and the numbers
@@ -183,7 +188,8 @@ impl OnnxFile {
         }
         let start = rows.values.len();
         rows.values.resize(start + rows.column_count, 0.0);
-        self.columns.put(records, numbers, rows.values.get_mut(start..).unwrap_or_default());
+        let row = rows.values.get_mut(start..).unwrap_or_default();
+        self.columns.put(records, numbers, &mut rows.bits, row);
         Ok(())
     }
 }
