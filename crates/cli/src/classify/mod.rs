@@ -20,6 +20,7 @@ use engine::run::Control;
 use model::Headers;
 use model::block::Block;
 
+use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
@@ -40,8 +41,8 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 }
 
 /// Runs `wirelens classify`.
-pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(&arguments.model)?);
+pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
+    let cascade = Arc::new(artifact::read(&arguments.model, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let no_decap = arguments.input.no_decap;
     match_headers(&mut inputs, &cascade, &arguments.model, no_decap)?;
