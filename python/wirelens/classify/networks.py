@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.errors import MissingPackageError, OptionError
 
 Array = Any
