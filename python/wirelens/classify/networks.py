@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.errors import MissingPackageError, OptionError
 
