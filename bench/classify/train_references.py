@@ -145,7 +145,10 @@ def grid(system: str) -> list[Try]:
 
 
 # What --tune gave: of each system on each task the weighting, and changes of its settings.
-BEST: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+BEST: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("services", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+    ("devices", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+}
 
 
 def best(task: str, system: str) -> Try:
