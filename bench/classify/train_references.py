@@ -80,7 +80,13 @@ def rows_of(system: str, task: tasks.Task, packets: int) -> tuple[list[str], Any
 
 
 def train(
-    system: str, task: tasks.Task, columns: list[str], values: Any, tried: Try, packets: int, seed: int
+    system: str,
+    task: tasks.Task,
+    columns: list[str],
+    values: Any,
+    tried: Try,
+    packets: int,
+    seed: int,
 ) -> Trained:
     """Trains one system and judges it."""
     labels, classes = task.dataset.labels, task.dataset.classes
