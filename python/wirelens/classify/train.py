@@ -182,6 +182,9 @@ class _Chooser:
         self.best_f1 = max(profile.macro_f1 for profile in self.profiles)
 
     def _rule(self, first: Candidate, second: Candidate) -> Rule:
+        """The way to set thresholds with which the first needs the second least."""
+        aim = self.request.aim
+        is_of_f1 = aim.latency_us is None and aim.service_rate is None and aim.assigned is None
         rules = rules_of(
             self.truth,
             self._stage(first),
@@ -189,6 +192,7 @@ class _Chooser:
             self.class_count,
             self.request.measures,
             self.request.algorithms,
+            second.macro_f1 - aim.f1_margin if is_of_f1 else None,
         )
         return rules[0]
 
