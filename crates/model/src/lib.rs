@@ -34,7 +34,7 @@ pub mod text;
 pub mod trees;
 
 pub use block::{BLOCK_COUNT, Block};
-pub use first::{FeaturesError, FirstPackets, FlowColumns, FlowFeatures, Number};
+pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};
