@@ -20,6 +20,11 @@ pub enum Arrangement {
         /// What stands in a step that is not there.
         pad: i64,
     },
+    /// One value for each column, of a flow in one window of time.
+    Window {
+        /// How long a window is.
+        every_ns: i64,
+    },
 }
 
 /// The type of all values.
@@ -102,6 +107,7 @@ impl FeatureSchema {
                 "layout sequence steps={steps} channels={} pad={pad}",
                 self.columns.len()
             ),
+            Arrangement::Window { every_ns } => writeln!(text, "layout window ns={every_ns}"),
         };
         let data_type = match self.data_type {
             DataType::I8 => "i8",
