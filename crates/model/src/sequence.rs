@@ -82,6 +82,12 @@ impl FirstSteps {
         self.steps.push(Step { size_bytes, is_forward, gap_ns, payload_bytes });
     }
 
+    /// Bytes of the list of packets, with the room that it has.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>()
+    }
+
     /// The packets that came.
     #[must_use]
     pub fn steps(&self) -> &[Step] {

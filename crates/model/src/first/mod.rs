@@ -104,6 +104,12 @@ impl FirstPackets {
         out.extend(features.numbers().iter().map(|&number| self.number(features.layout(), number)));
     }
 
+    /// Bytes that it keeps beside itself, with the room that its lists have.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.records.capacity() + self.steps.size_bytes()
+    }
+
     pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
         const MISSING: f64 = -1.0;
         let step = |packet: u8| self.steps.steps().get(usize::from(packet));

@@ -1,0 +1,196 @@
+//! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
+
+mod object;
+mod read;
+mod reason;
+mod sums;
+
+pub use read::{CASCADE_FILE, CASCADE_LEN_MAX, SUMS_FILE};
+pub use reason::CascadeError;
+
+use std::fmt;
+
+use model::{FlowFeatures, Forest};
+use packet::Span;
+
+use crate::uncertainty::{Answer, Uncertainty};
+
+/// The place of a model in a cascade.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum StageName {
+    /// Asked of every flow.
+    Fastest,
+    /// Asked where the first was unsure, mostly of the same packet.
+    Fast,
+    /// Asked last, of more packets.
+    Slow,
+}
+
+impl StageName {
+    /// All, in order.
+    pub const ALL: [Self; 3] = [Self::Fastest, Self::Fast, Self::Slow];
+
+    /// The word in the artifact and in the output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fastest => "fastest",
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+impl fmt::Display for StageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a flow was in training; one that is cut otherwise is another flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowTimeouts {
+    /// A flow ends after so long without a packet.
+    pub idle: Span,
+    /// One this old is cut.
+    pub active: Span,
+}
+
+/// Whether packets of the training were as they are on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segmentation {
+    /// Every packet was one segment.
+    Single,
+    /// Some were several that an offload had merged.
+    Merged,
+}
+
+/// One kind of model; others than trees fit in beside them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Model {
+    /// Trees on header bits and numbers.
+    Trees(Box<Forest>),
+}
+
+/// A model and when its answer is enough.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    pub(crate) name: StageName,
+    pub(crate) family: String,
+    pub(crate) features: FlowFeatures,
+    pub(crate) model: Model,
+    pub(crate) uncertainty: Uncertainty,
+    /// By class; none of the last stage, whose answer stands.
+    pub(crate) thresholds: Vec<f64>,
+}
+
+/// A cascade, checked.
+#[derive(Clone, Debug)]
+pub struct Cascade {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) classes: Vec<String>,
+    pub(crate) flows: FlowTimeouts,
+    pub(crate) wait: Span,
+    pub(crate) segmentation: Segmentation,
+    pub(crate) features: FlowFeatures,
+    pub(crate) stages: Vec<Stage>,
+}
+
+impl Stage {
+    /// Its place.
+    #[must_use]
+    pub const fn name(&self) -> StageName {
+        self.name
+    }
+
+    /// What kind of model it is, for people.
+    #[must_use]
+    pub fn family(&self) -> &str {
+        &self.family
+    }
+
+    /// What it is shown of a flow.
+    #[must_use]
+    pub const fn features(&self) -> &FlowFeatures {
+        &self.features
+    }
+
+    /// The model.
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// How its uncertainty is measured.
+    #[must_use]
+    pub const fn uncertainty(&self) -> Uncertainty {
+        self.uncertainty
+    }
+
+    /// Whether this answer of it is enough: always that of the last stage, else one that is no more
+    /// uncertain than the threshold of its class.
+    #[must_use]
+    pub fn is_enough(&self, answer: &Answer) -> bool {
+        let threshold = self.thresholds.get(usize::from(answer.label));
+        threshold.is_none_or(|&threshold| answer.uncertainty <= threshold)
+    }
+}
+
+impl Cascade {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its name and the beginning of the SHA-256 of `cascade.json`, which seals all the rest.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Names of the classes, by label.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// The name of a class.
+    #[must_use]
+    pub fn class(&self, label: u16) -> &str {
+        self.classes.get(usize::from(label)).map_or("", String::as_str)
+    }
+
+    /// When flows end.
+    #[must_use]
+    pub const fn flows(&self) -> FlowTimeouts {
+        self.flows
+    }
+
+    /// How long an undecided flow waits for packets.
+    #[must_use]
+    pub const fn wait(&self) -> Span {
+        self.wait
+    }
+
+    /// Whether packets of the training were merged.
+    #[must_use]
+    pub const fn segmentation(&self) -> Segmentation {
+        self.segmentation
+    }
+
+    /// What has to be kept of a flow for all stages.
+    #[must_use]
+    pub const fn features(&self) -> &FlowFeatures {
+        &self.features
+    }
+
+    /// The stages, in the order in which they are asked; at least one.
+    #[must_use]
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+}

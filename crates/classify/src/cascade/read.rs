@@ -1,0 +1,277 @@
+//! From the files of an artifact to a cascade, everything checked.
+
+use std::io;
+
+use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
+use model::{FlowFeatures, Forest};
+use packet::Span;
+use serde_json::Value;
+
+use super::object::Object;
+use super::reason::CascadeError;
+use super::sums::Sums;
+use super::{Cascade, FlowTimeouts, Model, Segmentation, Stage, StageName};
+use crate::uncertainty::Uncertainty;
+
+/// What the cascade itself is called in its artifact.
+pub const CASCADE_FILE: &str = "cascade.json";
+
+/// What lists the hashes of its files.
+pub const SUMS_FILE: &str = "SHA256SUMS";
+
+/// Bytes of `cascade.json` and of `SHA256SUMS`.
+pub const CASCADE_LEN_MAX: usize = 16 << 20;
+
+const FORMAT: &str = "wirelens cascade";
+const VERSION: u64 = 1;
+const NAME_LEN_MAX: usize = 40;
+/// Digits of the hash in a cascade's id.
+const ID_DIGITS: usize = 12;
+
+/// What a stage says of its model.
+struct Declared<'a> {
+    name: StageName,
+    family: String,
+    file: &'a str,
+    packets: usize,
+    uncertainty: Uncertainty,
+    thresholds: Vec<f64>,
+}
+
+impl Cascade {
+    /// Reads an artifact. `read` gives the bytes of a file by its name, and refuses what is longer
+    /// than the bound that it is told; only plain names are asked for.
+    ///
+    /// # Errors
+    /// [`CascadeError`], with the file at fault, what was seen there and what was wanted.
+    pub fn read(
+        mut read: impl FnMut(&str, usize) -> io::Result<Vec<u8>>,
+    ) -> Result<Self, CascadeError> {
+        let mut file = |name: &str, len_max| {
+            read(name, len_max).map_err(|error| CascadeError::Unreadable {
+                file: name.to_owned(),
+                cause: error.to_string(),
+                is_missing: error.kind() == io::ErrorKind::NotFound,
+            })
+        };
+        let json = file(CASCADE_FILE, CASCADE_LEN_MAX)?;
+        let sums = Sums::read(&file(SUMS_FILE, CASCADE_LEN_MAX)?)?;
+        let hash = sums.check(CASCADE_FILE, &json)?;
+        let value = serde_json::from_slice::<Value>(&json)
+            .map_err(|error| CascadeError::NotCascade { seen: error.to_string() })?;
+        let (mut cascade, declared) = head(&value, &hash)?;
+        for declared in declared {
+            let bytes = file(declared.file, FILE_LEN_MAX)?;
+            sums.check(declared.file, &bytes)?;
+            let stage = stage(declared, &bytes, &cascade)?;
+            cascade.stages.push(stage);
+        }
+        let all = FlowFeatures::of_all(cascade.stages.iter().map(Stage::features));
+        cascade.features = all.map_err(CascadeError::field)?;
+        Ok(cascade)
+    }
+}
+
+/// All but the models; the features are still those of nothing.
+fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>), CascadeError> {
+    let root = Object::new(value, "")
+        .map_err(|_| CascadeError::NotCascade { seen: String::from("no JSON object") })?;
+    if root.get("format").and_then(Value::as_str) != Some(FORMAT) {
+        let seen = root.get("format").map_or_else(|| "no `format`".into(), super::object::shown);
+        return Err(CascadeError::NotCascade { seen });
+    }
+    match root.count("version", "1")? {
+        VERSION => {}
+        version => return Err(CascadeError::Version { version }),
+    }
+    let wanted = "1 to 40 of a-z, 0-9 and -";
+    let name = root.text("name", wanted)?;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
+        return Err(root.wrong("name", wanted));
+    }
+    if root.one_of("kind", &[("flows", true), ("windows", false)])? {
+        // What follows is of flows.
+    } else {
+        return Err(CascadeError::field(
+            "`kind`: \"windows\"; wanted: flows: what is inferred anew each second is not served \
+             yet by this version",
+        ));
+    }
+    let classes = classes(&root)?;
+    let flows = root.object("flows")?;
+    let timeouts = FlowTimeouts {
+        idle: span(&flows, "idle_timeout_ns")?,
+        active: span(&flows, "active_timeout_ns")?,
+    };
+    let stages = stages(&root, &classes)?;
+    let known = [("single", Segmentation::Single), ("merged", Segmentation::Merged)];
+    let cascade = Cascade {
+        name: name.to_owned(),
+        id: format!("{name}@{}", hash.get(..ID_DIGITS).unwrap_or(hash)),
+        classes,
+        flows: timeouts,
+        wait: span(&root, "wait_ns")?,
+        segmentation: root.one_of("segmentation", &known)?,
+        features: nothing()?,
+        stages: Vec::new(),
+    };
+    Ok((cascade, stages))
+}
+
+/// Features until those of the stages are known.
+fn nothing() -> Result<FlowFeatures, CascadeError> {
+    let layout = model::Layout::default();
+    FlowFeatures::of_layout(model::Headers::Innermost, layout, 1, &[]).map_err(CascadeError::field)
+}
+
+fn span(object: &Object<'_>, name: &str) -> Result<Span, CascadeError> {
+    let wanted = "nanoseconds, more than 0";
+    let ns = i64::try_from(object.count(name, wanted)?).ok().filter(|&ns| ns > 0);
+    ns.map(Span::from_ns).ok_or_else(|| object.wrong(name, wanted))
+}
+
+fn classes(root: &Object<'_>) -> Result<Vec<String>, CascadeError> {
+    let wanted = format!("2 to {CLASS_COUNT_MAX} names, each once");
+    let list = root.list("classes", &wanted)?;
+    let names: Option<Vec<_>> = list.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+    let names = names.ok_or_else(|| root.wrong("classes", &wanted))?;
+    let mut sorted: Vec<_> = names.iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let is_fine = (2..=CLASS_COUNT_MAX).contains(&names.len())
+        && sorted.len() == names.len()
+        && names.iter().all(|name| !name.is_empty());
+    if is_fine { Ok(names) } else { Err(root.wrong("classes", &wanted)) }
+}
+
+fn stages<'a>(root: &Object<'a>, classes: &[String]) -> Result<Vec<Declared<'a>>, CascadeError> {
+    let wanted = "some of fastest, fast and slow, in this order";
+    let list = root.list("stages", wanted)?;
+    let mut stages: Vec<Declared<'a>> = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let object = Object::new(value, &format!("stages[{index}]."))?;
+        let is_last = index + 1 == list.len();
+        let stage = declared(&object, classes, is_last)?;
+        if let Some(before) = stages.last() {
+            if before.name >= stage.name {
+                return Err(object.wrong("stage", wanted));
+            }
+            if before.packets > stage.packets {
+                let wanted = format!("{} at least, as of the stage before", before.packets);
+                return Err(object.wrong("packets", &wanted));
+            }
+        }
+        stages.push(stage);
+    }
+    if stages.is_empty() { Err(root.wrong("stages", wanted)) } else { Ok(stages) }
+}
+
+fn declared<'a>(
+    object: &Object<'a>,
+    classes: &[String],
+    is_last: bool,
+) -> Result<Declared<'a>, CascadeError> {
+    let name = object.one_of("stage", &StageName::ALL.map(|stage| (stage.name(), stage)))?;
+    let wanted = "the name of a file of the artifact";
+    let file = object.text("file", wanted)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if file.is_empty() || file.starts_with('.') || !file.bytes().all(is_plain) {
+        return Err(object.wrong("file", wanted));
+    }
+    let wanted = "a number of packets from 1 to 255";
+    let packets = usize::try_from(object.count("packets", wanted)?).unwrap_or(usize::MAX);
+    if !(1..=model::DEPTH_MAX).contains(&packets) {
+        return Err(object.wrong("packets", wanted));
+    }
+    let family = object.text("family", "the kind of model")?.to_owned();
+    let known = Uncertainty::ALL.map(|uncertainty| (uncertainty.name(), uncertainty));
+    let uncertainty = match object.get("uncertainty") {
+        // The last stage's answer stands, however uncertain.
+        None if is_last => Uncertainty::LeastConfidence,
+        _ => object.one_of("uncertainty", &known)?,
+    };
+    let thresholds = thresholds(object, classes, is_last)?;
+    Ok(Declared { name, family, file, packets, uncertainty, thresholds })
+}
+
+/// One for each class; none of the last stage.
+fn thresholds(
+    object: &Object<'_>,
+    classes: &[String],
+    is_last: bool,
+) -> Result<Vec<f64>, CascadeError> {
+    let finite = |value: &Value| value.as_f64().filter(|threshold| threshold.is_finite());
+    let given = (object.get("threshold"), object.get("thresholds"));
+    match given {
+        (None, None) if is_last => Ok(Vec::new()),
+        (Some(_), _) if is_last => Err(object.wrong("threshold", "none of the last stage")),
+        (_, Some(_)) if is_last => Err(object.wrong("thresholds", "none of the last stage")),
+        (Some(value), None) => {
+            let threshold =
+                finite(value).ok_or_else(|| object.wrong("threshold", "a finite number"))?;
+            Ok(vec![threshold; classes.len()])
+        }
+        (None, Some(_)) => {
+            let by_class = object.object("thresholds")?;
+            let wanted = "a finite number";
+            let of = |class: &String| {
+                let value = by_class.get(class).and_then(finite);
+                value.ok_or_else(|| by_class.wrong(class, wanted))
+            };
+            classes.iter().map(of).collect()
+        }
+        (None, None) => Err(object.wrong("threshold", "it, or `thresholds`, one a class")),
+        (Some(_), Some(_)) => Err(object.wrong("thresholds", "one of it and `threshold`")),
+    }
+}
+
+/// The model of a stage, held against what was declared.
+fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stage, CascadeError> {
+    let Declared { name, family, file, packets, uncertainty, thresholds } = declared;
+    if file.ends_with(".onnx") {
+        return Err(CascadeError::model(
+            file,
+            "a model for ONNX Runtime; this version serves trees (.trees.jsonl): train the stage \
+             with one of the families of trees",
+        ));
+    }
+    let forest = Forest::parse(bytes)
+        .map_err(|cause| CascadeError::Trees { file: file.to_owned(), cause })?;
+    if forest.classes() != cascade.classes {
+        return Err(CascadeError::model(
+            file,
+            format_args!(
+                "its {} classes are not the {} of cascade.json, in the same order; train all \
+                 stages together",
+                forest.classes().len(),
+                cascade.classes.len()
+            ),
+        ));
+    }
+    if forest.packet_count() != packets {
+        return Err(CascadeError::model(
+            file,
+            format_args!("reads {} packets; cascade.json says {packets}", forest.packet_count()),
+        ));
+    }
+    let features =
+        FlowFeatures::of_forest(&forest).map_err(|error| CascadeError::model(file, error))?;
+    let own = features.hash();
+    if own != forest.schema_hash() {
+        let carried = forest.schema_hash().to_owned();
+        return Err(CascadeError::OtherSchema { file: file.to_owned(), carried, own });
+    }
+    if let Some(first) = cascade.stages.first()
+        && (first.features.headers(), first.features.layout())
+            != (features.headers(), features.layout())
+    {
+        return Err(CascadeError::model(
+            file,
+            "reads other headers, blocks or bytes of payload than the first stage; train all \
+             stages together",
+        ));
+    }
+    let model = Model::Trees(Box::new(forest));
+    Ok(Stage { name, family, features, model, uncertainty, thresholds })
+}

@@ -1,0 +1,140 @@
+//! Why an artifact is refused.
+
+use std::fmt;
+
+use model::ForestError;
+
+/// Why a cascade cannot be used. The text begins with the file at fault, by its name in the artifact.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CascadeError {
+    /// A file cannot be read.
+    Unreadable {
+        /// Which.
+        file: String,
+        /// What the system says.
+        cause: String,
+        /// Whether there is no such file.
+        is_missing: bool,
+    },
+    /// `SHA256SUMS` does not list a file.
+    Unlisted {
+        /// Which.
+        file: String,
+    },
+    /// A line of `SHA256SUMS` is not as `sha256sum` writes it.
+    Sums {
+        /// Which, from 1.
+        number: usize,
+    },
+    /// A file has changed since it was listed.
+    Changed {
+        /// Which.
+        file: String,
+        /// SHA-256 that `SHA256SUMS` names.
+        listed: String,
+        /// SHA-256 of what is there.
+        found: String,
+    },
+    /// `cascade.json` is something else.
+    NotCascade {
+        /// What was seen.
+        seen: String,
+    },
+    /// It was written for another version of the format.
+    Version {
+        /// The version that it names.
+        version: u64,
+    },
+    /// It says what cannot be.
+    Field {
+        /// What was seen and what was wanted.
+        cause: String,
+    },
+    /// A file of trees is refused.
+    Trees {
+        /// Which.
+        file: String,
+        /// Why.
+        cause: ForestError,
+    },
+    /// The features that a model says it was trained on are not those that its own fields name.
+    OtherSchema {
+        /// The model's file.
+        file: String,
+        /// The hash that it carries.
+        carried: String,
+        /// The hash of what its fields name.
+        own: String,
+    },
+    /// A model disagrees with `cascade.json` or with the other models.
+    Model {
+        /// The model's file.
+        file: String,
+        /// What was seen and what was wanted.
+        cause: String,
+    },
+}
+
+impl CascadeError {
+    pub(super) fn field(cause: impl fmt::Display) -> Self {
+        Self::Field { cause: cause.to_string() }
+    }
+
+    pub(super) fn model(file: &str, cause: impl fmt::Display) -> Self {
+        Self::Model { file: file.to_owned(), cause: cause.to_string() }
+    }
+}
+
+impl fmt::Display for CascadeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, is_missing: true, .. } => write!(
+                f,
+                "{file}: no such file; give the folder that `wirelens train classify` wrote, \
+                 with all its files"
+            ),
+            Self::Unreadable { file, cause, .. } => write!(f, "{file}: {cause}"),
+            Self::Unlisted { file } => write!(
+                f,
+                "SHA256SUMS: {file} is not listed; the artifact is not complete: copy it again"
+            ),
+            Self::Sums { number } => write!(
+                f,
+                "SHA256SUMS: line {number} is no hash and name, as `sha256sum` writes them; \
+                 copy the artifact again"
+            ),
+            Self::Changed { file, listed, found } => write!(
+                f,
+                "{file}: its SHA-256 is {found}, SHA256SUMS says {listed}: the file was changed \
+                 after training; copy the artifact again"
+            ),
+            Self::NotCascade { seen } => write!(
+                f,
+                "cascade.json: no cascade ({seen}); give the folder that \
+                 `wirelens train classify` wrote"
+            ),
+            Self::Version { version } => write!(
+                f,
+                "cascade.json: a cascade of format version {version}, this Wirelens reads \
+                 version 1; train it with this version"
+            ),
+            Self::Field { cause } => write!(f, "cascade.json: {cause}"),
+            Self::Trees { file, cause } => write!(f, "{file}: {cause}"),
+            Self::OtherSchema { file, carried, own } => write!(
+                f,
+                "{file}: trained on features with schema {}, those that it names have {} here; \
+                 train it with this version",
+                short(carried),
+                short(own)
+            ),
+            Self::Model { file, cause } => write!(f, "{file}: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for CascadeError {}
+
+/// So many digits tell two hashes apart for a reader.
+fn short(hash: &str) -> &str {
+    hash.get(..16).unwrap_or(hash)
+}

@@ -1,0 +1,87 @@
+//! The columns of verdicts.
+
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use packet::Timestamp;
+use packet::community_id::CommunityId;
+
+use crate::cascade::Cascade;
+use crate::verdict::Verdict;
+
+/// A row for each flow.
+pub const SCHEMA: Schema = &[
+    Field::new(
+        "first_ns",
+        Kind::TimestampNs,
+        "Stamp of the flow's first packet; empty where the capture tells no time.",
+    )
+    .nullable(),
+    Field::new("src", Kind::Text, "Address of the source, which sent the first packet."),
+    Field::new("dst", Kind::Text, "The other address."),
+    Field::new("src_port", Kind::U16, "Port of the source; the message type for ICMP."),
+    Field::new(
+        "dst_port",
+        Kind::U16,
+        "The other port; the counterpart's type or the code for ICMP.",
+    ),
+    Field::new("protocol", Kind::Text, "IP protocol."),
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("label", Kind::Text, "What the flow is, out of the model's classes."),
+    Field::new("confidence", Kind::F64, "The probability that the model gives it."),
+    Field::new("stage", Kind::Text, "The model that decided: fastest, fast or slow."),
+    Field::new("packets_used", Kind::U16, "Packets of the flow that it was shown."),
+    Field::new(
+        "decided_ns",
+        Kind::TimestampNs,
+        "Event time of the packet that decided, or of what told that no more would come; empty \
+         where the capture tells no time.",
+    )
+    .nullable(),
+    Field::new("wait_ns", Kind::U64, "From the first packet to that."),
+    Field::new(
+        "latency_ns",
+        Kind::U64,
+        "From the deciding frame becoming readable to the verdict, by the clock; empty unless a \
+         frame decided on an interface or in a replay with --pace.",
+    )
+    .nullable(),
+    Field::new("cause", Kind::Text, "Why then: confident, last-stage, ended, waited or full."),
+    Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),
+    Field::new(
+        "other_segmentation",
+        Kind::I8,
+        "1 where a packet was several merged by an offload and none was in training, else 0.",
+    ),
+];
+
+/// Appends a verdict.
+///
+/// # Errors
+/// [`RowRefused`] where columns hold over 4 GiB of text.
+pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Result<(), RowRefused> {
+    let (source, destination) = verdict.key.endpoints(verdict.direction);
+    let protocol = verdict.key.protocol();
+    columns.push_row(&[
+        known(verdict.first),
+        Value::Address(source.address),
+        Value::Address(destination.address),
+        Value::U16(source.port),
+        Value::U16(destination.port),
+        protocol.name().map_or(Value::Text(&protocol), Value::Str),
+        Value::Text(&CommunityId(verdict.key)),
+        Value::Str(cascade.class(verdict.label)),
+        Value::F64(verdict.confidence),
+        Value::Str(verdict.stage.name()),
+        Value::U16(verdict.packets_used),
+        known(verdict.decided),
+        Value::U64(verdict.wait_ns()),
+        verdict.latency_ns.map(Value::U64).into(),
+        Value::Str(verdict.cause.name()),
+        Value::Str(cascade.id()),
+        Value::I8(verdict.other_segmentation.into()),
+    ])
+}
+
+/// A stamp, where there is one.
+fn known<'a>(stamp: Timestamp) -> Value<'a> {
+    if stamp == Timestamp::UNKNOWN { Value::Null } else { Value::TimestampNs(stamp.as_ns()) }
+}

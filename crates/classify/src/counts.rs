@@ -1,0 +1,114 @@
+//! What became of the flows of a run.
+
+use crate::cascade::{Cascade, StageName};
+use crate::latency::Latencies;
+use crate::verdict::{Cause, Verdict};
+
+/// Flows of one label.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LabelCounts {
+    /// By stage that decided, in the order of [`StageName::ALL`].
+    pub flows: [u64; StageName::ALL.len()],
+    /// Sum of the confidences, in the order of the verdicts.
+    pub confidence_sum: f64,
+}
+
+/// Flows by what was said of them, and why then.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Counts {
+    /// Flows that began.
+    pub begun: u64,
+    /// By [`Cause`].
+    pub causes: [u64; Cause::ALL.len()],
+    /// By class of the cascade.
+    pub labels: Vec<LabelCounts>,
+    /// Rows that each stage was asked about, in the order of [`StageName::ALL`].
+    pub asked: [u64; StageName::ALL.len()],
+    /// Flows decided by their first packet alone.
+    pub at_first_packet: u64,
+    /// Flows that are neither TCP nor UDP.
+    pub other_protocols: u64,
+    /// Flows whose first packet the capture cut before the headers that models look at.
+    pub cut_headers: u64,
+    /// Flows marked, since a packet was several merged ones and none was in training.
+    pub other_segmentation: u64,
+    /// Most flows that waited at once.
+    pub waiting_most: u64,
+    /// How long verdicts took, where the door keeps time.
+    pub latencies: Latencies,
+}
+
+impl LabelCounts {
+    /// Flows of all stages.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.flows.iter().sum()
+    }
+}
+
+impl Counts {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(cascade: &Cascade) -> Self {
+        Self { labels: vec![LabelCounts::default(); cascade.classes.len()], ..Self::default() }
+    }
+
+    /// Counts a verdict.
+    pub fn add(&mut self, verdict: &Verdict) {
+        if let Some(count) = self.causes.get_mut(verdict.cause as usize) {
+            *count += 1;
+        }
+        if let Some(label) = self.labels.get_mut(usize::from(verdict.label)) {
+            if let Some(count) = label.flows.get_mut(verdict.stage as usize) {
+                *count += 1;
+            }
+            label.confidence_sum += verdict.confidence;
+        }
+        let is_first = verdict.packets_used <= 1;
+        let is_at_once = !matches!(verdict.cause, Cause::Ended | Cause::Waited);
+        self.at_first_packet += u64::from(is_first && is_at_once);
+        self.other_segmentation += u64::from(verdict.other_segmentation);
+        if let Some(ns) = verdict.latency_ns {
+            self.latencies.add(ns);
+        }
+    }
+
+    /// Verdicts; each flow has one, so in the end as many as began.
+    #[must_use]
+    pub fn decided(&self) -> u64 {
+        self.causes.iter().sum()
+    }
+
+    /// Flows decided for one cause.
+    #[must_use]
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.causes.get(cause as usize).copied().unwrap_or(0)
+    }
+
+    /// Flows decided by one stage.
+    #[must_use]
+    pub fn by(&self, stage: StageName) -> u64 {
+        let of_label = |label: &LabelCounts| label.flows.get(stage as usize).copied().unwrap_or(0);
+        self.labels.iter().map(of_label).sum()
+    }
+
+    /// Takes in another part's.
+    pub fn fold(&mut self, other: &Self) {
+        if self.labels.len() < other.labels.len() {
+            self.labels.resize(other.labels.len(), LabelCounts::default());
+        }
+        for (mine, theirs) in self.labels.iter_mut().zip(&other.labels) {
+            mine.flows.iter_mut().zip(theirs.flows).for_each(|(mine, theirs)| *mine += theirs);
+            mine.confidence_sum += theirs.confidence_sum;
+        }
+        self.causes.iter_mut().zip(other.causes).for_each(|(mine, theirs)| *mine += theirs);
+        self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);
+        self.begun += other.begun;
+        self.at_first_packet += other.at_first_packet;
+        self.other_protocols += other.other_protocols;
+        self.cut_headers += other.cut_headers;
+        self.other_segmentation += other.other_segmentation;
+        self.waiting_most += other.waiting_most;
+        self.latencies.fold(&other.latencies);
+    }
+}

@@ -1,0 +1,34 @@
+//! Names the service or the device of a flow from its first packets, with models that are asked
+//! one after the other: `ServeFlow`'s cascade.
+//!
+//! - [`Cascade`] is read from an artifact, a directory that training wrote
+//!   (`docs/specs/cascade.md`); all that it says is checked.
+//! - [`Classifier`] keeps what is needed of flows that are not decided, asks the models and gives
+//!   each flow one [`Verdict`]. It runs in [`engine::flow::FlowFrames`].
+//! - [`columns`] is how verdicts leave.
+//!
+//! The three queues of the paper (section 3.1) are here: rows of first packets that wait for the
+//! end of their batch (Queue 1), compact records of the later packets of undecided flows, kept with
+//! the flow (Queue 2), and flows that a later model was asked about (Queue 3). Joining the last two
+//! by flow costs nothing, since they lie in one place.
+//!
+//! What a verdict says is told by the flow's own packets and by event time, so it is the same
+//! however frames are cut into batches, on any number of threads and under any seed, as long as no
+//! limit is touched.
+
+#![forbid(unsafe_code)]
+
+pub mod cascade;
+pub mod columns;
+pub mod counts;
+pub mod latency;
+mod model;
+pub mod serve;
+pub mod uncertainty;
+pub mod verdict;
+
+pub use cascade::{Cascade, CascadeError, Stage, StageName};
+pub use counts::Counts;
+pub use serve::{Classifier, Clock, Options, Standing, TakeVerdicts};
+pub use uncertainty::{Answer, Uncertainty};
+pub use verdict::{Cause, Verdict};

@@ -1,0 +1,419 @@
+//! Serving a cascade: from the frames of flows to one verdict each.
+//!
+//! A flow is undecided from its first packet until its verdict. The rows of a batch's first packets
+//! are scored together at the end of the batch by the first stage; where that is unsure, the
+//! next stage is asked, at once where it looks at no more packets. Otherwise the flow waits, and
+//! its packets are kept as compact records until the stage has as many as it looks at, the flow
+//! has ended, or has waited long enough: then it is scored with what there is. A decided flow
+//! keeps nothing but its verdict, and its packets are not looked at.
+//!
+//! **When a flow stops waiting** is told by event time: by a packet of its own that comes too late,
+//! which is then not looked at, or by a mark ([`FlowMark`]). Both stand at the same place in the
+//! input however it is cut into batches.
+//!
+//! **Limits.** At most [`Options::waiting_max`] flows wait; one more is decided at once by the last
+//! stage that was asked ([`Cause::Full`]), or, where none was, by the first with the packets there
+//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few hundred
+//! bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
+
+mod undecided;
+
+use std::sync::Arc;
+
+use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
+use model::block::Block;
+use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp};
+
+use crate::cascade::{Cascade, Segmentation, StageName};
+use crate::counts::Counts;
+use crate::model::Asking;
+use crate::uncertainty::Answer;
+use crate::verdict::{Cause, Verdict};
+use undecided::{Given, Pool, Undecided};
+
+/// Rows that a model is asked about at once.
+const ROWS_MAX: usize = BATCH_LEN_MAX;
+
+/// How flows are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Flows that wait for packets at most.
+    pub waiting_max: usize,
+}
+
+impl Options {
+    /// Flows that wait unless told otherwise: ten seconds of 6,500 undecided flows a second.
+    pub const WAITING_MAX_DEFAULT: usize = 1 << 16;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { waiting_max: Self::WAITING_MAX_DEFAULT }
+    }
+}
+
+/// The clock outside, which a door lends for latencies only: nothing that is decided depends on it.
+pub trait Clock {
+    /// Nanoseconds since a frame with this stamp became readable, where that is known.
+    fn latency_ns(&self, stamp: Timestamp) -> Option<u64>;
+}
+
+/// No clock.
+impl Clock for () {
+    fn latency_ns(&self, _: Timestamp) -> Option<u64> {
+        None
+    }
+}
+
+/// Who receives verdicts.
+pub trait TakeVerdicts {
+    /// Takes the verdicts since the last call, in the order of [`Verdict::order`]. Called at each
+    /// mark, also where there are none.
+    fn take(&mut self, verdicts: &[Verdict]);
+}
+
+/// How it stands with a flow; what is kept for each in the flow table.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Standing {
+    /// None of its packets was seen.
+    #[default]
+    New,
+    /// Not decided: its place among those.
+    Undecided(u32),
+    /// Decided.
+    Decided(Decision),
+}
+
+/// What a verdict says, in few bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Decision {
+    /// The model's probability of the class.
+    pub confidence: f64,
+    /// The class, by its number in the cascade.
+    pub label: u16,
+    /// Packets that the model was shown.
+    pub packets_used: u16,
+    /// Which model decided.
+    pub stage: StageName,
+}
+
+/// Asks the models of a cascade about flows.
+pub struct Classifier<C, O> {
+    cascade: Arc<Cascade>,
+    options: Options,
+    clock: C,
+    output: O,
+    undecided: Pool,
+    /// Flows that wait for packets.
+    waiting_count: usize,
+    /// By stage: rows that are complete, or will not be.
+    ready: Vec<Vec<u32>>,
+    asking: Vec<Asking>,
+    answers: Vec<Answer>,
+    /// Event time.
+    now: Timestamp,
+    due: Vec<u32>,
+    verdicts: Vec<Verdict>,
+    counts: Counts,
+}
+
+impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
+    /// No flows yet.
+    #[must_use]
+    pub fn new(cascade: Arc<Cascade>, options: Options, clock: C, output: O) -> Self {
+        let counts = Counts::new(&cascade);
+        let asking = cascade.stages.iter().map(|stage| Asking::new(stage, ROWS_MAX)).collect();
+        let ready = cascade.stages.iter().map(|_| Vec::with_capacity(ROWS_MAX)).collect();
+        Self {
+            cascade,
+            options,
+            clock,
+            output,
+            undecided: Pool::new(),
+            waiting_count: 0,
+            ready,
+            asking,
+            answers: Vec::with_capacity(ROWS_MAX),
+            now: Timestamp::MIN,
+            due: Vec::new(),
+            verdicts: Vec::new(),
+            counts,
+        }
+    }
+
+    /// What became of the flows, and who received the verdicts.
+    #[must_use]
+    pub fn finish(self) -> (Counts, O) {
+        (self.counts, self.output)
+    }
+
+    /// Bytes of undecided flows. Looks at every one.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.undecided.size_bytes()
+    }
+
+    /// What [`size_bytes`](Self::size_bytes) never exceeds: lists grow by doubling, and so may
+    /// have room for twice what is in them.
+    #[must_use]
+    pub fn size_bytes_max(&self) -> usize {
+        let features = &self.cascade.features;
+        let packet = features.layout().record_len() + PACKET_BYTES;
+        let flow = size_of::<Undecided>() + size_of::<u32>() + packet * features.packets();
+        2 * flow * (self.options.waiting_max + BATCH_LEN_MAX)
+    }
+
+    /// A flow's first packet.
+    fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket, slot: FlowSlot) -> u32 {
+        self.counts.begun += 1;
+        let protocol = packet.key.protocol();
+        let is_other = protocol != Protocol::TCP && protocol != Protocol::UDP;
+        self.counts.other_protocols += u64::from(is_other);
+        self.counts.cut_headers += u64::from(is_cut(frame, &self.cascade));
+        self.undecided.begin(packet, slot, self.now)
+    }
+
+    /// Takes in a packet of a flow that is not decided.
+    fn take_in(&mut self, place: u32, frame: &Frame<'_>, packet: &FlowPacket) {
+        let Self { cascade, undecided, .. } = self;
+        let Some(flow) = undecided.get_mut(place) else { return };
+        if flow.closed.is_some() {
+            return;
+        }
+        let (count, time) = (flow.packets.packet_count(), packet.timestamp);
+        if count > 0 && time.since(flow.first) >= cascade.wait {
+            flow.close(Cause::Waited, time);
+        } else {
+            flow.packets.on_frame(&cascade.features, frame, packet.direction, time);
+            if flow.packets.packet_count() == count {
+                return;
+            }
+            flow.stamp(time);
+            if frame.record.segments > 1 && flow.merged_packet == 0 {
+                flow.merged_packet = count + 1;
+            }
+        }
+        self.route(place);
+    }
+
+    /// Sends the row of a flow to its stage, if it is complete or will not be. False where the
+    /// flow has to wait and cannot, but has an answer.
+    fn route(&mut self, place: u32) -> bool {
+        let Self { cascade, undecided, ready, .. } = self;
+        let Some(flow) = undecided.get_mut(place) else { return true };
+        let Some(stage) = cascade.stages.get(flow.stage) else { return true };
+        if flow.is_asked {
+            return true;
+        }
+        let is_complete = flow.packets.packet_count() >= stage.features.packets();
+        if !is_complete && flow.closed.is_none() {
+            if flow.is_waiting {
+                return true;
+            }
+            if self.waiting_count < self.options.waiting_max {
+                flow.is_waiting = true;
+                self.waiting_count += 1;
+                self.counts.waiting_most = self.counts.waiting_most.max(self.waiting_count as u64);
+                return true;
+            }
+            flow.close(Cause::Full, flow.time_of(flow.packets.packet_count()));
+            if flow.given.is_some() {
+                return false;
+            }
+        }
+        flow.is_asked = true;
+        if let Some(ready) = ready.get_mut(flow.stage) {
+            ready.push(place);
+        }
+        true
+    }
+
+    /// Asks about all rows that are ready. Answers make rows ready for later stages only.
+    fn ask(&mut self, states: &mut States<'_, Standing>) {
+        for stage in 0..self.ready.len() {
+            let Some(ready) = self.ready.get_mut(stage).map(std::mem::take) else { return };
+            for places in ready.chunks(ROWS_MAX) {
+                self.ask_stage(stage, places);
+                for (answer, &place) in (0..).zip(places) {
+                    if let Some(&answer) = self.answers.get(answer) {
+                        self.on_answer(place, stage, answer, states);
+                    }
+                }
+            }
+            if let Some(empty) = self.ready.get_mut(stage) {
+                *empty = ready;
+                empty.clear();
+            }
+        }
+    }
+
+    fn ask_stage(&mut self, stage: usize, places: &[u32]) {
+        let Self { cascade, undecided, asking, answers, counts, .. } = self;
+        let (Some(stage), Some(asking)) = (cascade.stages.get(stage), asking.get_mut(stage)) else {
+            return;
+        };
+        for &place in places {
+            if let Some(flow) = undecided.get(place) {
+                asking.push(stage, &flow.packets);
+            }
+        }
+        if let Some(count) = counts.asked.get_mut(stage.name as usize) {
+            *count += asking.len() as u64;
+        }
+        answers.clear();
+        asking.answer(stage, |answer| answers.push(answer));
+    }
+
+    fn on_answer(
+        &mut self,
+        place: u32,
+        stage_index: usize,
+        answer: Answer,
+        states: &mut States<'_, Standing>,
+    ) {
+        let Self { cascade, undecided, .. } = self;
+        let Some(flow) = undecided.get_mut(place) else { return };
+        let Some(stage) = cascade.stages.get(stage_index) else { return };
+        let (count, wanted) = (flow.packets.packet_count(), stage.features.packets());
+        flow.is_asked = false;
+        flow.given = Some(Given { answer, stage: stage_index, packets_used: count.min(wanted) });
+        let is_last = stage_index + 1 == cascade.stages.len();
+        let is_full = flow.closed.is_some_and(|closed| closed.cause == Cause::Full);
+        if !is_last && !is_full && !stage.is_enough(&answer) {
+            flow.stage = stage_index + 1;
+            if self.route(place) {
+                return;
+            }
+            return self.decide(place, Cause::Full, states);
+        }
+        let cause = match flow.closed {
+            Some(closed) if count < wanted => closed.cause,
+            _ if is_last => Cause::LastStage,
+            _ => Cause::Confident,
+        };
+        self.decide(place, cause, states);
+    }
+
+    /// The last answer stands.
+    fn decide(&mut self, place: u32, cause: Cause, states: &mut States<'_, Standing>) {
+        let Self { cascade, undecided, .. } = self;
+        let Some(flow) = undecided.get(place) else { return };
+        let Some(Given { answer, stage, packets_used }) = flow.given else { return };
+        let Some(stage) = cascade.stages.get(stage).map(|stage| stage.name) else { return };
+        let deciding = flow.time_of(packets_used);
+        let (decided, latency_ns) = match (cause, flow.closed) {
+            (Cause::Ended | Cause::Waited, Some(closed)) => (closed.time, None),
+            _ => (deciding, self.clock.latency_ns(deciding)),
+        };
+        let is_merged = (1..=packets_used).contains(&flow.merged_packet);
+        let packets_used = u16::try_from(packets_used).unwrap_or(u16::MAX);
+        let Answer { label, confidence, .. } = answer;
+        self.verdicts.push(Verdict {
+            key: flow.key,
+            direction: flow.direction,
+            first: flow.first,
+            label,
+            confidence,
+            stage,
+            packets_used,
+            decided,
+            cause,
+            latency_ns,
+            other_segmentation: is_merged && cascade.segmentation == Segmentation::Single,
+        });
+        if let Some(state) = flow.slot.and_then(|slot| states.of(slot)) {
+            *state = Standing::Decided(Decision { confidence, label, packets_used, stage });
+        }
+        self.waiting_count -= usize::from(flow.is_waiting);
+        self.undecided.release(place);
+    }
+
+    /// Closes flows that have waited long enough, or all of them where no time is told.
+    fn close_due(&mut self, is_last: bool) {
+        let until = (!is_last).then_some((self.now, self.cascade.wait));
+        let mut due = std::mem::take(&mut self.due);
+        self.undecided.due(until, &mut due);
+        for place in due.drain(..) {
+            if let Some(flow) = self.undecided.get_mut(place) {
+                let cause = if is_last { Cause::Ended } else { Cause::Waited };
+                flow.close(cause, self.now);
+            }
+            self.route(place);
+        }
+        self.due = due;
+    }
+
+    fn hand_over(&mut self) {
+        self.verdicts.sort_by_key(Verdict::order);
+        self.verdicts.iter().for_each(|verdict| self.counts.add(verdict));
+        self.output.take(&self.verdicts);
+        self.verdicts.clear();
+    }
+}
+
+/// What is kept for a packet beside its record: its stamp, and a step where numbers need one.
+const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
+
+/// Whether the capture cut a frame before the bytes that models look at.
+fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
+    let (record, layout) = (frame.record, cascade.features.layout());
+    if record.captured_len >= record.wire_len {
+        return false;
+    }
+    if !record.layers.has(Layers::TRANSPORT) {
+        return record.layers.is_cut();
+    }
+    let payload_len = record.layers.payload_len.min(layout.len(Block::Payload).into());
+    u32::from(record.layers.payload_offset) + payload_len > record.captured_len
+}
+
+impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
+    type State = Standing;
+
+    #[inline]
+    fn on_frame(
+        &mut self,
+        standing: &mut Standing,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+    ) {
+        self.now = self.now.max(packet.timestamp);
+        match *standing {
+            Standing::Decided(_) => {}
+            Standing::Undecided(place) => self.take_in(place, frame, packet),
+            Standing::New => {
+                let place = self.begin(frame, packet, slot);
+                *standing = Standing::Undecided(place);
+                self.take_in(place, frame, packet);
+            }
+        }
+    }
+
+    fn on_end(&mut self, standing: &mut Standing, ended: &Ended) {
+        let Standing::Undecided(place) = *standing else { return };
+        if let Some(flow) = self.undecided.get_mut(place) {
+            flow.close(Cause::Ended, ended.seen);
+            self.route(place);
+        }
+    }
+
+    fn on_pause(&mut self, states: &mut States<'_, Standing>) {
+        self.ask(states);
+    }
+
+    fn on_mark(&mut self, states: &mut States<'_, Standing>, mark: FlowMark) {
+        // What is ready was so before the mark, wherever batches end.
+        self.ask(states);
+        self.now = match mark.kind {
+            MarkKind::Step => mark.watermark,
+            MarkKind::Tick | MarkKind::Last => self.now.max(mark.watermark),
+        };
+        if mark.kind == MarkKind::Step {
+            self.undecided.set_back(self.now);
+        }
+        self.close_due(mark.kind == MarkKind::Last);
+        self.ask(states);
+        self.hand_over();
+    }
+}

@@ -1,0 +1,81 @@
+//! What is said of a flow, once.
+
+use packet::{FlowDirection, FlowKey, Timestamp};
+
+use crate::cascade::StageName;
+
+/// Why a flow was decided when it was.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Cause {
+    /// The model that was asked was sure enough.
+    Confident,
+    /// It was the last one: there is nobody to ask after it.
+    LastStage,
+    /// The flow ended before it had the packets that the model looks at: decided by those there are.
+    Ended,
+    /// They did not come within the time that a flow waits: decided by those there are.
+    Waited,
+    /// No room for a flow that waits: decided by the last model that had been asked.
+    Full,
+}
+
+impl Cause {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 5] =
+        [Self::Confident, Self::LastStage, Self::Ended, Self::Waited, Self::Full];
+
+    /// The word in the output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Confident => "confident",
+            Self::LastStage => "last-stage",
+            Self::Ended => "ended",
+            Self::Waited => "waited",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The verdict on a flow.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Verdict {
+    /// The conversation.
+    pub key: FlowKey,
+    /// The way of its first packet: its sender is the source.
+    pub direction: FlowDirection,
+    /// The stamp of its first packet.
+    pub first: Timestamp,
+    /// The class, by its number in the cascade.
+    pub label: u16,
+    /// The model's probability of it.
+    pub confidence: f64,
+    /// Which model decided.
+    pub stage: StageName,
+    /// How many packets it was shown.
+    pub packets_used: u16,
+    /// Event time of the packet that made its row complete, or of what told that no more would come.
+    pub decided: Timestamp,
+    /// Why then.
+    pub cause: Cause,
+    /// From the deciding frame becoming readable to the verdict, where the door keeps time and a
+    /// frame decided.
+    pub latency_ns: Option<u64>,
+    /// Whether a packet that was shown was several merged by an offload, and none was in training.
+    pub other_segmentation: bool,
+}
+
+impl Verdict {
+    /// From the first packet to the decision, in event time.
+    #[must_use]
+    pub fn wait_ns(&self) -> u64 {
+        u64::try_from(self.decided.since(self.first).as_ns()).unwrap_or(0)
+    }
+
+    /// What makes the order of rows the same in every run.
+    #[must_use]
+    pub fn order(&self) -> impl Ord + use<> {
+        (self.decided, self.first, self.key, self.direction as u8, self.packets_used)
+    }
+}

@@ -1,0 +1,125 @@
+//! What an artifact may say, and how what it must not is told.
+
+use crate::build::{
+    self, CLASSES, FAST, FASTEST, Files, SLOW, STAGES, artifact, artifact_of, json, read, sealed,
+};
+use classify::StageName;
+
+/// The message about these files.
+fn refused(files: &Files) -> String {
+    read(files).unwrap_err().to_string()
+}
+
+fn with(name: &str, bytes: impl Into<Vec<u8>>) -> Files {
+    let mut files = artifact();
+    files.insert(name.into(), bytes.into());
+    sealed(files)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let files = artifact();
+    let cascade = read(&files).unwrap();
+    let hash = build::sha256(&files["cascade.json"]);
+    assert_eq!(cascade.id(), format!("by-hand@{}", &hash[..12]));
+    assert_eq!(cascade.classes(), CLASSES);
+    assert_eq!(cascade.wait().as_ns(), 10_000_000_000);
+    let stages: Vec<_> =
+        cascade.stages().iter().map(|stage| (stage.name(), stage.features().packets())).collect();
+    assert_eq!(stages, [(StageName::Fastest, 1), (StageName::Fast, 1), (StageName::Slow, 3)]);
+    assert_eq!(cascade.features().packets(), 3);
+    assert_eq!(cascade.features().names(), ["protocol", "server_port", "pkt2_size_bytes"]);
+}
+
+#[test]
+fn any_stage_may_be_missing() {
+    let one = r#"[{"stage":"slow","family":"x","file":"slow.trees.jsonl","packets":3}]"#;
+    assert_eq!(read(&artifact_of(one)).unwrap().stages().len(), 1);
+    let two = r#"[{"stage":"fast","family":"x","file":"fast.trees.jsonl","packets":1,
+        "uncertainty":"entropy","threshold":0.5},
+        {"stage":"slow","family":"x","file":"slow.trees.jsonl","packets":3}]"#;
+    assert_eq!(read(&artifact_of(two)).unwrap().stages().len(), 2);
+}
+
+#[test]
+fn a_file_that_is_missing_or_changed_is_named() {
+    for name in ["cascade.json", "SHA256SUMS", "fast.trees.jsonl"] {
+        let mut files = artifact();
+        files.remove(name);
+        let message = refused(&files);
+        assert!(message.starts_with(&format!("{name}: no such file")), "{message}");
+    }
+    for name in ["cascade.json", "slow.trees.jsonl"] {
+        let mut files = artifact();
+        files.get_mut(name).unwrap().push(b'\n');
+        let message = refused(&files);
+        assert!(message.starts_with(&format!("{name}: its SHA-256 is")), "{message}");
+    }
+    let mut files = artifact();
+    files.insert("SHA256SUMS".into(), b"what?\n".to_vec());
+    assert!(refused(&files).starts_with("SHA256SUMS: line 1 is no hash and name"));
+    files.insert("SHA256SUMS".into(), Vec::new());
+    assert!(refused(&files).starts_with("SHA256SUMS: cascade.json is not listed"));
+}
+
+#[test]
+fn another_schema_hash_is_refused() {
+    let file = FAST.file_with(&CLASSES, &FASTEST.schema());
+    let message = refused(&with("fast.trees.jsonl", file));
+    let (carried, own) = (FASTEST.schema(), FAST.schema());
+    let wanted = format!("schema {}, those that it names have {}", &carried[..16], &own[..16]);
+    assert!(message.starts_with("fast.trees.jsonl: trained on features"), "{message}");
+    assert!(message.contains(&wanted), "{message}");
+}
+
+#[test]
+fn stages_must_agree() {
+    let other = ["web", "dns", "bulk", "other"];
+    let message = refused(&with("slow.trees.jsonl", SLOW.file_with(&other, &SLOW.schema())));
+    assert!(message.starts_with("slow.trees.jsonl: its 4 classes are not"), "{message}");
+    let message = refused(&with("fast.trees.jsonl", SLOW.file()));
+    assert!(message.contains("reads 3 packets; cascade.json says 1"), "{message}");
+    let message = refused(&with("fast.trees.jsonl", b"\x89PNG".to_vec()));
+    assert!(message.starts_with("fast.trees.jsonl: no file of trees"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_is_told_by_its_field() {
+    let json = json(STAGES);
+    for (from, to, wanted) in [
+        ("wirelens cascade", "something", "no cascade (\"something\")"),
+        ("\"version\": 1", "\"version\": 2", "a cascade of format version 2"),
+        ("\"by-hand\"", "\"../x\"", "`name`: \"../x\"; wanted: 1 to 40 of"),
+        ("\"flows\",", "\"windows\",", "`kind`: \"windows\"; wanted: flows"),
+        ("\"flows\",", "\"x\",", "`kind`: \"x\"; wanted: flows or windows"),
+        ("\"web\",\n  \"bulk\"", "\"dns\",\n  \"bulk\"", "`classes`: [\"dns\",\"dns\","),
+        ("120000000000", "0", "`flows.idle_timeout_ns`: 0; wanted: nanoseconds"),
+        ("\"wait_ns\": 10000000000,", "", "`wait_ns` is missing"),
+        ("\"single\"", "\"many\"", "`segmentation`: \"many\"; wanted: single or merged"),
+        ("\"fastest\"", "\"slow\"", "`stages[1].stage`: \"fast\"; wanted: some of fastest"),
+        ("\"packets\": 1", "\"packets\": 4", "`stages[1].packets`: 1; wanted: 4 at least"),
+        ("\"packets\": 1", "\"packets\": 0", "`stages[0].packets`: 0; wanted: a number of"),
+        ("fastest.trees.jsonl", "../fastest", "`stages[0].file`: \"../fastest\"; wanted"),
+        ("\"threshold\": 0.1", "\"threshold\": null", "`stages[0].threshold`: null; wanted"),
+        ("\"threshold\": 0.1", "\"x\": 0.1", "`stages[0].threshold` is missing; wanted: it, or"),
+        ("\"bulk\": 0.5,", "", "`stages[1].thresholds.bulk` is missing; wanted: a finite"),
+        ("\"packets\": 3", "\"packets\": 3, \"threshold\": 1", "wanted: none of the last stage"),
+        ("\"entropy\"", "\"margin\"", "`stages[1].uncertainty`: \"margin\"; wanted: least-"),
+    ] {
+        assert!(json.contains(from), "{from}");
+        let message = refused(&with("cascade.json", json.replacen(from, to, 1)));
+        assert!(message.starts_with("cascade.json: "), "{message}");
+        assert!(message.contains(wanted), "{message}; wanted: {wanted}");
+    }
+    let message = refused(&with("cascade.json", "{"));
+    assert!(message.starts_with("cascade.json: no cascade (EOF"), "{message}");
+}
+
+#[test]
+fn a_network_is_refused_with_what_to_try() {
+    let stages = STAGES.replace("slow.trees.jsonl", "slow.onnx");
+    let mut files = artifact_of(&stages);
+    files.insert("slow.onnx".into(), b"x".to_vec());
+    let message = refused(&sealed(files));
+    assert!(message.starts_with("slow.onnx: a model for ONNX Runtime;"), "{message}");
+}

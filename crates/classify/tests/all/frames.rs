@@ -1,0 +1,183 @@
+//! Frames of conversations, and what a cascade says of them.
+
+use std::sync::Arc;
+
+use classify::{Cascade, Classifier, Clock, Counts, Options, Standing, TakeVerdicts, Verdict};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
+use engine::run::{Control, run_one};
+use packet::dissect::{DissectOptions, dissect};
+use packet::{Batch, HashSeed, LinkType, Record, Source, Timestamp};
+
+pub(crate) const START_NS: i64 = 1_700_000_000_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+
+/// One packet of a conversation between 10.0.0.`client` and 10.0.0.255.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) client: u8,
+    pub(crate) is_back: bool,
+    /// 6 has TCP's header, 17 UDP's, others none.
+    pub(crate) protocol: u8,
+    pub(crate) server_port: u16,
+    pub(crate) tcp_flags: u8,
+    pub(crate) payload_len: u8,
+    pub(crate) segments: u16,
+    /// Since the start.
+    pub(crate) ns: i64,
+}
+
+impl Sent {
+    /// A datagram of a client to a port.
+    pub(crate) const fn udp(client: u8, server_port: u16, ns: i64) -> Self {
+        Self {
+            client,
+            is_back: false,
+            protocol: 17,
+            server_port,
+            tcp_flags: 0,
+            payload_len: 8,
+            segments: 1,
+            ns,
+        }
+    }
+
+    /// A segment of a client to a port.
+    pub(crate) const fn tcp(client: u8, server_port: u16, tcp_flags: u8, ns: i64) -> Self {
+        Self { protocol: 6, tcp_flags, ..Self::udp(client, server_port, ns) }
+    }
+
+    /// The same the other way.
+    pub(crate) const fn back(self) -> Self {
+        Self { is_back: true, ..self }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let (mut from, mut to) = ([10, 0, 0, self.client], [10, 0, 0, 255]);
+        let (mut from_port, mut to_port) = (40_000 + u16::from(self.client), self.server_port);
+        if self.is_back {
+            (from, to) = (to, from);
+            (from_port, to_port) = (to_port, from_port);
+        }
+        let ports = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
+        let payload = vec![7; self.payload_len.into()];
+        let transport = match self.protocol {
+            6 => [&ports[..], &[0; 8], &[0x50, self.tcp_flags, 2, 0, 0, 0, 0, 0]].concat(),
+            17 => [&ports[..], &[0, 8 + self.payload_len, 0, 0]].concat(),
+            _ => Vec::new(),
+        };
+        let total_len = u8::try_from(20 + transport.len() + payload.len()).unwrap();
+        let ip = [0x45, 0, 0, total_len, 0, 0, 0, 0, 64, self.protocol, 0, 0];
+        [&[2; 12][..], &[8, 0], &ip, &from, &to, &transport, &payload].concat()
+    }
+}
+
+/// Frames in memory, a few at a time.
+struct Frames {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    batch_len: usize,
+    next: usize,
+}
+
+impl Frames {
+    fn new(packets: &[Sent], batch_len: usize) -> Self {
+        let (mut bytes, mut records) = (Vec::new(), Vec::new());
+        for packet in packets {
+            let frame = packet.bytes();
+            let len = u32::try_from(frame.len()).unwrap();
+            records.push(Record {
+                timestamp: Timestamp::from_ns(START_NS + packet.ns),
+                offset: u32::try_from(bytes.len()).unwrap(),
+                captured_len: len,
+                wire_len: len,
+                segments: packet.segments,
+                layers: dissect(LinkType::ETHERNET, &frame, len, DissectOptions::default()),
+                ..Record::default()
+            });
+            bytes.extend(frame);
+        }
+        Self { bytes, records, batch_len, next: 0 }
+    }
+}
+
+impl Source for Frames {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        let end = self.records.len().min(self.next + self.batch_len);
+        let records = &self.records[self.next..end];
+        self.next = end;
+        (!records.is_empty()).then_some(Batch { bytes: &self.bytes, records, tick: None })
+    }
+}
+
+/// Keeps all verdicts.
+#[derive(Default)]
+pub(crate) struct All(pub(crate) Vec<Verdict>);
+
+impl TakeVerdicts for All {
+    fn take(&mut self, verdicts: &[Verdict]) {
+        self.0.extend_from_slice(verdicts);
+    }
+}
+
+/// What flows were when they ended.
+#[derive(Default)]
+pub(crate) struct Ends(pub(crate) Vec<EndedFlow<Standing>>);
+
+impl TakeEnded<Standing> for Ends {
+    fn take(&mut self, flows: &[EndedFlow<Standing>]) {
+        self.0.extend_from_slice(flows);
+    }
+}
+
+/// How frames come and are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) batch_len: usize,
+    pub(crate) seed: u64,
+    pub(crate) options: Options,
+    pub(crate) flow_count_max: usize,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { batch_len: 64, seed: 1, options: Options::default(), flow_count_max: 1 << 20 }
+    }
+}
+
+pub(crate) struct Served {
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) ends: Vec<EndedFlow<Standing>>,
+    pub(crate) counts: Counts,
+    pub(crate) flow_count: u64,
+    pub(crate) size_bytes: usize,
+}
+
+/// Runs packets through a cascade.
+pub(crate) fn serve(cascade: &Arc<Cascade>, packets: &[Sent], way: Way) -> Served {
+    serve_with(cascade, packets, way, ())
+}
+
+pub(crate) fn serve_with(
+    cascade: &Arc<Cascade>,
+    packets: &[Sent],
+    way: Way,
+    clock: impl Clock,
+) -> Served {
+    let mut source = Frames::new(packets, way.batch_len);
+    let classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
+    let timeouts = cascade.flows();
+    let options = FlowOptions {
+        idle_timeout: timeouts.idle,
+        active_timeout: timeouts.active,
+        window: None,
+        flow_count_max: way.flow_count_max,
+    };
+    let seed = HashSeed::new(way.seed);
+    let mut stage = FlowFrames::new(options, seed, classifier, Ends::default());
+    run_one(&mut source, &mut stage, &Control::default());
+    let FramesDone { keep, output: Ends(ends), counts: flows, .. } = stage.finish();
+    let size_bytes = keep.size_bytes();
+    assert!(size_bytes <= keep.size_bytes_max(), "{size_bytes}");
+    let (counts, All(verdicts)) = keep.finish();
+    Served { verdicts, ends, counts, flow_count: flows.total(), size_bytes }
+}

@@ -1,0 +1,9 @@
+//! Cascades of hand-written trees: what is read, what is refused, and what is said of flows.
+
+#![allow(clippy::unwrap_used)]
+
+mod artifact;
+mod build;
+mod frames;
+mod serving;
+mod sums;

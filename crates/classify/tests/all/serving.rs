@@ -1,0 +1,259 @@
+//! Each flow has one verdict, and it is the flow's alone.
+
+use std::sync::Arc;
+
+use classify::serve::Decision;
+use classify::{Cascade, Cause, Counts, Options, StageName, Standing, Verdict};
+use packet::Timestamp;
+use proptest::prelude::*;
+
+use crate::build::{CLASSES, STAGES, artifact, artifact_of, json, read, sealed};
+use crate::frames::{SECOND, START_NS, Sent, Served, Way, serve, serve_with};
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const FIN: u8 = 17;
+
+fn cascade() -> Arc<Cascade> {
+    Arc::new(read(&artifact()).unwrap())
+}
+
+/// Label, stage, packets used, cause, and nanoseconds waited.
+fn said(verdict: &Verdict) -> (&'static str, StageName, u16, Cause, u64) {
+    let label = CLASSES[usize::from(verdict.label)];
+    (label, verdict.stage, verdict.packets_used, verdict.cause, verdict.wait_ns())
+}
+
+fn only(served: &Served) -> (&'static str, StageName, u16, Cause, u64) {
+    assert_eq!(served.verdicts.len(), 1);
+    said(&served.verdicts[0])
+}
+
+#[test]
+fn a_sure_answer_decides_at_the_first_packet() {
+    let served =
+        serve(&cascade(), &[Sent::udp(1, 53, 0), Sent::udp(1, 53, 5).back()], Way::default());
+    assert_eq!(only(&served), ("dns", StageName::Fastest, 1, Cause::Confident, 0));
+    assert_eq!(served.verdicts[0].confidence, 0.98);
+    assert_eq!(served.counts.at_first_packet, 1);
+    assert_eq!(served.counts.asked, [1, 0, 0]);
+}
+
+#[test]
+fn the_second_model_is_asked_of_the_same_packet() {
+    let served = serve(&cascade(), &[Sent::udp(1, 9000, 0)], Way::default());
+    assert_eq!(only(&served), ("other", StageName::Fast, 1, Cause::Confident, 0));
+    assert_eq!(served.counts.asked, [1, 1, 0]);
+}
+
+#[test]
+fn an_unsure_flow_waits_for_its_packets() {
+    let flow = [
+        Sent::tcp(1, 443, SYN, 0),
+        Sent::tcp(1, 443, SYN | ACK, 10).back(),
+        Sent { payload_len: 200, ..Sent::tcp(1, 443, ACK, 30) },
+        Sent::tcp(1, 443, ACK, 50),
+    ];
+    for batch_len in [1, 2, 3, 64] {
+        let served = serve(&cascade(), &flow, Way { batch_len, ..Way::default() });
+        assert_eq!(only(&served), ("bulk", StageName::Slow, 3, Cause::LastStage, 30));
+        assert_eq!(served.counts.asked, [1, 1, 1]);
+    }
+}
+
+#[test]
+fn a_flow_that_ends_early_is_decided_by_what_there_is() {
+    // Its second packet shows that the first flow is over.
+    let gone = 120 * SECOND + 7;
+    let mut cascade = read(&artifact()).unwrap();
+    let served = serve(&Arc::new(cascade.clone()), &[Sent::tcp(1, 443, SYN, 0)], Way::default());
+    assert_eq!(only(&served), ("other", StageName::Slow, 1, Cause::Ended, 0));
+    // Where flows wait for longer than they live.
+    cascade = with_wait(500 * SECOND);
+    let flow = [Sent::tcp(1, 443, SYN, 0), Sent::tcp(1, 443, SYN, gone)];
+    for batch_len in [1, 64] {
+        let served = serve(&Arc::new(cascade.clone()), &flow, Way { batch_len, ..Way::default() });
+        let said: Vec<_> = served.verdicts.iter().map(said).collect();
+        let waited = gone as u64;
+        assert_eq!(
+            said,
+            [
+                ("other", StageName::Slow, 1, Cause::Ended, waited),
+                ("other", StageName::Slow, 1, Cause::Ended, 0)
+            ]
+        );
+    }
+}
+
+fn with_wait(ns: i64) -> Cascade {
+    let text = json(STAGES).replace("\"wait_ns\": 10000000000", &format!("\"wait_ns\": {ns}"));
+    let mut files = artifact();
+    files.insert("cascade.json".into(), text.into_bytes());
+    read(&sealed(files)).unwrap()
+}
+
+#[test]
+fn a_flow_waits_no_longer_than_it_may() {
+    // A packet that comes too late is not looked at.
+    let flow = [
+        Sent::tcp(1, 443, SYN, 0),
+        Sent::tcp(1, 443, ACK, 1),
+        Sent { payload_len: 200, ..Sent::tcp(1, 443, ACK, 10 * SECOND) },
+    ];
+    let served = serve(&cascade(), &flow, Way::default());
+    let waited = (10 * SECOND) as u64;
+    assert_eq!(only(&served), ("other", StageName::Slow, 2, Cause::Waited, waited));
+    // Nor does it take one: others show the time.
+    let others = [
+        Sent::tcp(1, 443, SYN, 0),
+        Sent::udp(2, 53, 10 * SECOND - 1),
+        Sent::udp(2, 53, 10 * SECOND + 300),
+        Sent::udp(2, 53, 11 * SECOND),
+    ];
+    for batch_len in [1, 64] {
+        let served = serve(&cascade(), &others, Way { batch_len, ..Way::default() });
+        let last = said(served.verdicts.last().unwrap());
+        let waited = (10 * SECOND + 300) as u64;
+        assert_eq!(last, ("other", StageName::Slow, 1, Cause::Waited, waited));
+    }
+}
+
+#[test]
+fn without_room_the_last_answer_stands() {
+    let flows: Vec<_> = (0..9).map(|client| Sent::tcp(client, 443, SYN, client.into())).collect();
+    let options = Options { waiting_max: 4, ..Options::default() };
+    let served = serve(&cascade(), &flows, Way { options, ..Way::default() });
+    assert_eq!((served.counts.of(Cause::Full), served.counts.of(Cause::Ended)), (5, 4));
+    let full: Vec<_> =
+        served.verdicts.iter().filter(|v| v.cause == Cause::Full).map(said).collect();
+    assert_eq!(full, [("bulk", StageName::Fast, 1, Cause::Full, 0); 5]);
+    assert_eq!(served.counts.waiting_most, 4);
+    // Nor is a flow missed that nobody had been asked about.
+    let slow = r#"[{"stage":"slow","family":"x","file":"slow.trees.jsonl","packets":3}]"#;
+    let slow = Arc::new(read(&artifact_of(slow)).unwrap());
+    let served = serve(&slow, &flows, Way { options, ..Way::default() });
+    assert_eq!((served.counts.of(Cause::Full), served.counts.of(Cause::Ended)), (5, 4));
+}
+
+#[test]
+fn other_protocols_and_merged_packets_are_counted_and_marked() {
+    let icmp = Sent { protocol: 47, ..Sent::udp(3, 0, 0) };
+    let merged = Sent { segments: 9, ..Sent::udp(1, 53, 5) };
+    let after = Sent { segments: 9, ..Sent::udp(2, 53, 7) };
+    let flows = [icmp, merged, Sent::udp(2, 53, 6), after];
+    let served = serve(&cascade(), &flows, Way::default());
+    assert_eq!((served.counts.other_protocols, served.counts.other_segmentation), (1, 1));
+    let marked: Vec<_> = served.verdicts.iter().map(|v| v.other_segmentation).collect();
+    assert_eq!(marked.iter().filter(|&&is_marked| is_marked).count(), 1);
+}
+
+#[test]
+fn a_clock_is_asked_only_where_a_frame_decided() {
+    struct Fixed;
+    impl classify::Clock for Fixed {
+        fn latency_ns(&self, stamp: Timestamp) -> Option<u64> {
+            u64::try_from(stamp.as_ns() - START_NS + 1).ok()
+        }
+    }
+    let flows = [Sent::udp(1, 53, 41), Sent::tcp(2, 443, SYN, 50)];
+    let served = serve_with(&cascade(), &flows, Way::default(), Fixed);
+    let latencies: Vec<_> = served.verdicts.iter().map(|verdict| verdict.latency_ns).collect();
+    assert_eq!(latencies, [Some(42), None]);
+    assert_eq!(served.counts.latencies.total(), 1);
+}
+
+#[test]
+fn a_flood_of_one_packet_flows_stays_within_its_bound() {
+    let flood: Vec<_> = (0..60_000u32)
+        .map(|number| {
+            let client = (number % 250) as u8;
+            Sent::tcp(client, 1000 + (number / 250) as u16, SYN, i64::from(number) * 1000)
+        })
+        .collect();
+    let waiting_max = 1000;
+    let options = Options { waiting_max, ..Options::default() };
+    let served = serve(&cascade(), &flood, Way { batch_len: 256, options, ..Way::default() });
+    assert_eq!((served.flow_count, served.counts.decided()), (60_000, 60_000));
+    assert_eq!(served.counts.waiting_most, 1000);
+    assert_eq!(served.counts.of(Cause::Full), 59_000);
+    // What is left of the flood is places that are free.
+    assert!(served.size_bytes < 1500 * 512, "{}", served.size_bytes);
+}
+
+fn any_packet() -> impl Strategy<Value = Sent> {
+    let port = prop::sample::select(vec![53, 80, 443, 8000]);
+    let flags = prop::sample::select(vec![SYN, ACK, ACK, FIN, 4]);
+    let protocol = prop::sample::select(vec![6, 6, 6, 17, 47]);
+    let step =
+        prop::sample::select(vec![1, 1000, 400_000_000, 3 * SECOND, -2 * SECOND, -9 * SECOND]);
+    let shape = (0..6u8, any::<bool>(), protocol, port);
+    (shape, flags, 0..180u8, 1..3u16, step).prop_map(
+        |(shape, tcp_flags, payload_len, segments, ns)| {
+            let (client, is_back, protocol, server_port) = shape;
+            Sent { client, is_back, protocol, server_port, tcp_flags, payload_len, segments, ns }
+        },
+    )
+}
+
+/// Steps to stamps.
+fn stamped(mut packets: Vec<Sent>) -> Vec<Sent> {
+    let mut ns = 0;
+    for packet in &mut packets {
+        ns += packet.ns;
+        packet.ns = ns;
+    }
+    packets
+}
+
+fn decision(verdict: &Verdict) -> Decision {
+    let Verdict { label, confidence, stage, packets_used, .. } = *verdict;
+    Decision { confidence, label, packets_used, stage }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn each_flow_has_one_verdict_however_its_packets_come(
+        packets in prop::collection::vec(any_packet(), 0..250),
+        batch_len in 1..200usize,
+        seed in any::<u64>(),
+        wait in prop::sample::select(vec![1_000_000, 5 * SECOND, 300 * SECOND]),
+    ) {
+        let cascade = Arc::new(with_wait(wait));
+        let packets = stamped(packets);
+        let served = serve(&cascade, &packets, Way { batch_len: 1, ..Way::default() });
+        prop_assert_eq!(served.verdicts.len() as u64, served.flow_count);
+        prop_assert_eq!(served.counts.decided(), served.flow_count);
+        prop_assert_eq!(served.counts.begun, served.flow_count);
+        // What is kept for a flow says the same.
+        let mut kept: Vec<_> = served.ends.iter().map(|(record, held)| {
+            let Standing::Decided(decision) = held.0 else { panic!("{held:?}") };
+            (record.key, format!("{decision:?}"))
+        }).collect();
+        let mut told: Vec<_> = served.verdicts.iter()
+            .map(|verdict| (verdict.key, format!("{:?}", decision(verdict)))).collect();
+        kept.sort();
+        told.sort();
+        prop_assert_eq!(kept, told);
+        let others = serve(&cascade, &packets, Way { batch_len, seed, ..Way::default() });
+        prop_assert_eq!(&others.verdicts, &served.verdicts);
+        // How many wait at once is seen at the ends of batches.
+        let Counts { waiting_most, .. } = served.counts;
+        prop_assert_eq!(Counts { waiting_most, ..others.counts }, served.counts);
+    }
+
+    #[test]
+    fn no_flow_is_missed_where_limits_are_touched(
+        packets in prop::collection::vec(any_packet(), 0..250),
+        batch_len in 1..200usize,
+        waiting_max in 0..4usize,
+        flow_count_max in prop::sample::select(vec![64usize, 1 << 20]),
+    ) {
+        let options = Options { waiting_max, ..Options::default() };
+        let way = Way { batch_len, options, flow_count_max, ..Way::default() };
+        let served = serve(&cascade(), &stamped(packets), way);
+        prop_assert_eq!(served.verdicts.len() as u64, served.flow_count);
+        prop_assert!(served.counts.waiting_most <= waiting_max as u64);
+    }
+}
