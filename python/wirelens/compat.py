@@ -6,7 +6,16 @@ from typing import Any
 from wirelens.errors import MissingPackageError
 
 # Package and the extra of ours that installs it.
-_EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
+_EXTRAS = {
+    "pandas": "pandas",
+    "polars": "polars",
+    "pyarrow": "arrow",
+    "numpy": "train",
+    "sklearn": "train",
+    "lightgbm": "train",
+    "xgboost": "train",
+    "matplotlib": "train",
+}
 
 
 def find(name: str) -> Any | None:
@@ -24,7 +33,7 @@ def need(name: str, wanted_by: str) -> Any:
         package = name.partition(".")[0]
         raise MissingPackageError(
             f"{wanted_by} needs {package}, which is not installed; "
-            f"install it with: pip install 'wirelens[{_EXTRAS[name]}]'",
+            f"install it with: pip install 'wirelens[{_EXTRAS[package]}]'",
             name=package,
         )
     return module

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-
 from wirelens.classify.metrics import Array, confusion, macro_f1_of_many
 from wirelens.errors import OptionError
 
@@ -224,11 +223,25 @@ class Assignment:
         return self._curve(name, [assigned_by(point, unsure, self.first) for point in points])
 
     def _of_order(self, name: str, order: Array) -> Curve:
-        count = len(order)
-        ranks = numpy.empty(count, dtype=numpy.int64)
-        ranks[order] = numpy.arange(count)
+        count, size = len(order), self.class_count * self.class_count
         steps = numpy.unique(numpy.round(numpy.linspace(0, count, 101)).astype(numpy.int64))
-        return self._curve(name, [ranks < step for step in steps[1:-1]])
+        # Flows by the step that assigns them: each takes one off a cell and adds one to another.
+        step_of = numpy.searchsorted(steps, numpy.arange(count), side="right")
+        before, after = (
+            numpy.bincount(
+                step_of * size + (self.truth * self.class_count + predicted)[order],
+                minlength=len(steps) * size,
+            ).reshape(len(steps), size)
+            for predicted in (self.first, self.second)
+        )
+        counts = before.sum(axis=0) + numpy.cumsum(after - before, axis=0)
+        wrong = numpy.bincount(step_of, ~self.is_correct[order], minlength=len(steps))
+        return Curve(
+            name,
+            steps / count,
+            numpy.cumsum(wrong) / max(wrong.sum(), 1),
+            macro_f1_of_many(counts.reshape(-1, self.class_count, self.class_count)),
+        )
 
     def _of_orders(self, name: str, is_oracle: bool, seed: int) -> Curve:
         dice = numpy.random.default_rng(seed)

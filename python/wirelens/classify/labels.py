@@ -1,0 +1,310 @@
+"""What flows are, as somebody wrote it down: tables of labels, and how flows find theirs.
+
+A table has a row for each flow: `proto`, `src`, `sport`, `dst`, `dport`, the label, and perhaps
+`file`, `first_ns` and `last_ns`; either direction matches. A table with `file` and the label
+alone labels every flow of these captures. What matches nothing is told, never dropped in silence.
+"""
+
+import csv
+import ipaddress
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from wirelens import compat
+from wirelens.errors import OptionError
+
+# Names under which columns are looked for, the first being the one that messages give.
+_NAMES = {
+    "file": ("file", "capture", "pcap"),
+    "proto": ("proto", "protocol"),
+    "src": ("src", "src_ip"),
+    "sport": ("sport", "src_port"),
+    "dst": ("dst", "dst_ip"),
+    "dport": ("dport", "dst_port"),
+    "first_ns": ("first_ns",),
+    "last_ns": ("last_ns",),
+}
+_ADDRESS_COLUMNS = ("proto", "src", "sport", "dst", "dport")
+# Protocols by the names that tables of flows have, beside numbers (IANA).
+_PROTOCOLS = {
+    "icmp": 1, "igmp": 2, "ipip": 4, "ipencap": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17,
+    "dccp": 33, "ipv6": 41, "rsvp": 46, "gre": 47, "esp": 50, "ah": 51, "icmpv6": 58,
+    "icmp6": 58, "ipv6-icmp": 58, "eigrp": 88, "ospf": 89, "ospfigp": 89, "pim": 103,
+    "vrrp": 112, "l2tp": 115, "sctp": 132, "udplite": 136,
+}  # fmt: skip
+# Protocols whose ports are ports; of others what a table has in their place is not compared.
+_WITH_PORTS = frozenset({6, 17, 33, 132, 136})
+# A first packet's time in a table may be rounded to microseconds.
+_TIME_SLACK_NS = 1_000
+_EXAMPLES = 3
+
+# Protocol, and both ends in order.
+FlowKey = tuple[int, tuple[str, int], tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class FlowLabel:
+    """One row of a table of labels."""
+
+    line: int
+    file: str | None
+    key: FlowKey | None
+    label: str
+    # Of the flow's first packet: the time must be within, ends included.
+    first_ns: int | None = None
+    last_ns: int | None = None
+    family: str | None = None
+
+    def __str__(self) -> str:
+        ends = "every flow" if self.key is None else describe_key(self.key)
+        return f"{ends}{f' in {self.file}' if self.file else ''} ({self.label}, line {self.line})"
+
+
+def describe_key(key: FlowKey) -> str:
+    """A flow's ends for people."""
+    protocol, (one, one_port), (other, other_port) = key
+    if protocol not in _WITH_PORTS:
+        return f"protocol {protocol} {one} - {other}"
+    return f"protocol {protocol} {one} port {one_port} - {other} port {other_port}"
+
+
+def protocol_number(text: str) -> int:
+    """The number of a protocol that is named or numbered."""
+    name = text.strip().lower()
+    if name.isdigit() and int(name) < 256:
+        return int(name)
+    if name not in _PROTOCOLS:
+        raise OptionError(f"protocol {text!r}; wanted: a number below 256, or such as tcp, udp")
+    return _PROTOCOLS[name]
+
+
+def _address(text: str) -> str:
+    bare = text.strip().removeprefix("[").removesuffix("]").partition("%")[0]
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        raise OptionError(f"{text!r}: no address; wanted: such as 192.0.2.1") from None
+
+
+def flow_key(protocol: int, src: str, src_port: int, dst: str, dst_port: int) -> FlowKey:
+    """The same for both directions of a flow."""
+    has_ports = protocol in _WITH_PORTS
+    one, other = (src, src_port if has_ports else 0), (dst, dst_port if has_ports else 0)
+    return (protocol, one, other) if one <= other else (protocol, other, one)
+
+
+def read_table(path: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """Rows of a TSV, CSV or Parquet file as texts by column; a missing value is empty."""
+    place = Path(path)
+    if not place.is_file():
+        raise OptionError(f"{place}: no such file; wanted: a table as TSV, CSV or Parquet")
+    if place.suffix == ".parquet":
+        table = compat.need("pyarrow.parquet", "a Parquet file of labels").read_table(place)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows]
+    with place.open(newline="", encoding="utf-8-sig") as text:
+        header = text.readline()
+        text.seek(0)
+        delimiter = "\t" if "\t" in header else ","
+        return [
+            {k: v or "" for k, v in row.items() if k is not None}
+            for row in csv.DictReader(text, delimiter=delimiter)
+        ]
+
+
+def _columns(path: Path, rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What the table calls what is wanted, of that which it has."""
+    there = {name.strip().lower(): name for name in rows[0]}
+    found = {
+        wanted: there[name]
+        for wanted, names in _NAMES.items()
+        for name in reversed(names)
+        if name in there
+    }
+    missing = [name for name in _ADDRESS_COLUMNS if name not in found]
+    if missing and ("file" not in found or len(missing) < len(_ADDRESS_COLUMNS)):
+        raise OptionError(
+            f"{path}: no column {missing[0]} (it has {', '.join(rows[0])}); wanted: "
+            f"{', '.join(_ADDRESS_COLUMNS)} and perhaps file, or file alone"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels of flows, as they were read."""
+
+    path: str
+    rows: list[FlowLabel]
+    # Rows without a label.
+    blank: int = 0
+
+
+def read_labels(
+    path: str | os.PathLike[str], label: str = "label", family: str | None = None
+) -> LabelTable:
+    """Reads a table of labels; `label` and `family` name columns of it."""
+    place, table = Path(path), read_table(path)
+    if not table:
+        raise OptionError(f"{place}: no rows; wanted: a flow a row, with a header line")
+    for name in (label, family):
+        if name is not None and name not in table[0]:
+            raise OptionError(
+                f"{place}: no column {name} (it has {', '.join(table[0])}); "
+                "name the one with the classes in --label, that of families in --family"
+            )
+    columns = _columns(place, table)
+    rows, blank = [], 0
+    for line, row in enumerate(table, start=2):
+        if not row[label].strip():
+            blank += 1
+            continue
+        try:
+            found = _flow_label(row, columns, line, label, family)
+        except (OptionError, ValueError) as error:
+            raise OptionError(f"{place}: line {line}: {error}") from error
+        rows.append(found)
+    return LabelTable(str(place), rows, blank)
+
+
+def _flow_label(
+    row: Mapping[str, str], columns: Mapping[str, str], line: int, label: str, family: str | None
+) -> FlowLabel:
+    def number(name: str) -> int | None:
+        text = row.get(columns.get(name, ""), "").strip()
+        return int(text) if text else None
+
+    key = None
+    if "src" in columns:
+        protocol = protocol_number(row[columns["proto"]])
+        ends = [_address(row[columns["src"]]), _address(row[columns["dst"]])]
+        key = flow_key(protocol, ends[0], number("sport") or 0, ends[1], number("dport") or 0)
+    file = row[columns["file"]].strip() if "file" in columns else ""
+    return FlowLabel(
+        line,
+        file or None,
+        key,
+        row[label].strip(),
+        number("first_ns"),
+        number("last_ns"),
+        row[family].strip() if family is not None else None,
+    )
+
+
+def _stem(path: PurePath) -> PurePath:
+    """A capture's name without the suffix of its compression."""
+    return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+
+
+def find_capture(name: str, captures: Sequence[Path]) -> int | None:
+    """The index of the capture whose path ends in this name; None where there is none."""
+    wanted = _stem(PurePath(name)).parts
+    found = [
+        index
+        for index, capture in enumerate(captures)
+        if _stem(capture).parts[-len(wanted) :] == wanted
+    ]
+    if len(found) > 1:
+        raise OptionError(
+            f"{name}: it may be {captures[found[0]]} or {captures[found[1]]}; "
+            "wanted: names of captures that tell them apart, with their folder if need be"
+        )
+    return found[0] if found else None
+
+
+@dataclass
+class Matching:
+    """The label of each flow, and what was left over on both sides."""
+
+    # None where a flow has no label.
+    labels: list[str | None]
+    families: list[str | None]
+    label_rows: int
+    # Rows of the table that no flow matched.
+    unmatched: list[FlowLabel] = field(default_factory=list)
+    # Flows that several rows match, with different labels: they have none.
+    ambiguous: list[str] = field(default_factory=list)
+    unlabelled: list[str] = field(default_factory=list)
+
+    def messages(self) -> list[str]:
+        """What did not match, by count and example."""
+        told = []
+        for what, left, total in (
+            ("labels match no flow", [str(row) for row in self.unmatched], self.label_rows),
+            ("flows have no label and are left out", self.unlabelled, len(self.labels)),
+            ("flows match labels that differ, and are left out", self.ambiguous, len(self.labels)),
+        ):
+            if left:
+                examples = "; ".join(left[:_EXAMPLES])
+                told.append(f"{len(left)} of {total} {what}, such as {examples}")
+        return told
+
+
+def match(
+    table: LabelTable,
+    captures: Sequence[Path],
+    flows: Iterable[tuple[int, FlowKey, int]],
+) -> Matching:
+    """Gives flows their labels. A flow is the index of its capture, its key and first time in ns.
+
+    A row that names a capture is for flows of that one; a row with times for flows that began
+    within them. Rows with a key come before such as label a whole capture.
+    """
+    index: dict[tuple[int | None, FlowKey | None], list[FlowLabel]] = defaultdict(list)
+    places: dict[str, int | None] = {}
+    lost = []
+    for row in table.rows:
+        if row.file is not None and row.file not in places:
+            places[row.file] = find_capture(row.file, captures)
+        place = None if row.file is None else places[row.file]
+        if row.file is not None and place is None:
+            lost.append(row)
+        else:
+            index[place, row.key].append(row)
+    used: set[int] = set()
+    found = Matching([], [], len(table.rows))
+    for capture, key, first_ns in flows:
+        rows: list[FlowLabel] = []
+        for where_from in ((capture, key), (None, key), (capture, None)):
+            rows = rows or [row for row in index.get(where_from, []) if _is_within(row, first_ns)]
+        used.update(row.line for row in rows)
+        where = f"{describe_key(key)} in {captures[capture].name}"
+        names = {row.label for row in rows}
+        if len(names) > 1:
+            found.ambiguous.append(f"{where} ({', '.join(sorted(names))})")
+        elif not names:
+            found.unlabelled.append(where)
+        found.labels.append(rows[0].label if len(names) == 1 else None)
+        found.families.append(rows[0].family if len(names) == 1 else None)
+    found.unmatched = sorted(
+        [*lost, *(r for rows in index.values() for r in rows if r.line not in used)],
+        key=lambda row: row.line,
+    )
+    return found
+
+
+def _is_within(row: FlowLabel, first_ns: int) -> bool:
+    if row.first_ns is not None and first_ns < row.first_ns - _TIME_SLACK_NS:
+        return False
+    return row.last_ns is None or first_ns <= row.last_ns + _TIME_SLACK_NS
+
+
+def read_families(path: str | os.PathLike[str], column: str = "family") -> dict[str, str]:
+    """Families by capture, from a manifest: `file` and the column, or `family=…` in `note`."""
+    families = {}
+    for line, row in enumerate(read_table(path), start=2):
+        if "file" not in row or not ({column, "note"} & row.keys()):
+            raise OptionError(
+                f"{path}: columns {', '.join(row)}; wanted: file, and {column} or note "
+                "(with family=NAME)"
+            )
+        noted = [w for w in row.get("note", "").replace(";", " ").split() if w[:7] == "family="]
+        name = row.get(column) or (noted[0][7:] if noted else "")
+        if not name:
+            raise OptionError(f"{path}: line {line}: no {column}, and no family=NAME in note")
+        families[row["file"]] = name
+    return families

@@ -1,0 +1,324 @@
+"""Where a cascade works: which of the thresholds' points its stages have.
+
+Points come from the validation set by Algorithm 1 or 2 (thresholds.py). Which of them is a
+matter of what is wanted: a bound on latency, a service rate, a part of flows that may wait for
+the slow stage, an F1. Unless told, the cascade is to be as good as the best single model but for
+a margin, and as few flows as possible are handed on.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy
+from wirelens.classify.metrics import Array, confusion, macro_f1, macro_f1_of_many
+from wirelens.classify.thresholds import (
+    ALGORITHMS,
+    UNCERTAINTIES,
+    Assignment,
+    Curve,
+    Point,
+    assigned_by,
+    normalized_area,
+    points_of,
+    uncertainty,
+)
+from wirelens.errors import OptionError
+
+# Uncertainties that differ by less are the same: trees give the same leaves again and again, and
+# which way the last bit of a logarithm is rounded must decide nothing.
+_DIGITS = 10
+# Points of a stage that are tried in pairs with those of the next.
+_POINTS_MAX = 60
+
+
+@dataclass(frozen=True)
+class StageScores:
+    """A stage on the validation set, and what it costs."""
+
+    name: str
+    # Probabilities by row and class, as served.
+    scores: Array
+    # A row's part of a batch, and mean time until the stage has its packets.
+    batch_us: float
+    waiting_us: float
+
+    @property
+    def predicted(self) -> Array:
+        """The class of each row: the first of the most probable."""
+        return self.scores.argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a stage's thresholds are set: the measure, the algorithm, and the points it gives."""
+
+    measure: str
+    algorithm: str
+    points: list[Point]
+    unsure: Array
+    curve: Curve
+    # Normalized area of F1, as in the paper's Table 5.
+    area: float
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is wanted of the operating point; at most one of the first four."""
+
+    latency_us: float | None = None
+    service_rate: float | None = None
+    assigned: float | None = None
+    f1: float | None = None
+    # Otherwise: at most this much below the best single model.
+    f1_margin: float = 0.01
+
+    def __post_init__(self) -> None:
+        named = [self.latency_us, self.service_rate, self.assigned, self.f1]
+        given = [value for value in named if value is not None]
+        if len(given) > 1:
+            raise OptionError(
+                "several aims; wanted: one of --latency, --service-rate, --assigned and --f1"
+            )
+        if any(not value > 0 or math.isinf(value) for value in given) or self.f1_margin < 0:
+            raise OptionError("an aim of nothing or less; wanted: a positive number")
+
+
+@dataclass
+class Operation:
+    """The chosen point, and what it does on the validation set."""
+
+    # For each stage but the last.
+    rules: list[Rule]
+    points: list[Point]
+    macro_f1: float
+    # Part of all flows that each stage decides.
+    decided: list[float]
+    # Of flows that reach a stage, the part it hands on; for each but the last.
+    handed_on: list[float]
+    service_us: float
+    latency_us: float
+    why: str
+    # Normalized area of every rule that was tried, by stage.
+    areas: list[dict[str, float]] = field(default_factory=list)
+
+
+def rules_of(
+    truth: Array,
+    stage: StageScores,
+    following: StageScores,
+    class_count: int,
+    measures: Sequence[str] = UNCERTAINTIES,
+    algorithms: Sequence[str] = ALGORITHMS,
+) -> list[Rule]:
+    """Every way to set a stage's thresholds, the best first.
+
+    The best has the greatest normalized area; where nothing is to be gained all are as good, and
+    the first measure and algorithm come first.
+    """
+    predicted = stage.predicted
+    pair = Assignment(truth, predicted, following.predicted, class_count)
+    oracle = pair.oracle()
+    rules = []
+    for measure in measures:
+        unsure = uncertainty(stage.scores, measure).round(_DIGITS)
+        for algorithm in algorithms:
+            points = points_of(algorithm, unsure, predicted, pair.is_correct, class_count)
+            curve = pair.of_points(f"{measure}, {algorithm}", points, unsure)
+            area = normalized_area(curve, oracle)
+            rules.append(Rule(measure, algorithm, points, unsure, curve, area))
+    return sorted(rules, key=lambda rule: -rule.area if rule.area == rule.area else 0.0)
+
+
+def smallest_portion(
+    truth: Array, first: Array, second: Array, rule: Rule, f1: float, class_count: int
+) -> float:
+    """The smallest assigned portion with which two models reach this F1; 1 where none does."""
+    reached = _pair_f1(truth, first, second, rule, class_count)
+    for point, value in zip(rule.points, reached, strict=True):
+        if value >= f1:
+            return point.assigned
+    return 1.0
+
+
+def _pair_f1(truth: Array, first: Array, second: Array, rule: Rule, class_count: int) -> Array:
+    counts = [
+        confusion(
+            truth, numpy.where(assigned_by(p, rule.unsure, first), second, first), class_count
+        )
+        for p in rule.points
+    ]
+    return macro_f1_of_many(numpy.stack(counts))
+
+
+def _thinned(points: list[Point]) -> list[Point]:
+    """At most so many points, spread over portions."""
+    if len(points) <= _POINTS_MAX:
+        return points
+    chosen = numpy.unique(numpy.linspace(0, len(points) - 1, _POINTS_MAX).round().astype(int))
+    return [points[index] for index in chosen]
+
+
+class _Grid:
+    """All combinations of the stages' points with their F1 and costs."""
+
+    def __init__(
+        self, truth: Array, stages: list[StageScores], rules: list[Rule], class_count: int
+    ) -> None:
+        self.points = [_thinned(rule.points) for rule in rules]
+        shape = [len(points) for points in self.points]
+        predicted = [stage.predicted for stage in stages]
+        goes_on = [
+            [assigned_by(point, rule.unsure, guess) for point in points]
+            for rule, points, guess in zip(rules, self.points, predicted, strict=False)
+        ]
+        self.f1 = numpy.zeros(shape)
+        # Of all flows, the part that reaches each stage after the first.
+        self.reach = numpy.zeros([*shape, len(rules)])
+        size = class_count * class_count
+        offsets = numpy.arange(shape[-1])[:, None] * size + numpy.asarray(truth) * class_count
+        # The last stage but one's points all at once, for each choice of those before.
+        choices = numpy.stack(goes_on[-1])
+        for place in numpy.ndindex(*shape[:-1]):
+            reaches = numpy.ones(len(truth), dtype=bool)
+            told = predicted[0]
+            for index, choice in enumerate(place):
+                reaches = reaches & goes_on[index][choice]
+                told = numpy.where(reaches, predicted[index + 1], told)
+                self.reach[place][:, index] = reaches.mean()
+            reaches = choices & reaches
+            self.reach[place][:, -1] = reaches.mean(axis=1)
+            cells = offsets + numpy.where(reaches, predicted[-1], told)
+            counts = numpy.bincount(cells.ravel(), minlength=shape[-1] * size)
+            self.f1[place] = macro_f1_of_many(counts.reshape(-1, class_count, class_count))
+        costs = numpy.array([stage.batch_us for stage in stages])
+        waits = numpy.array([stage.waiting_us for stage in stages])
+        self.service_us = costs[0] + self.reach @ costs[1:]
+        # A flow that reaches a stage has waited for it once: of the last it reaches.
+        self.latency_us = self.service_us + waits[0] + self.reach @ numpy.diff(waits)
+
+    def best(self, allowed: Array, order: Sequence[Array]) -> tuple[int, ...] | None:
+        """Of what is allowed, that which is least by the first of `order`, then the next."""
+        places = numpy.argwhere(allowed)
+        if len(places) == 0:
+            return None
+        keys = [key[tuple(places.T)].round(9) for key in order]
+        return tuple(places[numpy.lexsort(keys[::-1])[0]].tolist())
+
+
+def operate(
+    truth: Array,
+    stages: list[StageScores],
+    rules: list[Rule],
+    best_f1: float,
+    aim: Aim,
+    class_count: int,
+) -> Operation:
+    """The operating point. `rules` has one for each stage but the last; `best_f1` is the best
+    single model's macro-F1 on the validation set.
+    """
+    if not rules:
+        alone = stages[0]
+        value = macro_f1(confusion(truth, alone.predicted, class_count))
+        latency_us = alone.waiting_us + alone.batch_us
+        return Operation([], [], value, [1.0], [], alone.batch_us, latency_us, "one stage alone")
+    grid = _Grid(truth, stages, rules, class_count)
+    place, why = _choose(grid, best_f1, aim)
+    reach = [1.0, *grid.reach[place].tolist(), 0.0]
+    return Operation(
+        rules=rules,
+        points=[points[choice] for points, choice in zip(grid.points, place, strict=True)],
+        macro_f1=float(grid.f1[place]),
+        decided=[before - after for before, after in zip(reach, reach[1:], strict=False)],
+        handed_on=[
+            after / before if before else 0.0
+            for before, after in zip(reach[:-2], reach[1:-1], strict=True)
+        ],
+        service_us=float(grid.service_us[place]),
+        latency_us=float(grid.latency_us[place]),
+        why=why,
+    )
+
+
+def _choose(grid: _Grid, best_f1: float, aim: Aim) -> tuple[tuple[int, ...], str]:
+    """Indices of points, and a sentence that tells why."""
+    last = grid.reach[..., -1] if grid.reach.shape[-1] else numpy.zeros(grid.f1.shape)
+    total = grid.reach.sum(axis=-1)
+    for value, costs, what in (
+        (aim.latency_us, grid.latency_us, "a mean latency of at most {:g} µs"),
+        (
+            None if aim.service_rate is None else 1e6 / aim.service_rate,
+            grid.service_us,
+            "at most {:g} µs of scoring a flow",
+        ),
+        (aim.assigned, last, "at most {:g} of flows to the last stage"),
+    ):
+        if value is None:
+            continue
+        place = grid.best(costs <= value, [-grid.f1, last, total])
+        told = what.format(value)
+        if place is None:
+            raise OptionError(
+                f"{told}: not possible with these models, {costs.min():.3g} is the least; "
+                "ask for less, or train cheaper families"
+            )
+        return place, f"the best macro-F1 with {told}"
+    wanted = aim.f1 if aim.f1 is not None else best_f1 - aim.f1_margin
+    told = f"macro-F1 {wanted:.3f} or more"
+    if aim.f1 is None:
+        told += f", {aim.f1_margin:g} below the best single model ({best_f1:.3f})"
+    place = _cheapest(grid, wanted, aim, best_f1, last, total)
+    if place is not None:
+        return place, f"the fewest flows handed on with {told}"
+    place = grid.best(numpy.ones(grid.f1.shape, dtype=bool), [-grid.f1, last, total])
+    assert place is not None
+    if aim.f1 is not None:
+        raise OptionError(
+            f"{told}: not possible with these models, {grid.f1[place]:.3f} is the most on the "
+            "validation set; ask for less, or train other families and depths"
+        )
+    return place, f"the best macro-F1 there is, since no point has {told}"
+
+
+def _cheapest(
+    grid: _Grid, wanted: float, aim: Aim, best_f1: float, last: Array, total: Array
+) -> tuple[int, ...] | None:
+    """The fewest flows to the last stage, then to the one before it.
+
+    With two thresholds the last would spend the whole margin, and the first stage would have to
+    be without fault. So the last stage's portion is that which is needed with half of the margin
+    and no first stage at work; the rest of the margin is the first's.
+    """
+    if grid.f1.ndim < 2:
+        return grid.best(grid.f1 >= wanted, [last, total])
+    half = wanted + (aim.f1_margin / 2 if aim.f1 is None else max(0.0, best_f1 - wanted) / 2)
+    for strict in (half, wanted):
+        # Where the first stage hands on all it can.
+        hands_on_most = grid.f1[-1] >= strict
+        if not hands_on_most.any():
+            continue
+        enough = int(numpy.flatnonzero(hands_on_most)[0])
+        bound = float(last[-1, enough])
+        allowed = (grid.f1 >= wanted) & (last <= bound + 1e-12)
+        place = grid.best(allowed, [total, -grid.f1])
+        if place is not None:
+            return place
+    return grid.best(grid.f1 >= wanted, [last, total])
+
+
+def settled(point: Point, unsure: Array, predicted: Array) -> tuple[float, ...]:
+    """Thresholds as they are written: a little above those of the validation set.
+
+    Half way to the next greater uncertainty of the class, but no more than a billionth: the same
+    flows go on, and a runtime whose logarithm differs in the last bit hands on the same, too.
+    """
+    written = []
+    for index, threshold in enumerate(point.thresholds):
+        mine = unsure[predicted == index]
+        above = mine[mine > threshold]
+        room = float(above.min() - threshold) / 2 if len(above) else 1e-9
+        written.append(threshold + min(room, 1e-9))
+    if point.is_universal and written:
+        # One threshold stays one.
+        written = [min(written)] * len(written)
+    return tuple(written)

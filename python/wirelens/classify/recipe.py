@@ -1,0 +1,131 @@
+"""What models are told of a flow's first packets: blocks of header bits, payload, numbers."""
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from wirelens import _wirelens
+from wirelens.classify.metrics import Array
+from wirelens.errors import OptionError
+from wirelens.trees import HeaderBits
+
+# Numbers of the flow, and of each of its packets; see docs/specs/feature-schema.md.
+FLOW_NUMBERS = ("protocol", "server_port", "client_port")
+PACKET_NUMBERS = ("size_bytes", "direction", "gap_ns", "payload_bytes")
+# What the port table looks at.
+PORT_NUMBERS = ("protocol", "server_port")
+
+# Left out unless asked for. A model would learn them by heart, and they mean nothing elsewhere:
+# addresses say which hosts the captures were made with; checksums are a function of these and of
+# the rest; sequence numbers and identifications are drawn at random or count what a host has
+# sent, so they tell one run of a host and not a class.
+DROPPED = (
+    "ipv4_src_*", "ipv4_dst_*", "ipv6_src_*", "ipv6_dst_*",
+    "ipv4_cksum_*", "tcp_cksum_*", "udp_cksum_*", "icmp_cksum_*",
+    "ipv4_id_*", "ipv6_fl_*", "tcp_seq_*", "tcp_ackn_*",
+)  # fmt: skip
+# What --no-ports takes away in addition.
+PORTS = ("tcp_sprt_*", "tcp_dprt_*", "udp_sport_*", "udp_dport_*", "server_port", "client_port")
+
+_PACKET = re.compile(r"pkt(\d+)_(.*)")
+
+
+def packet_of(column: str) -> int:
+    """The packet that a column of a row is of; 0 for numbers of the flow."""
+    found = _PACKET.fullmatch(column)
+    return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is extracted of each flow, whatever the depth."""
+
+    blocks: tuple[str, ...] = ("ipv4", "tcp", "udp")
+    payload_bytes: int = 0
+    # As typed: numbers of the flow, `size_bytes` and the like for every packet, `byte:N` for
+    # the first N bytes of every packet's payload, or full names such as `pkt1_gap_ns`.
+    numbers: tuple[str, ...] = ("protocol", "size_bytes", "direction", "gap_ns", "payload_bytes")
+    dropped: tuple[str, ...] = DROPPED
+    headers: str = "innermost"
+
+    def header_columns(self) -> list[str]:
+        """Names of a packet's bits."""
+        return _wirelens.header_columns(list(self.blocks), self.payload_bytes)
+
+    def number_names(self, packets: int) -> list[str]:
+        """The numbers of a row of so many packets: of the flow, then packet by packet."""
+        of_flow, by_packet = [], []
+        named: list[str] = []
+        for word in self.numbers:
+            kind, _, count = word.partition(":")
+            if word in FLOW_NUMBERS:
+                of_flow.append(word)
+            elif word in PACKET_NUMBERS:
+                by_packet.append(word)
+            elif kind == "byte" and count.isdigit() and int(count) > 0:
+                by_packet += [f"byte_{index}" for index in range(int(count))]
+            elif _PACKET.fullmatch(word):
+                named.append(word)
+            else:
+                raise OptionError(
+                    f"number {word!r}; wanted: {', '.join((*FLOW_NUMBERS, *PACKET_NUMBERS))}, "
+                    "byte:16 or such as pkt1_gap_ns"
+                )
+        names = [*of_flow, *(f"pkt{k}_{kind}" for k in range(packets) for kind in by_packet)]
+        names += [name for name in named if packet_of(name) < packets]
+        return [name for name in dict.fromkeys(names) if not self.is_dropped(name)]
+
+    def is_dropped(self, column: str) -> bool:
+        """Whether a column, with its packet or without, is left out."""
+        found = _PACKET.fullmatch(column)
+        bare = found[2] if found else column
+        return any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.dropped)
+
+    def features(self, packets: int, numbers: Sequence[str] | None = None) -> HeaderBits:
+        """The schema of a model of so many packets."""
+        return HeaderBits(
+            columns=self.header_columns(),
+            packets=packets,
+            headers=self.headers,
+            numbers=self.number_names(packets) if numbers is None else list(numbers),
+        )
+
+    def bit_columns(self, packets: int) -> list[str]:
+        """Names of a row's bits that are not left out, packet by packet."""
+        names = [name for name in self.header_columns() if not self.is_dropped(name)]
+        return [f"pkt{packet}_{name}" for packet in range(packets) for name in names]
+
+
+class Sifter:
+    """Columns worth keeping: not constant, and not the same as one before, on training flows.
+
+    Columns are offered packet by packet, so what is kept for a depth is what begins the list for
+    a greater one.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self.constant = 0
+        self.duplicate = 0
+
+    def keep(self, values: Array, names: Iterable[str]) -> list[str]:
+        """Of these columns, values by row and column, the names of those to keep."""
+        columns = numpy.ascontiguousarray(numpy.asarray(values).T)
+        kept = []
+        for name, column in zip(names, columns, strict=True):
+            if len(column) == 0 or (column == column[0]).all():
+                self.constant += 1
+                continue
+            # As numbers, so that a bit and a number of the same values are the same.
+            plain = column.astype(numpy.float64).tobytes()
+            # 128 bits: two columns that differ are never taken for one.
+            digest = hashlib.blake2b(plain, digest_size=16).digest()
+            if digest in self._seen:
+                self.duplicate += 1
+                continue
+            self._seen.add(digest)
+            kept.append(name)
+        return kept

@@ -1,0 +1,147 @@
+"""Flows find their labels, whichever way they are written down; what does not match is told."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from wirelens import OptionError  # noqa: E402
+from wirelens.classify.labels import (  # noqa: E402
+    find_capture,
+    flow_key,
+    match,
+    protocol_number,
+    read_families,
+    read_labels,
+)
+
+CAPTURES = [Path("/data/a/one.pcap"), Path("/data/b/two.pcapng.gz")]
+WEB = flow_key(6, "192.0.2.1", 50000, "198.51.100.7", 443)
+DNS = flow_key(17, "192.0.2.1", 50001, "198.51.100.7", 53)
+
+
+def table(folder, text, name="flows.tsv", **options):
+    path = folder / name
+    path.write_text(text.replace(" ", "\t"), encoding="utf-8")
+    return read_labels(path, **options)
+
+
+def test_either_direction_matches(tmp_path):
+    labels = table(
+        tmp_path,
+        "proto src sport dst dport label\n"
+        "TCP 198.51.100.7 443 192.0.2.1 50000 web\n"
+        "17 192.0.2.1 50001 198.51.100.7 53 dns\n",
+    )
+    found = match(labels, CAPTURES, [(0, WEB, 5), (1, DNS, 5)])
+    assert found.labels == ["web", "dns"]
+    assert found.messages() == []
+
+
+def test_a_row_that_names_a_capture_is_for_its_flows_only(tmp_path):
+    labels = table(
+        tmp_path,
+        "file proto src sport dst dport app\n"
+        "one.pcap tcp 192.0.2.1 50000 198.51.100.7 443 mail\n"
+        "b/two.pcapng tcp 192.0.2.1 50000 198.51.100.7 443 web\n",
+        label="app",
+    )
+    found = match(labels, CAPTURES, [(0, WEB, 5), (1, WEB, 5)])
+    assert found.labels == ["mail", "web"]
+
+
+def test_times_tell_flows_of_the_same_ends_apart(tmp_path):
+    labels = table(
+        tmp_path,
+        "protocol src_ip src_port dst_ip dst_port first_ns last_ns label\n"
+        "tcp 192.0.2.1 50000 198.51.100.7 443 1000000 2000000 early\n"
+        "tcp 192.0.2.1 50000 198.51.100.7 443 9000000 9900000 late\n",
+    )
+    found = match(labels, CAPTURES, [(0, WEB, 1_000_000), (0, WEB, 9_500_000), (0, WEB, 5_000_000)])
+    assert found.labels == ["early", "late", None]
+
+
+def test_what_does_not_match_is_told_by_count_and_example(tmp_path):
+    labels = table(
+        tmp_path,
+        "file proto src sport dst dport label\n"
+        "one.pcap tcp 192.0.2.1 50000 198.51.100.7 443 web\n"
+        "one.pcap tcp 192.0.2.1 1 198.51.100.7 2 web\n"
+        "three.pcap tcp 192.0.2.1 1 198.51.100.7 2 web\n"
+        "two.pcapng udp 192.0.2.1 50001 198.51.100.7 53 dns\n"
+        "two.pcapng udp 198.51.100.7 53 192.0.2.1 50001 voice\n",
+    )
+    found = match(labels, CAPTURES, [(0, WEB, 5), (0, DNS, 5), (1, DNS, 5)])
+    assert found.labels == ["web", None, None]
+    assert [row.line for row in found.unmatched] == [3, 4]
+    told = found.messages()
+    assert told[0].startswith("2 of 5 labels match no flow, such as protocol 6 192.0.2.1 port 1 ")
+    assert "three.pcap (web, line 4)" in told[0]
+    assert told[1].startswith("1 of 3 flows have no label and are left out, such as protocol 17")
+    assert "labels that differ" in told[2] and "(dns, voice)" in told[2]
+
+
+def test_a_table_of_captures_labels_all_their_flows(tmp_path):
+    labels = table(tmp_path, "file label\none.pcap bulb\n")
+    assert match(labels, CAPTURES, [(0, WEB, 5), (0, DNS, 5), (1, WEB, 5)]).labels == [
+        "bulb",
+        "bulb",
+        None,
+    ]
+
+
+def test_protocols_without_ports_match_by_their_ends(tmp_path):
+    labels = table(
+        tmp_path,
+        "proto src sport dst dport label\nICMPV6 [fe80::1] 0 [ff02::0002] 0 infra\n",
+    )
+    flow = (0, flow_key(58, "ff02::2", 133, "fe80::1", 134), 5)
+    assert match(labels, CAPTURES, [flow]).labels == ["infra"]
+
+
+def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
+    path = tmp_path / "flows.csv"
+    path.write_text("Proto,src,sport,dst,dport,label\ntcp,192.0.2.1,1,192.0.2.2,2,\n")
+    assert (read_labels(path).rows, read_labels(path).blank) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("proto src sport dst label\ntcp 192.0.2.1 1 192.0.2.2 a\n", "no column dport"),
+        ("name label\nx a\n", "no column proto"),
+        ("file kind\nx a\n", "no column label"),
+        ("file label\n", "no rows"),
+        ("proto src sport dst dport label\ntcp here 1 192.0.2.2 2 a\n", "line 2: 'here': no addr"),
+        ("proto src sport dst dport label\nxyz 192.0.2.1 1 192.0.2.2 2 a\n", "protocol 'xyz'"),
+        ("proto src sport dst dport label\ntcp 192.0.2.1 x 192.0.2.2 2 a\n", "line 2: .*'x'"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_refused(tmp_path, text, message):
+    with pytest.raises(OptionError, match=message):
+        table(tmp_path, text)
+
+
+def test_captures_that_a_name_does_not_tell_apart_are_refused():
+    captures = [Path("/data/a/x.pcap"), Path("/data/b/x.pcap")]
+    assert find_capture("b/x.pcap", captures) == 1
+    assert find_capture("y.pcap", captures) is None
+    with pytest.raises(OptionError, match="tell them apart"):
+        find_capture("x.pcap", captures)
+
+
+def test_families_come_from_a_column_or_from_the_note(tmp_path):
+    path = tmp_path / "m.tsv"
+    path.write_text("file\tnote\na.pcap\tmade family=ndpi:a.pcap; and more\n")
+    assert read_families(path) == {"a.pcap": "ndpi:a.pcap"}
+    path.write_text("file\tsite\na.pcap\thome\n")
+    assert read_families(path, "site") == {"a.pcap": "home"}
+    with pytest.raises(OptionError, match="wanted: file, and family or note"):
+        read_families(path)
+
+
+def test_protocols_have_names_or_numbers():
+    assert [protocol_number(text) for text in ("TCP", "ipv6-icmp", "132")] == [6, 58, 132]
+    with pytest.raises(OptionError, match="below 256"):
+        protocol_number("256")
