@@ -208,9 +208,7 @@ impl Kept {
                 let as_first = self.first.number(features.first().layout(), number);
                 if self.first_way == self.main { as_first } else { 0.0 - as_first }
             }
-            WindowNumber::First(number) => {
-                self.first.number(features.first().layout(), number)
-            }
+            WindowNumber::First(number) => self.first.number(features.first().layout(), number),
             WindowNumber::OffsetNs(packet) => {
                 let steps = self.first.steps().steps().get(..=usize::from(packet));
                 steps.map_or(MISSING, |steps| {

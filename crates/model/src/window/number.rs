@@ -205,7 +205,9 @@ mod tests {
         ] {
             assert_eq!(WindowNumber::named(&number.to_string()), Some(number));
         }
-        for name in ["packets", "main_", "pkt00_offset_ns", "previous_previous_main_bytes", "side_bytes"] {
+        for name in
+            ["packets", "main_", "pkt00_offset_ns", "previous_previous_main_bytes", "side_bytes"]
+        {
             assert_eq!(WindowNumber::named(name), None, "{name}");
         }
     }
