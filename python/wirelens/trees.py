@@ -1,8 +1,9 @@
 """Trained trees as files that Wirelens scores: from scikit-learn, LightGBM and XGBoost.
 
-A model is trained on header bits, −1, 0 or 1, as `wirelens nprint` gives them, with whatever
-columns were found worth keeping. `to_forest` makes of it the file that `docs/specs/trees.md`
-describes; `load` scores it as the command does, on compact records.
+A model is trained on header bits, −1, 0 or 1, as `wirelens nprint` gives them, and on numbers beside
+them, such as sizes, as `wirelens.classify.features` gives these, with whatever columns were found
+worth keeping. `to_forest` makes of it the file that `docs/specs/trees.md` describes; `load` scores it
+as the command does, on compact records and numbers.
 
 >>> features = HeaderBits(packets=1)
 >>> len(features.row_columns()), features.row_columns()[-1]
@@ -17,14 +18,14 @@ import math
 import os
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wirelens import _wirelens
 from wirelens._wirelens import Forest
-from wirelens.errors import ModelError
+from wirelens.errors import ModelError, OptionError
 
 _BLOCKS = ("ipv4", "ipv6", "tcp", "udp", "icmp", "payload")
 _SKLEARN_TREES = {"DecisionTreeClassifier", "ExtraTreeClassifier"}
@@ -39,7 +40,8 @@ Leaf = float | list[float]
 class HeaderBits:
     """What was extracted of packets: the schema that a model carries.
 
-    Packets are those of a flow; None means that each row is a packet by itself.
+    Packets are those of a flow; None means that each row is a packet by itself. Numbers stand behind
+    the bits of all packets.
     """
 
     columns: Sequence[str] = field(
@@ -47,6 +49,7 @@ class HeaderBits:
     )
     packets: int | None = None
     headers: str = "innermost"
+    numbers: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.headers not in ("innermost", "outermost"):
@@ -55,13 +58,15 @@ class HeaderBits:
     def hash(self) -> str:
         """The SHA-256 of the schema."""
         is_innermost = self.headers == "innermost"
-        return _wirelens.schema_hash(list(self.columns), self.packets, is_innermost)
+        columns, numbers = list(self.columns), list(self.numbers)
+        return _wirelens.schema_hash(columns, self.packets, is_innermost, numbers)
 
     def row_columns(self) -> list[str]:
-        """Names of a row's columns: of packets, with the packet's number before each."""
+        """Names of a row's columns: of packets, with the packet's number before each; numbers."""
         if self.packets is None:
-            return list(self.columns)
-        return [f"pkt{packet}_{name}" for packet in range(self.packets) for name in self.columns]
+            return [*self.columns, *self.numbers]
+        bits = [f"pkt{packet}_{name}" for packet in range(self.packets) for name in self.columns]
+        return [*bits, *self.numbers]
 
     def blocks(self) -> list[str]:
         """The blocks that a record has, in order, without the payload."""
@@ -104,8 +109,11 @@ class Trees:
 class _Writer:
     """Trees of one model, node by node; tests that are met again have one name."""
 
-    def __init__(self, columns: Sequence[str], goes_left_below: bool) -> None:
-        self.columns = [c if c.startswith("pkt") else f"pkt0_{c}" for c in columns]
+    def __init__(
+        self, columns: Sequence[str], numbers: Collection[str], goes_left_below: bool
+    ) -> None:
+        self.columns = list(columns)
+        self.numbers = set(numbers)
         self.goes_left_below = goes_left_below
         self.tests: dict[str, int] = {}
         self.trees: list[dict[str, Any]] = []
@@ -131,13 +139,17 @@ class _Writer:
         self.trees.append({**tree, "nodes": nodes, "leaves": leaves})
 
     def test(self, column: int, threshold: float) -> str:
-        """The bit that tells left from right, where the value is −1, 0 or 1."""
+        """What tells left from right: of a value that is −1, 0 or 1, a bit."""
         if not 0 <= column < len(self.columns):
             raise ModelError(
                 f"the model splits on column {column}, and {len(self.columns)} were named; "
                 "name all columns that it was trained on, in order"
             )
         name = self.columns[column]
+        if name in self.numbers:
+            return self.comparison(name, threshold)
+        if not name.startswith("pkt"):
+            name = f"pkt0_{name}"
         if self.goes_left_below:
             asks_there, asks_one = -1 < threshold <= 0, 0 < threshold <= 1
         else:
@@ -151,6 +163,17 @@ class _Writer:
             f"a split {name} {sign} {threshold!r}, which no value −1, 0 or 1 is divided by; "
             "train on the values of `wirelens nprint` as they are, unscaled"
         )
+
+    def comparison(self, name: str, threshold: float) -> str:
+        """The comparison that tells left from right.
+
+        Rows hold numbers that 32 bits have room for, so a library that casts them to that compares
+        the same ones, with the threshold as it is: all three take 64 bits of it or, XGBoost, 32.
+        """
+        if not math.isfinite(threshold):
+            raise ModelError(f"a split {name} at {threshold!r}; wanted: a finite number")
+        sign = ">=" if self.goes_left_below else ">"
+        return f"{name} {sign} {threshold!r}"
 
 
 def _json(value: object) -> str:
@@ -169,7 +192,7 @@ def to_forest(
     trees), LightGBM's Booster or LGBMClassifier, XGBoost's Booster or XGBClassifier. `columns`
     names what it was trained on, in order, and `classes` what it tells apart, in the order of its
     scores. `features` is what was extracted, of which `columns` may be a part. XGBoost must not
-    have been told that −1 means missing.
+    have been told that −1 means missing. Where training stopped early, trees end at the best round.
     """
     names = [str(name) for name in classes]
     known = set(features.row_columns())
@@ -182,11 +205,14 @@ def to_forest(
     kind = {base.__name__ for base in type(model).__mro__}
     package = type(model).__module__.partition(".")[0]
     if package == "sklearn" and kind & (_SKLEARN_TREES | _SKLEARN_FORESTS):
-        head, writer = _from_sklearn(model, columns, names)
+        writer = _Writer(columns, features.numbers, goes_left_below=False)
+        head = _from_sklearn(model, writer, names)
     elif package == "lightgbm":
-        head, writer = _from_lightgbm(getattr(model, "booster_", model), columns, names)
+        writer = _Writer(columns, features.numbers, goes_left_below=False)
+        head = _from_lightgbm(getattr(model, "booster_", model), writer, names)
     elif package == "xgboost":
-        head, writer = _from_xgboost(model, columns, names)
+        writer = _Writer(columns, features.numbers, goes_left_below=True)
+        head = _from_xgboost(model, writer, names)
     else:
         raise ModelError(
             f"{type(model).__module__}.{type(model).__name__}: no trees that can be exported; "
@@ -204,7 +230,7 @@ def to_forest(
             "blocks": features.blocks(),
             "payload_bytes": features.payload_bytes(),
             "packets": features.packets or 1,
-            "numbers": [],
+            "numbers": list(features.numbers),
         },
         list(writer.tests),
         writer.trees,
@@ -216,13 +242,26 @@ def load(path: str | os.PathLike[str]) -> Forest:
     return Forest.load(path)
 
 
-def score(forest: Forest, records: bytes, packet_count: int | None = None) -> "memoryview[float]":
+def score(
+    forest: Forest,
+    records: bytes,
+    packet_count: int | None = None,
+    numbers: Any = None,
+) -> "memoryview[float]":
     """A probability for each class of each row, as rows of 64-bit numbers.
 
-    `records` are compact records of flows, each of `packet_count` packets. NumPy takes the result
-    as it is: `numpy.asarray(score(forest, records))`.
+    `records` are compact records of flows, each of `packet_count` packets, all that the forest reads
+    unless told. `numbers` are those that stand beside them, `forest.numbers` for each row, as
+    anything with memory of 64-bit floating point: a NumPy array or a ``memoryview``. NumPy takes
+    the result as it is: `numpy.asarray(score(forest, records))`.
     """
-    scores = forest.score(records, packet_count or forest.packet_count)
+    beside = None
+    if numbers is not None:
+        view = memoryview(numbers)
+        if view.format != "d":
+            raise OptionError(f"numbers: of type {view.format!r}; wanted: 64-bit floating point")
+        beside = view.tobytes()
+    scores = forest.score(records, packet_count or forest.packet_count, beside)
     class_count = len(forest.classes)
     view = memoryview(scores)
     # A view of no rows cannot be given two dimensions.
@@ -235,14 +274,11 @@ def _same_count(what: str, seen: int, wanted: int) -> None:
         raise ModelError(f"{what}: {wanted} were named, and the model has {seen}; name all of them")
 
 
-def _from_sklearn(
-    model: Any, columns: Sequence[str], classes: list[str]
-) -> tuple[dict[str, Any], _Writer]:
+def _from_sklearn(model: Any, writer: _Writer, classes: list[str]) -> dict[str, Any]:
     if getattr(model, "n_outputs_", 1) != 1:
         raise ModelError(f"{model.n_outputs_} outputs; wanted: a classifier with one")
-    _same_count("columns", model.n_features_in_, len(columns))
+    _same_count("columns", model.n_features_in_, len(writer.columns))
     _same_count("classes", model.n_classes_, len(classes))
-    writer = _Writer(columns, goes_left_below=False)
     for estimator in getattr(model, "estimators_", [model]):
         tree = estimator.tree_
         features, thresholds = tree.feature.tolist(), tree.threshold.tolist()
@@ -266,16 +302,14 @@ def _from_sklearn(
             return [value or 0 for value in leaf]
 
         writer.add(0, expand)
-    return {"kind": "mean"}, writer
+    return {"kind": "mean"}
 
 
-def _from_lightgbm(
-    booster: Any, columns: Sequence[str], classes: list[str]
-) -> tuple[dict[str, Any], _Writer]:
+def _from_lightgbm(booster: Any, writer: _Writer, classes: list[str]) -> dict[str, Any]:
     dump = booster.dump_model()
     objective, *parameters = dump.get("objective", "none").split()
     settings = dict(parameter.partition(":")[::2] for parameter in parameters)
-    _same_count("columns", dump["max_feature_idx"] + 1, len(columns))
+    _same_count("columns", dump["max_feature_idx"] + 1, len(writer.columns))
     if dump.get("average_output"):
         raise ModelError("boosting=rf: averaged trees; wanted: boosted ones, or scikit-learn's")
     tree_classes = dump["num_tree_per_iteration"]
@@ -287,7 +321,6 @@ def _from_lightgbm(
         head = {"kind": "sigmoid", "slope": float(settings.get("sigmoid", 1))}
     else:
         raise ModelError(f"objective {objective}; wanted: multiclass or binary")
-    writer = _Writer(columns, goes_left_below=False)
 
     def expand(node: dict[str, Any]) -> Split | Leaf:
         if "leaf_value" in node:
@@ -295,7 +328,7 @@ def _from_lightgbm(
                 raise ModelError("linear_tree: leaves that are no constants; wanted: without it")
             return float(node["leaf_value"])
         if node["decision_type"] != "<=":
-            name = columns[node["split_feature"]]
+            name = writer.columns[node["split_feature"]]
             raise ModelError(f"{name}: a categorical split; train with header bits as numbers")
         if node["missing_type"] == "Zero":
             raise ModelError("zero_as_missing: 0 is a value of a bit; train without it")
@@ -305,7 +338,7 @@ def _from_lightgbm(
     for index, tree in enumerate(dump["tree_info"]):
         class_index = index % tree_classes if objective == "multiclass" else 1
         writer.add(tree["tree_structure"], expand, class_index)
-    return {**head, "start": [0.0] * len(classes)}, writer
+    return {**head, "start": [0.0] * len(classes)}
 
 
 def _single(value: float) -> float:
@@ -326,12 +359,13 @@ def _xgboost_model(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return learner, learner["gradient_booster"]["model"]
 
 
-def _from_xgboost(
-    model: Any, columns: Sequence[str], classes: list[str]
-) -> tuple[dict[str, Any], _Writer]:
+def _from_xgboost(model: Any, writer: _Writer, classes: list[str]) -> dict[str, Any]:
+    missing = getattr(model, "missing", math.nan)
+    if missing is not None and not math.isnan(missing):
+        raise ModelError(f"missing={missing}: a value of a bit or number; train without it")
     learner, trees = _xgboost_model(model)
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
-    _same_count("columns", int(parameters["num_feature"]), len(columns))
+    _same_count("columns", int(parameters["num_feature"]), len(writer.columns))
     base = json.loads(parameters["base_score"])
     bases = [_single(value) for value in (base if isinstance(base, list) else [base])]
     if objective in ("multi:softprob", "multi:softmax"):
@@ -344,7 +378,6 @@ def _from_xgboost(
         head = {"kind": "sigmoid", "slope": 1.0, "start": [0.0, margin]}
     else:
         raise ModelError(f"objective {objective}; wanted: multi:softprob or binary:logistic")
-    writer = _Writer(columns, goes_left_below=True)
     for tree, class_index in zip(trees["trees"], trees["tree_info"], strict=True):
         if int(tree["tree_param"]["size_leaf_vector"]) > 1:
             raise ModelError("multi_output_tree: leaves of vectors; wanted: one_output_per_tree")
@@ -360,4 +393,4 @@ def _from_xgboost(
             return tree["split_indices"][node], condition, left, right
 
         writer.add(0, expand, class_index if objective.startswith("multi") else 1)
-    return head, writer
+    return head

@@ -12,6 +12,7 @@ mod asked;
 mod devices;
 pub mod duration;
 mod failure;
+pub mod first;
 pub mod flows;
 mod info;
 mod interrupt;
@@ -27,6 +28,7 @@ pub mod summary;
 pub mod testbed;
 pub mod top;
 mod version;
+pub mod windows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

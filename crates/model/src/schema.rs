@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use packet::Span;
 use sha2::{Digest, Sha256};
 
 use crate::sequence;
@@ -81,6 +82,53 @@ impl FeatureSchema {
         let (steps, pad) = (subscription.depth(), subscription.missing().into());
         let arrangement = Arrangement::Sequence { steps, pad };
         Self { arrangement, ..Self::of_packets(subscription, headers) }
+    }
+
+    /// Header bits by the names of one packet's: of single packets, of the first packets of flows,
+    /// or of flows with numbers beside them.
+    #[must_use]
+    pub fn of_columns(
+        columns: Vec<String>,
+        packets: Option<usize>,
+        headers: Headers,
+        numbers: &[String],
+    ) -> Self {
+        let missing = Some(-1);
+        if numbers.is_empty() {
+            let arrangement =
+                packets.map_or(Arrangement::Row, |steps| Arrangement::Sequence { steps, pad: -1 });
+            return Self { arrangement, data_type: DataType::I8, missing, headers, columns };
+        }
+        let of_packet = |packet| columns.iter().map(move |name| format!("pkt{packet}_{name}"));
+        let bits = (0..packets.unwrap_or(1)).flat_map(of_packet);
+        Self {
+            arrangement: Arrangement::Row,
+            data_type: DataType::F64,
+            missing,
+            headers,
+            columns: bits.chain(numbers.iter().cloned()).collect(),
+        }
+    }
+
+    /// Flows in windows of a length: header bits of so many first packets of the window by the
+    /// names of one packet's, and numbers.
+    #[must_use]
+    pub fn of_window(
+        columns: &[String],
+        packets: usize,
+        headers: Headers,
+        numbers: &[String],
+        every: Span,
+    ) -> Self {
+        let of_packet = |packet| columns.iter().map(move |name| format!("pkt{packet}_{name}"));
+        let bits = (0..packets).flat_map(of_packet);
+        Self {
+            arrangement: Arrangement::Window { every_ns: every.as_ns() },
+            data_type: DataType::F64,
+            missing: Some(-1),
+            headers,
+            columns: bits.chain(numbers.iter().cloned()).collect(),
+        }
     }
 
     /// Sizes, directions and gaps of the first packets of flows.

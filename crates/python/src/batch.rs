@@ -142,6 +142,15 @@ impl Collected {
     pub(crate) fn new(columns: Schema, schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { columns, schema, batches }
     }
+
+    /// Whether its rows have these columns.
+    pub(crate) fn is_of(&self, columns: Schema) -> bool {
+        self.columns == columns
+    }
+
+    pub(crate) fn record_batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
 }
 
 #[pymethods]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod first;
 mod flows;
 mod handed;
 mod onnx;
@@ -16,6 +17,7 @@ mod refusal;
 mod top;
 mod trees;
 mod values;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -29,6 +31,8 @@ mod _wirelens {
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
+    use crate::first::{FirstRows, captures, first_packets, flow_schema};
+    #[pymodule_export]
     use crate::flows::flows;
     #[pymodule_export]
     use crate::onnx::OnnxModel;
@@ -40,6 +44,8 @@ mod _wirelens {
     use crate::top::top;
     #[pymodule_export]
     use crate::trees::{Forest, header_columns, schema_hash};
+    #[pymodule_export]
+    use crate::windows::{WindowRows, window_schema, windows};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::number::Number;
 use crate::block::Block;
 use crate::layout::{Layout, PAYLOAD_LEN_MAX};
-use crate::schema::{Arrangement, DataType, FeatureSchema, Headers};
+use crate::schema::{FeatureSchema, Headers};
 use crate::subscription::DEPTH_MAX;
 use crate::trees::{Forest, NUMBER_COUNT_MAX, ROW_LEN_MAX};
 
@@ -252,25 +252,8 @@ impl FlowFeatures {
     /// own kind.
     #[must_use]
     pub fn schema(&self) -> FeatureSchema {
-        let (headers, missing) = (self.headers, Some(-1));
-        if self.numbers.is_empty() {
-            return FeatureSchema {
-                arrangement: Arrangement::Sequence { steps: self.packets, pad: -1 },
-                data_type: DataType::I8,
-                missing,
-                headers,
-                columns: self.layout.columns().collect(),
-            };
-        }
-        let of_packet =
-            |packet| self.layout.columns().map(move |name| format!("pkt{packet}_{name}"));
-        FeatureSchema {
-            arrangement: Arrangement::Row,
-            data_type: DataType::F64,
-            missing,
-            headers,
-            columns: (0..self.packets).flat_map(of_packet).chain(self.names.clone()).collect(),
-        }
+        let columns = self.layout.columns().collect();
+        FeatureSchema::of_columns(columns, Some(self.packets), self.headers, &self.names)
     }
 
     /// [`FeatureSchema::hash`] of it.

@@ -9,7 +9,7 @@ use super::number::WindowNumber;
 use crate::block::Block;
 use crate::first::{FeaturesError, FlowFeatures, Number};
 use crate::layout::Layout;
-use crate::schema::{Arrangement, DataType, FeatureSchema, Headers};
+use crate::schema::{FeatureSchema, Headers};
 use crate::trees::{Forest, NUMBER_COUNT_MAX};
 
 /// The features of a flow's window: header bits of its first packets, and numbers.
@@ -216,16 +216,10 @@ impl WindowFeatures {
     /// What the values of a row mean. The length of the window is part of it.
     #[must_use]
     pub fn schema(&self) -> FeatureSchema {
-        let layout = self.first.layout();
-        let of_packet = |packet| layout.columns().map(move |name| format!("pkt{packet}_{name}"));
-        let bits = (0..self.first.packets()).flat_map(of_packet);
-        FeatureSchema {
-            arrangement: Arrangement::Window { every_ns: self.every.as_ns() },
-            data_type: DataType::F64,
-            missing: Some(-1),
-            headers: self.first.headers(),
-            columns: bits.chain(self.names.clone()).collect(),
-        }
+        let first = &self.first;
+        let columns: Vec<_> = first.layout().columns().collect();
+        let packets = first.packets();
+        FeatureSchema::of_window(&columns, packets, first.headers(), &self.names, self.every)
     }
 
     /// [`FeatureSchema::hash`] of it.

@@ -1,0 +1,414 @@
+//! `wirelens.classify.features`: flows with their first packets, and the columns of their rows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use cli::args::KEY_COUNTS;
+use cli::first::{FirstRequest, compute};
+use cli::flows::Done;
+use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
+use cli::summary;
+use engine::columns::{Columns, Field, Kind as Holds, Value};
+use engine::flow::{EndedFlow, FlowOptions, Held};
+use engine::run::Control;
+use model::first::SeenBits;
+use model::{Block, FirstPackets, FlowColumns, FlowFeatures, Headers};
+use packet::community_id::CommunityId;
+use packet::{HashSeed, Timestamp};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::batch::Collected;
+use crate::handed::Handed;
+use crate::options::{InputOptions, duration, seed, within};
+use crate::reader::{Ending, Outlet, Reader};
+use crate::refusal::{Kind, Refusal};
+
+/// Rows gathered before they are handed on, and in a batch at most.
+const PIECE_ROWS: usize = 1 << 10;
+const BATCH_ROWS: usize = 1 << 16;
+
+const fn count(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Holds::U64, about)
+}
+
+const fn text(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Holds::Text, about)
+}
+
+const fn stamp(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Holds::TimestampNs, about).nullable()
+}
+
+/// Where the columns begin that are no keys.
+const KEY_COUNT: usize = 13;
+const ROWS: [Field; KEY_COUNT + 2] = [
+    Field::new("file", Holds::U32, "The capture, counted from 0."),
+    text("src", "Address of the source, which sent the first packet."),
+    text("dst", "The other address."),
+    Field::new("src_port", Holds::U16, "Port of the source; the message type for ICMP."),
+    Field::new(
+        "dst_port",
+        Holds::U16,
+        "The other port; for ICMP the counterpart's type, or the code.",
+    ),
+    text("protocol", "IP protocol."),
+    text("community_id", "Community ID v1, seed 0."),
+    stamp("first_ns", "Earliest stamp; missing where the capture tells no time."),
+    stamp("last_ns", "Latest stamp; missing where the capture tells no time."),
+    count("packets", "Packets of both sides, also those behind the ones that were kept."),
+    count("bytes", "Their bytes on the wire, link header included."),
+    count(
+        "long_packets",
+        "Of those that were kept, packets above 1,500 bytes or known to be several.",
+    ),
+    text("end_reason", "How it ended: idle, active, fin, rst, emergency, evicted or end."),
+    Field::new("records", Holds::Bytes, "Compact records of the first packets."),
+    Field::new("numbers", Holds::Bytes, "The numbers, 64 bits each."),
+];
+
+/// What of each flow is asked for.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FeatureOptions {
+    headers: String,
+    blocks: Vec<String>,
+    payload_bytes: i64,
+    packets: i64,
+    numbers: Vec<String>,
+}
+
+/// When a flow ends.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FirstOptions {
+    idle_timeout: String,
+    active_timeout: String,
+    max_flows: i64,
+    seed: Option<i128>,
+}
+
+/// What of each flow is asked for, in types.
+pub(crate) struct Asked<'a> {
+    pub(crate) headers: Headers,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) payload_bytes: u16,
+    pub(crate) packets: usize,
+    pub(crate) numbers: &'a [String],
+}
+
+impl FeatureOptions {
+    pub(crate) fn asked(&self) -> Result<Asked<'_>, Refusal> {
+        let headers = match self.headers.as_str() {
+            "innermost" => Headers::Innermost,
+            "outermost" => Headers::Outermost,
+            other => {
+                let text = format_args!("headers: {other:?}; wanted: innermost or outermost");
+                return Err(Refusal::new(Kind::Option, text));
+            }
+        };
+        let blocks = blocks(&self.blocks)?;
+        let payload_bytes = within("payload_bytes", self.payload_bytes, 0, u16::MAX.into())?;
+        let packets = within("packets", self.packets, 0, usize::MAX)?;
+        let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
+        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
+    }
+
+    fn features(&self) -> Result<FlowFeatures, Refusal> {
+        let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
+        FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
+            .map_err(|error| Refusal::new(Kind::Option, error))
+    }
+}
+
+impl FirstOptions {
+    pub(crate) fn asked(&self) -> Result<(FlowOptions, HashSeed), Refusal> {
+        let (least, most) = KEY_COUNTS.into_inner();
+        let options = FlowOptions {
+            idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
+            active_timeout: duration("active_timeout", &self.active_timeout)?,
+            window: None,
+            flow_count_max: within("max_flows", self.max_flows, least, most)?,
+        };
+        Ok((options, hash_seed(seed(self.seed)?)))
+    }
+}
+
+/// Blocks by name; the payload is asked for by its length.
+pub(crate) fn blocks(names: &[String]) -> Result<Vec<Block>, Refusal> {
+    let named = |name: &String| {
+        let known = Block::ALL.into_iter().find(|block| block.name() == name);
+        known.filter(|&block| block != Block::Payload).ok_or_else(|| {
+            let text = format_args!("blocks: {name:?}; wanted: ipv4, ipv6, tcp, udp or icmp");
+            Refusal::new(Kind::Option, text)
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+/// Hash and text of the schema of such features.
+#[pyfunction]
+pub(crate) fn flow_schema(features: FeatureOptions) -> PyResult<(String, String)> {
+    let schema = features.features()?.schema();
+    Ok((schema.hash(), schema.text()))
+}
+
+/// The captures that these names come to, folders looked through.
+#[pyfunction]
+pub(crate) fn captures(py: Python<'_>, names: Vec<PathBuf>) -> PyResult<Vec<PathBuf>> {
+    let found = py.detach(|| {
+        let request = InputRequest { names, ..InputRequest::default() };
+        Inputs::find(&request, true, Arc::default())
+    });
+    let inputs = found.map_err(Refusal::from)?.resolved.inputs;
+    let path = |input| match input {
+        capture::Input::Stdin => PathBuf::from("-"),
+        capture::Input::File(path) => path,
+    };
+    Ok(inputs.into_iter().map(path).collect())
+}
+
+/// Starts following flows, capture by capture; each capture has flows of its own.
+#[pyfunction]
+pub(crate) fn first_packets(
+    py: Python<'_>,
+    inputs: InputOptions,
+    features: FeatureOptions,
+    options: FirstOptions,
+) -> PyResult<Reader> {
+    let (options, seed) = options.asked()?;
+    let request = FirstRequest { options, seed, features: features.features()? };
+    let decapsulate = request.features.headers() == Headers::Innermost;
+    let inputs = InputRequest { decapsulate, ..inputs.request()? };
+    Reader::start(py, &ROWS, move |control, outlet| read(&request, &inputs, &control, outlet))
+}
+
+fn read(
+    request: &FirstRequest,
+    inputs: &InputRequest,
+    control: &Arc<Control>,
+    outlet: &Outlet,
+) -> Result<Ending, Refusal> {
+    let all = Inputs::find(inputs, true, Arc::clone(control))?;
+    let mut rows = Rows::new(&request.features, Handed::new(outlet, &ROWS, BATCH_ROWS));
+    let mut whole = Merged::default();
+    for (file, name) in inputs.names.iter().enumerate() {
+        let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
+        let one = Inputs::find(&one, true, Arc::clone(control))?;
+        let opened = Opened::Files(one.open()?);
+        if file == 0 {
+            outlet.opened()?;
+        }
+        rows.file = u32::try_from(file).unwrap_or(u32::MAX);
+        whole.add(compute(request.clone(), &one, opened, |flows| rows.put(flows))?)?;
+        if control.is_stopped() {
+            break;
+        }
+    }
+    rows.finish()?;
+    let whole = whole.0;
+    let summary = summary::lines(&all, &whole.received, Some(&whole.stage())) + &whole.lines();
+    Ok(Ending {
+        received: whole.received,
+        outcome: Some(whole.outcome),
+        others: vec![("late", whole.late), ("clock_steps", whole.clock_steps)],
+        ended: Some(whole.counts),
+        summary,
+    })
+}
+
+/// What was read of captures, one after the other.
+#[derive(Default)]
+pub(crate) struct Merged(pub(crate) Done);
+
+impl Merged {
+    /// One more; refused where its filter could not be used.
+    pub(crate) fn add(&mut self, done: Done) -> Result<(), Refusal> {
+        if let Some(reason) = done.received.refused_filter() {
+            return Err(Refusal::new(Kind::Filter, reason));
+        }
+        done.received.account_for(&done.outcome)?;
+        let whole = &mut self.0;
+        whole.received.report.merge(&done.received.report);
+        whole.received.damages.extend(done.received.damages);
+        whole.outcome.fold(&done.outcome);
+        whole.counts.fold(&done.counts);
+        whole.late += done.late;
+        whole.clock_steps += done.clock_steps;
+        Ok(())
+    }
+}
+
+/// A column of bytes, row by row.
+pub(crate) fn binary(batches: &[RecordBatch], column: usize) -> impl Iterator<Item = &[u8]> {
+    batches.iter().flat_map(move |batch| {
+        let bytes = batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
+        bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
+    })
+}
+
+/// Rows on their way to Python.
+struct Rows<'a> {
+    features: &'a FlowFeatures,
+    columns: Columns,
+    handed: Handed<'a>,
+    file: u32,
+    values: Vec<f64>,
+    numbers: Vec<u8>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(features: &'a FlowFeatures, handed: Handed<'a>) -> Self {
+        let columns = Columns::new(&ROWS);
+        Self { features, columns, handed, file: 0, values: Vec::new(), numbers: Vec::new() }
+    }
+
+    fn put(&mut self, flows: &[EndedFlow<FirstPackets>]) -> Result<(), Refusal> {
+        flows.iter().try_for_each(|flow| self.push(flow))
+    }
+
+    fn push(&mut self, (record, Held(first)): &EndedFlow<FirstPackets>) -> Result<(), Refusal> {
+        self.values.clear();
+        first.numbers(self.features, &mut self.values);
+        self.numbers.clear();
+        self.numbers.extend(self.values.iter().flat_map(|number| number.to_ne_bytes()));
+        let (source, destination) = record.endpoints();
+        let (community_id, protocol) = (CommunityId(record.key), record.key.protocol());
+        let known = |time: Timestamp| {
+            (time != Timestamp::UNKNOWN).then(|| Value::TimestampNs(time.as_ns())).into()
+        };
+        self.columns.push_row(&[
+            Value::U32(self.file),
+            Value::Address(source.address),
+            Value::Address(destination.address),
+            Value::U16(source.port),
+            Value::U16(destination.port),
+            Value::Text(&protocol),
+            Value::Text(&community_id),
+            known(record.first),
+            known(record.last),
+            Value::U64(record.packets_total()),
+            Value::U64(record.bytes_total()),
+            Value::U64(first.long_count() as u64),
+            Value::Str(record.reason.name()),
+            Value::Bytes(first.records(self.features)),
+            Value::Bytes(&self.numbers),
+        ])?;
+        if self.columns.row_count() >= PIECE_ROWS { self.hand_over() } else { Ok(()) }
+    }
+
+    fn hand_over(&mut self) -> Result<(), Refusal> {
+        self.handed.push(&self.columns)?;
+        self.columns.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Refusal> {
+        self.hand_over()?;
+        self.handed.finish()
+    }
+}
+
+/// Rows that were read, and what their columns are.
+#[pyclass(frozen, module = "wirelens._wirelens")]
+pub(crate) struct FirstRows {
+    features: FlowFeatures,
+    batches: Vec<RecordBatch>,
+}
+
+impl FirstRows {
+    fn records(&self) -> impl Iterator<Item = &[u8]> {
+        binary(&self.batches, KEY_COUNT)
+    }
+
+    fn len(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+#[pymethods]
+impl FirstRows {
+    /// The rows that `first_packets` read with these features.
+    #[new]
+    fn new(rows: &Collected, features: FeatureOptions) -> PyResult<Self> {
+        if !rows.is_of(&ROWS) {
+            let text = "rows that are none of first packets; please report this";
+            return Err(Refusal::new(Kind::Internal, text).into());
+        }
+        Ok(Self { features: features.features()?, batches: rows.record_batches().to_vec() })
+    }
+
+    /// Names of the columns that are keys.
+    #[getter]
+    fn keys(&self) -> Vec<&'static str> {
+        ROWS.iter().take(KEY_COUNT).map(|field| field.name).collect()
+    }
+
+    /// Bytes of the record of one packet.
+    #[getter]
+    fn record_len(&self) -> usize {
+        self.features.layout().record_len()
+    }
+
+    /// Records of the first packets of each row, zeros where there are fewer.
+    fn records_of<'py>(&self, py: Python<'py>, packets: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let packets = within("packets", packets, 1, self.features.packets())?;
+        let row_len = self.features.layout().record_len() * packets;
+        let bytes = py.detach(|| {
+            let mut bytes = vec![0; row_len * self.len()];
+            for (row, records) in bytes.chunks_exact_mut(row_len).zip(self.records()) {
+                row.iter_mut().zip(records).for_each(|(to, &from)| *to = from);
+            }
+            bytes
+        });
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The numbers of each row, 64 bits each.
+    fn numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes = py.detach(|| binary(&self.batches, KEY_COUNT + 1).collect::<Vec<_>>().concat());
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Bits of each row by name, 8 bits each: −1, 0 or 1.
+    fn bits<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+        let refused = |error| Refusal::new(Kind::Option, error);
+        let columns = FlowColumns::new(&self.features, &columns).map_err(refused)?;
+        if !columns.are_bits() {
+            let text = "columns: a number is among them; wanted: bits, such as pkt0_tcp_syn_0";
+            return Err(Refusal::new(Kind::Option, text).into());
+        }
+        let values = py.detach(|| {
+            let mut values = vec![0; columns.len() * self.len()];
+            let rows = values.chunks_exact_mut(columns.len().max(1));
+            for (row, records) in rows.zip(self.records()) {
+                columns.put_bits(records, row);
+            }
+            values.into_iter().map(i8::cast_unsigned).collect::<Vec<_>>()
+        });
+        Ok(PyBytes::new(py, &values))
+    }
+
+    /// Names of the bits that are not the same in all rows, or in those that are chosen: a byte for
+    /// each row, 0 where it is not.
+    #[pyo3(signature = (chosen = None))]
+    fn varying(&self, py: Python<'_>, chosen: Option<Vec<u8>>) -> PyResult<Vec<String>> {
+        let row_count = self.len();
+        if let Some(len) = chosen.as_ref().map(Vec::len).filter(|&len| len != row_count) {
+            let text = format_args!("rows: {len} of them; wanted: {row_count}, one for each row");
+            return Err(Refusal::new(Kind::Option, text).into());
+        }
+        Ok(py.detach(|| {
+            let mut seen = SeenBits::new(self.features.clone());
+            for (row, records) in self.records().enumerate() {
+                let chosen = chosen.as_ref().and_then(|chosen| chosen.get(row));
+                if chosen != Some(&0) {
+                    seen.add(records);
+                }
+            }
+            seen.varying()
+        }))
+    }
+}

@@ -1,0 +1,298 @@
+"""Features of flows: what a model reads of a flow's first packets, row by row.
+
+A row is made by the same code as in `wirelens classify`, so that training and serving cannot differ:
+header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md` tells what
+each means, to the bit.
+
+>>> features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
+>>> table = first_packets("testdata/demo.pcapng", features)
+>>> len(table), table.keys()["dst_port"][:3]
+(312, [22, 22, 53])
+>>> table.numbers[0, 1], table.bits(["pkt0_tcp_syn_0", "pkt0_udp_len_0"])[0, 0]
+(84.0, 1)
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wirelens import _wirelens
+from wirelens.questions import Duration, Source, _duration, _inputs
+from wirelens.results import warn_of
+from wirelens.trees import HeaderBits
+
+if TYPE_CHECKING:
+    from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, FirstRows
+
+__all__ = ["FirstPacketsTable", "FlowFeatures", "first_packets"]
+
+
+@dataclass(frozen=True)
+class FlowFeatures:
+    """Which features a flow has: header bits of its first packets, and numbers beside them.
+
+    Parameters
+    ----------
+    headers
+        Of packets in tunnels, the ``"innermost"`` headers or the ``"outermost"``.
+    blocks
+        Headers, out of ``"ipv4"``, ``"ipv6"``, ``"tcp"``, ``"udp"`` and ``"icmp"``; their order
+        is always that of nPrint.
+    payload_bytes
+        So many of the first bytes behind the transport header, as bits.
+    packets
+        First packets of a flow, 1 to 255.
+    numbers
+        Names of numbers, in the order of the row: ``protocol``, ``server_port``,
+        ``client_port``, and of packet 0 and those after it ``pkt0_size_bytes``,
+        ``pkt0_direction``, ``pkt0_gap_ns``, ``pkt0_payload_bytes``, and ``pkt0_byte_0`` and so on
+        up to `payload_bytes`.
+
+    Raises
+    ------
+    OptionError
+        Where there can be no such features.
+    """
+
+    headers: str = "innermost"
+    blocks: Sequence[str] = ("ipv4", "tcp", "udp")
+    payload_bytes: int = 0
+    packets: int = 10
+    numbers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        # Equal features are equal whatever sequence they were given as.
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        object.__setattr__(self, "numbers", tuple(self.numbers))
+        self.hash()
+
+    def hash(self) -> str:
+        """The SHA-256 of the schema, which a model carries."""
+        return _wirelens.flow_schema(self._options())[0]
+
+    def schema(self) -> str:
+        """The schema as text: what is hashed."""
+        return _wirelens.flow_schema(self._options())[1]
+
+    def bit_columns(self, packets: Iterable[int] | None = None) -> list[str]:
+        """Names of the header bits, of all packets or of these: `pkt0_ipv4_ver_0` and so on."""
+        names = self._packet_columns()
+        chosen = range(self.packets) if packets is None else packets
+        return [f"pkt{packet}_{name}" for packet in chosen for name in names]
+
+    def row_columns(self) -> list[str]:
+        """Names of a row's columns: all header bits, then the numbers."""
+        return [*self.bit_columns(), *self.numbers]
+
+    def first(self, packets: int, numbers: Sequence[str] | None = None) -> "FlowFeatures":
+        """The features of fewer packets: the beginning of these.
+
+        `numbers` are those of these features that are of no later packet, unless told.
+        """
+        if numbers is None:
+            later = tuple(f"pkt{packet}_" for packet in range(packets, self.packets))
+            numbers = [name for name in self.numbers if not name.startswith(later)]
+        return dataclasses.replace(self, packets=packets, numbers=numbers)
+
+    def header_bits(self) -> HeaderBits:
+        """The same as `wirelens.trees.to_forest` takes it."""
+        return HeaderBits(self._packet_columns(), self.packets, self.headers, self.numbers)
+
+    def _packet_columns(self) -> list[str]:
+        return _wirelens.header_columns(self.blocks, self.payload_bytes)
+
+    def _options(self) -> "FeatureOptions":
+        return {
+            "headers": self.headers,
+            "blocks": list(self.blocks),
+            "payload_bytes": self.payload_bytes,
+            "packets": self.packets,
+            "numbers": list(self.numbers),
+        }
+
+
+class FirstPacketsTable:
+    """Flows of captures, a row each, in the order of the captures and in each as flows ended.
+
+    What it gives as a matrix is a ``memoryview`` of rows and columns, which NumPy takes as it
+    is: ``numpy.asarray(table.numbers)``. It is made when it is asked for: keep it.
+    """
+
+    def __init__(
+        self,
+        rows: "Collected",
+        features: FlowFeatures,
+        files: list[str],
+        counts: dict[str, Any],
+        summary: str,
+    ) -> None:
+        self.features = features
+        """What was read of each flow."""
+        self.files = files
+        """The captures; the column `file` counts in them, from 0."""
+        self.counts = counts
+        """What became of the packets, as `wirelens.flows` tells it."""
+        self.summary = summary
+        """The lines that the command prints at the end."""
+        self._collected = rows
+        self._rows: FirstRows = _wirelens.FirstRows(rows, features._options())
+
+    def __len__(self) -> int:
+        return len(self._collected)
+
+    def __repr__(self) -> str:
+        packets, numbers = self.features.packets, len(self.features.numbers)
+        return (
+            f"<wirelens.FirstPacketsTable: {len(self)} flows of {len(self.files)} captures, "
+            f"{packets} packets and {numbers} numbers each>"
+        )
+
+    def keys(self) -> dict[str, list[Any]]:
+        """What names each flow, column by column.
+
+        Returns
+        -------
+        dict
+            ``file`` (index into `files`), ``src``, ``dst``, ``src_port``, ``dst_port``,
+            ``protocol`` (as text, such as ``tcp``), ``community_id``, ``first_ns``, ``last_ns``
+            (None where a capture has no stamps), ``packets``, ``bytes`` (on the wire),
+            ``long_packets`` (of those that were kept, above 1,500 bytes or known to be several
+            that an offload merged) and ``end_reason``.
+        """
+        batches = self._collected.batches()
+        return {
+            name: [value for batch in batches for value in batch.column(name)]
+            for name in self._rows.keys
+        }
+
+    @property
+    def numbers(self) -> "memoryview[float]":
+        """The numbers, rows × names, 64-bit floating point."""
+        return _matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
+
+    @property
+    def records(self) -> bytes:
+        """Compact records of all rows, end to end, as `wirelens.trees.score` takes them."""
+        return self._rows.records_of(self.features.packets)
+
+    def records_of(self, packets: int) -> bytes:
+        """The same of fewer packets of each row."""
+        return self._rows.records_of(packets)
+
+    @property
+    def record_len(self) -> int:
+        """Bytes of the record of one packet."""
+        return self._rows.record_len
+
+    def bits(self, columns: Iterable[str]) -> "memoryview[int]":
+        """Header bits by name, rows × columns: −1, 0 or 1 in 8 bits each.
+
+        Parameters
+        ----------
+        columns
+            Names such as ``pkt0_tcp_syn_0``, in the order that is wanted.
+
+        Raises
+        ------
+        OptionError
+            Where a name is none of the features'.
+        """
+        names = list(columns)
+        return _matrix(self._rows.bits(names), "b", 1, len(names))
+
+    def varying_bits(self, rows: Iterable[bool] | None = None) -> list[str]:
+        """Names of the header bits that are not the same in all rows, in order.
+
+        What never changes teaches nothing: ask for these, and for no matrix of all.
+
+        Parameters
+        ----------
+        rows
+            For each row whether it counts, as a list or a NumPy array of booleans; all do unless
+            told.
+        """
+        if rows is None:
+            return self._rows.varying()
+        return self._rows.varying(bytes(map(bool, rows)))
+
+
+def first_packets(
+    source: Source,
+    features: FlowFeatures,
+    *,
+    filter: str | None = None,
+    idle_timeout: Duration = "120s",
+    active_timeout: Duration = "1800s",
+    max_flows: int = 4_194_304,
+    snaplen: int | None = None,
+    seed: int | None = None,
+) -> FirstPacketsTable:
+    """The features of every flow of some captures.
+
+    Each capture has flows of its own: they are read one after the other, not merged by time. A flow
+    ends as `wirelens.flows` ends it; one that goes on after a time-out is a row again.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input.
+    features
+        What is read of each flow; its `headers` tell whether tunnels are opened.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+    idle_timeout
+        A flow has ended when it had no packet for so long: seconds, text such as ``"100ms"`` or
+        ``"5m"``, or a ``timedelta``.
+    active_timeout
+        A flow this old is cut, and goes on as another.
+    max_flows
+        Flows kept open at most; beyond, idle ones make room, which `end_reason` tells.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    seed
+        Seed of the hash that spreads flows, drawn by default.
+
+    Returns
+    -------
+    FirstPacketsTable
+        A row for each flow, of any protocol.
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where a capture cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        Where a capture cannot be read to its end; rows cover what came before.
+    """
+    inputs = _inputs(source, filter, None, features.headers == "innermost", None, snaplen)
+    found = _wirelens.captures(inputs["names"])
+    options: FirstOptions = {
+        "idle_timeout": _duration(idle_timeout),
+        "active_timeout": _duration(active_timeout),
+        "max_flows": max_flows,
+        "seed": seed,
+    }
+    asked = features._options()
+    reader = _wirelens.first_packets({**inputs, "names": found}, asked, options)
+    collected = reader.collect()
+    warn_of(reader, stacklevel=3)
+    files = [os.fspath(path) for path in found]
+    return FirstPacketsTable(
+        collected, features, files, reader.counts or {}, reader.summary or ""
+    )
+
+
+def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":
+    view = memoryview(memory)
+    # A view of nothing cannot be given two dimensions.
+    shape = [len(memory) // size_bytes // max(columns, 1), columns]
+    return view.cast(code, shape) if memory else view.cast(code)
