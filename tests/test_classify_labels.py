@@ -100,6 +100,21 @@ def test_protocols_without_ports_match_by_their_ends(tmp_path):
     assert match(labels, CAPTURES, [flow]).labels == ["infra"]
 
 
+def test_addresses_are_read_however_they_are_written(tmp_path):
+    labels = table(
+        tmp_path,
+        "proto src sport dst dport label\n"
+        # As nDPI writes 2600:1901:0:7a0b::
+        "tcp [2600:1901::7a0b::] 443 2001:DB8:0:0::1 5000 web\n"
+        "tcp nobody 1 192.0.2.1 2 web\n",
+    )
+    flow = (0, flow_key(6, "2001:db8::1", 5000, "2600:1901:0:7a0b::", 443), 5)
+    found = match(labels, CAPTURES, [flow])
+    assert found.labels == ["web"]
+    assert [row.line for row in found.unmatched] == [3]
+    assert "protocol 6 192.0.2.1 port 2 - nobody port 1" in found.messages()[0]
+
+
 def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
     path = tmp_path / "flows.csv"
     path.write_text("Proto,src,sport,dst,dport,label\ntcp,192.0.2.1,1,192.0.2.2,2,\n")
@@ -113,7 +128,7 @@ def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
         ("name label\nx a\n", "no column proto"),
         ("file kind\nx a\n", "no column label"),
         ("file label\n", "no rows"),
-        ("proto src sport dst dport label\ntcp here 1 192.0.2.2 2 a\n", "line 2: 'here': no addr"),
+        ("proto src sport dst dport label\ntcp here 1 there 2 a\n", "no address in src or dst"),
         ("proto src sport dst dport label\nxyz 192.0.2.1 1 192.0.2.2 2 a\n", "protocol 'xyz'"),
         ("proto src sport dst dport label\ntcp 192.0.2.1 x 192.0.2.2 2 a\n", "line 2: .*'x'"),
     ],

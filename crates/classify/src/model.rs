@@ -1,6 +1,6 @@
 //! Asking a model about many flows at once.
 
-use model::{FirstPackets, Rows};
+use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
 use crate::uncertainty::Answer;
@@ -39,6 +39,23 @@ impl Asking {
         self.numbers.clear();
         packets.numbers(&stage.features, &mut self.numbers);
         let records = packets.records(&stage.features);
+        if forest.push_with(&mut self.rows, records, &self.numbers).is_err() {
+            self.refused.push(self.count);
+        }
+        self.count += 1;
+    }
+
+    /// The same of a window; `features` are the stage's.
+    pub(crate) fn push_window(
+        &mut self,
+        stage: &Stage,
+        features: &WindowFeatures,
+        packets: &WindowPackets,
+    ) {
+        let Model::Trees(forest) = &stage.model;
+        self.numbers.clear();
+        packets.numbers(features, &mut self.numbers);
+        let records = packets.records(features);
         if forest.push_with(&mut self.rows, records, &self.numbers).is_err() {
             self.refused.push(self.count);
         }

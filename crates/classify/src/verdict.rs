@@ -47,6 +47,8 @@ pub struct Verdict {
     pub direction: FlowDirection,
     /// The stamp of its first packet.
     pub first: Timestamp,
+    /// Where the window begins that it is about; none where it is about the flow.
+    pub window: Option<Timestamp>,
     /// The class, by its number in the cascade.
     pub label: u16,
     /// The model's probability of it.
@@ -67,10 +69,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// From the first packet to the decision, in event time.
+    /// From the first packet, or from the start of the window, to the decision, in event time.
     #[must_use]
     pub fn wait_ns(&self) -> u64 {
-        u64::try_from(self.decided.since(self.first).as_ns()).unwrap_or(0)
+        let start = self.window.unwrap_or(self.first);
+        u64::try_from(self.decided.since(start).as_ns()).unwrap_or(0)
     }
 
     /// What makes the order of rows the same in every run.

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
+use crate::train::{EvalArguments, TrainArguments};
 
 /// Answers questions about network traffic from every packet.
 #[derive(Debug, Parser)]
@@ -46,12 +48,18 @@ pub enum Command {
     Flows(FlowsArguments),
     /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
     Nprint(NprintArguments),
+    /// What flows are, such as their service or device, from their first packets, by a trained model
+    Classify(ClassifyArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
     /// Save the complete rows of an output whose run was killed
     Recover(RecoverArguments),
+    /// Models, trained on captures with labels
+    Train(TrainArguments),
+    /// How good models are, on captures with labels
+    Eval(EvalArguments),
     /// Labelled traffic, made on this machine: real programs in network namespaces
     Testbed(TestbedArguments),
 }

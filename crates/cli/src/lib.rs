@@ -9,6 +9,7 @@
 
 pub mod args;
 mod asked;
+pub mod classify;
 mod devices;
 pub mod duration;
 mod failure;
@@ -22,11 +23,13 @@ pub mod nprint;
 pub mod onnx;
 mod output;
 mod progress;
+mod python;
 pub mod reading;
 mod recover;
 pub mod summary;
 pub mod testbed;
 pub mod top;
+pub mod train;
 mod version;
 pub mod windows;
 
@@ -46,6 +49,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = top::declared_columns();
     declared.extend(flows::declared_columns());
     declared.extend(nprint::declared_columns());
+    declared.extend(classify::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -65,8 +69,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(status(arguments, &Host::Program))
 }
 
-/// The same, for a process that is not ours to end: its exit status. Only `testbed` takes the
-/// process over, to become its Python part.
+/// The same, for a process that is not ours to end: its exit status. Only `testbed`,
+/// `train` and `eval` take the process over, to become its Python part.
 pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
     let status = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
@@ -129,9 +133,12 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Flows(arguments)) => flows::run(&arguments),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
+        Some(Command::Classify(arguments)) => classify::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
+        Some(Command::Train(arguments)) => train::run(&arguments, host),
+        Some(Command::Eval(arguments)) => train::run_eval(&arguments, host),
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",

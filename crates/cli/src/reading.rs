@@ -277,8 +277,9 @@ impl Inputs {
         let socket_count = if self.count.is_some() { 1 } else { socket_count };
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
-        // Nothing behind the headers is looked at, so nothing of it is kept.
-        let read = ReadOptions { snaplen: snaplen.min(HEADERS_KEPT_LEN), ..self.options.clone() };
+        // Nothing behind what is looked at is kept.
+        let kept_len = HEADERS_KEPT_LEN + needs.len.saturating_sub(Needs::TRANSPORT_LEN);
+        let read = ReadOptions { snaplen: snaplen.min(kept_len), ..self.options.clone() };
         Ok(Opened::Live(live::open(name, &options, &read)?))
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, Held,
-    TakeEnded,
+    EndedFlow, FlowFrames, FlowMark, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames,
+    Held, MarkKind, States, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use model::{WindowFeatures, WindowPackets};
@@ -55,6 +55,7 @@ impl Following {
 /// Hands a window on when its flow comes to another one, or ends.
 struct Keep<P, E> {
     features: WindowFeatures,
+    now: Timestamp,
     put: P,
     control: Arc<Control>,
     refusal: Option<E>,
@@ -90,11 +91,18 @@ where
         _: FlowSlot,
     ) {
         let (way, time) = (packet.direction, packet.timestamp);
-        if flow.packets.ends_before(&self.features, time) {
+        self.now = self.now.max(time);
+        if flow.packets.ends_before(&self.features, self.now) {
             self.hand_on(flow);
         }
         flow.begun.get_or_insert((packet.key, way, time));
-        flow.packets.on_frame(&self.features, frame, way, time);
+        flow.packets.on_frame(&self.features, frame, way, time, self.now);
+    }
+
+    fn on_mark(&mut self, _: &mut States<'_, Following>, mark: FlowMark) {
+        if mark.kind == MarkKind::Step {
+            self.now = mark.watermark;
+        }
     }
 
     fn on_end(&mut self, flow: &mut Following, _: &engine::flow::Ended) {
@@ -125,7 +133,8 @@ pub fn compute<E>(
     put: impl FnMut(FlowWindow<'_>) -> Result<(), E>,
 ) -> Result<Done, E> {
     let WindowsRequest { options, seed, features } = request;
-    let keep = Keep { features, put, control: Arc::clone(&inputs.control), refusal: None };
+    let now = Timestamp::MIN;
+    let keep = Keep { features, now, put, control: Arc::clone(&inputs.control), refusal: None };
     let mut stage = FlowFrames::new(options, seed, keep, Left::default());
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();

@@ -74,6 +74,12 @@ impl<T, M> Sender<T, M> {
         if self.pending.len() >= CHUNK_LEN { self.send(None) } else { Ok(()) }
     }
 
+    /// Whether [`push`](Self::push) and a [`flush`](Self::flush) after it need not wait.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.full.slots() > 0
+    }
+
     /// Sends what is pending, and behind it `mark`.
     ///
     /// # Errors

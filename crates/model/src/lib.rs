@@ -36,7 +36,7 @@ pub mod trees;
 pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
-pub use first::{FeaturesError, FirstPackets, FlowColumns, FlowFeatures, Number};
+pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};

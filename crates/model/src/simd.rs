@@ -2,7 +2,7 @@
 //!
 //! Each way gives the same leaves; which one is taken is no part of any result.
 
-use crate::trees::{LANE_COUNT, Lanes};
+use crate::trees::{Columns, LANE_COUNT, Lanes, Places, ROW_COUNT, STRIDE, Split, descend, name};
 
 /// A way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +47,16 @@ impl Path {
         matches!(self, Self::Avx512) && row_words <= HELD_WORDS_MAX
     }
 
+    pub(crate) fn has_bytes(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("bmi2");
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The fastest that this processor has.
     #[must_use]
     pub fn best() -> Self {
@@ -77,9 +87,223 @@ pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]
     lanes.walk(leaves);
 }
 
+/// For each row the number of the leaf to which it comes.
+#[inline]
+pub(crate) fn slice(
+    path: Path,
+    splits: &[Split],
+    bits: &[u64],
+    places: &mut Places,
+    ids: &mut [u8; ROW_COUNT],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if path.is_there() {
+        match path {
+            // SAFETY: the processor has AVX-512.
+            Path::Avx512 => return unsafe { x86::slice_avx512(splits, bits, places, ids) },
+            // SAFETY: the processor has AVX2.
+            Path::Avx2 => return unsafe { x86::slice_avx2(splits, bits, places, ids) },
+            Path::Portable => {}
+        }
+    }
+    slice_portable(splits, bits, places, ids);
+}
+
+/// Asks memory for what will be read soon.
+#[inline]
+pub(crate) fn fetch<T>(items: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in items.chunks((64 / size_of::<T>()).max(1)) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, of an address that is valid.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+}
+
+pub(crate) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
+    unsafe { x86::pack(row, masks, bytes) }
+}
+
+pub(crate) fn one_row(
+    trees: &[Columns],
+    pages: &[[u8; 128]],
+    bytes: &[u8],
+    doublings: u32,
+    ids: &mut [u8; 64],
+) {
+    unsafe {
+        match doublings {
+            0..=3 => x86::one_row::<3>(trees, pages, bytes, ids),
+            4 => x86::one_row::<4>(trees, pages, bytes, ids),
+            5 => x86::one_row::<5>(trees, pages, bytes, ids),
+            _ => x86::one_row::<7>(trees, pages, bytes, ids),
+        }
+    }
+}
+
+#[inline(never)]
+fn slice_portable(splits: &[Split], bits: &[u64], places: &mut Places, ids: &mut [u8; ROW_COUNT]) {
+    descend(splits, bits, places);
+    let leaf_count = splits.len() + 1;
+    name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    use super::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
+
+    #[target_feature(enable = "bmi2")]
+    pub(super) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
+        let (mut waiting, mut count, mut at) = (0_u64, 0_u32, 0);
+        for (index, &mask) in masks.iter().enumerate() {
+            let low = row.get(index * 2).copied().unwrap_or(0);
+            let high = row.get(index * 2 + 1).copied().unwrap_or(0);
+            let word = _pext_u64(u64::from(low) | u64::from(high) << 32, mask);
+            waiting |= word << count;
+            let more = mask.count_ones();
+            if count + more >= 64 {
+                bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+                at += 8;
+                // A shift by 64 is none.
+                waiting = if count == 0 { 0 } else { word >> (64 - count) };
+                count = count + more - 64;
+            } else {
+                count += more;
+            }
+        }
+        bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(bytes: &[u8]) -> __m512i {
+        let bytes = &bytes[..64];
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn one_row<const DOUBLINGS: usize>(
+        trees: &[Columns],
+        pages: &[[u8; 128]],
+        bytes: &[u8],
+        ids: &mut [u8; 64],
+    ) {
+        let (low, high) = (load(bytes), load(&bytes[64..]));
+        for (index, (tree, id)) in trees.iter().zip(ids).enumerate() {
+            let mut next = [_mm512_setzero_si512(); 2];
+            for half in 0..2 {
+                let at = half * 64;
+                let byte = load(&tree.byte[at..]);
+                let mut found = _mm512_permutex2var_epi8(low, byte, high);
+                if let Some(pages) = pages.get(index) {
+                    let page = load(&pages[at..]);
+                    for (number, bytes) in bytes.chunks_exact(128).enumerate().skip(1) {
+                        let is_there = _mm512_cmpeq_epi8_mask(page, _mm512_set1_epi8(number as i8));
+                        let other = _mm512_permutex2var_epi8(load(bytes), byte, load(&bytes[64..]));
+                        found = _mm512_mask_mov_epi8(found, is_there, other);
+                    }
+                }
+                let is_right = _mm512_test_epi8_mask(found, load(&tree.mask[at..]));
+                next[half] =
+                    _mm512_mask_mov_epi8(load(&tree.left[at..]), is_right, load(&tree.right[at..]));
+            }
+            let [mut first, mut second] = next;
+            for _ in 1..DOUBLINGS {
+                let (a, b) = (_mm512_movepi8_mask(first), _mm512_movepi8_mask(second));
+                let new = _mm512_mask2_permutex2var_epi8(first, first, a, second);
+                second = _mm512_mask2_permutex2var_epi8(first, second, b, second);
+                first = new;
+            }
+            let a = _mm512_movepi8_mask(first);
+            first = _mm512_mask2_permutex2var_epi8(first, first, a, second);
+            *id = _mm512_cvtsi512_si32(first) as u8;
+        }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    pub(super) fn slice_avx2(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        ids: &mut [u8; ROW_COUNT],
+    ) {
+        descend(splits, bits, places);
+        let leaf_count = splits.len() + 1;
+        name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
+    pub(super) fn slice_avx512(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        ids: &mut [u8; ROW_COUNT],
+    ) {
+        descend(splits, bits, places);
+        let leaf_count = splits.len() + 1;
+        let zero = _mm512_setzero_si512();
+        let mut all = zero;
+        let mut planes = [zero; 8];
+        let count = leaf_count.div_ceil(STRIDE);
+        if count == 16 {
+            let z = |at: usize| {
+                let from = &places[at * 8..][..8];
+                // SAFETY: eight words.
+                unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+            };
+            let or = |a, b| _mm512_or_si512(a, b);
+            let mut quads = [zero; 4];
+            for quad in 0..4 {
+                let (a, b, c, d) = (z(quad * 4), z(quad * 4 + 1), z(quad * 4 + 2), z(quad * 4 + 3));
+                let cd = or(c, d);
+                planes[3] = or(planes[3], or(b, d));
+                planes[4] = or(planes[4], cd);
+                quads[quad] = or(or(a, b), cd);
+            }
+            let high = or(quads[2], quads[3]);
+            planes[5] = or(quads[1], quads[3]);
+            planes[6] = high;
+            all = or(or(quads[0], quads[1]), high);
+        } else {
+            for (index, eight) in places.as_chunks::<STRIDE>().0.iter().take(count).enumerate() {
+                // SAFETY: eight words.
+                let eight = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
+                all = _mm512_or_si512(all, eight);
+                for bit in 0..4 {
+                    let mask = if index >> bit & 1 == 1 { u8::MAX } else { 0 };
+                    planes[3 + bit] =
+                        _mm512_mask_or_epi64(planes[3 + bit], mask, planes[3 + bit], eight);
+                }
+            }
+        }
+        planes[0] = _mm512_maskz_mov_epi64(0b1010_1010, all);
+        planes[1] = _mm512_maskz_mov_epi64(0b1100_1100, all);
+        planes[2] = _mm512_maskz_mov_epi64(0b1111_0000, all);
+        // Eight vectors to one that has of each the sum of its lanes.
+        let pair = |a, b| _mm512_or_si512(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+        let (p01, p23) = (pair(planes[0], planes[1]), pair(planes[2], planes[3]));
+        let (p45, p67) = (pair(planes[4], planes[5]), pair(planes[6], planes[7]));
+        let quad = |a, b| {
+            _mm512_or_si512(
+                _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
+                _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
+            )
+        };
+        let (p0123, p4567) = (quad(p01, p23), quad(p45, p67));
+        let words = quad(p0123, p4567);
+        let mut planes = [0_u64; 8];
+        // SAFETY: eight words.
+        unsafe { _mm512_storeu_si512(planes.as_mut_ptr().cast(), words) };
+        let mut names = zero;
+        for (bit, plane) in planes[..7].iter().enumerate() {
+            names = _mm512_mask_add_epi8(names, *plane, names, _mm512_set1_epi8(1 << bit));
+        }
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_storeu_si512(ids.as_mut_ptr().cast(), names) };
+    }
 
     use super::{HELD_WORDS_MAX, LANE_COUNT, Lanes};
     use crate::trees::LEAF;

@@ -13,8 +13,8 @@ use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
 use engine::flow::{EndedFlow, FlowOptions, Held};
 use engine::run::Control;
-use model::first::SeenBits;
-use model::{Block, FirstPackets, FlowColumns, FlowFeatures, Headers};
+use model::first::{BitColumns, SeenBits};
+use model::{Block, FirstPackets, FlowFeatures, Headers};
 use packet::community_id::CommunityId;
 use packet::{HashSeed, Timestamp};
 use pyo3::prelude::*;
@@ -25,6 +25,7 @@ use crate::handed::Handed;
 use crate::options::{InputOptions, duration, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::trees::blocks_named;
 
 /// Rows gathered before they are handed on, and in a batch at most.
 const PIECE_ROWS: usize = 1 << 10;
@@ -100,31 +101,31 @@ pub(crate) struct Asked<'a> {
 }
 
 impl FeatureOptions {
-    pub(crate) fn asked(&self) -> Result<Asked<'_>, Refusal> {
+    pub(crate) fn asked(&self) -> PyResult<Asked<'_>> {
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,
             "outermost" => Headers::Outermost,
             other => {
                 let text = format_args!("headers: {other:?}; wanted: innermost or outermost");
-                return Err(Refusal::new(Kind::Option, text));
+                return Err(Refusal::new(Kind::Option, text).into());
             }
         };
-        let blocks = blocks(&self.blocks)?;
+        let blocks = blocks_named(&self.blocks)?;
         let payload_bytes = within("payload_bytes", self.payload_bytes, 0, u16::MAX.into())?;
         let packets = within("packets", self.packets, 0, usize::MAX)?;
         let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
         Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
     }
 
-    fn features(&self) -> Result<FlowFeatures, Refusal> {
+    fn features(&self) -> PyResult<FlowFeatures> {
         let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
         FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
-            .map_err(|error| Refusal::new(Kind::Option, error))
+            .map_err(|error| Refusal::new(Kind::Option, error).into())
     }
 }
 
 impl FirstOptions {
-    pub(crate) fn asked(&self) -> Result<(FlowOptions, HashSeed), Refusal> {
+    pub(crate) fn asked(&self) -> PyResult<(FlowOptions, HashSeed)> {
         let (least, most) = KEY_COUNTS.into_inner();
         let options = FlowOptions {
             idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
@@ -134,18 +135,6 @@ impl FirstOptions {
         };
         Ok((options, hash_seed(seed(self.seed)?)))
     }
-}
-
-/// Blocks by name; the payload is asked for by its length.
-pub(crate) fn blocks(names: &[String]) -> Result<Vec<Block>, Refusal> {
-    let named = |name: &String| {
-        let known = Block::ALL.into_iter().find(|block| block.name() == name);
-        known.filter(|&block| block != Block::Payload).ok_or_else(|| {
-            let text = format_args!("blocks: {name:?}; wanted: ipv4, ipv6, tcp, udp or icmp");
-            Refusal::new(Kind::Option, text)
-        })
-    };
-    names.iter().map(named).collect()
 }
 
 /// Hash and text of the schema of such features.
@@ -366,25 +355,40 @@ impl FirstRows {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The numbers of each row, 64 bits each.
-    fn numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let bytes = py.detach(|| binary(&self.batches, KEY_COUNT + 1).collect::<Vec<_>>().concat());
-        PyBytes::new(py, &bytes)
+    /// Numbers of each row by name, 64 bits each.
+    fn numbers_of<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let known = self.features.names();
+        let place = |name: &String| {
+            known.iter().position(|known| known == name).ok_or_else(|| {
+                let text = format_args!("numbers: {name:?} was not read; wanted: of {known:?}");
+                Refusal::new(Kind::Option, text)
+            })
+        };
+        let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let bytes = py.detach(|| {
+            let mut bytes = Vec::with_capacity(size_of::<f64>() * places.len() * self.len());
+            for row in binary(&self.batches, KEY_COUNT + 1) {
+                let (numbers, _) = row.as_chunks::<{ size_of::<f64>() }>();
+                bytes.extend(places.iter().filter_map(|&place| numbers.get(place)).flatten());
+            }
+            bytes
+        });
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// Bits of each row by name, 8 bits each: −1, 0 or 1.
     fn bits<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
         let refused = |error| Refusal::new(Kind::Option, error);
-        let columns = FlowColumns::new(&self.features, &columns).map_err(refused)?;
-        if !columns.are_bits() {
-            let text = "columns: a number is among them; wanted: bits, such as pkt0_tcp_syn_0";
-            return Err(Refusal::new(Kind::Option, text).into());
-        }
+        let columns = BitColumns::new(&self.features, &columns).map_err(refused)?;
         let values = py.detach(|| {
             let mut values = vec![0; columns.len() * self.len()];
             let rows = values.chunks_exact_mut(columns.len().max(1));
             for (row, records) in rows.zip(self.records()) {
-                columns.put_bits(records, row);
+                columns.put(records, row);
             }
             values.into_iter().map(i8::cast_unsigned).collect::<Vec<_>>()
         });

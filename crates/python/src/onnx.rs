@@ -11,8 +11,8 @@ use model::onnx::{FILE_LEN_MAX, OnnxError, Wiring};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::first::blocks;
 use crate::refusal::{Kind, Refusal};
+use crate::trees::blocks_named;
 
 /// Rows that are copied before they are scored.
 const ROWS_TOGETHER: usize = 64;
@@ -85,7 +85,7 @@ impl OnnxModel {
     /// Reads a model, and checks that it fits what is said of it.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf, options: OnnxOptions) -> PyResult<Self> {
-        let (blocks, host) = (blocks(&options.blocks)?, host(py)?);
+        let (blocks, host) = (blocks_named(&options.blocks)?, host(py)?);
         py.detach(|| {
             let name = path.display();
             let mut bytes = Vec::new();

@@ -8,7 +8,8 @@ use cli::summary;
 use cli::windows::{FlowWindow, WindowsRequest, compute};
 use engine::columns::{Columns, Field, Kind as Holds, Value};
 use engine::run::Control;
-use model::{FlowColumns, Headers, WindowFeatures};
+use model::first::BitColumns;
+use model::{Headers, WindowFeatures};
 use packet::Timestamp;
 use packet::community_id::CommunityId;
 use pyo3::prelude::*;
@@ -51,7 +52,7 @@ const ROWS: [Field; KEY_COUNT + 2] = [
     Field::new("numbers", Holds::Bytes, "The numbers, 64 bits each."),
 ];
 
-fn features(options: &FeatureOptions, every_ns: i64) -> Result<WindowFeatures, Refusal> {
+fn features(options: &FeatureOptions, every_ns: i64) -> PyResult<WindowFeatures> {
     let asked = options.asked()?;
     let every = packet::Span::from_ns(every_ns);
     WindowFeatures::new(
@@ -62,7 +63,7 @@ fn features(options: &FeatureOptions, every_ns: i64) -> Result<WindowFeatures, R
         asked.packets,
         asked.numbers,
     )
-    .map_err(|error| Refusal::new(Kind::Option, error))
+    .map_err(|error| Refusal::new(Kind::Option, error).into())
 }
 
 /// Hash and text of the schema of such features.
@@ -237,16 +238,12 @@ impl WindowRows {
     /// Bits of each row by name, 8 bits each: −1, 0 or 1.
     fn bits<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
         let refused = |error| Refusal::new(Kind::Option, error);
-        let columns = FlowColumns::new(self.features.first(), &columns).map_err(refused)?;
-        if !columns.are_bits() {
-            let text = "columns: a number is among them; wanted: bits, such as pkt0_udp_len_0";
-            return Err(Refusal::new(Kind::Option, text).into());
-        }
+        let columns = BitColumns::new(self.features.first(), &columns).map_err(refused)?;
         let values = py.detach(|| {
             let mut values = vec![0; columns.len() * self.len()];
             let rows = values.chunks_exact_mut(columns.len().max(1));
             for (row, records) in rows.zip(binary(&self.batches, KEY_COUNT)) {
-                columns.put_bits(records, row);
+                columns.put(records, row);
             }
             values.into_iter().map(i8::cast_unsigned).collect::<Vec<_>>()
         });

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
-from wirelens import compat
+from wirelens import __version__, compat
 from wirelens.classify.metrics import Array
 from wirelens.classify.port_table import PortTable
 from wirelens.classify.recipe import PORT_NUMBERS
@@ -272,7 +272,7 @@ def family(name: str) -> Family:
 def library_version(kind: Family) -> str:
     """The library that trains a family, with its version."""
     if kind.library is None:
-        return f"wirelens {importlib.metadata.version('wirelens')}"
+        return f"wirelens {__version__}"
     for name in (kind.library, kind.library.removesuffix("-cpu")):
         try:
             return f"{name} {importlib.metadata.version(name)}"

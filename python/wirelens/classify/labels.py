@@ -83,11 +83,24 @@ def protocol_number(text: str) -> int:
 
 
 def _address(text: str) -> str:
+    """An address as this package writes it; a text that is none stays, and matches no flow."""
     bare = text.strip().removeprefix("[").removesuffix("]").partition("%")[0]
+    parts = bare.split("::")
+    # nDPI writes `::` for a lone zero group as well, which then stands twice.
+    readings = [
+        ":0:".join(parts[:place]) + "::" + ":0:".join(parts[place:])
+        for place in range(1, len(parts))
+    ]
+    found = {str(ipaddress.ip_address(one)) for one in readings or [bare] if _is_address(one)}
+    return found.pop() if len(found) == 1 else bare
+
+
+def _is_address(text: str) -> bool:
     try:
-        return str(ipaddress.ip_address(bare))
+        ipaddress.ip_address(text)
     except ValueError:
-        raise OptionError(f"{text!r}: no address; wanted: such as 192.0.2.1") from None
+        return False
+    return True
 
 
 def flow_key(protocol: int, src: str, src_port: int, dst: str, dst_port: int) -> FlowKey:
@@ -168,6 +181,12 @@ def read_labels(
         except (OptionError, ValueError) as error:
             raise OptionError(f"{place}: line {line}: {error}") from error
         rows.append(found)
+    keys = [row.key for row in rows if row.key is not None]
+    if keys and not any(_is_address(ip) for _, *ends in keys for ip, _ in ends):
+        raise OptionError(
+            f"{place}: no address in {columns['src']} or {columns['dst']}, first seen "
+            f"{keys[0][1][0]!r}; wanted: such as 192.0.2.1"
+        )
     return LabelTable(str(place), rows, blank)
 
 

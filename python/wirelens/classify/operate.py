@@ -56,7 +56,9 @@ class Rule:
     measure: str
     algorithm: str
     points: list[Point]
+    # Of the validation set's rows: how unsure the stage is, and what it says.
     unsure: Array
+    predicted: Array
     curve: Curve
     # Normalized area of F1, as in the paper's Table 5.
     area: float
@@ -126,7 +128,7 @@ def rules_of(
             points = points_of(algorithm, unsure, predicted, pair.is_correct, class_count)
             curve = pair.of_points(f"{measure}, {algorithm}", points, unsure)
             area = normalized_area(curve, oracle)
-            rules.append(Rule(measure, algorithm, points, unsure, curve, area))
+            rules.append(Rule(measure, algorithm, points, unsure, predicted, curve, area))
     return sorted(rules, key=lambda rule: -rule.area if rule.area == rule.area else 0.0)
 
 
@@ -322,3 +324,29 @@ def settled(point: Point, unsure: Array, predicted: Array) -> tuple[float, ...]:
         # One threshold stays one.
         written = [min(written)] * len(written)
     return tuple(written)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What stages together say of flows whose scores are known."""
+
+    labels: Array
+    # Index of the stage that decided.
+    stages: Array
+
+
+def decide(
+    scores: Sequence[Array], measures: Sequence[str], thresholds: Sequence[Sequence[float]]
+) -> Verdicts:
+    """Stages in order: what each is unsure of goes on. Measures and thresholds are of all but
+    the last.
+    """
+    labels = scores[0].argmax(axis=1)
+    stages = numpy.zeros(len(labels), dtype=numpy.int64)
+    reaches = numpy.ones(len(labels), dtype=bool)
+    for index, (measure, limits) in enumerate(zip(measures, thresholds, strict=True)):
+        own = scores[index].argmax(axis=1)
+        reaches = reaches & (uncertainty(scores[index], measure) > numpy.asarray(limits)[own])
+        labels = numpy.where(reaches, scores[index + 1].argmax(axis=1), labels)
+        stages[reaches] = index + 1
+    return Verdicts(labels, stages)

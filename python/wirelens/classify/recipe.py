@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy
-from wirelens import _wirelens
+from wirelens.classify.features import FlowFeatures
 from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
-from wirelens.trees import HeaderBits
 
 # Numbers of the flow, and of each of its packets; see docs/specs/feature-schema.md.
 FLOW_NUMBERS = ("protocol", "server_port", "client_port")
@@ -47,13 +46,16 @@ class Recipe:
     payload_bytes: int = 0
     # As typed: numbers of the flow, `size_bytes` and the like for every packet, `byte:N` for
     # the first N bytes of every packet's payload, or full names such as `pkt1_gap_ns`.
-    numbers: tuple[str, ...] = ("protocol", "size_bytes", "direction", "gap_ns", "payload_bytes")
+    numbers: tuple[str, ...] = (
+        "protocol",
+        "server_port",
+        "size_bytes",
+        "direction",
+        "gap_ns",
+        "payload_bytes",
+    )
     dropped: tuple[str, ...] = DROPPED
     headers: str = "innermost"
-
-    def header_columns(self) -> list[str]:
-        """Names of a packet's bits."""
-        return _wirelens.header_columns(list(self.blocks), self.payload_bytes)
 
     def number_names(self, packets: int) -> list[str]:
         """The numbers of a row of so many packets: of the flow, then packet by packet."""
@@ -84,19 +86,20 @@ class Recipe:
         bare = found[2] if found else column
         return any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.dropped)
 
-    def features(self, packets: int, numbers: Sequence[str] | None = None) -> HeaderBits:
-        """The schema of a model of so many packets."""
-        return HeaderBits(
-            columns=self.header_columns(),
-            packets=packets,
-            headers=self.headers,
-            numbers=self.number_names(packets) if numbers is None else list(numbers),
-        )
+    def bit_column_count(self) -> int:
+        """How many bits of a packet are not left out."""
+        names = FlowFeatures(self.headers, self.blocks, self.payload_bytes, 1).bit_columns()
+        return sum(not self.is_dropped(name) for name in names)
 
-    def bit_columns(self, packets: int) -> list[str]:
-        """Names of a row's bits that are not left out, packet by packet."""
-        names = [name for name in self.header_columns() if not self.is_dropped(name)]
-        return [f"pkt{packet}_{name}" for packet in range(packets) for name in names]
+    def features(self, packets: int, numbers: Sequence[str] | None = None) -> FlowFeatures:
+        """The schema of a model of so many packets."""
+        return FlowFeatures(
+            headers=self.headers,
+            blocks=self.blocks,
+            payload_bytes=self.payload_bytes,
+            packets=packets,
+            numbers=self.number_names(packets) if numbers is None else numbers,
+        )
 
 
 class Sifter:

@@ -16,6 +16,7 @@
 //! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few hundred
 //! bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
+mod consumers;
 mod undecided;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::counts::Counts;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Verdict};
+use consumers::{Answered, Consumers};
 use undecided::{Given, Pool, Undecided};
 
 /// Rows that a model is asked about at once.
@@ -39,6 +41,12 @@ const ROWS_MAX: usize = BATCH_LEN_MAX;
 pub struct Options {
     /// Flows that wait for packets at most.
     pub waiting_max: usize,
+    /// Threads that answer for the stages after the first; 1 or none: the one that keeps the flows
+    /// does it itself.
+    pub consumer_count: usize,
+    /// Whether frames come whether we keep up or not. Where consumers do not, the last answer then
+    /// stands ([`Cause::Full`]); else they are waited for, and verdicts are the same as without.
+    pub is_live: bool,
 }
 
 impl Options {
@@ -48,7 +56,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { waiting_max: Self::WAITING_MAX_DEFAULT }
+        Self { waiting_max: Self::WAITING_MAX_DEFAULT, consumer_count: 1, is_live: false }
     }
 }
 
@@ -110,6 +118,8 @@ pub struct Classifier<C, O> {
     ready: Vec<Vec<u32>>,
     asking: Vec<Asking>,
     answers: Vec<Answer>,
+    consumers: Option<Consumers>,
+    answered: Vec<Answered>,
     /// Event time.
     now: Timestamp,
     due: Vec<u32>,
@@ -123,6 +133,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     pub fn new(cascade: Arc<Cascade>, options: Options, clock: C, output: O) -> Self {
         let counts = Counts::new(&cascade);
         let asking = cascade.stages.iter().map(|stage| Asking::new(stage, ROWS_MAX)).collect();
+        let consumers = (options.consumer_count > 1 && cascade.stages.len() > 1)
+            .then(|| Consumers::start(&cascade, options.consumer_count));
         let ready = cascade.stages.iter().map(|_| Vec::with_capacity(ROWS_MAX)).collect();
         Self {
             cascade,
@@ -134,6 +146,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             ready,
             asking,
             answers: Vec::with_capacity(ROWS_MAX),
+            consumers,
+            answered: Vec::new(),
             now: Timestamp::MIN,
             due: Vec::new(),
             verdicts: Vec::new(),
@@ -160,7 +174,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let features = &self.cascade.features;
         let packet = features.layout().record_len() + PACKET_BYTES;
         let flow = size_of::<Undecided>() + size_of::<u32>() + packet * features.packets();
-        2 * flow * (self.options.waiting_max + BATCH_LEN_MAX)
+        let under_way = self.consumers.as_ref().map_or(0, Consumers::count) * Consumers::ROWS_MAX;
+        2 * flow * (self.options.waiting_max + BATCH_LEN_MAX + 2 * under_way)
     }
 
     /// A flow's first packet.
@@ -230,13 +245,18 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 
     /// Asks about all rows that are ready. Answers make rows ready for later stages only.
     fn ask(&mut self, states: &mut States<'_, Standing>) {
+        self.hear(false, states);
         for stage in 0..self.ready.len() {
             let Some(ready) = self.ready.get_mut(stage).map(std::mem::take) else { return };
-            for places in ready.chunks(ROWS_MAX) {
-                self.ask_stage(stage, places);
-                for (answer, &place) in (0..).zip(places) {
-                    if let Some(&answer) = self.answers.get(answer) {
-                        self.on_answer(place, stage, answer, states);
+            if stage > 0 && self.consumers.is_some() {
+                ready.iter().for_each(|&place| self.send(place, stage, states));
+            } else {
+                for places in ready.chunks(ROWS_MAX) {
+                    self.ask_stage(stage, places);
+                    for (answer, &place) in (0..).zip(places) {
+                        if let Some(&answer) = self.answers.get(answer) {
+                            self.on_answer(place, stage, answer, states);
+                        }
                     }
                 }
             }
@@ -245,6 +265,45 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
                 empty.clear();
             }
         }
+        if let Some(consumers) = &mut self.consumers {
+            consumers.flush();
+        }
+    }
+
+    /// Asks until nothing is under way.
+    fn settle(&mut self, states: &mut States<'_, Standing>) {
+        self.ask(states);
+        while self.consumers.as_ref().is_some_and(|consumers| !consumers.is_idle()) {
+            self.hear(true, states);
+            self.ask(states);
+        }
+    }
+
+    /// Sends a row to a consumer. Where it has no room and cannot be waited for, the answer before
+    /// stands; there is one, since the first stage is asked here.
+    fn send(&mut self, place: u32, stage: usize, states: &mut States<'_, Standing>) {
+        let Self { undecided, consumers: Some(consumers), counts, .. } = self else { return };
+        let Some(flow) = undecided.get_mut(place) else { return };
+        if consumers.ask(flow.hash, place, stage, &flow.packets, !self.options.is_live) {
+            let name = self.cascade.stages.get(stage).map(|stage| stage.name as usize);
+            if let Some(count) = name.and_then(|name| counts.asked.get_mut(name)) {
+                *count += 1;
+            }
+            return;
+        }
+        flow.is_asked = false;
+        self.decide(place, Cause::Full, states);
+    }
+
+    /// Takes in answers of consumers.
+    fn hear(&mut self, waits: bool, states: &mut States<'_, Standing>) {
+        let Some(consumers) = &mut self.consumers else { return };
+        let mut answered = std::mem::take(&mut self.answered);
+        consumers.take(waits, &mut answered);
+        for Answered { place, stage, answer } in answered.drain(..) {
+            self.on_answer(place, stage, answer, states);
+        }
+        self.answered = answered;
     }
 
     fn ask_stage(&mut self, stage: usize, places: &[u32]) {
@@ -312,6 +371,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             key: flow.key,
             direction: flow.direction,
             first: flow.first,
+            window: None,
             label,
             confidence,
             stage,
@@ -355,7 +415,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
 
 /// Whether the capture cut a frame before the bytes that models look at.
-fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
+pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
     let (record, layout) = (frame.record, cascade.features.layout());
     if record.captured_len >= record.wire_len {
         return false;
@@ -394,6 +454,10 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         let Standing::Undecided(place) = *standing else { return };
         if let Some(flow) = self.undecided.get_mut(place) {
             flow.close(Cause::Ended, ended.seen);
+            if self.consumers.is_some() {
+                // The answer may come when the slot is another's.
+                flow.slot = None;
+            }
             self.route(place);
         }
     }
@@ -403,8 +467,10 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
     }
 
     fn on_mark(&mut self, states: &mut States<'_, Standing>, mark: FlowMark) {
+        let is_last = mark.kind == MarkKind::Last;
+        let settle = if self.options.is_live && !is_last { Self::ask } else { Self::settle };
         // What is ready was so before the mark, wherever batches end.
-        self.ask(states);
+        settle(self, states);
         self.now = match mark.kind {
             MarkKind::Step => mark.watermark,
             MarkKind::Tick | MarkKind::Last => self.now.max(mark.watermark),
@@ -412,8 +478,8 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         if mark.kind == MarkKind::Step {
             self.undecided.set_back(self.now);
         }
-        self.close_due(mark.kind == MarkKind::Last);
-        self.ask(states);
+        self.close_due(is_last);
+        settle(self, states);
         self.hand_over();
     }
 }

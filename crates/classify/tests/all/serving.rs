@@ -244,6 +244,32 @@ proptest! {
     }
 
     #[test]
+    fn several_consumers_say_what_one_says(
+        packets in prop::collection::vec(any_packet(), 0..250),
+        batch_len in 1..200usize,
+        consumer_count in 2..5usize,
+    ) {
+        let cascade = cascade();
+        let packets = stamped(packets);
+        let alone = serve(&cascade, &packets, Way { batch_len, ..Way::default() });
+        let options = Options { consumer_count, ..Options::default() };
+        let served = serve(&cascade, &packets, Way { batch_len, options, ..Way::default() });
+        prop_assert_eq!(&served.verdicts, &alone.verdicts);
+        let Counts { waiting_most, .. } = alone.counts;
+        prop_assert_eq!(Counts { waiting_most, ..served.counts }, alone.counts);
+    }
+
+    #[test]
+    fn an_interface_that_is_too_fast_misses_no_flow(
+        packets in prop::collection::vec(any_packet(), 0..250),
+        batch_len in 1..200usize,
+    ) {
+        let options = Options { consumer_count: 2, is_live: true, ..Options::default() };
+        let served = serve(&cascade(), &stamped(packets), Way { batch_len, options, ..Way::default() });
+        prop_assert_eq!(served.verdicts.len() as u64, served.flow_count);
+    }
+
+    #[test]
     fn no_flow_is_missed_where_limits_are_touched(
         packets in prop::collection::vec(any_packet(), 0..250),
         batch_len in 1..200usize,

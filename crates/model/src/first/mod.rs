@@ -15,7 +15,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 
-pub use columns::{FlowColumns, SeenBits};
+pub use columns::{BitColumns, SeenBits};
 pub use features::{FeaturesError, FlowFeatures};
 pub use number::Number;
 

@@ -110,6 +110,7 @@ impl Forest {
         for (index, line) in lines {
             forest.read_tree(&Line::read(index + 1, line)?, &bits, &mut shared)?;
         }
+        forest.nodes.finish();
         head.check(
             forest.tree_count() == tree_count,
             format_args!("`trees` is {tree_count}; wanted: {}", forest.tree_count()),

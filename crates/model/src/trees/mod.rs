@@ -21,6 +21,7 @@ mod nodes;
 mod reason;
 mod rows;
 mod score;
+mod slices;
 mod test;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use file::{CLASS_COUNT_MAX, FILE_LEN_MAX, NUMBER_COUNT_MAX, ROW_LEN_MAX, TRE
 pub(crate) use nodes::{LANE_COUNT, LEAF, Lanes};
 pub use reason::{ForestError, RowError};
 pub use rows::Rows;
+pub(crate) use slices::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
 
 use crate::layout::Layout;
 use crate::schema::Headers;

@@ -5,6 +5,8 @@
 //! it the bit that it tests, in as few bits as any of the forest needs. A leaf has the highest bit
 //! set and below it where its values are; leaves of equal values may share them.
 
+use super::slices::Slices;
+
 /// Set in a leaf.
 pub(crate) const LEAF: u32 = 1 << 31;
 
@@ -22,6 +24,7 @@ pub(crate) struct Nodes {
     test_width: u32,
     /// Words of a row.
     row_words: usize,
+    slices: Option<Slices>,
 }
 
 /// Some walks: each has a tree and a row. Only [`Nodes`] makes them, of trees that it has and of
@@ -46,7 +49,7 @@ impl Nodes {
         let bit_count = row_words * 32;
         let test_width = bit_count.next_power_of_two().trailing_zeros();
         // A root at 0 would have no index less one.
-        Self { words: vec![LEAF], bases: Vec::new(), test_width, row_words }
+        Self { words: vec![LEAF], bases: Vec::new(), test_width, row_words, slices: None }
     }
 
     /// Adds a tree: for each node, breadth first, the bit that it tests, or nothing for a leaf;
@@ -95,6 +98,18 @@ impl Nodes {
         }
         self.bases.push(u32::try_from(first - 1).unwrap_or_default());
         Ok(())
+    }
+
+    /// After the last tree.
+    pub(super) fn finish(&mut self) {
+        let starts = self.bases.iter().map(|&base| base as usize + 1);
+        let ends = starts.clone().skip(1).chain([self.words.len()]);
+        let trees = starts.zip(ends).map(|(start, end)| &self.words[start..end]);
+        self.slices = Slices::new(trees, self.test_width);
+    }
+
+    pub(super) const fn slices(&self) -> Option<&Slices> {
+        self.slices.as_ref()
     }
 
     pub(super) const fn tree_count(&self) -> usize {

@@ -1,10 +1,12 @@
 //! From leaves to probabilities.
 
 use super::nodes::LANE_COUNT;
+use super::slices::{ROW_COUNT, Slices};
 use super::{Forest, Kind, RowError, Rows};
 use crate::simd::{self, Path};
 
 /// From so many rows on, lanes hold rows and not trees: a tree then stays in the first cache.
+const ROWS_SLICED_MIN: usize = 12;
 const ROWS_TOGETHER_MIN: usize = 8;
 
 impl Forest {
@@ -33,8 +35,30 @@ impl Forest {
             row.copy_from_slice(&self.start);
         }
         let row_words = self.nodes.row_words();
+        let mut scratch = None;
         let blocks = rows.words().chunks(row_words * LANE_COUNT);
         for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
+            if words.len() >= row_words * ROWS_SLICED_MIN
+                && self.tree_count() > 1
+                && let Some(slices) = self.nodes.slices()
+            {
+                let scratch = scratch.get_or_insert_with(|| slices.bits());
+                self.add_slices(path, slices, scratch, words, scores);
+                continue;
+            }
+            if let Some(slices) = self.nodes.slices()
+                && !slices.columns().is_empty()
+                && self.tree_count() > 8
+                && self.kind != Kind::Mean
+                && path.has_bytes()
+            {
+                for (row, scores) in
+                    words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count))
+                {
+                    self.add_columns(slices, row, scores);
+                }
+                continue;
+            }
             let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
             let walks_trees = is_alone || path.prefers_one_row(row_words);
             if walks_trees && self.tree_count() > 1 {
@@ -47,6 +71,97 @@ impl Forest {
             self.finish(row);
         }
         Ok(())
+    }
+
+    fn add_columns(&self, slices: &Slices, row: &[u32], scores: &mut [f64]) {
+        const TOGETHER: usize = 64;
+        let mut bytes = [0_u8; 1024 + 8];
+        simd::pack(row, slices.masks(), &mut bytes);
+        let bytes = &bytes[..slices.page_count() * 128];
+        let mut ids = [[0_u8; TOGETHER]; 2];
+        let tree_count = self.tree_count();
+        let mut before: Option<usize> = None;
+        for first in (0..tree_count).step_by(TOGETHER) {
+            let count = (tree_count - first).min(TOGETHER);
+            let pages = slices.pages().get(first..first + count).unwrap_or_default();
+            let [ids, last] = &mut ids;
+            simd::one_row(
+                &slices.columns()[first..first + count],
+                pages,
+                bytes,
+                slices.doublings(),
+                ids,
+            );
+            for (&first, &id) in slices.firsts()[first..first + count].iter().zip(&*ids) {
+                simd::fetch(&self.values[first as usize + usize::from(id)..][..1]);
+            }
+            if let Some(first) = before {
+                self.add_ids(slices, first, last, scores);
+            }
+            before = Some(first);
+            std::mem::swap(ids, last);
+        }
+        if let Some(first) = before {
+            self.add_ids(slices, first, &ids[1], scores);
+        }
+    }
+
+    fn add_ids(&self, slices: &Slices, first: usize, ids: &[u8; 64], scores: &mut [f64]) {
+        let trees = slices.firsts()[first..].iter().zip(&self.tree_classes[first..]);
+        for ((first, class), id) in trees.zip(ids) {
+            scores[*class as usize] += self.values[*first as usize + usize::from(*id)];
+        }
+    }
+
+    fn add_slices(
+        &self,
+        path: Path,
+        slices: &Slices,
+        bits: &mut [u64],
+        words: &[u32],
+        scores: &mut [f64],
+    ) {
+        let class_count = self.classes.len();
+        let mut places = [0; 256];
+        let mut ids = [0; ROW_COUNT];
+        let mut sums: Vec<[f64; ROW_COUNT]> = self.start.iter().map(|&s| [s; ROW_COUNT]).collect();
+        slices.turn(words, self.nodes.row_words(), bits);
+        for tree in 0..self.tree_count() {
+            if self.kind != Kind::Mean && tree + 1 < self.tree_count() {
+                let next = slices.leaves(tree + 1);
+                let first = next[0] as usize;
+                simd::fetch(&self.values[first..first + next.len()]);
+                simd::fetch(slices.splits(tree + 1));
+            }
+            simd::slice(path, slices.splits(tree), bits, &mut places, &mut ids);
+            let leaves = slices.leaves(tree);
+            if self.kind == Kind::Mean {
+                for (row, &id) in scores.chunks_exact_mut(class_count).zip(&ids) {
+                    self.add(tree, leaves[usize::from(id)], row);
+                }
+            } else {
+                let first = leaves[0] as usize;
+                let values = &self.values[first..first + leaves.len()];
+                let class = self.tree_classes[tree] as usize;
+                let sums = &mut sums[class];
+                if let Ok(values) = <&[f64; 128]>::try_from(values) {
+                    for (sum, &id) in sums.iter_mut().zip(&ids) {
+                        *sum += values[usize::from(id & 127)];
+                    }
+                } else {
+                    for (sum, &id) in sums.iter_mut().zip(&ids) {
+                        *sum += values[usize::from(id)];
+                    }
+                }
+            }
+        }
+        if self.kind != Kind::Mean {
+            for (at, row) in scores.chunks_exact_mut(class_count).enumerate() {
+                for (score, sum) in row.iter_mut().zip(&sums) {
+                    *score = sum[at];
+                }
+            }
+        }
     }
 
     /// Up to [`LANE_COUNT`] rows down each tree.

@@ -3,7 +3,8 @@
 //!
 //! **Windows** are of one length and aligned to the epoch, so windows of a second are the clock's
 //! seconds, the same for all flows and in every run. A packet is in the window of its stamp; one
-//! that comes late is in the window that its flow has come to.
+//! that comes late, when another flow's packet has shown that the window is over, is in the one that
+//! time has come to. So a window is over once, for all flows, and it can be told when.
 //!
 //! **Ways.** Who sent a flow's first packet says little of a call, so ways are told by weight: the
 //! *main* way is the one that had carried more bytes of the flow when the window began, and the
@@ -30,6 +31,8 @@ pub use side::{DISTINCT_MAX, FRAME_BYTES_MIN, FRAME_BYTES_SPREAD};
 use packet::{FlowDirection, Frame, Timestamp, flow_key};
 
 use crate::first::{FirstPackets, Number, single};
+use crate::sequence::Step;
+use rtp::RTP_BYTES;
 use side::{Side, Values};
 
 /// What is kept of one flow: this window, and what the one before came to.
@@ -101,6 +104,8 @@ impl WindowPackets {
     /// Takes in the flow's next frame. Where it is in a later window, what was counted of the one
     /// before is kept as `previous_…`, if that is the window just before; so whoever wants the
     /// row of a window asks for it when [`ends_before`](Self::ends_before) says so.
+    ///
+    /// `now` is how far time has come, this packet's own stamp included.
     #[inline]
     pub fn on_frame(
         &mut self,
@@ -108,11 +113,13 @@ impl WindowPackets {
         frame: &Frame<'_>,
         way: FlowDirection,
         time: Timestamp,
+        now: Timestamp,
     ) {
-        let window = time.window_start(features.every());
+        let window = now.window_start(features.every());
         let new = || Box::new(Kept::new(frame, way, time, window));
         let kept = self.0.get_or_insert_with(new);
-        if window > kept.window {
+        // Earlier only where the clock was set back.
+        if window != kept.window {
             let is_next = kept.window.plus(features.every()) == window;
             kept.turn(window, is_next);
         }
@@ -136,11 +143,11 @@ impl WindowPackets {
         self.0.as_ref().map(|kept| kept.window)
     }
 
-    /// Whether the flow's window has ended where time has come this far.
+    /// Whether the flow's window is over where time has come this far, or was set back to it.
     #[inline]
     #[must_use]
-    pub fn ends_before(&self, features: &WindowFeatures, time: Timestamp) -> bool {
-        self.window().is_some_and(|window| time.since(window) >= features.every())
+    pub fn ends_before(&self, features: &WindowFeatures, now: Timestamp) -> bool {
+        self.window().is_some_and(|window| window != now.window_start(features.every()))
     }
 
     /// Packets of the window so far.
@@ -181,6 +188,17 @@ impl WindowPackets {
             let sides: usize = kept.sides.iter().map(Side::kept_bytes).sum();
             size_of::<Kept>() + kept.first.size_bytes() + sides
         })
+    }
+}
+
+impl WindowPackets {
+    /// What [`size_bytes`](Self::size_bytes) never exceeds with these features.
+    #[must_use]
+    pub const fn size_bytes_max(features: &WindowFeatures) -> usize {
+        let first = features.first();
+        let packet = first.layout().record_len() + size_of::<Step>();
+        // Lists grow by doubling.
+        size_of::<Kept>() + 2 * packet * first.packets() + 2 * RTP_BYTES
     }
 }
 

@@ -36,6 +36,9 @@ pub(super) struct Rtp {
     streams: [Option<Stream>; STREAM_COUNT_MAX],
 }
 
+/// Bytes of the streams of one way.
+pub(super) const RTP_BYTES: usize = size_of::<Rtp>();
+
 /// What is read of a header.
 struct Header {
     is_marked: bool,

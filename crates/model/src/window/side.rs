@@ -6,20 +6,20 @@ use super::number::Quantity;
 use super::rtp::Rtp;
 use crate::sequence::{payload_bytes, size_bytes};
 
-/// Lengths from this on are counted as one where different lengths are counted: Ethernet carries
-/// none of them, so they come from offloads and say little.
-pub const DISTINCT_MAX: u32 = 1_536;
+/// Lengths from this on are one where different lengths are counted: Ethernet carries none of them
+/// unless its ends agree on more, so they mostly come from offloads and say little.
+pub const DISTINCT_MAX: u32 = 1_535;
 
 /// Packets of this length, from the IP header on, and longer ones are taken for parts of video frames
 /// where frames are told by sizes; audio is shorter. A packet begins a frame unless its length is
 /// within [`FRAME_BYTES_SPREAD`] of one of the two such packets before it: encoders cut a frame into
-/// parts of one length. Sharma et al. (IMC 2023, section 3.2.2) call it the IP/UDP heuristic.
+/// parts of one length. Sharma et al. (IMC 2023) call it the IP/UDP heuristic.
 pub const FRAME_BYTES_MIN: u32 = 450;
 
 /// How far apart lengths of one frame's parts are at most.
 pub const FRAME_BYTES_SPREAD: u32 = 2;
 
-const DISTINCT_WORDS: usize = DISTINCT_MAX as usize / 64;
+const DISTINCT_WORDS: usize = (DISTINCT_MAX as usize + 1) / 64;
 const BURST_GAPS_NS: [u64; 3] = [5_000_000, 15_000_000, 30_000_000];
 
 /// Values of a way's quantities, in the order of [`Quantity::ALL`].
@@ -92,7 +92,7 @@ impl Side {
         let size = size_bytes(frame.record);
         self.payload_bytes += u64::from(payload_bytes(frame.record).unwrap_or(0));
         self.sizes.add(size.into());
-        let place = size.min(DISTINCT_MAX - 1);
+        let place = size.min(DISTINCT_MAX);
         if let Some(word) = self.distinct.get_mut(place as usize / 64) {
             *word |= 1 << (place % 64);
         }

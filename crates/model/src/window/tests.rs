@@ -40,7 +40,11 @@ fn made(every: i64, packets: usize, names: &[&str]) -> Result<WindowFeatures, Wi
     WindowFeatures::new(every, Headers::Innermost, &[Block::Udp], 4, packets, &names)
 }
 
-struct Flow(WindowPackets, WindowFeatures);
+struct Flow(WindowPackets, WindowFeatures, Timestamp);
+
+fn flow(features: WindowFeatures) -> Flow {
+    Flow(WindowPackets::default(), features, Timestamp::MIN)
+}
 
 impl Flow {
     /// `time_ms` counts from second 100.
@@ -51,7 +55,8 @@ impl Flow {
         let record = Record { captured_len: len, wire_len: len, layers, ..Record::default() };
         let way = if is_from_caller { FlowDirection::LowToHigh } else { FlowDirection::HighToLow };
         let time = Timestamp::from_ns(100 * SECOND + time_ms * 1_000_000);
-        self.0.on_frame(&self.1, &Frame::new(&bytes, &record), way, time);
+        self.2 = self.2.max(time);
+        self.0.on_frame(&self.1, &Frame::new(&bytes, &record), way, time, self.2);
     }
 
     fn numbers(&self) -> Vec<f64> {
@@ -85,7 +90,7 @@ fn a_worked_example() {
         "previous_main_packets",
         "previous_back_packets",
     ];
-    let mut flow = Flow(WindowPackets::default(), features(2, &names));
+    let mut flow = flow(features(2, &names));
     assert_eq!(flow.numbers(), vec![-1.0; names.len()]);
     // The callee sends first, little; in its first window its way is the main one.
     flow.take(false, &[0; 72], 100);
@@ -151,7 +156,7 @@ fn first_packets_are_those_of_the_window() {
         "pkt0_size_bytes",
         "pkt1_byte_0",
     ];
-    let mut flow = Flow(WindowPackets::default(), features(3, &names));
+    let mut flow = flow(features(3, &names));
     flow.take(false, &[9; 30], 0);
     assert_eq!(flow.numbers(), [17., 51201., 1., 0., 0., 0., 0., 0., -1., -1., 58., -1.]);
     flow.take(true, &[8; 500], 990);
@@ -171,7 +176,7 @@ fn rtp_of_the_heaviest_stream() {
     let names = ["rtp_packets", "rtp_timestamps", "rtp_markers", "rtp_streams"];
     let names = names.map(|name| format!("main_{name}"));
     let names = names.each_ref().map(String::as_str);
-    let mut flow = Flow(WindowPackets::default(), features(1, &names));
+    let mut flow = flow(features(1, &names));
     for (frame, time_ms) in (0..3).zip((0..).step_by(33)) {
         flow.take(true, &rtp(1, frame, false, 900), time_ms);
         flow.take(true, &rtp(1, frame, true, 900), time_ms + 1);
@@ -205,7 +210,7 @@ fn parts_are_part_of_all() {
     let all = WindowFeatures::of_all([&one, &two]).unwrap();
     let names = ["pkt0_gap_ns", "previous_main_bytes", "main_bytes", "pkt4_offset_ns"];
     assert_eq!((all.names(), all.first().packets()), (&names.map(str::to_owned)[..], 5));
-    let mut flow = Flow(WindowPackets::default(), all);
+    let mut flow = flow(all);
     flow.take(true, &[1; 700], 0);
     flow.take(true, &[1; 700], 1_500);
     let mut numbers = Vec::new();

@@ -1,0 +1,118 @@
+//! What can be typed after `wirelens classify`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use packet::Span;
+
+use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
+use crate::duration::parse_duration;
+
+/// Arguments of `wirelens classify`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens classify -r capture.pcap --model services          what there is, by label
+  wirelens classify -r day/ --model services -o verdicts.parquet
+  wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
+  wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
+  wirelens classify -r calls.pcap --model video-rate --every 1s   each flow anew each second
+
+A model is the folder that `wirelens train classify` wrote. What verdicts say and when flows are
+decided is told in docs/guide/classify.md.")]
+pub struct ClassifyArguments {
+    /// Which frames to read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Or listening on an interface.
+    #[command(flatten)]
+    pub live: LiveArguments,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: ClassifyOutputArguments,
+    /// Folder of a trained cascade
+    #[arg(short = 'm', long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Say it of each flow anew in each window of this length, with a model that was trained on
+    /// such windows: 1s. A flow without packets in a window is not told of
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub every: Option<Span>,
+    /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
+    #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(value_parser = parse_factor, conflicts_with = "interface")]
+    pub pace: Option<f64>,
+    /// Threads that answer for the models after the first; results do not depend on it unless an
+    /// interface brings more than they can do
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub consumers: u16,
+    /// Flows that wait for more packets at most; one more is decided by the last model asked. With
+    /// --every, flows that are followed at most; one more is not told of
+    #[arg(long, value_name = "FLOWS", default_value_t = classify::Options::WAITING_MAX_DEFAULT)]
+    #[arg(value_parser = parse_waiting)]
+    pub waiting_max: usize,
+    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
+    pub max_flows: usize,
+}
+
+/// Where verdicts go, and how they look.
+#[derive(Debug, Args)]
+pub struct ClassifyOutputArguments {
+    /// Write to this file; its suffix tells the format (.csv, .jsonl, .parquet, .arrow)
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Format of the output [default: from the suffix of FILE, else table]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<ClassifyFormat>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// How verdicts look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ClassifyFormat {
+    /// Aligned columns for people: labels with their flows; on an interface a line a flow
+    Table,
+    /// Comma-separated values with a header line
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// Apache Arrow IPC
+    Arrow,
+}
+
+impl ClassifyOutputArguments {
+    /// As other commands have them.
+    pub(super) fn plain(&self) -> OutputArguments {
+        let format = self.format.map(|format| match format {
+            ClassifyFormat::Table => OutputFormat::Table,
+            ClassifyFormat::Csv => OutputFormat::Csv,
+            ClassifyFormat::Jsonl => OutputFormat::Jsonl,
+            ClassifyFormat::Parquet => OutputFormat::Parquet,
+            ClassifyFormat::Arrow => OutputFormat::Arrow,
+        });
+        OutputArguments { output: self.output.clone(), format, force: self.force }
+    }
+}
+
+/// How many times as fast.
+fn parse_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if (1e-3..=1e6).contains(&factor) => Ok(factor),
+        _ => Err(String::from(
+            "wanted how many times as fast, from 0.001 to 1000000; a filter goes after -f",
+        )),
+    }
+}
+
+/// A number of flows that wait.
+fn parse_waiting(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse::<usize>() {
+        Ok(count) if count <= 100_000_000 => Ok(count),
+        _ => Err(String::from("wanted a number from 0 to 100000000")),
+    }
+}

@@ -1,0 +1,153 @@
+//! The world outside event time: captures at their own speed, and how long verdicts took.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use classify::Clock;
+use engine::run::Control;
+use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
+
+use crate::live::now;
+
+/// A sleep ends this much late; what is left is waited for awake.
+const SLEEP_LATENESS: Duration = Duration::from_micros(300);
+
+/// Sleeping, a stop is noticed within this time.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// When a frame of a capture becomes readable.
+pub(super) struct Pace {
+    factor: f64,
+    /// The first stamp, and when it was.
+    start: OnceLock<(Timestamp, Instant)>,
+}
+
+impl Pace {
+    /// So many times as fast as the capture was.
+    pub(super) const fn new(factor: f64) -> Self {
+        Self { factor, start: OnceLock::new() }
+    }
+
+    /// When a frame with this stamp is to be handed out; the first one is at once.
+    fn due(&self, stamp: Timestamp) -> Instant {
+        let (first, start) = *self.start.get_or_init(|| (stamp, now()));
+        let since = stamp.since(first).as_ns().max(0);
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = since as f64 / 1e9 / self.factor;
+        let since = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        // What is beyond all time is a stamp that lies: it does not hold up what follows.
+        start.checked_add(since).unwrap_or(start)
+    }
+}
+
+/// Which clock tells how long a verdict took.
+#[derive(Clone)]
+pub(super) enum Outside {
+    /// None: captures are read as fast as that goes.
+    None,
+    /// From the stamp that the kernel gave a frame: the time in its ring is counted.
+    Live,
+    /// From when the replay let a frame out.
+    Paced(Arc<Pace>),
+}
+
+impl Clock for Outside {
+    fn latency_ns(&self, stamp: Timestamp) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Live => u64::try_from(realtime().since(stamp).as_ns()).ok(),
+            Self::Paced(pace) => {
+                let late = now().checked_duration_since(pace.due(stamp))?;
+                u64::try_from(late.as_nanos()).ok()
+            }
+        }
+    }
+}
+
+/// The clock that stamps are taken from.
+#[allow(clippy::disallowed_methods)]
+fn realtime() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Hands out the frames of a source when their time has come.
+///
+/// Frames are copied, since a batch of a capture that is mostly silent lasts for minutes.
+pub(super) struct Paced<'a, S> {
+    source: &'a mut S,
+    pace: &'a Pace,
+    control: &'a Control,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    /// The first that has not been handed out.
+    next: usize,
+}
+
+impl<'a, S: Source> Paced<'a, S> {
+    /// None handed out yet.
+    pub(super) fn new(source: &'a mut S, pace: &'a Pace, control: &'a Control) -> Self {
+        let records = Vec::with_capacity(BATCH_LEN_MAX);
+        Self { source, pace, control, bytes: Vec::new(), records, next: 0 }
+    }
+
+    /// Frames that were read and not handed out, since the run was stopped.
+    pub(super) fn left(&self) -> u64 {
+        self.records.len().saturating_sub(self.next) as u64
+    }
+
+    /// Copies the next frames.
+    fn fetch(&mut self) -> Option<()> {
+        let batch = self.source.next_batch()?;
+        self.bytes.clear();
+        self.records.clear();
+        self.next = 0;
+        for frame in batch.frames() {
+            // A batch of frames is far below 4 GiB.
+            let offset = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+            self.bytes.extend_from_slice(frame.bytes);
+            self.records.push(Record { offset, ..*frame.record });
+        }
+        Some(())
+    }
+
+    fn due(&self, index: usize) -> Option<Instant> {
+        self.records.get(index).map(|record| self.pace.due(record.timestamp))
+    }
+
+    fn wait_until(&self, due: Instant) {
+        loop {
+            let left = due.saturating_duration_since(now());
+            if left.is_zero() || self.control.is_stopped() {
+                return;
+            }
+            match left.checked_sub(SLEEP_LATENESS) {
+                Some(sleep) => thread::sleep(sleep.min(SLEEP_MAX)),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+}
+
+impl<S: Source> Source for Paced<'_, S> {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        if self.next >= self.records.len() {
+            self.fetch()?;
+        }
+        let first = self.next;
+        if let Some(due) = self.due(first) {
+            self.wait_until(due);
+        }
+        if self.control.is_stopped() {
+            return None;
+        }
+        let time = now();
+        self.next = first + 1;
+        while self.due(self.next).is_some_and(|due| due <= time) {
+            self.next += 1;
+        }
+        let records = self.records.get(first..self.next.min(self.records.len()));
+        Some(Batch { bytes: &self.bytes, records: records.unwrap_or_default(), tick: None })
+    }
+}

@@ -1,0 +1,62 @@
+"""`python -m wirelens.classify train|eval …`: what `wirelens train classify` runs.
+
+Exit status: 0 fine, 1 error, 2 wrong usage, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from wirelens.classify.progress import Progress
+from wirelens.errors import MissingPackageError, OptionError, WirelensError
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains or judges; the exit status."""
+    try:
+        # What trains is an extra of the package, and may not be here.
+        from wirelens.classify import arguments as typed
+        from wirelens.classify.evaluate import evaluate
+        from wirelens.classify.train import train
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("wirelens"):
+            raise
+        print(
+            f"error: wirelens.classify needs {error.name}, which is not installed; "
+            "install it with: pip install 'wirelens[train]'",
+            file=sys.stderr,
+        )
+        return 1
+    asked = typed.parser().parse_args(arguments)
+    progress = Progress(asked.quiet)
+    try:
+        if asked.command == "train":
+            outcome = train(typed.train_request(asked, arguments[1:]), progress)
+            from wirelens.classify.report import summary
+
+            line = summary(outcome.evidence, outcome.verdicts.labels)
+            print(f"{asked.output}: {line} on {len(outcome.evidence.truth)} {outcome.judged_on}")
+        else:
+            found = evaluate(typed.eval_request(asked, arguments[1:]), progress)
+            if asked.output is None:
+                print(found.text, end="")
+    except OptionError as error:
+        return _failed(progress, error, 2)
+    except (WirelensError, MissingPackageError, OSError) as error:
+        return _failed(progress, error, 1)
+    except KeyboardInterrupt:
+        progress.finish()
+        print("interrupted; the same line goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _failed(progress: Progress, error: Exception, status: int) -> int:
+    progress.finish()
+    print(f"error: {error}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

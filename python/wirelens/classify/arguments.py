@@ -1,0 +1,464 @@
+"""What can be typed after `wirelens train classify` and `wirelens eval classify`."""
+
+import argparse
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wirelens.classify import evaluate, train
+from wirelens.classify.dataset import (
+    Source,
+    capture_families,
+    captures_of,
+    folder_source,
+    testbed_source,
+)
+from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, WEIGHTINGS, family
+from wirelens.classify.labels import read_families, read_labels
+from wirelens.classify.operate import Aim
+from wirelens.classify.place import STAGES, Margins
+from wirelens.classify.pool import PoolSettings
+from wirelens.classify.recipe import DROPPED, PORTS, Recipe
+from wirelens.classify.split import parse_shares
+from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
+from wirelens.errors import OptionError
+
+_DEPTHS = "1,2,3,5,10"
+_DEPTH_MAX = 255
+_UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
+T = TypeVar("T")
+
+_TRAIN_EXAMPLES = """Examples:
+  wirelens train classify -r captures/ --flows flows.tsv --label app -o models/apps
+  wirelens train classify --folders by-device/ -o models/devices --depths 1-10
+  wirelens train classify --testbed testbed-runs/services -o models/services --plots plots
+  wirelens train classify -r captures/ --flows flows.tsv -o fast --latency 5ms --force
+  wirelens train classify -r captures/ --flows flows.tsv -o m --families lightgbm,port-table \\
+      --set lightgbm.num_boost_round=400 --class-weights root --folds 5
+
+Run again, it goes on where it stopped: trained models are kept in DIR.work. The guide is
+docs/guide/train.md."""
+
+_EVAL_EXAMPLES = """Examples:
+  wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
+  wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md"""
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "Labelled flows", "captures with a table of labels, or --folders, or --testbed"
+    )
+    add = group.add_argument
+    add(
+        "-r",
+        "--read",
+        metavar="FILE|DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="captures to read: files or folders; may be given several times",
+    )
+    add(
+        "--flows",
+        metavar="TABLE",
+        type=Path,
+        help="labels of flows: TSV, CSV or Parquet with the columns proto, src, sport, dst, "
+        "dport, the label, and perhaps file, first_ns and last_ns; either direction matches. "
+        "With file and label alone, every flow of a capture has its label",
+    )
+    add(
+        "--label",
+        metavar="COLUMN",
+        default="label",
+        help="the column with the classes [default: label]",
+    )
+    add(
+        "--folders",
+        metavar="DIR",
+        type=Path,
+        help="a folder for each class, whose captures hold flows of that class alone",
+    )
+    add(
+        "--testbed",
+        metavar="DIR",
+        type=Path,
+        help="a run of the testbed, or a folder of runs; each run is a family",
+    )
+    add(
+        "--family",
+        metavar="COLUMN",
+        help="column of TABLE, or of --manifest, that names families: captures that were made "
+        "together and are never on two sides of a split [default: each capture is one]",
+    )
+    add("--manifest", metavar="TABLE", type=Path,
+        help="table with the column file and that of --family [default: family], or with "
+        "family=NAME in the column note")  # fmt: skip
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("What models see").add_argument
+    add(
+        "--blocks",
+        metavar="LIST",
+        default="ipv4,tcp,udp",
+        help="headers, out of ipv4, ipv6, tcp, udp, icmp [default: ipv4,tcp,udp]",
+    )
+    add(
+        "--payload-bytes",
+        metavar="N",
+        type=int,
+        default=0,
+        help="bits of the first N bytes of payload [default: 0]",
+    )
+    add(
+        "--numbers",
+        metavar="LIST",
+        default=",".join(Recipe().numbers),
+        help="numbers beside the bits: protocol, server_port, client_port; of each packet "
+        "size_bytes, direction, gap_ns, payload_bytes, byte:N; or single ones such as "
+        "pkt1_gap_ns; none for none [default: %(default)s]",
+    )
+    add("--no-ports", action="store_true", help="leave out all bits and numbers of ports")
+    add(
+        "--drop",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="leave out these columns as well, such as 'tcp_opt_*'; may be given several times",
+    )
+    add(
+        "--keep",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        choices=None,
+        help="keep what is left out by default: " + ", ".join(DROPPED),
+    )
+    add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
+    add("--wait", metavar="SECONDS", type=float, default=10.0,
+        help="an undecided flow is decided by what there is after so long [default: 10]")  # fmt: skip
+
+
+def _add_pool(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("The pool").add_argument
+    add(
+        "--families",
+        metavar="LIST",
+        default=",".join(DEFAULT_FAMILIES),
+        help="out of " + ", ".join(FAMILY_NAMES) + " [default: %(default)s]",
+    )
+    add(
+        "--depths",
+        metavar="LIST",
+        default=_DEPTHS,
+        help="numbers of packets, such as 1,2,5 or 1-20 [default: %(default)s]",
+    )
+    add(
+        "--set",
+        metavar="FAMILY.NAME=VALUE",
+        action="append",
+        default=[],
+        help="another parameter of a family, such as lightgbm.num_boost_round=400",
+    )
+    add(
+        "--class-weights",
+        choices=WEIGHTINGS,
+        default="none",
+        help="none; balanced: classes weigh the same; root: half way [default: none]",
+    )
+    add(
+        "--split",
+        metavar="A/B/C",
+        default="50/10/40",
+        help="parts for training, validation and test, by family [default: 50/10/40]",
+    )
+    add(
+        "--folds",
+        metavar="N",
+        type=int,
+        default=0,
+        help="choose models by N folds of training and validation flows, each scored by models "
+        "of the others, and train the ones that serve on all of these [default: by validation]",
+    )
+    add(
+        "--flows-min",
+        metavar="N",
+        type=int,
+        default=20,
+        help="leave out classes with fewer flows [default: 20]",
+    )
+    add("--seed", metavar="N", type=int, default=1, help="seed of all that is drawn [default: 1]")
+    add(
+        "--threads",
+        metavar="N",
+        type=int,
+        default=1,
+        help="threads of the training libraries [default: 1]",
+    )
+    add("--work", metavar="DIR", type=Path,
+        help="where trained models are kept for the next run [default: DIR.work]")  # fmt: skip
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    margins = Margins()
+    add = parser.add_argument_group("Placement and operating point").add_argument
+    add(
+        "--latency",
+        metavar="TIME",
+        type=_time_us,
+        help="best F1 with at most this mean latency, such as 5ms or 800us",
+    )
+    add(
+        "--service-rate",
+        metavar="N",
+        type=float,
+        help="best F1 with so many flows a second and core",
+    )
+    add(
+        "--assigned",
+        metavar="PART",
+        type=_part,
+        help="best F1 with at most this part of flows at the last stage, such as 0.2 or 20%%",
+    )
+    add("--f1", metavar="F1", type=float, help="fewest flows handed on with this macro-F1")
+    add(
+        "--f1-margin",
+        metavar="F1",
+        type=float,
+        default=Aim().f1_margin,
+        help="without any of these: fewest flows handed on with a macro-F1 at most this much "
+        "below the best single model's [default: %(default)s]",
+    )
+    add(
+        "--uncertainty",
+        choices=UNCERTAINTIES,
+        action="append",
+        help="measure of uncertainty [default: whichever assigns better]",
+    )
+    add(
+        "--thresholds",
+        choices=ALGORITHMS,
+        action="append",
+        help="one for all classes, or one for each [default: whichever assigns better]",
+    )
+    add(
+        "--place",
+        metavar="STAGE=FAMILY/DEPTH",
+        action="append",
+        default=[],
+        help="stages by hand, such as fastest=decision-tree/1; may be given several times",
+    )
+    add(
+        "--fastest-part",
+        metavar="PART",
+        type=_part,
+        default=margins.fastest_part,
+        help="the fastest model has this part of the best one-packet F1 [default: %(default)s]",
+    )
+    add(
+        "--fastest-time",
+        metavar="PART",
+        type=_part,
+        default=margins.fastest_time,
+        help="... and takes at most this part of the fast model's time [default: %(default)s]",
+    )
+    add(
+        "--gain",
+        metavar="F1",
+        type=float,
+        default=margins.gain,
+        help="what waiting for packets must gain [default: %(default)s]",
+    )
+    add("--depth-gain", metavar="F1", type=float, default=margins.depth_gain,
+        help="more packets that add less are not waited for [default: %(default)s]")  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of both commands."""
+    raw = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(prog="wirelens", allow_abbrev=False)
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
+    training = commands.add_parser(
+        "train", prog="wirelens train classify", epilog=_TRAIN_EXAMPLES, formatter_class=raw,
+        description="Trains a cascade of models on labelled flows, for `wirelens classify`.",
+        allow_abbrev=False,
+    )  # fmt: skip
+    _add_source(training)
+    training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
+                          help="folder of the cascade to write")  # fmt: skip
+    training.add_argument("--name", help="its name in verdicts [default: from DIR]")
+    training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
+    training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+    training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+    _add_model(training)
+    _add_pool(training)
+    _add_choice(training)
+    judging = commands.add_parser(
+        "eval", prog="wirelens eval classify", epilog=_EVAL_EXAMPLES, formatter_class=raw,
+        description="Judges a cascade on labelled flows, beside its models and a table of ports.",
+        allow_abbrev=False,
+    )  # fmt: skip
+    _add_source(judging)
+    judging.add_argument("--model", metavar="DIR", type=Path, required=True, help="the cascade")
+    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
+                         help="write to this file [default: standard output]")  # fmt: skip
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw the confusion into DIR")
+    for command in (training, judging):
+        command.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return top
+
+
+def _time_us(text: str) -> float:
+    for unit, factor in sorted(_UNITS_US.items(), key=lambda item: -len(item[0])):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    raise argparse.ArgumentTypeError(f"{text!r}; wanted: a time such as 5ms or 800us")
+
+
+def _part(text: str) -> float:
+    value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; wanted: a part such as 0.2 or 20%")
+    return value
+
+
+def parse_depths(text: str) -> list[int]:
+    """Numbers of packets: 1,2,5 or 1-20."""
+    depths: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            raise OptionError(f"depths {text!r}; wanted: such as 1,2,5 or 1-20")
+        depths.update(range(int(first), int(last or first) + 1))
+    if not depths or min(depths) < 1 or max(depths) > _DEPTH_MAX:
+        raise OptionError(f"depths {text!r}; wanted: 1 to {_DEPTH_MAX} packets")
+    return sorted(depths)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word and word != "none"]
+
+
+def parse_changes(changes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Parameters by family, from FAMILY.NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in changes:
+        name, equals, value = text.partition("=")
+        kind, dot, parameter = name.partition(".")
+        if not (equals and dot and parameter) or kind not in FAMILY_NAMES:
+            raise OptionError(f"--set {text!r}; wanted: such as lightgbm.num_boost_round=400")
+        found.setdefault(kind, {})[parameter] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    readers: list[Callable[[str], Any]] = [int, float]
+    for read in readers:
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def parse_places(places: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Stages by hand, in order, from STAGE=FAMILY/DEPTH."""
+    found = []
+    for text in places:
+        stage, _, model = text.partition("=")
+        kind, _, depth = model.partition("/")
+        if stage not in STAGES or kind not in FAMILY_NAMES or not depth.isdigit():
+            raise OptionError(f"--place {text!r}; wanted: such as fastest=decision-tree/1")
+        found.append((stage, kind, int(depth)))
+    found.sort(key=lambda item: STAGES.index(item[0]))
+    depths = [depth for _, _, depth in found]
+    if len({stage for stage, _, _ in found}) < len(found) or depths != sorted(depths):
+        raise OptionError("--place: wanted: each stage once, none with fewer packets than before")
+    return found
+
+
+def source_of(asked: argparse.Namespace) -> Source:
+    """Labelled flows, wherever they were said to be."""
+    ways = [asked.flows is not None, asked.folders is not None, asked.testbed is not None]
+    if sum(ways) != 1 or bool(asked.read) != ways[0]:
+        raise OptionError(
+            "labelled flows: wanted: -r CAPTURES with --flows TABLE, or --folders DIR, or "
+            "--testbed DIR, one of these"
+        )
+    if asked.testbed is not None:
+        return testbed_source(asked.testbed)
+    if asked.folders is not None:
+        source = folder_source(asked.folders)
+    else:
+        column = asked.family if asked.manifest is None else None
+        labels = read_labels(asked.flows, asked.label, column)
+        source = Source(captures_of(asked.read), labels, [])
+    named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
+    families = capture_families(source.captures, named)
+    return Source(source.captures, source.labels, families)
+
+
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+    """What was typed as what is asked of training."""
+    kinds = _words(asked.families)
+    for kind in kinds:
+        if kind not in FAMILY_NAMES:
+            family(kind)
+    kept = set(asked.keep)
+    unknown = sorted(kept - set(DROPPED))
+    if unknown:
+        raise OptionError(f"--keep {unknown[0]!r}; wanted: one of {', '.join(DROPPED)}")
+    dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
+    if asked.no_ports:
+        dropped += PORTS
+        kinds = [kind for kind in kinds if kind != "port-table"]
+    if not kinds:
+        raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
+    if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
+        raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
+    return train.Request(
+        source=source_of(asked),
+        output=asked.output,
+        name=asked.name or asked.output.resolve().name.lower().replace("_", "-"),
+        pool=PoolSettings(
+            kinds,
+            parse_depths(asked.depths),
+            asked.seed,
+            asked.threads,
+            asked.class_weights,
+            parse_changes(asked.set),
+        ),
+        recipe=Recipe(
+            tuple(_words(asked.blocks)),
+            asked.payload_bytes,
+            tuple(_words(asked.numbers)),
+            tuple(dropped),
+            "outermost" if asked.outermost else "innermost",
+        ),
+        margins=Margins(asked.fastest_part, asked.fastest_time, asked.gain, asked.depth_gain),
+        aim=Aim(asked.latency, asked.service_rate, asked.assigned, asked.f1, asked.f1_margin),
+        shares=parse_shares(asked.split),
+        folds=asked.folds,
+        flows_min=asked.flows_min,
+        wait_ns=round(asked.wait * 1e9),
+        measures=asked.uncertainty or UNCERTAINTIES,
+        algorithms=asked.thresholds or ALGORITHMS,
+        placed=parse_places(asked.place),
+        work=asked.work,
+        plots=asked.plots,
+        report=asked.report,
+        force=asked.force,
+        command=f"wirelens train classify {shlex.join(typed)}",
+    )
+
+
+def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Request:
+    """What was typed as what is asked of an evaluation."""
+    return evaluate.Request(
+        source=source_of(asked),
+        model=asked.model,
+        output=asked.output,
+        plots=asked.plots,
+        command=f"wirelens eval classify {shlex.join(typed)}",
+    )

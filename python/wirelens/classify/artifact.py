@@ -1,0 +1,151 @@
+"""Writes a cascade's artifact: the folder that `docs/specs/cascade.md` describes."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelens import __version__
+from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, SUMS_FILE, VERSION
+from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
+from wirelens.classify.operate import Operation, settled
+from wirelens.classify.pool import PORT_TABLE, Trained
+from wirelens.classify.progress import Progress
+from wirelens.errors import OptionError, OutputExistsError
+
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_NAME_LEN_MAX = 40
+
+
+def check_name(name: str) -> str:
+    """A cascade's name, if it is one."""
+    if not 1 <= len(name) <= _NAME_LEN_MAX or set(name) - set(_NAME):
+        raise OptionError(f"name {name!r}; wanted: 1 to {_NAME_LEN_MAX} of a-z, 0-9 and -")
+    return name
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an artifact is made of."""
+
+    name: str
+    dataset: Dataset
+    # Stages in order, by their names.
+    stages: list[tuple[str, Trained]]
+    operation: Operation
+    # The table of ports as a reference, if there is one and it is no stage.
+    ports: Trained | None
+    profile: dict[str, Any]
+    training: dict[str, Any]
+    card: str
+
+
+def stage_file(stage: str, model: Trained) -> str:
+    """What a stage's file is called."""
+    return stage + ("".join(model.file.suffixes[-2:]) if model.file.suffix != ".onnx" else ".onnx")
+
+
+def _stage(parts: Parts, index: int) -> dict[str, Any]:
+    stage, model = parts.stages[index]
+    told: dict[str, Any] = {
+        "stage": stage,
+        "family": model.profile.family,
+        "file": stage_file(stage, model),
+        "packets": model.profile.packets,
+    }
+    if index < len(parts.operation.points):
+        rule, point = parts.operation.rules[index], parts.operation.points[index]
+        written = settled(point, rule.unsure, rule.predicted)
+        told["uncertainty"] = rule.measure
+        if point.is_universal:
+            told["threshold"] = written[0]
+        else:
+            told["thresholds"] = dict(zip(parts.dataset.classes, written, strict=True))
+    if model.file.suffix == ".onnx":
+        told["features"] = {
+            "headers": model.features.headers,
+            "blocks": list(model.features.blocks),
+            "payload_bytes": model.features.payload_bytes,
+            "packets": model.features.packets,
+            "numbers": list(model.features.numbers),
+            "schema": model.features.hash(),
+        }
+        told |= {"columns": model.columns, **model.details}
+    return told
+
+
+def head(parts: Parts) -> dict[str, Any]:
+    """What `cascade.json` says."""
+    found: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": check_name(parts.name),
+        "kind": "flows",
+        "classes": parts.dataset.classes,
+        "flows": {"idle_timeout_ns": IDLE_TIMEOUT_NS, "active_timeout_ns": ACTIVE_TIMEOUT_NS},
+        "wait_ns": parts.dataset.sample.wait_ns,
+        "segmentation": parts.dataset.segmentation,
+        "stages": [_stage(parts, index) for index in range(len(parts.stages))],
+    }
+    if parts.ports is not None:
+        found["reference"] = {"family": PORT_TABLE, "file": f"{PORT_TABLE}.trees.jsonl"}
+    return {
+        **found,
+        "profile": parts.profile,
+        "training": {**parts.training, "wirelens": __version__},
+    }
+
+
+def write(parts: Parts, folder: Path, *, force: bool = False, progress: Progress) -> None:
+    """Writes the folder; it has its name once it is complete.
+
+    One that is there already is replaced only where that is asked for, and only if it is an
+    artifact.
+    """
+    check_free(folder, force)
+    partial = folder.with_name(folder.name + ".partial")
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True)
+    told = head(parts)
+    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
+    (partial / CARD_FILE).write_text(parts.card, encoding="utf-8")
+    for stage, model in parts.stages:
+        shutil.copyfile(model.file, partial / stage_file(stage, model))
+    if parts.ports is not None:
+        shutil.copyfile(parts.ports.file, partial / told["reference"]["file"])
+    (partial / SUMS_FILE).write_text(_sums(sorted(partial.iterdir())), encoding="utf-8")
+    if folder.exists():
+        # Never without an artifact under the name for longer than two renames.
+        old = folder.with_name(folder.name + ".old")
+        folder.rename(old)
+        partial.rename(folder)
+        shutil.rmtree(old)
+    else:
+        partial.rename(folder)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    progress.tell(f"wrote {folder} ({size / 1e6:.1f} MB)")
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuses a folder that is there, before hours of training."""
+    if not folder.exists():
+        return
+    if not (folder / CASCADE_FILE).is_file():
+        raise OutputExistsError(
+            f"{folder}: there already, and no cascade; wanted: a new name for the model's folder"
+        )
+    if not force:
+        raise OutputExistsError(
+            f"{folder}: there already; give another name, or --force to replace it"
+        )
+
+
+def _sums(files: Sequence[Path]) -> str:
+    """Hashes as `sha256sum` writes and checks them."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    return "".join(lines)

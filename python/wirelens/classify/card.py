@@ -1,0 +1,111 @@
+"""The model card: what a cascade is for, what it was made of and how far it may be believed."""
+
+from typing import TYPE_CHECKING
+
+import numpy
+from wirelens.classify import report
+from wirelens.classify.pool import PORT_TABLE
+
+if TYPE_CHECKING:
+    from wirelens.classify.train import Outcome, Request
+
+
+def text(request: "Request", outcome: "Outcome") -> str:
+    """The card, in Markdown."""
+    parts = [_about(request, outcome), _stages(outcome), _quality(outcome), _data(request, outcome)]
+    return "\n".join([*parts, _limits(outcome)])
+
+
+def _about(request: "Request", outcome: "Outcome") -> str:
+    classes = ", ".join(outcome.dataset.classes)
+    found = f"""# {request.name}
+
+Names the class of a flow from its first packets: {classes}.
+
+```console
+$ wirelens classify -r capture.pcap --model {request.output.name}
+```
+"""
+    if request.command:
+        found += f"\nIt was made by\n\n```console\n$ {request.command}\n```\n"
+    return found
+
+
+def _stages(outcome: "Outcome") -> str:
+    rows = []
+    operation = outcome.operation
+    for index, (stage, model) in enumerate(outcome.stage_models()):
+        is_last = index >= len(operation.points)
+        kind = "" if is_last else operation.rules[index].measure
+        how = ""
+        if not is_last:
+            point = operation.points[index]
+            is_one = point.is_universal
+            how = f"{point.thresholds[0]:.4f}" if is_one else "one for each class"
+        profile = model.profile
+        rows.append(
+            [stage, profile.family, str(profile.packets), f"{profile.alone_us:.2f}",
+             f"{profile.batch_us:.2f}", kind, how]
+        )  # fmt: skip
+    header = ["stage", "family", "packets", "µs alone", "µs in batches", "uncertainty", "threshold"]
+    reasons = "\n".join(f"- {reason}" for reason in outcome.placement.reasons)
+    return f"""## Stages
+
+{report.table(header, rows)}
+A flow goes on to the next stage where this one is less sure than its threshold. The operating
+point is {operation.why}.
+
+Why these models:
+
+{reasons}
+"""
+
+
+def _quality(outcome: "Outcome") -> str:
+    evidence = outcome.evidence
+    cascade = report.Judged("cascade", outcome.verdicts.labels, outcome.operation.service_us)
+    in_use = {model.name for _, model in outcome.stage_models()}
+    ports = [one for one in outcome.singles if one.name.startswith(PORT_TABLE)]
+    others = [one for one in outcome.singles if one.name in in_use]
+    others += [one for one in ports if one.name not in in_use]
+    names = [(stage, profile.name) for stage, profile in outcome.placement.stages]
+    beside = ports[0] if ports else None
+    predicted, stages = outcome.verdicts.labels, outcome.verdicts.stages
+    return f"""## How good it is
+
+On {len(evidence.truth)} {outcome.judged_on}. Intervals are over families of captures.
+
+{report.systems_table(evidence, [cascade, *others], beside)}
+{report.stages_table(evidence, predicted, stages, names)}
+{report.classes_table(evidence, predicted, beside)}"""
+
+
+def _data(request: "Request", outcome: "Outcome") -> str:
+    dataset = outcome.dataset
+    captures = len(numpy.unique(dataset.capture_of))
+    counts = ", ".join(f"{name} {count}" for name, count in dataset.flows_by_class().items())
+    dropped = ", ".join(request.recipe.dropped) or "none"
+    return f"""## Data
+
+{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told}.
+Fingerprint of captures and labels: `{dataset.fingerprint}`.
+
+Models see {len(outcome.matrix.bit_columns)} bits of headers and
+{len(outcome.matrix.number_columns)} numbers at the greatest depth. Left out: {dropped}.
+"""
+
+
+def _limits(outcome: "Outcome") -> str:
+    is_merged = outcome.dataset.segmentation == "merged"
+    merged = (
+        "Some training packets were several segments merged by an offload."
+        if is_merged
+        else "No training packet was several segments merged by an offload; where yours are, "
+        "sizes mean something else, and verdicts are marked."
+    )
+    return f"""## Limits
+
+Every flow gets one of these classes, also one that is of none. Traffic of other networks, times
+and programs than those of the training captures is classified worse than the table says; measure
+it on labelled captures of your own with `wirelens eval classify`. {merged}
+"""

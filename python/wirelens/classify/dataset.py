@@ -1,0 +1,376 @@
+"""Labelled flows with their first packets: what models are trained and judged on."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy
+from wirelens import _wirelens
+from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
+from wirelens.classify.labels import (
+    FlowKey,
+    FlowLabel,
+    LabelTable,
+    Matching,
+    find_capture,
+    flow_key,
+    match,
+    read_labels,
+)
+from wirelens.classify.metrics import Array
+from wirelens.classify.recipe import PORT_NUMBERS, Recipe, packet_of
+from wirelens.errors import OptionError
+
+# When flows end, as `wirelens classify` does it with the model.
+IDLE_TIMEOUT_NS = 120_000_000_000
+ACTIVE_TIMEOUT_NS = 1_800_000_000_000
+WAIT_NS = 10_000_000_000
+_RUN_FILE = "run.json"
+# Of a number of a packet that is not there; of others 0.
+_ABSENT = {"payload_bytes": -1.0}
+
+
+class _Read:
+    """A table of first packets, what is asked of it more than once kept."""
+
+    def __init__(self, table: FirstPacketsTable) -> None:
+        self.table = table
+
+    @cached_property
+    def numbers(self) -> Array:
+        return numpy.asarray(self.table.numbers).reshape(len(self.table), -1)
+
+    @cached_property
+    def keys(self) -> dict[str, list[Any]]:
+        return self.table.keys()
+
+    @cached_property
+    def packets(self) -> Array:
+        return numpy.array(self.keys["packets"])
+
+    @cached_property
+    def has_ended(self) -> Array:
+        """Whether its hosts closed the flow."""
+        return numpy.array([reason in ("fin", "rst") for reason in self.keys["end_reason"]])
+
+    @cached_property
+    def records(self) -> Array:
+        shape = (len(self.table), self.table.features.packets, self.table.record_len)
+        return numpy.frombuffer(self.table.records, dtype=numpy.uint8).reshape(shape)
+
+
+class Sample:
+    """Some flows, as models see them. What came later than a flow waits is not there."""
+
+    def __init__(self, read: _Read, rows: Array, wait_ns: int) -> None:
+        self.features: FlowFeatures = read.table.features
+        self._read = read
+        self._rows = rows
+        self.wait_ns = wait_ns
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def of(self, rows: Array) -> "Sample":
+        """Some of these flows, by index."""
+        return Sample(self._read, self._rows[rows], self.wait_ns)
+
+    def _raw(self, name: str) -> Array:
+        return self._read.numbers[self._rows, self.features.numbers.index(name)]
+
+    @cached_property
+    def arrivals_ns(self) -> Array:
+        """When each packet came, after the first, by row and packet; infinite if it did not."""
+        depth = self.features.packets
+        gaps = numpy.stack([self._raw(f"pkt{k}_gap_ns") for k in range(depth)], axis=1)
+        is_there = numpy.stack([self._raw(f"pkt{k}_direction") != 0 for k in range(depth)], axis=1)
+        return numpy.where(is_there, numpy.cumsum(gaps, axis=1), numpy.inf)
+
+    @cached_property
+    def packet_counts(self) -> Array:
+        """Packets of each row that came before it was decided by what there was."""
+        came = self.arrivals_ns < self.wait_ns
+        # A first packet is always there; after one that came too late none counts.
+        came[:, 0] = True
+        return numpy.cumprod(came, axis=1).sum(axis=1)
+
+    def records(self, packets: int) -> bytes:
+        """Compact records of the first packets, end to end."""
+        found = self._read.records[self._rows, :packets]
+        is_late = numpy.arange(packets) >= self.packet_counts[:, None]
+        if is_late.any():
+            # A record of no packet is all zeros.
+            found[is_late] = 0
+        return bytes(found.tobytes())
+
+    def numbers(self, names: Sequence[str]) -> Array:
+        """Numbers by row and name, 64-bit."""
+        columns = []
+        for name in names:
+            values = self._raw(name)
+            packet, _, kind = name.partition("_")
+            if packet.startswith("pkt"):
+                absent = -1.0 if kind.startswith("byte_") else _ABSENT.get(kind, 0.0)
+                is_late = packet_of(name) >= self.packet_counts
+                values = numpy.where(is_late, absent, values)
+            columns.append(values)
+        shape = (len(self), len(columns))
+        return numpy.stack(columns, axis=1) if columns else numpy.zeros(shape)
+
+    def bits(self, names: Sequence[str]) -> Array:
+        """Header bits by row and name: −1, 0 or 1."""
+        if not names:
+            return numpy.zeros((len(self), 0), dtype=numpy.int8)
+        found = numpy.asarray(self._read.table.bits(names))[self._rows]
+        packets = numpy.array([packet_of(name) for name in names])
+        found[packets >= self.packet_counts[:, None]] = -1
+        return found
+
+    def values(self, columns: Sequence[str]) -> Array:
+        """Columns of a model as 32-bit floats, bits and numbers in the order that is asked."""
+        known = set(self.features.numbers)
+        matrix = numpy.empty((len(self), len(columns)), dtype=numpy.float32)
+        of_numbers = [index for index, name in enumerate(columns) if name in known]
+        of_bits = [index for index, name in enumerate(columns) if name not in known]
+        matrix[:, of_numbers] = self.numbers([columns[index] for index in of_numbers])
+        matrix[:, of_bits] = self.bits([columns[index] for index in of_bits])
+        return matrix
+
+    def waiting_us(self, packets: int) -> Array:
+        """How long each flow waits until a model of so many packets can be asked.
+
+        Until the last of them came; of a flow that has fewer, all it may wait, unless it was
+        closed by its hosts: then until its last packet.
+        """
+        last = self.arrivals_ns[:, packets - 1]
+        has_ended = self._read.has_ended[self._rows] & (self._read.packets[self._rows] < packets)
+        seen = numpy.where(numpy.isfinite(self.arrivals_ns), self.arrivals_ns, 0).max(axis=1)
+        ns = numpy.minimum(numpy.where(has_ended, seen, last), self.wait_ns)
+        return ns / 1e3
+
+    def varying_bits(self) -> list[str]:
+        """Names of the bits that are not the same in all of these flows."""
+        is_mine = numpy.zeros(len(self._read.table), dtype=bool)
+        is_mine[self._rows] = True
+        return self._read.table.varying_bits(is_mine)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where labelled flows come from."""
+
+    captures: list[Path]
+    labels: LabelTable
+    # Families of captures, in the order of the captures; a capture's own name unless told.
+    families: list[str]
+
+
+@dataclass
+class Dataset:
+    """Labelled flows. Rows are flows that have a label and a class that is kept."""
+
+    captures: list[Path]
+    classes: list[str]
+    labels: Array
+    families: Array
+    # Index of each flow's capture.
+    capture_of: Array
+    sample: Sample
+    fingerprint: str
+    segmentation: str
+    matching: Matching
+    keys: list[FlowKey] = field(repr=False)
+    first_ns: list[int] = field(repr=False)
+    warnings: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def flows_by_class(self) -> dict[str, int]:
+        """How many flows each class has."""
+        counts = numpy.bincount(self.labels, minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
+
+def testbed_source(folder: Path) -> Source:
+    """Runs of the testbed: the folder of one, or one that holds many. Each run is a family."""
+    runs = sorted(path.parent for path in folder.rglob(_RUN_FILE))
+    if not runs:
+        raise OptionError(f"{folder}: no run of the testbed; wanted: a folder with {_RUN_FILE}")
+    captures: list[Path] = []
+    rows: list[FlowLabel] = []
+    families: list[str] = []
+    for run in runs:
+        found = sorted(run.glob("*.pcapng*"))
+        table = run / "flows.tsv"
+        if len(found) != 1 or not table.is_file():
+            raise OptionError(
+                f"{run}: {len(found)} captures and {'a' if table.is_file() else 'no'} flows.tsv; "
+                "wanted: a run with labelled flows and one capture, such as of services"
+            )
+        captures += found
+        families.append(run.name)
+        name = str(Path(*found[0].parts[-2:]))
+        rows += _of_capture(table, name, len(rows))
+    return Source(captures, LabelTable(str(folder), rows), families)
+
+
+def _of_capture(table: Path, name: str, offset: int) -> list[FlowLabel]:
+    """Rows of a run's own table, with the capture's name; lines count through all runs."""
+    return [
+        FlowLabel(offset + place, name, row.key, row.label, row.first_ns, row.last_ns)
+        for place, row in enumerate(read_labels(table).rows)
+    ]
+
+
+def folder_source(folder: Path) -> Source:
+    """A folder for each class, whose captures hold flows of this class and of no other."""
+    folders = sorted(path for path in folder.iterdir() if path.is_dir())
+    if len(folders) < 2:
+        raise OptionError(f"{folder}: {len(folders)} folders; wanted: one for each of the classes")
+    captures: list[Path] = []
+    rows: list[FlowLabel] = []
+    for place in folders:
+        for capture in captures_of([place]):
+            name = str(capture)
+            rows.append(FlowLabel(len(rows) + 1, name, None, place.name))
+            captures.append(capture)
+    return Source(captures, LabelTable(str(folder), rows), [str(path) for path in captures])
+
+
+def captures_of(paths: Sequence[Path]) -> list[Path]:
+    """Captures that these files and folders come to."""
+    return [Path(found) for found in _wirelens.captures([str(path) for path in paths])]
+
+
+def capture_families(captures: Sequence[Path], families: dict[str, str] | None) -> list[str]:
+    """The family of each capture: of the manifest, else its own path."""
+    found = [str(path) for path in captures]
+    for name, family in (families or {}).items():
+        place = find_capture(name, captures)
+        if place is not None:
+            found[place] = family
+    return found
+
+
+def load(
+    source: Source,
+    recipe: Recipe,
+    packets: int,
+    *,
+    flows_min: int = 20,
+    classes: Sequence[str] | None = None,
+    numbers: Sequence[str] = (),
+    wait_ns: int = WAIT_NS,
+    idle_timeout_ns: int = IDLE_TIMEOUT_NS,
+    active_timeout_ns: int = ACTIVE_TIMEOUT_NS,
+) -> Dataset:
+    """Reads captures and gives flows their labels.
+
+    Classes with fewer than `flows_min` flows are left out, with a warning; or, where `classes`
+    are told, those that are not among them.
+    """
+    steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
+    wanted = dict.fromkeys([*recipe.number_names(packets), *numbers, *PORT_NUMBERS, *steps])
+    features = recipe.features(packets, list(wanted))
+    table = first_packets(
+        [str(path) for path in source.captures],
+        features,
+        idle_timeout=idle_timeout_ns / 1e9,
+        active_timeout=active_timeout_ns / 1e9,
+    )
+    if len(table) == 0:
+        raise OptionError(f"{source.labels.path}: no flow in {len(source.captures)} captures")
+    read = _Read(table)
+    keys, protocols = read.keys, read.numbers[:, features.numbers.index("protocol")]
+    ends = zip(
+        protocols.astype(int).tolist(),
+        *(keys[name] for name in ("src", "src_port", "dst", "dst_port")),
+        strict=True,
+    )
+    flow_keys = [
+        flow_key(p, src, sport or 0, dst, dport or 0) for p, src, sport, dst, dport in ends
+    ]
+    first_ns = [int(value or 0) for value in keys["first_ns"]]
+    found = match(
+        source.labels, source.captures, zip(keys["file"], flow_keys, first_ns, strict=True)
+    )
+    names, kept, warnings = _classes(found.labels, flows_min, classes)
+    index = {name: place for place, name in enumerate(names)}
+    labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
+    if len(labels) == 0:
+        told = "; ".join(found.messages()[:1])
+        raise OptionError(f"{source.labels.path}: no flow has a label of a class; {told}")
+    files = numpy.array(keys["file"])[kept]
+    by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
+    long = numpy.array(keys["long_packets"])[kept]
+    return Dataset(
+        captures=source.captures,
+        classes=names,
+        labels=labels,
+        families=numpy.array(by_row),
+        capture_of=files,
+        sample=Sample(read, kept, wait_ns),
+        fingerprint=_fingerprint(source.captures, files, kept, flow_keys, first_ns, found.labels),
+        segmentation="merged" if long.any() else "single",
+        matching=found,
+        keys=[flow_keys[row] for row in kept],
+        first_ns=[first_ns[row] for row in kept],
+        warnings=warnings,
+    )
+
+
+def _classes(
+    labels: Sequence[str | None], flows_min: int, classes: Sequence[str] | None
+) -> tuple[list[str], Array, list[str]]:
+    """Names of classes, rows that have one of them, and what was left out."""
+    counts: dict[str, int] = {}
+    for label in labels:
+        if label is not None:
+            counts[label] = counts.get(label, 0) + 1
+    if classes is not None:
+        names = list(classes)
+        left_out = {name: count for name, count in counts.items() if name not in set(names)}
+        why = "are not among the model's classes"
+    else:
+        names = sorted(name for name, count in counts.items() if count >= flows_min)
+        left_out = {name: count for name, count in counts.items() if count < flows_min}
+        why = f"have fewer than {flows_min} flows (--flows-min)"
+    warnings = []
+    if left_out:
+        told = ", ".join(f"{name} ({count})" for name, count in sorted(left_out.items()))
+        warnings.append(f"left out: classes that {why}: {told}")
+    if len(names) < 2:
+        seen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "none"
+        raise OptionError(
+            f"{len(names)} classes with at least {flows_min} flows (seen: {seen}); wanted: two or "
+            "more; label more flows, or lower --flows-min"
+        )
+    chosen = set(names)
+    rows = numpy.array([row for row, label in enumerate(labels) if label in chosen], dtype=int)
+    return names, rows, warnings
+
+
+def _fingerprint(
+    captures: Sequence[Path],
+    files: Array,
+    rows: Array,
+    keys: Sequence[FlowKey],
+    first_ns: Sequence[int],
+    labels: Sequence[str | None],
+) -> str:
+    """SHA-256 over the hashes of the captures that have labelled flows, and over the labels."""
+    hashes: dict[int, str] = {}
+    for file in numpy.unique(files).tolist():
+        with captures[file].open("rb") as capture:
+            hashes[file] = hashlib.file_digest(capture, "sha256").hexdigest()
+    lines: list[Any] = sorted(
+        [hashes[file], list(keys[row]), first_ns[row], labels[row]]
+        for file, row in zip(files.tolist(), rows.tolist(), strict=True)
+    )
+    text = json.dumps(lines, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

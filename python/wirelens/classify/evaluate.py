@@ -1,0 +1,109 @@
+"""Judges a cascade on labelled captures: what `wirelens eval classify` does."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+from wirelens.classify import plots, report
+from wirelens.classify.cascade import Cascade, Predictions, load
+from wirelens.classify.dataset import Dataset, Source
+from wirelens.classify.dataset import load as load_dataset
+from wirelens.classify.pool import PORT_TABLE
+from wirelens.classify.progress import Progress
+from wirelens.classify.served import cost_of, read_model, scores_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    source: Source
+    model: Path
+    output: Path | None = None
+    plots: Path | None = None
+    command: str = ""
+
+
+@dataclass
+class Outcome:
+    """What an evaluation found."""
+
+    cascade: Cascade
+    dataset: Dataset
+    predictions: Predictions
+    evidence: report.Evidence
+    text: str
+
+
+def evaluate(request: Request, progress: Progress) -> Outcome:
+    """Reads labelled captures, asks the cascade and each of its models, and writes what came."""
+    cascade = load(request.model)
+    flows = cascade.head["flows"]
+    progress.tell(f"{cascade.id}: reading {len(request.source.captures)} captures")
+    dataset = load_dataset(
+        request.source,
+        cascade.recipe(),
+        cascade.packets,
+        flows_min=1,
+        classes=cascade.classes,
+        wait_ns=cascade.wait_ns,
+        idle_timeout_ns=flows["idle_timeout_ns"],
+        active_timeout_ns=flows["active_timeout_ns"],
+    )
+    for message in [*dataset.matching.messages(), *dataset.warnings]:
+        progress.warn(message)
+    if dataset.fingerprint == cascade.head["training"]["fingerprint"]:
+        progress.warn(
+            "these are the captures and labels that the model was trained on: figures say how well "
+            "it remembers them; the card has those of captures it had not seen"
+        )
+    progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
+    predictions = cascade.predict(dataset.sample)
+    evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
+    singles, ports = _singles(request.model, cascade, dataset)
+    names = [(s.name, f"{s.family}/{s.packets}") for s in cascade.stages]
+    whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
+    tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
+    made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
+    text = (
+        f"# {cascade.name} on {request.source.labels.path}\n\n{made}Model `{cascade.id}`. {tables}"
+    )
+    if request.output is not None:
+        request.output.parent.mkdir(parents=True, exist_ok=True)
+        request.output.write_text(text, encoding="utf-8")
+        progress.tell(f"wrote {request.output}")
+    if request.plots is not None:
+        title = f"{cascade.id} on {len(dataset)} flows"
+        counts = evidence.counts(predictions.labels)
+        path = plots.confusion(counts, cascade.classes, title, request.plots)
+        progress.tell(f"wrote {path}")
+    return Outcome(cascade, dataset, predictions, evidence, text)
+
+
+def _singles(
+    folder: Path, cascade: Cascade, dataset: Dataset
+) -> tuple[list[report.Judged], report.Judged | None]:
+    """Each stage's model alone, and the table of ports among them or beside them."""
+    singles, ports = [], None
+    for index, stage in enumerate(cascade.stages):
+        predicted = cascade.alone(dataset.sample, index).argmax(axis=1)
+        cost = cost_of(stage.model, dataset.sample)
+        one = report.Judged(f"{stage.family}/{stage.packets}", predicted, cost.batch_us)
+        singles.append(one)
+        ports = one if stage.family == PORT_TABLE else ports
+    reference = cascade.head.get("reference")
+    if reference is not None and ports is None:
+        model = read_model(folder / reference["file"])
+        predicted = scores_of(model, dataset.sample).argmax(axis=1)
+        ports = report.Judged(PORT_TABLE, predicted, cost_of(model, dataset.sample).batch_us)
+        singles.append(ports)
+    return singles, ports
+
+
+def _service_us(predictions: Predictions, singles: list[report.Judged]) -> float:
+    """Mean time of scoring a flow, each stage counted for the flows that reach it."""
+    reached = [
+        float((predictions.stages >= index).mean()) * (one.cost_us or 0.0)
+        for index, one in enumerate(singles[: int(predictions.stages.max(initial=0)) + 1])
+    ]
+    return float(numpy.sum(reached))

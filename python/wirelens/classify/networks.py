@@ -1,0 +1,337 @@
+"""PyTorch, and what every network of ours shares: rows in, training, probabilities, ONNX out.
+
+Importing this imports PyTorch, which takes seconds and hundreds of megabytes; nothing but
+families of networks does. What is used of it is common to 1.13, which Debian has, and 2.x. Rows
+cross as memory and not by PyTorch's own bridge to NumPy: a PyTorch that was built for NumPy 1
+works beside NumPy 2.
+"""
+
+import contextlib
+import copy
+import importlib
+import inspect
+import io
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+from wirelens.errors import MissingPackageError, OptionError
+
+Array = Any
+
+INPUT, OUTPUT = "row", "probabilities"
+# What models in ONNX are written for; ONNX Runtime reads it since 2020.
+_OPSET = 12
+
+
+def _load() -> Any:
+    """PyTorch, without what it says of a NumPy that is newer than itself."""
+    # The first time that it looks for NumPy is here, so that it says it here.
+    with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = importlib.import_module("torch")
+        except ImportError as error:
+            raise MissingPackageError(
+                f"networks need PyTorch, which cannot be imported ({error}); install it with: "
+                "pip install torch, or on Debian: apt-get install python3-torch, and see "
+                "tools/setup.sh for how a virtual environment finds it",
+                name="torch",
+            ) from error
+        module.tensor([0.0]).sum().item()
+    return module
+
+
+torch = _load()
+nn = torch.nn
+
+
+def tensor(values: Array) -> Any:
+    """The same numbers for PyTorch: 32-bit floats, or 64-bit integers where they are whole."""
+    is_whole = numpy.asarray(values).dtype.kind in "iub"
+    kind = (numpy.int64, torch.int64) if is_whole else (numpy.float32, torch.float32)
+    # A copy, since PyTorch writes where it reads.
+    own = numpy.array(values, dtype=kind[0], order="C")
+    if own.size == 0:
+        return torch.zeros(own.shape, dtype=kind[1])
+    return torch.frombuffer(own, dtype=kind[1]).reshape(own.shape)
+
+
+def array(values: Any) -> Array:
+    """The same numbers for NumPy, as 32-bit floats."""
+    shape = tuple(values.shape)
+    own = numpy.empty(shape, dtype=numpy.float32)
+    if own.size > 0:
+        torch.frombuffer(own, dtype=torch.float32).reshape(shape).copy_(values.detach())
+    return own
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network is trained."""
+
+    epochs: int = 40
+    batch_rows: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    # Epochs without a better loss on the rows held out, after which training ends.
+    patience: int = 6
+    # Epochs after which the learning rate is multiplied by `decay`; 0 for never.
+    decay_every: int = 0
+    decay: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_rows", "learning_rate", "patience"):
+            if not getattr(self, name) > 0:
+                raise OptionError(f"{name}: {getattr(self, name)}; wanted: more than 0")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows whose classes are known."""
+
+    values: Array
+    labels: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, rows: Array) -> "Examples":
+        """These rows of them."""
+        return Examples(self.values[rows], self.labels[rows], self.weights[rows])
+
+
+@dataclass
+class History:
+    """What training was like."""
+
+    # Mean weighted loss of each epoch: on the rows trained on, and on those held out.
+    trained: list[float] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
+    # The epoch whose weights were kept, from 0.
+    best: int = 0
+
+
+def held_out(labels: Array, groups: Array | None, share: float, seed: int) -> Array:
+    """Which rows are held out to see when training should end, as booleans.
+
+    Whole groups, where groups are given: rows of one capture say little about another. Groups are
+    drawn until each class has about this share; without groups rows are drawn.
+    """
+    labels = numpy.asarray(labels)
+    dice = numpy.random.default_rng(seed)
+    names, index = numpy.unique(
+        numpy.arange(len(labels)) if groups is None else numpy.asarray(groups), return_inverse=True
+    )
+    counts = numpy.zeros((len(names), int(labels.max(initial=0)) + 1))
+    numpy.add.at(counts, (index, labels), 1)
+    wanted = counts.sum(axis=0) * share
+    taken = numpy.zeros_like(wanted)
+    is_held = numpy.zeros(len(names), dtype=bool)
+    for group in dice.permutation(len(names)):
+        # A group that overshoots in one class more than it helps in others stays.
+        before, after = abs(wanted - taken), abs(wanted - taken - counts[group])
+        scale = numpy.maximum(wanted, 1)
+        if (after / scale).sum() < (before / scale).sum():
+            is_held[group] = True
+            taken += counts[group]
+    return is_held[index]
+
+
+def fit(
+    network: Any,
+    train: Examples,
+    watched: Examples,
+    schedule: Schedule,
+    *,
+    seed: int = 1,
+    threads: int = 1,
+    extra_loss: Callable[[Any, Any, Any], Any] | None = None,
+    parameters: Sequence[dict[str, Any]] | None = None,
+    after_epoch: Callable[[int], None] | None = None,
+    progress: Callable[[int, float, float], None] | None = None,
+) -> History:
+    """Trains a network until `watched` gets no better; its weights are then those of its best.
+
+    `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
+    with learning rates of their own. `progress` is told the epoch from 0 and both losses.
+    """
+    if len(train) == 0 or len(watched) == 0:
+        raise OptionError(
+            f"{len(train)} rows to train on and {len(watched)} to watch; wanted: both; give more "
+            "labelled flows"
+        )
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    dice = numpy.random.default_rng(seed)
+    optimizer = torch.optim.AdamW(
+        parameters or network.parameters(),
+        lr=schedule.learning_rate,
+        weight_decay=schedule.weight_decay,
+    )
+    steps = (
+        torch.optim.lr_scheduler.StepLR(optimizer, schedule.decay_every, schedule.decay)
+        if schedule.decay_every
+        else None
+    )
+    history, best = History(), None
+    for epoch in range(schedule.epochs):
+        network.train()
+        loss = _epoch(network, train, optimizer, schedule, dice, extra_loss)
+        if steps is not None:
+            steps.step()
+        if after_epoch is not None:
+            after_epoch(epoch)
+        history.trained.append(loss)
+        history.held_out.append(_loss(network, watched))
+        if progress is not None:
+            progress(epoch, loss, history.held_out[-1])
+        if best is None or history.held_out[-1] < history.held_out[history.best]:
+            history.best, best = epoch, copy.deepcopy(network.state_dict())
+        elif epoch - history.best >= schedule.patience:
+            break
+    network.load_state_dict(best)
+    network.eval()
+    return history
+
+
+def _epoch(
+    network: Any,
+    train: Examples,
+    optimizer: Any,
+    schedule: Schedule,
+    dice: Any,
+    extra_loss: Callable[[Any, Any, Any], Any] | None,
+) -> float:
+    order, total = dice.permutation(len(train)), 0.0
+    for first in range(0, len(order), schedule.batch_rows):
+        batch = train.some(order[first : first + schedule.batch_rows])
+        if len(batch) == 1 and len(order) > 1:
+            # Batch normalisation has nothing to go by in one row.
+            continue
+        rows, labels, weights = (tensor(of) for of in (batch.values, batch.labels, batch.weights))
+        optimizer.zero_grad()
+        outputs = network(rows)
+        each = nn.functional.cross_entropy(outputs, labels, reduction="none")
+        loss = (each * weights).mean()
+        total += float(loss.item()) * len(batch)
+        if extra_loss is not None:
+            loss = loss + extra_loss(rows, labels, outputs)
+        loss.backward()
+        optimizer.step()
+    return total / len(order)
+
+
+def outputs(network: Any, values: Array, batch_rows: int = 256) -> Array:
+    """What the network says of rows, before softmax."""
+    network.eval()
+    parts = []
+    with torch.no_grad():
+        for first in range(0, len(values), batch_rows):
+            parts.append(array(network(tensor(values[first : first + batch_rows]))))
+    return numpy.concatenate(parts) if parts else numpy.empty((0, 0), dtype=numpy.float32)
+
+
+def _softmax(values: Array) -> Array:
+    shifted = numpy.exp(values - values.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def _loss(network: Any, examples: Examples) -> float:
+    scores = _softmax(outputs(network, examples.values).astype(numpy.float64))
+    of_truth = scores[numpy.arange(len(examples)), numpy.asarray(examples.labels)]
+    weights = numpy.asarray(examples.weights)
+    return float(-(numpy.log(numpy.maximum(of_truth, 1e-12)) * weights).sum() / weights.sum())
+
+
+def probabilities(network: Any, values: Array) -> Array:
+    """A probability for each class of each row, as 64-bit floats."""
+    scores = outputs(network, numpy.asarray(values))
+    return _softmax(scores.astype(numpy.float64)) if len(scores) else scores
+
+
+def export(network: Any, path: str | os.PathLike[str], column_count: int) -> None:
+    """Writes a network as one file in ONNX: rows of floats in, probabilities out.
+
+    The file has its name once it is complete.
+    """
+    whole = nn.Sequential(copy.deepcopy(network), nn.Softmax(dim=1)).eval()
+    settings: dict[str, Any] = {
+        "opset_version": _OPSET,
+        "input_names": [INPUT],
+        "output_names": [OUTPUT],
+        "dynamic_axes": {INPUT: {0: "rows"}, OUTPUT: {0: "rows"}},
+    }
+    # Newer versions have two exporters; the old one needs no other package.
+    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+        settings["dynamo"] = False
+    partial = Path(f"{os.fspath(path)}.partial")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(whole, torch.zeros(2, column_count), str(partial), **settings)
+    partial.replace(path)
+
+
+class Cnn(nn.Module):
+    """Convolutions over header bits in their order; numbers join where bits have become features.
+
+    A row's columns may come in any order: those of bits and of numbers are picked out inside.
+    Numbers are put on a logarithmic scale and centred as they were among the rows trained on.
+    """
+
+    def __init__(self, bits: Sequence[int], numbers: Sequence[int], class_count: int) -> None:
+        super().__init__()
+        self.register_buffer("bits", tensor(numpy.asarray(bits, dtype=numpy.int64)))
+        self.register_buffer("numbers", tensor(numpy.asarray(numbers, dtype=numpy.int64)))
+        self.register_buffer("centre", torch.zeros(len(numbers)))
+        self.register_buffer("spread", torch.ones(len(numbers)))
+        self.has_bits, self.has_numbers = len(bits) > 0, len(numbers) > 0
+        # Fewer bits than two poolings take are filled up with bits that are not there.
+        self.fill = max(0, 16 - len(bits)) if self.has_bits else 0
+        self.convolutions = nn.Sequential(
+            nn.Conv1d(1, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool1d(4),
+            nn.Conv1d(32, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool1d(4),
+            nn.Flatten(),
+        )
+        width = (len(bits) + self.fill) // 4 // 4 * 64 + len(numbers)
+        self.head = nn.Sequential(
+            nn.Dropout(0.2),
+            nn.Linear(width, 128),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(128, class_count),
+        )
+
+    def scaled(self, rows: Any) -> Any:
+        """The numbers of rows on a logarithmic scale."""
+        picked = torch.index_select(rows, 1, self.numbers)
+        return torch.sign(picked) * torch.log(torch.abs(picked) + 1)
+
+    def learn_scale(self, values: Array) -> None:
+        """Centres numbers by these rows."""
+        if not self.has_numbers:
+            return
+        scaled = array(self.scaled(tensor(values)))
+        self.centre.copy_(tensor(scaled.mean(axis=0)))
+        self.spread.copy_(tensor(numpy.maximum(scaled.std(axis=0), 1e-3)))
+
+    def forward(self, rows: Any) -> Any:
+        """Outputs before softmax."""
+        parts = []
+        if self.has_bits:
+            bits = torch.index_select(rows, 1, self.bits)
+            if self.fill:
+                bits = nn.functional.pad(bits, (0, self.fill), value=-1.0)
+            parts.append(self.convolutions(bits.unsqueeze(1)))
+        if self.has_numbers:
+            parts.append((self.scaled(rows) - self.centre) / self.spread)
+        return self.head(torch.cat(parts, dim=1))

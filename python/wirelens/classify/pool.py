@@ -1,0 +1,299 @@
+"""The pool: families × packet depths, trained, scored as served, and kept so that a rerun goes on.
+
+Each model is kept in the work folder under a key of all that it depends on: the data's
+fingerprint, the flows it was trained on, columns, parameters, library, seed. A rerun trains what
+is not there; changed data or settings find nothing and train anew.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+from wirelens.classify.dataset import Dataset
+from wirelens.classify.families import (
+    Family,
+    Rows,
+    Training,
+    class_weights,
+    family,
+    library_version,
+)
+from wirelens.classify.features import FlowFeatures
+from wirelens.classify.matrix import Matrix, first_numbers
+from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
+from wirelens.classify.place import Candidate
+from wirelens.classify.progress import Progress
+from wirelens.classify.recipe import PORT_NUMBERS, Recipe
+from wirelens.classify.served import Cost, cost_of, read_model
+from wirelens.errors import ModelError
+
+PORT_TABLE = "port-table"
+# Scores of the file that is served and of the library that trained it are the same but for this.
+_DIFFERENCE_MAX = 1e-5
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which flows train, which choose, which judge."""
+
+    # Trains the model that is served.
+    training: Array
+    # Flows that models are chosen by, with the flows that train the model that scores them.
+    # One pair is a validation side; several are folds, each scored by a model of the others.
+    checks: list[tuple[Array, Array]]
+    test: Array
+
+    @property
+    def checked(self) -> Array:
+        """The flows that models are chosen by, in the order of their scores."""
+        return numpy.concatenate([rows for _, rows in self.checks])
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """What is trained, and how."""
+
+    families: Sequence[str]
+    depths: Sequence[int]
+    seed: int = 1
+    threads: int = 1
+    weighting: str = "none"
+    # By family, parameters in place of its own.
+    changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model of the pool."""
+
+    profile: Candidate
+    file: Path
+    features: FlowFeatures
+    columns: list[str]
+    library: str
+    parameters: dict[str, Any]
+    # Probabilities by row and class: of the plan's checked flows, and of the test flows.
+    check_scores: Array
+    test_scores: Array
+    # Greatest difference to the library's own probabilities.
+    difference: float
+    training_s: float
+    # Of an ONNX file: its input and output.
+    details: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Family and depth."""
+        return self.profile.name
+
+
+class Pool:
+    """Trains models of a data set, or finds them trained."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        matrix: Matrix,
+        plan: Plan,
+        settings: PoolSettings,
+        work: Path,
+        progress: Progress,
+    ) -> None:
+        self.dataset, self.recipe, self.matrix, self.plan = dataset, recipe, matrix, plan
+        self.settings, self.work, self.progress = settings, work, progress
+        self._waiting_us = {
+            depth: float(dataset.sample.of(plan.checked).waiting_us(depth).mean())
+            for depth in settings.depths
+        }
+
+    def members(self) -> list[tuple[str, int]]:
+        """Families and depths; a port table has one packet, since more tell it nothing."""
+        return [
+            (name, depth)
+            for name in dict.fromkeys(self.settings.families)
+            for depth in sorted(set(self.settings.depths))
+            if name != PORT_TABLE or depth == min(self.settings.depths)
+        ]
+
+    def train(self) -> list[Trained]:
+        """All members, in order."""
+        members = self.members()
+        self.work.mkdir(parents=True, exist_ok=True)
+        trained = []
+        for index, (name, depth) in enumerate(members):
+            self.progress.show(index, len(members), f"{name}, {depth} packets")
+            trained.append(self._member(family(name), depth))
+            model = trained[-1]
+            self.progress.tell(
+                f"{model.name:<20} macro-F1 {model.profile.macro_f1:.3f}, "
+                f"{model.profile.alone_us:7.2f} µs alone, {model.profile.batch_us:7.2f} in "
+                f"batches ({model.training_s:.1f} s)"
+            )
+        self.progress.finish()
+        return trained
+
+    def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
+        labels = self.dataset.labels[rows]
+        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting)
+        if kind.name == PORT_TABLE:
+            values = first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+            return Rows(values, list(PORT_NUMBERS), labels, weights)
+        return Rows(self.matrix.values(depth, rows), self.matrix.columns(depth), labels, weights)
+
+    def _features(self, kind: Family, depth: int) -> FlowFeatures:
+        numbers = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.numbers_of(depth)
+        return self.recipe.features(depth, numbers)
+
+    def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
+        columns = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.columns(depth)
+        told = {
+            "version": _VERSION,
+            "data": self.dataset.fingerprint,
+            "classes": self.dataset.classes,
+            "plan": _plan_hash(self.plan),
+            "family": kind.name,
+            "library": library_version(kind),
+            "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
+            "weighting": self.settings.weighting,
+            "packets": depth,
+            "schema": features.hash(),
+            "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
+            "wait": self.dataset.sample.wait_ns,
+            "seed": self.settings.seed,
+        }
+        text = json.dumps(told, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def _member(self, kind: Family, depth: int) -> Trained:
+        features = self._features(kind, depth)
+        stem = self.work / f"{kind.name}-{depth}-{self._key(kind, depth, features)}"
+        kept = stem.with_suffix(".json")
+        if not kept.is_file():
+            self._train(kind, depth, features, stem)
+        told = json.loads(kept.read_text(encoding="utf-8"))
+        with numpy.load(stem.with_suffix(".npz")) as arrays:
+            check_scores, test_scores = arrays["check"], arrays["test"]
+        truth = self.dataset.labels[self.plan.checked]
+        counts = confusion(truth, check_scores.argmax(axis=1), len(self.dataset.classes))
+        return Trained(
+            profile=Candidate(
+                kind.name,
+                depth,
+                macro_f1(counts),
+                weighted_f1(counts),
+                told["alone_us"],
+                told["batch_us"],
+                self._waiting_us[depth],
+            ),
+            file=stem.with_name(told["file"]),
+            features=features,
+            columns=told["columns"],
+            library=told["library"],
+            parameters=told["parameters"],
+            check_scores=check_scores,
+            test_scores=test_scores,
+            difference=told["difference"],
+            training_s=told["training_s"],
+            details=told["details"],
+        )
+
+    def _train(self, kind: Family, depth: int, features: FlowFeatures, stem: Path) -> None:
+        """Trains a member, and keeps it; what is kept last makes it complete."""
+        began_s = time.monotonic()
+        file = stem.with_name(stem.name + kind.suffix)
+        check_scores: list[Array] = []
+        difference = 0.0
+        is_one = len(self.plan.checks) == 1
+        for number, (training, checked) in enumerate(self.plan.checks):
+            self.progress.show(
+                number, len(self.plan.checks), f"{kind.name}, {depth} packets: fold {number + 1}"
+            )
+            # One check's model is the one that is served.
+            place = file if is_one else stem.with_name(f"{stem.name}.fold{kind.suffix}")
+            scores, off = self._fit(kind, depth, features, training, checked, place)
+            check_scores.append(scores)
+            difference = max(difference, off)
+        if is_one:
+            test_scores = self._score(file, kind, self.plan.test)
+        else:
+            test_scores, off = self._fit(
+                kind, depth, features, self.plan.training, self.plan.test, file
+            )
+            difference = max(difference, off)
+            stem.with_name(f"{stem.name}.fold{kind.suffix}").unlink()
+        cost = self._cost(file, kind)
+        columns = self._rows(kind, depth, self.plan.training[:1]).columns
+        numpy.savez(
+            stem.with_suffix(".npz"), check=numpy.concatenate(check_scores), test=test_scores
+        )
+        told = {
+            "file": file.name,
+            "columns": list(columns),
+            "library": library_version(kind),
+            "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
+            "alone_us": cost.alone_us,
+            "batch_us": cost.batch_us,
+            "difference": difference,
+            "training_s": round(time.monotonic() - began_s, 3),
+            "details": getattr(kind, "details", {}),
+        }
+        partial = stem.with_suffix(".partial")
+        partial.write_text(json.dumps(told), encoding="utf-8")
+        partial.replace(stem.with_suffix(".json"))
+
+    def _fit(
+        self,
+        kind: Family,
+        depth: int,
+        features: FlowFeatures,
+        training: Array,
+        asked: Array,
+        place: Path,
+    ) -> tuple[Array, float]:
+        """Trains on some flows and writes the file; its scores of others, and how far off it is."""
+        rows = self._rows(kind, depth, training)
+        settings = Training(
+            self.dataset.classes,
+            self.settings.seed,
+            self.settings.threads,
+            self.settings.changed.get(kind.name, {}),
+        )
+        model = kind.fit(rows, settings)
+        kind.save(model, place, rows, settings, features.header_bits())
+        scores, difference = self._score(place, kind, asked), 0.0
+        if len(asked):
+            own = numpy.asarray(kind.predict(model, self._rows(kind, depth, asked)))
+            difference = float(numpy.abs(own - scores).max())
+        if not difference <= _DIFFERENCE_MAX:
+            raise ModelError(
+                f"{kind.name}, {depth} packets: served probabilities differ from "
+                f"{library_version(kind)}'s by {difference:.3g}; wanted: {_DIFFERENCE_MAX} at most; "
+                "please report it, and leave this family out with --families"
+            )
+        return scores, difference
+
+    def _score(self, place: Path, kind: Family, flows: Array) -> Array:
+        if len(flows) == 0:
+            return numpy.zeros((0, len(self.dataset.classes)))
+        model = read_model(place, getattr(kind, "details", None))
+        sample = self.dataset.sample.of(flows)
+        return model.score(model.prepare(sample), 0, len(sample))
+
+    def _cost(self, place: Path, kind: Family) -> Cost:
+        model = read_model(place, getattr(kind, "details", None))
+        return cost_of(model, self.dataset.sample.of(self.plan.checked))
+
+
+def _plan_hash(plan: Plan) -> str:
+    digest = hashlib.sha256()
+    for rows in [plan.training, plan.test, *(side for pair in plan.checks for side in pair)]:
+        digest.update(numpy.ascontiguousarray(rows, dtype=numpy.int64).tobytes())
+        digest.update(b"|")
+    return digest.hexdigest()
