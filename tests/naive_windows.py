@@ -4,7 +4,6 @@ It reads `docs/specs/feature-schema.md` and nothing of the code: packets of ever
 lists, and numbers are made of the lists.
 """
 
-
 import wirelens
 
 WAYS = ("main", "back")

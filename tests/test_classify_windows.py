@@ -67,7 +67,9 @@ def test_frames_are_those_that_the_browser_showed():
     assert flow == "calls"
     names = [f"main_{what}" for what in ("rtp_timestamps", "rtp_markers", "frames_by_size")]
     table = windows(CALL, WindowFeatures(numbers=names))
-    frames = dict(zip(table.keys()["window_ns"], numpy.asarray(table.numbers).tolist(), strict=True))
+    frames = dict(
+        zip(table.keys()["window_ns"], numpy.asarray(table.numbers).tolist(), strict=True)
+    )
     checked = 0
     for label in labels[2:11]:
         end = round(int(label["time_ns"]) / SECOND_NS) * SECOND_NS

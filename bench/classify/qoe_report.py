@@ -173,7 +173,16 @@ def report(calls: list[Call], out: Path, results: Path) -> None:
         results / "cascade.tsv",
         ("fold", *stages, "fastest_rule", "fast_rule", "macro_f1_choosing"), folds,
     )  # fmt: skip
-    titles = ("reads", "packets", "model", "seconds", "accuracy", "weighted_f1", "macro_f1", "error_fps")
+    titles = (
+        "reads",
+        "packets",
+        "model",
+        "seconds",
+        "accuracy",
+        "weighted_f1",
+        "macro_f1",
+        "error_fps",
+    )
     if (out / "bits-10-lightgbm-leaky.npz").exists():
         write(results / "leaky.tsv", titles, leaky(told))
     write(

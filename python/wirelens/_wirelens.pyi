@@ -9,6 +9,7 @@ __all__ = [
     "Collected",
     "FirstRows",
     "Forest",
+    "OnnxModel",
     "Reader",
     "WindowRows",
     "__version__",
@@ -144,7 +145,7 @@ class Forest:
 class FirstRows:
     """Rows of `first_packets`, and what their columns are."""
 
-    def __init__(self, rows: Collected, features: FeatureOptions) -> None: ...
+    def __new__(cls, rows: Collected, features: FeatureOptions) -> FirstRows: ...
     @property
     def keys(self) -> list[str]: ...
     @property
@@ -169,6 +170,24 @@ def first_packets(
     inputs: InputOptions, features: FeatureOptions, options: FirstOptions
 ) -> Reader: ...
 def flow_schema(features: FeatureOptions) -> tuple[str, str]: ...
+class OnnxOptions(TypedDict):
+    columns: list[str]
+    class_count: int
+    input: str
+    output: str
+
+@final
+class OnnxModel:
+    """A model of one file, ready to score."""
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str], features: FeatureOptions, options: OnnxOptions
+    ) -> OnnxModel: ...
+    @property
+    def class_count(self) -> int: ...
+    def score(self, records: bytes, numbers: bytes, together: int = 64) -> bytes: ...
+
 def header_columns(blocks: Sequence[str], payload_len: int) -> list[str]: ...
 def schema_hash(
     columns: Sequence[str],

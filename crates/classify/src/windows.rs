@@ -45,6 +45,8 @@ pub struct Followed {
     direction: FlowDirection,
     first: Timestamp,
     packets: WindowPackets,
+    /// The stamp of its last packet.
+    last: Timestamp,
     /// The stage that is asked next in this window, by its index; beyond all of them where the
     /// window is decided.
     stage: usize,
@@ -134,6 +136,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             direction: packet.direction,
             first: packet.timestamp,
             packets: WindowPackets::default(),
+            last: packet.timestamp,
             stage: usize::MAX,
             is_merged: false,
         }))
@@ -201,6 +204,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             confidence: answer.confidence,
             stage: stage.name,
             packets_used: u16::try_from(shown).unwrap_or(u16::MAX),
+            deciding: flow.last,
             decided,
             cause,
             latency_ns,
@@ -266,6 +270,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for WindowClassifier<C, O> {
             self.counts.begun += 1;
             self.open.push(slot);
         }
+        flow.last = time;
         flow.is_merged |= frame.record.segments > 1;
         self.ask(flow, Moment::Packet(time));
     }

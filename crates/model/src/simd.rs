@@ -2,7 +2,9 @@
 //!
 //! Each way gives the same leaves; which one is taken is no part of any result.
 
-use crate::trees::{Columns, LANE_COUNT, Lanes, Places, ROW_COUNT, STRIDE, Split, descend, name};
+use crate::trees::{
+    Column, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, follow, name, pack,
+};
 
 /// A way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,11 +15,13 @@ pub enum Path {
     Avx2,
     /// Vectors of sixteen walks.
     Avx512,
+    /// The same, and bytes looked up in registers.
+    Avx512Vbmi,
 }
 
 impl Path {
     /// All, from the simplest on.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Vbmi];
 
     /// The word for it in messages.
     #[must_use]
@@ -26,6 +30,7 @@ impl Path {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Avx512Vbmi => "avx512-vbmi",
         }
     }
 
@@ -36,25 +41,27 @@ impl Path {
         match self {
             Self::Portable => true,
             Self::Avx2 => is_x86_feature_detected!("avx2"),
-            Self::Avx512 => is_x86_feature_detected!("avx512f"),
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+            }
+            Self::Avx512Vbmi => {
+                Self::Avx512.is_there()
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("bmi2")
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         matches!(self, Self::Portable)
     }
 
-    /// Whether one row of so many words goes down many trees sooner than many rows down one.
-    pub(crate) const fn prefers_one_row(self, row_words: usize) -> bool {
-        matches!(self, Self::Avx512) && row_words <= HELD_WORDS_MAX
+    /// Whether it answers all splits of a small tree at once.
+    pub(crate) const fn looks_up_bytes(self) -> bool {
+        matches!(self, Self::Avx512Vbmi)
     }
 
-    pub(crate) fn has_bytes(self) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return self == Self::Avx512
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("bmi2");
-        #[cfg(not(target_arch = "x86_64"))]
-        false
+    /// Whether one row of so many words goes down many trees sooner than many rows down one.
+    pub(crate) const fn prefers_one_row(self, row_words: usize) -> bool {
+        matches!(self, Self::Avx512 | Self::Avx512Vbmi) && row_words <= HELD_WORDS_MAX
     }
 
     /// The fastest that this processor has.
@@ -77,8 +84,10 @@ pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]
     #[cfg(target_arch = "x86_64")]
     if lanes.count() >= VECTOR_LANES_MIN && path.is_there() {
         match path {
-            // SAFETY: the processor has AVX-512.
-            Path::Avx512 => return unsafe { x86::walk_avx512(lanes, leaves) },
+            Path::Avx512 | Path::Avx512Vbmi => {
+                // SAFETY: the processor has AVX-512.
+                return unsafe { x86::walk_avx512(lanes, leaves) };
+            }
             // SAFETY: the processor has AVX2.
             Path::Avx2 => return unsafe { x86::walk_avx2(lanes, leaves) },
             Path::Portable => {}
@@ -87,26 +96,63 @@ pub(crate) fn walk(path: Path, lanes: &Lanes<'_>, leaves: &mut [u32; LANE_COUNT]
     lanes.walk(leaves);
 }
 
-/// For each row the number of the leaf to which it comes.
+/// For each row the number of the leaf of a small tree at which it ends.
 #[inline]
 pub(crate) fn slice(
     path: Path,
     splits: &[Split],
     bits: &[u64],
     places: &mut Places,
-    ids: &mut [u8; ROW_COUNT],
+    numbers: &mut [u8; LANE_COUNT],
 ) {
     #[cfg(target_arch = "x86_64")]
     if path.is_there() {
         match path {
-            // SAFETY: the processor has AVX-512.
-            Path::Avx512 => return unsafe { x86::slice_avx512(splits, bits, places, ids) },
+            Path::Avx512 | Path::Avx512Vbmi => {
+                // SAFETY: the processor has AVX-512, of words and of bytes.
+                return unsafe { x86::slice_avx512(splits, bits, places, numbers) };
+            }
             // SAFETY: the processor has AVX2.
-            Path::Avx2 => return unsafe { x86::slice_avx2(splits, bits, places, ids) },
+            Path::Avx2 => return unsafe { x86::slice_avx2(splits, bits, places, numbers) },
             Path::Portable => {}
         }
     }
-    slice_portable(splits, bits, places, ids);
+    name(descend(splits, bits, places), numbers);
+}
+
+/// Packs the bits of a row that masks have into bytes that are zeros.
+#[inline]
+pub(crate) fn pack_row(path: Path, row: &[u32], masks: &[u64], packed: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if path == Path::Avx512Vbmi && path.is_there() {
+        // SAFETY: the processor has BMI2.
+        return unsafe { x86::pack(row, masks, packed) };
+    }
+    pack(row, masks, packed);
+}
+
+/// For each small tree the number of the leaf at which a packed row ends. The root's next is a
+/// leaf after so many doublings.
+#[inline]
+pub(crate) fn whole_trees(
+    path: Path,
+    (trees, pages): (&[Tree], &[Column]),
+    packed: &[u8],
+    doublings: u32,
+    numbers: &mut [u8; LANE_COUNT],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if path == Path::Avx512Vbmi && path.is_there() {
+        let x86 = match doublings {
+            0..=3 => x86::whole_trees::<3>,
+            4 => x86::whole_trees::<4>,
+            5 => x86::whole_trees::<5>,
+            _ => x86::whole_trees::<7>,
+        };
+        // SAFETY: the processor has AVX-512, of bytes as well, and VBMI.
+        return unsafe { x86(trees, pages, packed, numbers) };
+    }
+    follow(trees, pages, packed, numbers);
 }
 
 /// Asks memory for what will be read soon.
@@ -115,198 +161,19 @@ pub(crate) fn fetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for line in items.chunks((64 / size_of::<T>()).max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, of an address that is valid.
+        // SAFETY: a hint changes nothing, and the slice makes the address a valid one.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
-}
-
-pub(crate) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
-    unsafe { x86::pack(row, masks, bytes) }
-}
-
-pub(crate) fn one_row(
-    trees: &[Columns],
-    pages: &[[u8; 128]],
-    bytes: &[u8],
-    doublings: u32,
-    ids: &mut [u8; 64],
-) {
-    unsafe {
-        match doublings {
-            0..=3 => x86::one_row::<3>(trees, pages, bytes, ids),
-            4 => x86::one_row::<4>(trees, pages, bytes, ids),
-            5 => x86::one_row::<5>(trees, pages, bytes, ids),
-            _ => x86::one_row::<7>(trees, pages, bytes, ids),
-        }
-    }
-}
-
-#[inline(never)]
-fn slice_portable(splits: &[Split], bits: &[u64], places: &mut Places, ids: &mut [u8; ROW_COUNT]) {
-    descend(splits, bits, places);
-    let leaf_count = splits.len() + 1;
-    name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
-
-    #[target_feature(enable = "bmi2")]
-    pub(super) fn pack(row: &[u32], masks: &[u64], bytes: &mut [u8]) {
-        let (mut waiting, mut count, mut at) = (0_u64, 0_u32, 0);
-        for (index, &mask) in masks.iter().enumerate() {
-            let low = row.get(index * 2).copied().unwrap_or(0);
-            let high = row.get(index * 2 + 1).copied().unwrap_or(0);
-            let word = _pext_u64(u64::from(low) | u64::from(high) << 32, mask);
-            waiting |= word << count;
-            let more = mask.count_ones();
-            if count + more >= 64 {
-                bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
-                at += 8;
-                // A shift by 64 is none.
-                waiting = if count == 0 { 0 } else { word >> (64 - count) };
-                count = count + more - 64;
-            } else {
-                count += more;
-            }
-        }
-        bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn load(bytes: &[u8]) -> __m512i {
-        let bytes = &bytes[..64];
-        // SAFETY: 64 bytes.
-        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub(super) fn one_row<const DOUBLINGS: usize>(
-        trees: &[Columns],
-        pages: &[[u8; 128]],
-        bytes: &[u8],
-        ids: &mut [u8; 64],
-    ) {
-        let (low, high) = (load(bytes), load(&bytes[64..]));
-        for (index, (tree, id)) in trees.iter().zip(ids).enumerate() {
-            let mut next = [_mm512_setzero_si512(); 2];
-            for half in 0..2 {
-                let at = half * 64;
-                let byte = load(&tree.byte[at..]);
-                let mut found = _mm512_permutex2var_epi8(low, byte, high);
-                if let Some(pages) = pages.get(index) {
-                    let page = load(&pages[at..]);
-                    for (number, bytes) in bytes.chunks_exact(128).enumerate().skip(1) {
-                        let is_there = _mm512_cmpeq_epi8_mask(page, _mm512_set1_epi8(number as i8));
-                        let other = _mm512_permutex2var_epi8(load(bytes), byte, load(&bytes[64..]));
-                        found = _mm512_mask_mov_epi8(found, is_there, other);
-                    }
-                }
-                let is_right = _mm512_test_epi8_mask(found, load(&tree.mask[at..]));
-                next[half] =
-                    _mm512_mask_mov_epi8(load(&tree.left[at..]), is_right, load(&tree.right[at..]));
-            }
-            let [mut first, mut second] = next;
-            for _ in 1..DOUBLINGS {
-                let (a, b) = (_mm512_movepi8_mask(first), _mm512_movepi8_mask(second));
-                let new = _mm512_mask2_permutex2var_epi8(first, first, a, second);
-                second = _mm512_mask2_permutex2var_epi8(first, second, b, second);
-                first = new;
-            }
-            let a = _mm512_movepi8_mask(first);
-            first = _mm512_mask2_permutex2var_epi8(first, first, a, second);
-            *id = _mm512_cvtsi512_si32(first) as u8;
-        }
-    }
-
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
-    pub(super) fn slice_avx2(
-        splits: &[Split],
-        bits: &[u64],
-        places: &mut Places,
-        ids: &mut [u8; ROW_COUNT],
-    ) {
-        descend(splits, bits, places);
-        let leaf_count = splits.len() + 1;
-        name(&places[..leaf_count.next_multiple_of(STRIDE)], ids);
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
-    pub(super) fn slice_avx512(
-        splits: &[Split],
-        bits: &[u64],
-        places: &mut Places,
-        ids: &mut [u8; ROW_COUNT],
-    ) {
-        descend(splits, bits, places);
-        let leaf_count = splits.len() + 1;
-        let zero = _mm512_setzero_si512();
-        let mut all = zero;
-        let mut planes = [zero; 8];
-        let count = leaf_count.div_ceil(STRIDE);
-        if count == 16 {
-            let z = |at: usize| {
-                let from = &places[at * 8..][..8];
-                // SAFETY: eight words.
-                unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-            };
-            let or = |a, b| _mm512_or_si512(a, b);
-            let mut quads = [zero; 4];
-            for quad in 0..4 {
-                let (a, b, c, d) = (z(quad * 4), z(quad * 4 + 1), z(quad * 4 + 2), z(quad * 4 + 3));
-                let cd = or(c, d);
-                planes[3] = or(planes[3], or(b, d));
-                planes[4] = or(planes[4], cd);
-                quads[quad] = or(or(a, b), cd);
-            }
-            let high = or(quads[2], quads[3]);
-            planes[5] = or(quads[1], quads[3]);
-            planes[6] = high;
-            all = or(or(quads[0], quads[1]), high);
-        } else {
-            for (index, eight) in places.as_chunks::<STRIDE>().0.iter().take(count).enumerate() {
-                // SAFETY: eight words.
-                let eight = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
-                all = _mm512_or_si512(all, eight);
-                for bit in 0..4 {
-                    let mask = if index >> bit & 1 == 1 { u8::MAX } else { 0 };
-                    planes[3 + bit] =
-                        _mm512_mask_or_epi64(planes[3 + bit], mask, planes[3 + bit], eight);
-                }
-            }
-        }
-        planes[0] = _mm512_maskz_mov_epi64(0b1010_1010, all);
-        planes[1] = _mm512_maskz_mov_epi64(0b1100_1100, all);
-        planes[2] = _mm512_maskz_mov_epi64(0b1111_0000, all);
-        // Eight vectors to one that has of each the sum of its lanes.
-        let pair = |a, b| _mm512_or_si512(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-        let (p01, p23) = (pair(planes[0], planes[1]), pair(planes[2], planes[3]));
-        let (p45, p67) = (pair(planes[4], planes[5]), pair(planes[6], planes[7]));
-        let quad = |a, b| {
-            _mm512_or_si512(
-                _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
-                _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
-            )
-        };
-        let (p0123, p4567) = (quad(p01, p23), quad(p45, p67));
-        let words = quad(p0123, p4567);
-        let mut planes = [0_u64; 8];
-        // SAFETY: eight words.
-        unsafe { _mm512_storeu_si512(planes.as_mut_ptr().cast(), words) };
-        let mut names = zero;
-        for (bit, plane) in planes[..7].iter().enumerate() {
-            names = _mm512_mask_add_epi8(names, *plane, names, _mm512_set1_epi8(1 << bit));
-        }
-        // SAFETY: 64 bytes.
-        unsafe { _mm512_storeu_si512(ids.as_mut_ptr().cast(), names) };
-    }
-
-    use super::{HELD_WORDS_MAX, LANE_COUNT, Lanes};
-    use crate::trees::LEAF;
+    use super::{
+        Column, HELD_WORDS_MAX, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, name,
+    };
+    use crate::trees::{LEAF, PAGE_LEN};
 
     /// Sixteen numbers of an array of sixteens.
     #[inline]
@@ -501,5 +368,161 @@ mod x86 {
             // SAFETY: eight words are there; the store asks for no alignment.
             unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), leaf) };
         }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn slice_avx2(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        numbers: &mut [u8; LANE_COUNT],
+    ) {
+        name(descend(splits, bits, places), numbers);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn slice_avx512(
+        splits: &[Split],
+        bits: &[u64],
+        places: &mut Places,
+        numbers: &mut [u8; LANE_COUNT],
+    ) {
+        name_avx512(descend(splits, bits, places), numbers);
+    }
+
+    /// As [`name`]: the planes are found side by side, and numbers put together from them by
+    /// masked additions.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn name_avx512(leaves: &[u64], numbers: &mut [u8; LANE_COUNT]) {
+        let zero = _mm512_setzero_si512();
+        let (mut all, mut planes) = (zero, [zero; 8]);
+        for (index, four) in leaves.chunks(4 * STRIDE).enumerate() {
+            let eight = |at: usize| words(four.get(at * STRIDE..).unwrap_or_default());
+            let (first, second, third, fourth) = (eight(0), eight(1), eight(2), eight(3));
+            let later = _mm512_or_si512(third, fourth);
+            planes[3] = _mm512_or_si512(planes[3], _mm512_or_si512(second, fourth));
+            planes[4] = _mm512_or_si512(planes[4], later);
+            let any = _mm512_or_si512(_mm512_or_si512(first, second), later);
+            all = _mm512_or_si512(all, any);
+            let (is_odd, is_late) = ((index & 1) as u8 * 0xff, (index >> 1 & 1) as u8 * 0xff);
+            planes[5] = _mm512_mask_or_epi64(planes[5], is_odd, planes[5], any);
+            planes[6] = _mm512_mask_or_epi64(planes[6], is_late, planes[6], any);
+        }
+        planes[0] = _mm512_maskz_mov_epi64(0b1010_1010, all);
+        planes[1] = _mm512_maskz_mov_epi64(0b1100_1100, all);
+        planes[2] = _mm512_maskz_mov_epi64(0b1111_0000, all);
+        let (planes, mut words) = (any_of_each(planes), [0_u64; 8]);
+        // SAFETY: eight words are there; the store asks for no alignment.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), planes) };
+        let mut found = zero;
+        for (bit, &plane) in words[..7].iter().enumerate() {
+            found = _mm512_mask_add_epi8(found, plane, found, _mm512_set1_epi8(1 << bit));
+        }
+        // SAFETY: 64 bytes are there; the store asks for no alignment.
+        unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), found) };
+    }
+
+    /// Up to eight words; where there are fewer, zeros follow.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn words(from: &[u64]) -> __m512i {
+        let mask = ((1_u16 << from.len().min(8)) - 1) as u8;
+        // SAFETY: words that are not there are masked.
+        unsafe { _mm512_maskz_loadu_epi64(mask, from.as_ptr().cast()) }
+    }
+
+    /// In word `n` all words of vector `n`, by *or*.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn any_of_each(vectors: [__m512i; 8]) -> __m512i {
+        let pair = |at: usize| {
+            let (even, odd) = (vectors[at], vectors[at + 1]);
+            _mm512_or_si512(_mm512_unpacklo_epi64(even, odd), _mm512_unpackhi_epi64(even, odd))
+        };
+        let halves = |first, second| {
+            let even = _mm512_shuffle_i64x2::<0b10_00_10_00>(first, second);
+            _mm512_or_si512(even, _mm512_shuffle_i64x2::<0b11_01_11_01>(first, second))
+        };
+        halves(halves(pair(0), pair(2)), halves(pair(4), pair(6)))
+    }
+
+    #[target_feature(enable = "bmi2")]
+    pub(super) fn pack(row: &[u32], masks: &[u64], packed: &mut [u8]) {
+        let mut eights = packed.as_chunks_mut::<8>().0.iter_mut();
+        let (mut waiting, mut count) = (0_u64, 0);
+        for (column, &mask) in masks.iter().enumerate() {
+            let word = |at: usize| row.get(at).copied().map_or(0, u64::from);
+            let found = _pext_u64(word(column * 2) | word(column * 2 + 1) << 32, mask);
+            waiting |= found << count;
+            count += mask.count_ones();
+            if count >= 64 {
+                count -= 64;
+                if let Some(eight) = eights.next() {
+                    *eight = waiting.to_le_bytes();
+                }
+                // What did not fit, which is nothing where all did.
+                waiting = found.checked_shr(mask.count_ones() - count).unwrap_or(0);
+            }
+        }
+        if let Some(eight) = eights.next() {
+            *eight = waiting.to_le_bytes();
+        }
+    }
+
+    /// 64 bytes of a longer array.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn bytes(from: &[u8], at: usize) -> __m512i {
+        let from = &from[at..][..64];
+        // SAFETY: 64 bytes are there; the load asks for no alignment.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn whole_trees<const DOUBLINGS: usize>(
+        trees: &[Tree],
+        pages: &[Column],
+        packed: &[u8],
+        numbers: &mut [u8; LANE_COUNT],
+    ) {
+        let page = (bytes(packed, 0), bytes(packed, 64));
+        for (index, (tree, number)) in trees.iter().zip(numbers).enumerate() {
+            let next = |at: usize| {
+                let place = bytes(&tree.bytes, at);
+                let mut found = _mm512_permutex2var_epi8(page.0, place, page.1);
+                if let Some(pages) = pages.get(index) {
+                    found = other_pages(bytes(pages, at), packed, place, found);
+                }
+                let is_right = _mm512_test_epi8_mask(found, bytes(&tree.bits, at));
+                let left = bytes(&tree.left, at);
+                _mm512_mask_mov_epi8(left, is_right, bytes(&tree.right, at))
+            };
+            let (mut first, mut second) = (next(0), next(64));
+            // The number of a split has the highest bit, and a look-up makes no use of that; a
+            // leaf stays what it is.
+            for _ in 1..DOUBLINGS {
+                let (goes_on, also) = (_mm512_movepi8_mask(first), _mm512_movepi8_mask(second));
+                let then = _mm512_mask2_permutex2var_epi8(first, first, goes_on, second);
+                second = _mm512_mask2_permutex2var_epi8(first, second, also, second);
+                first = then;
+            }
+            let goes_on = _mm512_movepi8_mask(first);
+            let last = _mm512_mask2_permutex2var_epi8(first, first, goes_on, second);
+            *number = _mm512_cvtsi512_si32(last) as u8;
+        }
+    }
+
+    /// What was found on the first page, or of each split what is on its own.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn other_pages(pages: __m512i, packed: &[u8], place: __m512i, found: __m512i) -> __m512i {
+        let mut found = found;
+        for (number, page) in packed.chunks_exact(PAGE_LEN).enumerate().skip(1) {
+            let is_here = _mm512_cmpeq_epi8_mask(pages, _mm512_set1_epi8(number as i8));
+            let here = _mm512_permutex2var_epi8(bytes(page, 0), place, bytes(page, 64));
+            found = _mm512_mask_mov_epi8(found, is_here, here);
+        }
+        found
     }
 }

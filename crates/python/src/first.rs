@@ -117,7 +117,7 @@ impl FeatureOptions {
         Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
     }
 
-    fn features(&self) -> PyResult<FlowFeatures> {
+    pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
         let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
         FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
             .map_err(|error| Refusal::new(Kind::Option, error).into())

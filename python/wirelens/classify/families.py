@@ -34,6 +34,8 @@ class Rows:
     labels: Array
     # The weight of each row.
     weights: Array
+    # The family of captures of each row, for who holds rows out to see when to end.
+    groups: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,14 @@ from wirelens.trees import HeaderBits
 if TYPE_CHECKING:
     from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, WindowRows
 
-__all__ = ["QUANTITIES", "RTP_QUANTITIES", "WindowFeatures", "WindowTable", "window_numbers", "windows"]
+__all__ = [
+    "QUANTITIES",
+    "RTP_QUANTITIES",
+    "WindowFeatures",
+    "WindowTable",
+    "window_numbers",
+    "windows",
+]
 
 SECOND_NS = 1_000_000_000
 # What is counted of the packets that go one way.
@@ -56,7 +63,9 @@ def window_numbers(
     """
     quantities = (*QUANTITIES, *RTP_QUANTITIES) if rtp else QUANTITIES
     before = [""] * whole + ["previous_"] * previous
-    counted = [f"{b}{way}_{what}" for b in before for way in ("main", "back") for what in quantities]
+    counted = [
+        f"{b}{way}_{what}" for b in before for way in ("main", "back") for what in quantities
+    ]
     return [*counted, *(f"pkt{k}_{what}" for k in range(packets) for what in PACKET_NUMBERS)]
 
 

@@ -16,6 +16,7 @@
 //! search for each number finds all of its thresholds that are below it, and the outcomes are appended
 //! to the row.
 
+mod columns;
 mod file;
 mod nodes;
 mod reason;
@@ -26,11 +27,12 @@ mod test;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use columns::{Column, PAGE_LEN, Tree, follow, pack};
 pub use file::{CLASS_COUNT_MAX, FILE_LEN_MAX, NUMBER_COUNT_MAX, ROW_LEN_MAX, TREE_COUNT_MAX};
 pub(crate) use nodes::{LANE_COUNT, LEAF, Lanes};
 pub use reason::{ForestError, RowError};
 pub use rows::Rows;
-pub(crate) use slices::{Columns, Places, ROW_COUNT, STRIDE, Split, descend, name};
+pub(crate) use slices::{Places, STRIDE, Split, descend, name};
 
 use crate::layout::Layout;
 use crate::schema::Headers;
@@ -140,7 +142,7 @@ impl Forest {
 
     /// Bytes that it keeps in memory, but for names.
     #[must_use]
-    pub const fn size_bytes(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         self.nodes.size_bytes() + size_of::<f64>() * self.values.len()
     }
 }

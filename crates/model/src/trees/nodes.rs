@@ -24,6 +24,7 @@ pub(crate) struct Nodes {
     test_width: u32,
     /// Words of a row.
     row_words: usize,
+    /// The same trees for many rows at once, where they are small.
     slices: Option<Slices>,
 }
 
@@ -100,7 +101,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// After the last tree.
+    /// To be called after the last tree; without it, all rows walk.
     pub(super) fn finish(&mut self) {
         let starts = self.bases.iter().map(|&base| base as usize + 1);
         let ends = starts.clone().skip(1).chain([self.words.len()]);
@@ -120,8 +121,9 @@ impl Nodes {
         self.words.len() - 1
     }
 
-    pub(super) const fn size_bytes(&self) -> usize {
+    pub(super) fn size_bytes(&self) -> usize {
         size_of::<u32>() * (self.words.len() + self.bases.len())
+            + self.slices.as_ref().map_or(0, Slices::size_bytes)
     }
 
     pub(super) const fn row_words(&self) -> usize {

@@ -1,13 +1,27 @@
 //! From leaves to probabilities.
 
+use super::columns::{Columns, PACKED_LEN};
 use super::nodes::LANE_COUNT;
-use super::slices::{ROW_COUNT, Slices};
+use super::slices::{LEAF_COUNT_MAX, Scratch, Slices};
 use super::{Forest, Kind, RowError, Rows};
 use crate::simd::{self, Path};
 
-/// From so many rows on, lanes hold rows and not trees: a tree then stays in the first cache.
-const ROWS_SLICED_MIN: usize = 12;
-const ROWS_TOGETHER_MIN: usize = 8;
+/// From so many rows on a tree is gone through by all of them, and stays in the first cache
+/// meanwhile; fewer go one by one...
+const MANY_ROWS: usize = 8;
+/// ... and so do some more, where a row is followed through whole trees.
+const MANY_ROWS_WHOLE: usize = 20;
+
+/// Of fewer trees, what has to be done with rows first would cost more than is saved.
+const SMALL_TREES_MIN: usize = 8;
+
+/// What the scores of 64 rows are made with, and of the next.
+#[derive(Debug)]
+struct Sliced {
+    scratch: Scratch,
+    /// Of each class the scores of all rows; not of [`Kind::Mean`].
+    sums: Vec<[f64; LANE_COUNT]>,
+}
 
 impl Forest {
     /// Writes for each row a probability for each class, row by row.
@@ -34,38 +48,11 @@ impl Forest {
         for row in scores.chunks_exact_mut(class_count) {
             row.copy_from_slice(&self.start);
         }
-        let row_words = self.nodes.row_words();
-        let mut scratch = None;
-        let blocks = rows.words().chunks(row_words * LANE_COUNT);
+        let path = if path.is_there() { path } else { Path::Portable };
+        let mut sliced = None;
+        let blocks = rows.words().chunks(self.nodes.row_words() * LANE_COUNT);
         for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
-            if words.len() >= row_words * ROWS_SLICED_MIN
-                && self.tree_count() > 1
-                && let Some(slices) = self.nodes.slices()
-            {
-                let scratch = scratch.get_or_insert_with(|| slices.bits());
-                self.add_slices(path, slices, scratch, words, scores);
-                continue;
-            }
-            if let Some(slices) = self.nodes.slices()
-                && !slices.columns().is_empty()
-                && self.tree_count() > 8
-                && self.kind != Kind::Mean
-                && path.has_bytes()
-            {
-                for (row, scores) in
-                    words.chunks_exact(row_words).zip(scores.chunks_exact_mut(class_count))
-                {
-                    self.add_columns(slices, row, scores);
-                }
-                continue;
-            }
-            let is_alone = words.len() < row_words * ROWS_TOGETHER_MIN;
-            let walks_trees = is_alone || path.prefers_one_row(row_words);
-            if walks_trees && self.tree_count() > 1 {
-                self.add_row_by_row(path, words, scores);
-            } else {
-                self.add_tree_by_tree(path, words, scores);
-            }
+            self.add_block(path, words, scores, &mut sliced);
         }
         for row in scores.chunks_exact_mut(class_count) {
             self.finish(row);
@@ -73,94 +60,36 @@ impl Forest {
         Ok(())
     }
 
-    fn add_columns(&self, slices: &Slices, row: &[u32], scores: &mut [f64]) {
-        const TOGETHER: usize = 64;
-        let mut bytes = [0_u8; 1024 + 8];
-        simd::pack(row, slices.masks(), &mut bytes);
-        let bytes = &bytes[..slices.page_count() * 128];
-        let mut ids = [[0_u8; TOGETHER]; 2];
-        let tree_count = self.tree_count();
-        let mut before: Option<usize> = None;
-        for first in (0..tree_count).step_by(TOGETHER) {
-            let count = (tree_count - first).min(TOGETHER);
-            let pages = slices.pages().get(first..first + count).unwrap_or_default();
-            let [ids, last] = &mut ids;
-            simd::one_row(
-                &slices.columns()[first..first + count],
-                pages,
-                bytes,
-                slices.doublings(),
-                ids,
-            );
-            for (&first, &id) in slices.firsts()[first..first + count].iter().zip(&*ids) {
-                simd::fetch(&self.values[first as usize + usize::from(id)..][..1]);
-            }
-            if let Some(first) = before {
-                self.add_ids(slices, first, last, scores);
-            }
-            before = Some(first);
-            std::mem::swap(ids, last);
-        }
-        if let Some(first) = before {
-            self.add_ids(slices, first, &ids[1], scores);
-        }
-    }
-
-    fn add_ids(&self, slices: &Slices, first: usize, ids: &[u8; 64], scores: &mut [f64]) {
-        let trees = slices.firsts()[first..].iter().zip(&self.tree_classes[first..]);
-        for ((first, class), id) in trees.zip(ids) {
-            scores[*class as usize] += self.values[*first as usize + usize::from(*id)];
-        }
-    }
-
-    fn add_slices(
+    /// Up to [`LANE_COUNT`] rows, on the way that is the shortest for so many.
+    fn add_block(
         &self,
         path: Path,
-        slices: &Slices,
-        bits: &mut [u64],
         words: &[u32],
         scores: &mut [f64],
+        sliced: &mut Option<Sliced>,
     ) {
-        let class_count = self.classes.len();
-        let mut places = [0; 256];
-        let mut ids = [0; ROW_COUNT];
-        let mut sums: Vec<[f64; ROW_COUNT]> = self.start.iter().map(|&s| [s; ROW_COUNT]).collect();
-        slices.turn(words, self.nodes.row_words(), bits);
-        for tree in 0..self.tree_count() {
-            if self.kind != Kind::Mean && tree + 1 < self.tree_count() {
-                let next = slices.leaves(tree + 1);
-                let first = next[0] as usize;
-                simd::fetch(&self.values[first..first + next.len()]);
-                simd::fetch(slices.splits(tree + 1));
+        let row_words = self.nodes.row_words();
+        let row_count = words.len() / row_words;
+        let slices = self.nodes.slices().filter(|_| self.tree_count() >= SMALL_TREES_MIN);
+        let columns = slices.and_then(Slices::columns).filter(|_| path.looks_up_bytes());
+        let is_few = row_count < if columns.is_some() { MANY_ROWS_WHOLE } else { MANY_ROWS };
+        match (slices, columns) {
+            (Some(slices), _) if !is_few => {
+                let sliced = sliced.get_or_insert_with(|| Sliced {
+                    scratch: slices.scratch(),
+                    sums: vec![[0.0; LANE_COUNT]; self.classes.len()],
+                });
+                self.add_slices(path, slices, sliced, words, scores);
             }
-            simd::slice(path, slices.splits(tree), bits, &mut places, &mut ids);
-            let leaves = slices.leaves(tree);
-            if self.kind == Kind::Mean {
-                for (row, &id) in scores.chunks_exact_mut(class_count).zip(&ids) {
-                    self.add(tree, leaves[usize::from(id)], row);
-                }
-            } else {
-                let first = leaves[0] as usize;
-                let values = &self.values[first..first + leaves.len()];
-                let class = self.tree_classes[tree] as usize;
-                let sums = &mut sums[class];
-                if let Ok(values) = <&[f64; 128]>::try_from(values) {
-                    for (sum, &id) in sums.iter_mut().zip(&ids) {
-                        *sum += values[usize::from(id & 127)];
-                    }
-                } else {
-                    for (sum, &id) in sums.iter_mut().zip(&ids) {
-                        *sum += values[usize::from(id)];
-                    }
-                }
+            (Some(slices), Some(columns)) => {
+                self.add_whole_trees(path, slices, columns, words, scores);
             }
-        }
-        if self.kind != Kind::Mean {
-            for (at, row) in scores.chunks_exact_mut(class_count).enumerate() {
-                for (score, sum) in row.iter_mut().zip(&sums) {
-                    *score = sum[at];
-                }
+            _ if self.tree_count() > 1
+                && (row_count < MANY_ROWS || path.prefers_one_row(row_words)) =>
+            {
+                self.add_row_by_row(path, words, scores);
             }
+            _ => self.add_tree_by_tree(path, words, scores),
         }
     }
 
@@ -196,6 +125,132 @@ impl Forest {
         }
     }
 
+    /// Up to [`LANE_COUNT`] rows down small trees, which they go through together.
+    fn add_slices(
+        &self,
+        path: Path,
+        slices: &Slices,
+        sliced: &mut Sliced,
+        words: &[u32],
+        scores: &mut [f64],
+    ) {
+        let class_count = self.classes.len();
+        let is_in_order = slices.is_in_order() && self.kind != Kind::Mean;
+        for (sums, &start) in sliced.sums.iter_mut().zip(&self.start) {
+            sums.fill(start);
+        }
+        sliced.scratch.turn(slices.tested(), words, self.nodes.row_words());
+        let (bits, places) = sliced.scratch.parts();
+        let mut numbers = [0; LANE_COUNT];
+        for tree in 0..self.tree_count() {
+            // Each tree is read once, from start to end: the next comes while this is gone through.
+            simd::fetch(slices.splits(tree + 1));
+            simd::fetch(self.values_of(slices, tree + 1));
+            simd::slice(path, slices.splits(tree), bits, places, &mut numbers);
+            if !is_in_order {
+                for (row, &number) in scores.chunks_exact_mut(class_count).zip(&numbers) {
+                    self.add(tree, slices.leaf(tree, number), row);
+                }
+            } else if let Some(&class) = self.tree_classes.get(tree)
+                && let Some(sums) = sliced.sums.get_mut(class as usize)
+            {
+                add_named(self.values_of(slices, tree), &numbers, sums);
+            }
+        }
+        if is_in_order {
+            for (at, row) in scores.chunks_exact_mut(class_count).enumerate() {
+                row.iter_mut().zip(&sliced.sums).for_each(|(score, sums)| *score = sums[at]);
+            }
+        }
+    }
+
+    /// Of boosted trees the values of a tree's leaves.
+    fn values_of(&self, slices: &Slices, tree: usize) -> &[f64] {
+        let is_boosted = self.kind != Kind::Mean;
+        let range = slices.values(tree).filter(|_| is_boosted);
+        range.and_then(|range| self.values.get(range)).unwrap_or_default()
+    }
+
+    /// A few rows down small trees, each row at once through all splits of a tree.
+    fn add_whole_trees(
+        &self,
+        path: Path,
+        slices: &Slices,
+        columns: &Columns,
+        words: &[u32],
+        scores: &mut [f64],
+    ) {
+        let (row_words, class_count) = (self.nodes.row_words(), self.classes.len());
+        let row_len = columns.row_len();
+        let mut packed = [0; PACKED_LEN];
+        let together = PACKED_LEN / row_len;
+        let blocks = words.chunks(together * row_words);
+        for (words, scores) in blocks.zip(scores.chunks_mut(together * class_count)) {
+            packed.fill(0);
+            let rows = words.chunks_exact(row_words).zip(packed.chunks_exact_mut(row_len));
+            let row_count = rows.len();
+            for (row, packed) in rows {
+                simd::pack_row(path, row, slices.tested().masks(), packed);
+            }
+            let packed = packed[..row_count * row_len].chunks_exact(row_len);
+            self.add_packed(path, (slices, columns), packed, scores);
+        }
+    }
+
+    fn add_packed<'a>(
+        &self,
+        path: Path,
+        (slices, columns): (&Slices, &Columns),
+        rows: impl Iterator<Item = &'a [u8]> + Clone,
+        scores: &mut [f64],
+    ) {
+        let class_count = self.classes.len();
+        // Values come from far away. They are asked for as soon as it is known which, and added
+        // when the next trees have been gone through.
+        let (mut numbers, mut before) = ([0; LANE_COUNT], [0; LANE_COUNT]);
+        let mut waiting: Option<(usize, usize)> = None;
+        for first in (0..self.tree_count()).step_by(LANE_COUNT) {
+            for (row, packed) in rows.clone().enumerate() {
+                let trees = columns.trees(first);
+                simd::whole_trees(path, trees, packed, columns.doublings(), &mut numbers);
+                self.fetch_values(slices, first, &numbers);
+                if let Some((first, row)) = waiting.replace((first, row)) {
+                    self.add_numbered(slices, first, &before, &mut scores[row * class_count..]);
+                }
+                std::mem::swap(&mut numbers, &mut before);
+            }
+        }
+        if let Some((first, row)) = waiting {
+            self.add_numbered(slices, first, &before, &mut scores[row * class_count..]);
+        }
+    }
+
+    /// Asks for the values of the leaves of these numbers, of trees from one on.
+    fn fetch_values(&self, slices: &Slices, first: usize, numbers: &[u8; LANE_COUNT]) {
+        let stride = if self.kind == Kind::Mean { self.classes.len() } else { 1 };
+        for leaf in slices.leaves(first, numbers) {
+            simd::fetch(
+                self.values
+                    .get(leaf as usize * stride..)
+                    .and_then(|of| of.get(..1))
+                    .unwrap_or_default(),
+            );
+        }
+    }
+
+    fn add_numbered(
+        &self,
+        slices: &Slices,
+        first: usize,
+        numbers: &[u8; LANE_COUNT],
+        scores: &mut [f64],
+    ) {
+        let Some(row) = scores.get_mut(..self.classes.len()) else { return };
+        for (at, leaf) in slices.leaves(first, numbers).enumerate() {
+            self.add(first + at, leaf, row);
+        }
+    }
+
     #[inline(always)]
     fn add(&self, tree: usize, leaf: u32, scores: &mut [f64]) {
         let leaf = leaf as usize;
@@ -224,6 +279,21 @@ impl Forest {
                     *first = 1.0 - *second;
                 }
             }
+        }
+    }
+}
+
+/// Adds to each row's sum the value of its leaf.
+#[inline]
+fn add_named(values: &[f64], numbers: &[u8; LANE_COUNT], sums: &mut [f64; LANE_COUNT]) {
+    if let Ok(values) = <&[f64; LEAF_COUNT_MAX]>::try_from(values) {
+        // As large as a small tree can be; its numbers need no check then.
+        for (sum, &number) in sums.iter_mut().zip(numbers) {
+            *sum += values[usize::from(number) % LEAF_COUNT_MAX];
+        }
+    } else {
+        for (sum, &number) in sums.iter_mut().zip(numbers) {
+            *sum += values.get(usize::from(number)).copied().unwrap_or(0.0);
         }
     }
 }
