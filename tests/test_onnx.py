@@ -81,7 +81,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     flows, path = Numbered(1, 200, 4), tmp_path / "forest.onnx"
     forest_file(flows, path)
 
-    def refused(features: Any = flows.features, columns: Any = flows.columns, **changed: Any) -> str:
+    def refused(
+        features: Any = flows.features, columns: Any = flows.columns, **changed: Any
+    ) -> str:
         known: dict[str, Any] = {
             "classes": len(CLASSES), "input": "X", "output": "probabilities", **changed
         }  # fmt: skip
@@ -96,8 +98,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         columns=flows.columns[1:]
     )
     assert "wanted: a tensor of floats, a probability for each of 7 classes" in refused(classes=7)
-    assert "input: none is named \"row\"; the model has" in refused(input="row")
-    assert "output: none is named \"p\"; the model has" in refused(output="p")
+    assert 'input: none is named "row"; the model has' in refused(input="row")
+    assert 'output: none is named "p"; the model has' in refused(output="p")
     assert "wanted: a tensor of floats" in refused(output="label")
     strange = [*flows.columns[:-1], "pkt0_tcp_sin_0"]
     assert "pkt0_tcp_sin_0: no column of the features" in refused(columns=strange)

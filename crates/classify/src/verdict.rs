@@ -12,7 +12,7 @@ pub enum Cause {
     Confident,
     /// It was the last one: there is nobody to ask after it.
     LastStage,
-    /// The flow ended before it had the packets that the model looks at: decided by those there are.
+    /// The flow ended before it had the packets that the model looks at: decided by those it had.
     Ended,
     /// They did not come within the time that a flow waits: decided by those there are.
     Waited,
@@ -60,7 +60,8 @@ pub struct Verdict {
     /// The stamp of the last packet that the model was shown; of a window that is over, of the last
     /// one in it.
     pub deciding: Timestamp,
-    /// Event time of the packet that made its row complete, or of what told that no more would come.
+    /// Event time of the packet that made its row complete, or of what told that no more would
+    /// come.
     pub decided: Timestamp,
     /// Why then.
     pub cause: Cause,

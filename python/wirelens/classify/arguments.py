@@ -14,7 +14,13 @@ from wirelens.classify.dataset import (
     folder_source,
     testbed_source,
 )
-from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, WEIGHTINGS, family
+from wirelens.classify.families import (
+    DEFAULT_FAMILIES,
+    FAMILY_NAMES,
+    PORT_FAMILIES,
+    WEIGHTINGS,
+    family,
+)
 from wirelens.classify.labels import read_families, read_labels
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
@@ -24,6 +30,8 @@ from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
 from wirelens.errors import OptionError
 
+# Families that look ports up.
+NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")
 _DEPTHS = "1,2,3,5,10"
 _DEPTH_MAX = 255
 _UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -166,6 +174,13 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         choices=WEIGHTINGS,
         default="none",
         help="none; balanced: classes weigh the same; root: half way [default: none]",
+    )
+    add(
+        "--known-ports",
+        metavar="TABLE",
+        type=Path,
+        help="what is known of ports beforehand, for port-prior and boosted-ports: a table with "
+        "proto, port and class",
     )
     add(
         "--split",
@@ -412,7 +427,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
     if asked.no_ports:
         dropped += PORTS
-        kinds = [kind for kind in kinds if kind != "port-table"]
+        kinds = [kind for kind in kinds if kind not in NEED_PORTS]
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
@@ -428,6 +443,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             asked.threads,
             asked.class_weights,
             parse_changes(asked.set),
+            asked.known_ports,
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),

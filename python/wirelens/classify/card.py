@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy
+
 from wirelens.classify import report
 from wirelens.classify.pool import PORT_TABLE
 

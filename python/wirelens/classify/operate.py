@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy
+
 from wirelens.classify.metrics import Array, confusion, macro_f1, macro_f1_of_many
 from wirelens.classify.thresholds import (
     ALGORITHMS,

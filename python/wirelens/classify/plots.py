@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens import compat
 from wirelens.classify.metrics import Array
 from wirelens.classify.place import Candidate, Placement, pareto_front

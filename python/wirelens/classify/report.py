@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.metrics import (
     Array,
     Interval,

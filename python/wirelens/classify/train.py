@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify import artifact, card, plots, report
 from wirelens.classify import matrix as matrices
 from wirelens.classify.cascade import load as load_cascade
