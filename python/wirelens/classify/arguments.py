@@ -14,14 +14,16 @@ from wirelens.classify.dataset import (
     folder_source,
     testbed_source,
 )
-from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, WEIGHTINGS, family
+from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, family
 from wirelens.classify.labels import read_families, read_labels
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
 from wirelens.classify.pool import PoolSettings
+from wirelens.classify.prior import read_known_ports
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
+from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
 
 _DEPTHS = "1,2,3,5,10"
@@ -116,9 +118,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         default=",".join(Recipe().numbers),
         help="numbers beside the bits: protocol, server_port, client_port; of each packet "
-        "size_bytes, direction, gap_ns, payload_bytes, byte:N; or single ones such as "
+        "size_bytes, direction, gap_ns, payload_bytes, byte:N for the first N of payload, "
+        "byte:34-63@0-2 for these of the first three packets; or single ones such as "
         "pkt1_gap_ns; none for none [default: %(default)s]",
     )
+    add("--rare", metavar="N", type=int, default=0,
+        help="leave out columns in which at most N training flows differ from all others "
+        "[default: 0]")  # fmt: skip
     add("--no-ports", action="store_true", help="leave out all bits and numbers of ports")
     add(
         "--drop",
@@ -167,6 +173,19 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="none; balanced: classes weigh the same; root: half way [default: none]",
     )
+    add("--group-flows", metavar="N", type=int, default=0,
+        help="train on at most N flows of one family of captures, class, protocol and server port, "
+        "drawn [default: all]")  # fmt: skip
+    add("--group-weights", choices=GROUPINGS, default="none",
+        help="once: such flows weigh one together; root: half way [default: none]")  # fmt: skip
+    add(
+        "--port-prior",
+        action="store_true",
+        help="LightGBM and XGBoost begin with how often classes were seen at a protocol and port",
+    )
+    add("--known-ports", metavar="TABLE", type=Path,
+        help="columns protocol, port, class: what is generally known of ports, as part of "
+        "--port-prior and as a family of its own, known-ports")  # fmt: skip
     add(
         "--split",
         metavar="A/B/C",
@@ -288,6 +307,8 @@ def parser() -> argparse.ArgumentParser:
     training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
                           help="folder of the cascade to write")  # fmt: skip
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
+    training.add_argument("--recipe", metavar="FILE.toml", type=Path,
+                          help="options from a file; what is typed comes before")  # fmt: skip
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
     training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
@@ -412,7 +433,9 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
     if asked.no_ports:
         dropped += PORTS
-        kinds = [kind for kind in kinds if kind != "port-table"]
+        kinds = [kind for kind in kinds if kind not in ("port-table", "known-ports")]
+    if asked.no_ports and (asked.port_prior or asked.known_ports):
+        raise OptionError("--no-ports, and --port-prior or --known-ports; wanted: one of these")
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
@@ -428,6 +451,9 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             asked.threads,
             asked.class_weights,
             parse_changes(asked.set),
+            Groups(asked.group_flows, asked.group_weights),
+            asked.port_prior,
+            {} if asked.known_ports is None else read_known_ports(asked.known_ports),
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),
@@ -435,6 +461,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             tuple(_words(asked.numbers)),
             tuple(dropped),
             "outermost" if asked.outermost else "innermost",
+            asked.rare,
         ),
         margins=Margins(asked.fastest_part, asked.fastest_time, asked.gain, asked.depth_gain),
         aim=Aim(asked.latency, asked.service_rate, asked.assigned, asked.f1, asked.f1_margin),

@@ -16,11 +16,10 @@ import numpy
 from wirelens import __version__, compat
 from wirelens.classify.metrics import Array
 from wirelens.classify.port_table import PortTable
+from wirelens.classify.prior import PortPrior
 from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
-from wirelens.trees import HeaderBits, to_forest
-
-WEIGHTINGS = ("none", "balanced", "root")
+from wirelens.trees import HeaderBits, Trees, to_forest
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class Rows:
     labels: Array
     # The weight of each row.
     weights: Array
+    # Scores that boosting begins with, by row and class; None for none.
+    start: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Training:
     threads: int = 1
     # Parameters that were asked for, in place of the family's own.
     changed: dict[str, Any] = field(default_factory=dict)
+    # What boosting begins with, to be served beside it.
+    prior: PortPrior | None = None
 
 
 class Family(Protocol):
@@ -57,6 +60,8 @@ class Family(Protocol):
     suffix: str
     # What it is trained with unless changed.
     parameters: dict[str, Any]
+    # Whether it can begin with a prior.
+    takes_prior: bool
 
     def fit(self, rows: Rows, training: Training) -> Any:
         """Trains a model."""
@@ -66,20 +71,6 @@ class Family(Protocol):
 
     def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         """Writes what is served; `rows` has the names of columns, `f` what is extracted."""
-
-
-def class_weights(labels: Array, class_count: int, weighting: str) -> Array:
-    """A weight for each flow: the same for all, or so that classes weigh the same.
-
-    `balanced` gives each class the same sum of weights; `root` goes half the way, by the square
-    root. Weights have a mean of 1.
-    """
-    power = {"none": 0.0, "balanced": 1.0, "root": 0.5}.get(weighting)
-    if power is None:
-        raise OptionError(f"class weights {weighting!r}; wanted: {', '.join(WEIGHTINGS)}")
-    counts = numpy.bincount(labels, minlength=class_count)
-    weights = (1 / numpy.maximum(counts, 1)[labels]) ** power
-    return weights / weights.mean()
 
 
 def _with_every_class(rows: Rows, class_count: int) -> Rows:
@@ -99,9 +90,30 @@ class _Trees:
     """What tree families share: how they are written."""
 
     suffix = ".trees.jsonl"
+    takes_prior = False
 
     def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         to_forest(model, rows.columns, training.classes, f).save(path)
+
+
+class _Boosted(_Trees):
+    """Trees whose scores add up, and may begin with a prior's."""
+
+    takes_prior = True
+
+    def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
+        forest = to_forest(model, rows.columns, training.classes, f)
+        if training.prior is not None:
+            # Where a library is told what to begin with, its own start is left out.
+            start = [0.0] * len(training.classes)
+            forest = Trees({**forest.head, "start": start}, forest.tests, forest.trees)
+            forest = training.prior.added_to(forest)
+        forest.save(path)
+
+
+def _softmax(scores: Array) -> Array:
+    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 class DecisionTree(_Trees):
@@ -144,7 +156,7 @@ class RandomForest(_Trees):
         return model.predict_proba(rows.values)
 
 
-class LightGbm(_Trees):
+class LightGbm(_Boosted):
     """The paper's parameters; it does not tell the number of rounds, 200 are ours."""
 
     name = "lightgbm"
@@ -173,14 +185,18 @@ class LightGbm(_Trees):
             "force_col_wise": True,
             "verbosity": -1,
         }
-        data = lightgbm.Dataset(rows.values, rows.labels, weight=rows.weights)
+        # LightGBM takes them class by class.
+        start = None if rows.start is None else rows.start.ravel(order="F")
+        data = lightgbm.Dataset(rows.values, rows.labels, weight=rows.weights, init_score=start)
         return lightgbm.train(settings, data, num_boost_round=rounds)
 
     def predict(self, model: Any, rows: Rows) -> Array:
-        return model.predict(rows.values, num_threads=1)
+        if rows.start is None:
+            return model.predict(rows.values, num_threads=1)
+        return _softmax(rows.start + model.predict(rows.values, num_threads=1, raw_score=True))
 
 
-class XgBoost(_Trees):
+class XgBoost(_Boosted):
     """The paper's 100 rounds, the library's defaults beside."""
 
     name = "xgboost"
@@ -205,11 +221,14 @@ class XgBoost(_Trees):
             "seed": training.seed,
             "verbosity": 0,
         }
-        data = xgboost.DMatrix(rows.values, rows.labels, weight=rows.weights)
+        data = xgboost.DMatrix(
+            rows.values, rows.labels, weight=rows.weights, base_margin=rows.start
+        )
         return xgboost.train(settings, data, num_boost_round=rounds)
 
     def predict(self, model: Any, rows: Rows) -> Array:
-        return model.predict(compat.need("xgboost", self.name).DMatrix(rows.values))
+        xgboost = compat.need("xgboost", self.name)
+        return model.predict(xgboost.DMatrix(rows.values, base_margin=rows.start))
 
 
 class Ports:
@@ -218,6 +237,7 @@ class Ports:
     name = "port-table"
     library = None
     suffix = ".trees.jsonl"
+    takes_prior = False
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {"smoothing": 1.0, "flows_min": 2}
@@ -248,14 +268,38 @@ class Ports:
         model.trees(training.classes, f).save(path)
 
 
+class KnownPorts(_Trees):
+    """The table of ports with what is generally known of them: a prior, alone."""
+
+    name = "known-ports"
+    library = None
+    takes_prior = True
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+
+    def fit(self, rows: Rows, training: Training) -> PortPrior:
+        if training.prior is None:
+            raise OptionError(f"{self.name}: no table of known ports; give one in --known-ports")
+        return training.prior
+
+    def predict(self, model: PortPrior, rows: Rows) -> Array:
+        return _softmax(rows.start)
+
+    def save(
+        self, model: PortPrior, path: Path, rows: Rows, training: Training, f: HeaderBits
+    ) -> None:
+        model.trees(f).save(path)
+
+
 _FAMILIES: dict[str, type[Any]] = {
-    kind.name: kind for kind in (Ports, DecisionTree, RandomForest, LightGbm, XgBoost)
+    kind.name: kind for kind in (Ports, KnownPorts, DecisionTree, RandomForest, LightGbm, XgBoost)
 }
 # Families in files of their own, since what they import is large.
 _MODULES = {"cnn": "wirelens.classify.cnn"}
 FAMILY_NAMES = (*_FAMILIES, *_MODULES)
 # Those that need nothing beyond the extra `train`.
-DEFAULT_FAMILIES = tuple(_FAMILIES)
+DEFAULT_FAMILIES = tuple(name for name in _FAMILIES if name != KnownPorts.name)
 
 
 def family(name: str) -> Family:

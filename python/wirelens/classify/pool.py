@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from wirelens.classify.families import (
     Family,
     Rows,
     Training,
-    class_weights,
     family,
     library_version,
 )
@@ -27,15 +26,19 @@ from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
+from wirelens.classify.prior import KnownPorts, PortPrior, once, out_of_family
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import Cost, cost_of, read_model
+from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError
 
 PORT_TABLE = "port-table"
+# Families that look at ports and at nothing else.
+_PORT_FAMILIES = (PORT_TABLE, "known-ports")
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,10 @@ class PoolSettings:
     weighting: str = "none"
     # By family, parameters in place of its own.
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    groups: Groups = Groups()
+    # Whether boosting begins with what ports say, and what is generally known of them.
+    prior: bool = False
+    known_ports: KnownPorts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ class Pool:
             (name, depth)
             for name in dict.fromkeys(self.settings.families)
             for depth in sorted(set(self.settings.depths))
-            if name != PORT_TABLE or depth == min(self.settings.depths)
+            if name not in _PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
     def train(self) -> list[Trained]:
@@ -139,20 +146,35 @@ class Pool:
         self.progress.finish()
         return trained
 
+    def _ports(self, rows: Array) -> Array:
+        """Protocol and server port of flows."""
+        return first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+
     def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
-        labels = self.dataset.labels[rows]
-        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting)
-        if kind.name == PORT_TABLE:
-            values = first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
-            return Rows(values, list(PORT_NUMBERS), labels, weights)
+        labels, families = self.dataset.labels[rows], self.dataset.families[rows]
+        ports, groups, size = self._ports(rows), self.settings.groups, len(self.dataset.classes)
+        if kind.name in _PORT_FAMILIES:
+            # A family counts once where it has a class at a port, however many flows that are.
+            weights = once(families, labels, *ports.T)
+            return Rows(ports, list(PORT_NUMBERS), labels, weights)
+        given = groups.weights(ports, labels, families)
+        weights = class_weights(labels, size, self.settings.weighting, given)
         return Rows(self.matrix.values(depth, rows), self.matrix.columns(depth), labels, weights)
 
+    def _begins_with(self, kind: Family) -> bool:
+        """Whether a family begins with a prior."""
+        return kind.takes_prior and (self.settings.prior or kind.name in _PORT_FAMILIES)
+
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
-        numbers = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.numbers_of(depth)
+        numbers = [] if kind.name in _PORT_FAMILIES else self.matrix.numbers_of(depth)
+        if kind.name in _PORT_FAMILIES or self._begins_with(kind):
+            numbers += [name for name in PORT_NUMBERS if name not in numbers]
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
-        columns = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.columns(depth)
+        is_ports = kind.name in _PORT_FAMILIES
+        columns = PORT_NUMBERS if is_ports else self.matrix.columns(depth)
+        known = sorted(self.settings.known_ports.items())
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
@@ -162,6 +184,8 @@ class Pool:
             "library": library_version(kind),
             "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
             "weighting": self.settings.weighting,
+            "groups": [self.settings.groups.flows_max, self.settings.groups.weighting],
+            "prior": known if self._begins_with(kind) else None,
             "packets": depth,
             "schema": features.hash(),
             "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
@@ -258,18 +282,22 @@ class Pool:
         place: Path,
     ) -> tuple[Array, float]:
         """Trains on some flows and writes the file; its scores of others, and how far off it is."""
-        rows = self._rows(kind, depth, training)
+        prior, rows = self._training_rows(kind, depth, training)
         settings = Training(
             self.dataset.classes,
             self.settings.seed,
             self.settings.threads,
             self.settings.changed.get(kind.name, {}),
+            prior,
         )
         model = kind.fit(rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
         scores, difference = self._score(place, kind, asked), 0.0
         if len(asked):
-            own = numpy.asarray(kind.predict(model, self._rows(kind, depth, asked)))
+            beside = self._rows(kind, depth, asked)
+            if prior is not None:
+                beside = replace(beside, start=prior.scores(self._ports(asked)))
+            own = numpy.asarray(kind.predict(model, beside))
             difference = float(numpy.abs(own - scores).max())
         if not difference <= _DIFFERENCE_MAX:
             raise ModelError(
@@ -278,6 +306,24 @@ class Pool:
                 "please report it, and leave this family out with --families"
             )
         return scores, difference
+
+    def _training_rows(
+        self, kind: Family, depth: int, training: Array
+    ) -> tuple[PortPrior | None, Rows]:
+        """What a family is trained on, and the prior that it begins with."""
+        labels, families = self.dataset.labels[training], self.dataset.families[training]
+        ports, classes = self._ports(training), self.dataset.classes
+        seed, known = self.settings.seed, self.settings.known_ports
+        chosen = numpy.arange(len(training))
+        if kind.name not in _PORT_FAMILIES:
+            chosen = self.settings.groups.chosen(ports, labels, families, seed)
+        rows = self._rows(kind, depth, training[chosen])
+        if not self._begins_with(kind):
+            return None, rows
+        prior = PortPrior.fit(ports, labels, families, classes, known)
+        # Of a flow that the table has counted it would know the class.
+        start = out_of_family(ports, labels, families, classes, known, seed)[chosen]
+        return prior, replace(rows, start=start)
 
     def _score(self, place: Path, kind: Family, flows: Array) -> Array:
         if len(flows) == 0:

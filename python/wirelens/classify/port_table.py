@@ -4,7 +4,7 @@ It is written as one tree over the numbers `protocol` and `server_port`, so that
 scores it, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ class PortTable:
         ]
         return numpy.array(rows).reshape(len(rows), len(self.overall))
 
-    def _segments(self) -> list[tuple[int, Any]]:
+    def segments(self) -> list[tuple[int, Any]]:
         """Protocols in order, each from which value on: with the ports of it, in order, too."""
 
         def spans(values: dict[int, Any], elsewhere: Any) -> list[tuple[int, Any]]:
@@ -96,33 +96,61 @@ class PortTable:
     def trees(self, classes: Sequence[str], features: HeaderBits) -> Trees:
         """The table as a tree of balanced comparisons."""
         tests: dict[str, int] = {}
-        nodes: list[int] = []
-        leaves: list[list[float]] = []
-        # What is to be told apart: of a protocol (its spans of ports inside) or of a port.
-        waiting: list[tuple[str, list[tuple[int, Any]]]] = [("protocol", self._segments())]
-        for name, spans in waiting:
-            kind, inside = name, spans
-            while kind == "protocol" and len(inside) == 1:
-                kind, inside = "server_port", inside[0][1]
-            if len(inside) == 1:
-                nodes.append(-1)
-                leaves.append([float(value) for value in inside[0][1]])
-                continue
-            middle = len(inside) // 2
-            test = f"{kind} > {inside[middle][0] - 0.5}"
-            nodes.append(tests.setdefault(test, len(tests)))
-            waiting += [(kind, inside[:middle]), (kind, inside[middle:])]
-        head = {
-            "format": "wirelens trees",
-            "version": 1,
-            "source": "wirelens port table",
-            "kind": "mean",
-            "classes": list(classes),
-            "schema": features.hash(),
-            "headers": features.headers,
-            "blocks": features.blocks(),
-            "payload_bytes": features.payload_bytes(),
-            "packets": features.packets or 1,
-            "numbers": list(features.numbers),
-        }
+        nodes, leaves = comparisons(self.segments(), tests, lambda p: [float(v) for v in p])
+        head = table_head(classes, features)
         return Trees(head, list(tests), [{"nodes": nodes, "leaves": leaves}])
+
+
+def table_head(classes: Sequence[str], features: HeaderBits) -> dict[str, Any]:
+    """The first line of a table of ports' file."""
+    return {
+        "format": "wirelens trees",
+        "version": 1,
+        "source": "wirelens port table",
+        "kind": "mean",
+        "classes": list(classes),
+        "schema": features.hash(),
+        "headers": features.headers,
+        "blocks": features.blocks(),
+        "payload_bytes": features.payload_bytes(),
+        "packets": features.packets or 1,
+        "numbers": list(features.numbers),
+    }
+
+
+def comparisons(
+    protocols: list[tuple[int, Any]], tests: dict[str, int], leaf: Callable[[Array], Any]
+) -> tuple[list[int], list[Any]]:
+    """Nodes and leaves of a tree of balanced comparisons over what `segments` gives.
+
+    `tests` is added to; `leaf` makes of a port's probabilities what the leaf holds.
+    """
+    nodes: list[int] = []
+    leaves: list[Any] = []
+    # What is to be told apart: of a protocol (its spans of ports inside) or of a port.
+    waiting: list[tuple[str, list[tuple[int, Any]]]] = [
+        ("protocol", [(protocol, _merged(spans, leaf)) for protocol, spans in protocols])
+    ]
+    for name, spans in waiting:
+        kind, inside = name, spans
+        while kind == "protocol" and len(inside) == 1:
+            kind, inside = "server_port", inside[0][1]
+        if len(inside) == 1:
+            nodes.append(-1)
+            leaves.append(inside[0][1])
+            continue
+        middle = len(inside) // 2
+        test = f"{kind} > {inside[middle][0] - 0.5}"
+        nodes.append(tests.setdefault(test, len(tests)))
+        waiting += [(kind, inside[:middle]), (kind, inside[middle:])]
+    return nodes, leaves
+
+
+def _merged(spans: list[tuple[int, Array]], leaf: Callable[[Array], Any]) -> list[tuple[int, Any]]:
+    """Spans with their leaves; neighbours that have the same are one."""
+    found: list[tuple[int, Any]] = []
+    for first, probabilities in spans:
+        value = leaf(probabilities)
+        if not found or found[-1][1] != value:
+            found.append((first, value))
+    return found
