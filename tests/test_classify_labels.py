@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("numpy")
-
-from wirelens import OptionError  # noqa: E402
-from wirelens.classify.labels import (  # noqa: E402
+from wirelens import OptionError
+from wirelens.classify.labels import (
     find_capture,
     flow_key,
     match,

@@ -1,12 +1,10 @@
 """No family of captures is on two sides, and classes have their shares."""
 
+import numpy
 import pytest
-
-numpy = pytest.importorskip("numpy")
-
-from wirelens import OptionError  # noqa: E402
-from wirelens.classify import metrics  # noqa: E402
-from wirelens.classify.split import (  # noqa: E402
+from wirelens import OptionError
+from wirelens.classify import metrics
+from wirelens.classify.split import (
     TEST,
     TRAINING,
     VALIDATION,

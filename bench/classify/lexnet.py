@@ -9,7 +9,7 @@ prototypes of 32 numbers, of which the nearest patch of a flow's image counts. P
 pulled onto patches of training flows every 20 epochs from the tenth on, after which the last
 layer is trained again for a while.
 
-Three things are ours. Each class has `prototypes` of them (one is where the original begins), as
+Four things are ours. Sizes end at 1,500 bytes before they are scaled to 0 to 1. Each class has `prototypes` of them (one is where the original begins), as
 tried on held-out flows. Distances go into the last layer by log((d + 1) / (d + 10⁻⁴)), as
 described. Training ends when held-out flows get no better, not after 1,000 epochs.
 """
@@ -26,6 +26,8 @@ Array = Any
 _PUSH_FROM, _PUSH_EVERY = 10, 20
 _CHANNELS = 32
 _LEAST = 1e-4
+# Sizes above are taken for this: merged segments of 64 KiB would squeeze all others into a corner.
+_SIZE_MAX = 1_500.0
 
 
 def columns(packets: int) -> list[str]:
@@ -88,13 +90,14 @@ class LexNet(nn.Module):
 
     def learn_scale(self, values: Array) -> None:
         """Smallest and largest size and direction of these rows."""
-        image = numpy.asarray(values).reshape(-1, 2)
+        image = numpy.minimum(numpy.asarray(values).reshape(-1, 2), _SIZE_MAX)
         self.least.copy_(tensor(image.min(axis=0).astype(numpy.float32)))
         self.most.copy_(tensor(numpy.maximum(image.max(axis=0), image.min(axis=0) + 1)))
 
     def patches(self, rows: Any) -> Any:
         """Every patch of each row's image: 32 numbers for each packet and channel."""
         image = rows.reshape(-1, self.packets, 2)
+        image = torch.clamp(image, max=_SIZE_MAX)
         scaled = (image - self.least) / (self.most - self.least)
         return self.features(scaled.unsqueeze(1)).flatten(2)
 
@@ -147,13 +150,13 @@ class LexNet(nn.Module):
 class Settings:
     """How it is trained; beside `Schedule`, the rates of its parts."""
 
-    epochs: int = 200
+    epochs: int = 120
     batch_rows: int = 256
     features_rate: float = 1e-3
     prototypes_rate: float = 1e-1
     last_rate: float = 1e-2
     prototypes: int = 1
-    patience: int = 30
+    patience: int = 25
 
 
 def fit(

@@ -91,7 +91,7 @@ def train(
     fitting, watched = (
         networks.Examples(values[rows], labels[rows], weights[rows]) for rows in sides[:2]
     )
-    began = time.thread_time()
+    began = time.process_time()
     known: dict[str, Any] = {"seed": seed, "threads": 1}
     if system == "lexnet":
         network, history = lexnet.fit(
@@ -103,7 +103,7 @@ def train(
         )
     else:
         network, history = cnn.fit(fitting, watched, columns, len(classes), tried.settings, **known)
-    seconds = time.thread_time() - began
+    seconds = time.process_time() - began
 
     def judged(rows: Any) -> Any:
         predicted = networks.probabilities(network, values[rows]).argmax(axis=1)

@@ -9,6 +9,7 @@ __all__ = [
     "Collected",
     "FirstRows",
     "Forest",
+    "OnnxModel",
     "Reader",
     "__version__",
     "captures",
@@ -156,6 +157,24 @@ def first_packets(
     inputs: InputOptions, features: FeatureOptions, options: FirstOptions
 ) -> Reader: ...
 def flow_schema(features: FeatureOptions) -> tuple[str, str]: ...
+class OnnxOptions(TypedDict):
+    columns: list[str]
+    class_count: int
+    input: str
+    output: str
+
+@final
+class OnnxModel:
+    """A model of one file, ready to score."""
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str], features: FeatureOptions, options: OnnxOptions
+    ) -> OnnxModel: ...
+    @property
+    def class_count(self) -> int: ...
+    def score(self, records: bytes, numbers: bytes, together: int = 64) -> bytes: ...
+
 def header_columns(blocks: Sequence[str], payload_len: int) -> list[str]: ...
 def schema_hash(
     columns: Sequence[str], packets: int | None, innermost: bool, numbers: Sequence[str] = ...

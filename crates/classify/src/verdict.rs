@@ -55,6 +55,8 @@ pub struct Verdict {
     pub stage: StageName,
     /// How many packets it was shown.
     pub packets_used: u16,
+    /// The stamp of the last packet that the model was shown.
+    pub deciding: Timestamp,
     /// Event time of the packet that made its row complete, or of what told that no more would come.
     pub decided: Timestamp,
     /// Why then.

@@ -248,6 +248,10 @@ pub struct FlowsArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
+    /// Add what this trained cascade says of each flow, whose time-outs are the model's
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "stats", "names"])]
+    pub model: Option<PathBuf>,
 }
 
 /// Arguments of `wirelens devices`.

@@ -132,7 +132,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Flows(arguments)) => flows::run(&arguments),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
-        Some(Command::Classify(arguments)) => classify::run(&arguments),
+        Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

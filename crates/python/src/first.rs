@@ -92,7 +92,7 @@ pub(crate) struct FirstOptions {
 }
 
 impl FeatureOptions {
-    fn features(&self) -> PyResult<FlowFeatures> {
+    pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
         let refused = |text: &dyn std::fmt::Display| PyErr::from(Refusal::new(Kind::Option, text));
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.classify.families import Rows, Training
+from wirelens.classify.metrics import Array
 from wirelens.trees import HeaderBits
-
-Array = Any
 
 # Columns that are no header bits; see docs/specs/feature-schema.md.
 _NUMBER = re.compile(

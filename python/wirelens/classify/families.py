@@ -35,6 +35,8 @@ class Rows:
     weights: Array
     # Scores that boosting begins with, by row and class; None for none.
     start: Array | None = None
+    # The family of captures of each row, for who holds rows out to see when to end.
+    groups: Array | None = None
 
 
 @dataclass(frozen=True)

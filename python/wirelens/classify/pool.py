@@ -29,7 +29,7 @@ from wirelens.classify.place import Candidate
 from wirelens.classify.prior import KnownPorts, PortPrior, once, out_of_family
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
-from wirelens.classify.served import Cost, cost_of, read_model
+from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
 from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError
 
@@ -39,6 +39,8 @@ _PORT_FAMILIES = (PORT_TABLE, "known-ports")
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
 _VERSION = 2
+# As families of networks name them.
+ONNX_NAMES = {"input": "row", "output": "probabilities"}
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,8 @@ class Pool:
             return Rows(ports, list(PORT_NUMBERS), labels, weights)
         given = groups.weights(ports, labels, families)
         weights = class_weights(labels, size, self.settings.weighting, given)
-        return Rows(self.matrix.values(depth, rows), self.matrix.columns(depth), labels, weights)
+        values, columns = self.matrix.values(depth, rows), self.matrix.columns(depth)
+        return Rows(values, columns, labels, weights, groups=families)
 
     def _begins_with(self, kind: Family) -> bool:
         """Whether a family begins with a prior."""
@@ -245,14 +248,14 @@ class Pool:
             check_scores.append(scores)
             difference = max(difference, off)
         if is_one:
-            test_scores = self._score(file, kind, self.plan.test)
+            test_scores = self._score(file, kind, depth, self.plan.test)
         else:
             test_scores, off = self._fit(
                 kind, depth, features, self.plan.training, self.plan.test, file
             )
             difference = max(difference, off)
             stem.with_name(f"{stem.name}.fold{kind.suffix}").unlink()
-        cost = self._cost(file, kind)
+        cost = self._cost(file, kind, depth)
         columns = self._rows(kind, depth, self.plan.training[:1]).columns
         numpy.savez(
             stem.with_suffix(".npz"), check=numpy.concatenate(check_scores), test=test_scores
@@ -266,7 +269,7 @@ class Pool:
             "batch_us": cost.batch_us,
             "difference": difference,
             "training_s": round(time.monotonic() - began_s, 3),
-            "details": getattr(kind, "details", {}),
+            "details": _details(kind),
         }
         partial = stem.with_suffix(".partial")
         partial.write_text(json.dumps(told), encoding="utf-8")
@@ -292,7 +295,7 @@ class Pool:
         )
         model = kind.fit(rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
-        scores, difference = self._score(place, kind, asked), 0.0
+        scores, difference = self._score(place, kind, depth, asked), 0.0
         if len(asked):
             beside = self._rows(kind, depth, asked)
             if prior is not None:
@@ -325,16 +328,23 @@ class Pool:
         start = out_of_family(ports, labels, families, classes, known, seed)[chosen]
         return prior, replace(rows, start=start)
 
-    def _score(self, place: Path, kind: Family, flows: Array) -> Array:
+    def _score(self, place: Path, kind: Family, depth: int, flows: Array) -> Array:
         if len(flows) == 0:
             return numpy.zeros((0, len(self.dataset.classes)))
-        model = read_model(place, getattr(kind, "details", None))
         sample = self.dataset.sample.of(flows)
-        return model.score(model.prepare(sample), 0, len(sample))
+        return scores_of(self._served(place, kind, depth), sample)
 
-    def _cost(self, place: Path, kind: Family) -> Cost:
-        model = read_model(place, getattr(kind, "details", None))
-        return cost_of(model, self.dataset.sample.of(self.plan.checked))
+    def _cost(self, place: Path, kind: Family, depth: int) -> Cost:
+        sample = self.dataset.sample.of(self.plan.checked)
+        return cost_of(self._served(place, kind, depth), sample)
+
+    def _served(self, place: Path, kind: Family, depth: int) -> Served:
+        return read_model(place, {"columns": self.matrix.columns(depth), **_details(kind)})
+
+
+def _details(kind: Family) -> dict[str, str]:
+    """What the input and the output of an ONNX file are called."""
+    return dict(ONNX_NAMES) if kind.suffix == ".onnx" else {}
 
 
 def _plan_hash(plan: Plan) -> str:

@@ -1,6 +1,8 @@
 //! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
 
 mod object;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod read;
 mod reason;
 mod sums;
@@ -72,6 +74,9 @@ pub enum Segmentation {
 pub enum Model {
     /// Trees on header bits and numbers.
     Trees(Box<Forest>),
+    /// Anything that ONNX Runtime runs on them.
+    #[cfg(feature = "onnx")]
+    Onnx(model::onnx::OnnxFile),
 }
 
 /// A model and when its answer is enough.
@@ -97,6 +102,17 @@ pub struct Cascade {
     pub(crate) segmentation: Segmentation,
     pub(crate) features: FlowFeatures,
     pub(crate) stages: Vec<Stage>,
+}
+
+impl Model {
+    /// How many classes it tells apart.
+    pub(crate) fn class_count(&self) -> usize {
+        match self {
+            Self::Trees(forest) => forest.classes().len(),
+            #[cfg(feature = "onnx")]
+            Self::Onnx(file) => file.wiring().class_count,
+        }
+    }
 }
 
 impl Stage {

@@ -375,6 +375,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             confidence,
             stage,
             packets_used,
+            deciding,
             decided,
             cause,
             latency_ns,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::lines::Style;
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
 
 /// Arguments of `wirelens classify`.
@@ -12,6 +13,7 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, 
   wirelens classify -r capture.pcap --model services          what there is, by label
   wirelens classify -r day/ --model services -o verdicts.parquet
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
+  wirelens classify -r capture.pcap --model services --format eve -o eve.json
   wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
 
 A model is the folder that `wirelens train classify` wrote. What verdicts say and when flows are
@@ -56,8 +58,12 @@ pub struct ClassifyOutputArguments {
     /// Format of the output [default: from the suffix of FILE, else table]
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<ClassifyFormat>,
-    /// Replace FILE if it exists
-    #[arg(long, requires = "output")]
+    /// Also write the captures again, as pcapng, with each verdict as a comment on the packet that
+    /// decided
+    #[arg(long, value_name = "FILE", conflicts_with = "interface")]
+    pub pcapng: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
     pub force: bool,
 }
 
@@ -74,17 +80,31 @@ pub enum ClassifyFormat {
     Parquet,
     /// Apache Arrow IPC
     Arrow,
+    /// Events as Suricata writes them (EVE), one JSON object a line
+    Eve,
+    /// A log as Zeek writes it, which joins with conn.log
+    Zeek,
 }
 
 impl ClassifyOutputArguments {
+    /// Whose lines are asked for, if no rows and no table.
+    pub(super) fn style(&self) -> Option<Style> {
+        match self.format? {
+            ClassifyFormat::Eve => Some(Style::Eve),
+            ClassifyFormat::Zeek => Some(Style::Zeek),
+            _ => None,
+        }
+    }
+
     /// As other commands have them.
     pub(super) fn plain(&self) -> OutputArguments {
-        let format = self.format.map(|format| match format {
-            ClassifyFormat::Table => OutputFormat::Table,
-            ClassifyFormat::Csv => OutputFormat::Csv,
-            ClassifyFormat::Jsonl => OutputFormat::Jsonl,
-            ClassifyFormat::Parquet => OutputFormat::Parquet,
-            ClassifyFormat::Arrow => OutputFormat::Arrow,
+        let format = self.format.and_then(|format| match format {
+            ClassifyFormat::Table => Some(OutputFormat::Table),
+            ClassifyFormat::Csv => Some(OutputFormat::Csv),
+            ClassifyFormat::Jsonl => Some(OutputFormat::Jsonl),
+            ClassifyFormat::Parquet => Some(OutputFormat::Parquet),
+            ClassifyFormat::Arrow => Some(OutputFormat::Arrow),
+            ClassifyFormat::Eve | ClassifyFormat::Zeek => None,
         });
         OutputArguments { output: self.output.clone(), format, force: self.force }
     }

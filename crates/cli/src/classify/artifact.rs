@@ -6,10 +6,11 @@ use std::path::Path;
 
 use classify::Cascade;
 
+use crate::Host;
 use crate::failure::Failure;
 
 /// Reads the cascade in a folder.
-pub(crate) fn read(folder: &Path) -> Result<Cascade, Failure> {
+pub(crate) fn read(folder: &Path, host: &Host) -> Result<Cascade, Failure> {
     if folder.is_file() {
         return Err(Failure::usage(format_args!(
             "{}: a file; a model is a folder with cascade.json in it",
@@ -26,7 +27,14 @@ pub(crate) fn read(folder: &Path) -> Result<Cascade, Failure> {
         }
         Ok(bytes)
     };
-    Cascade::read(file).map_err(|error| {
+    #[cfg(feature = "onnx")]
+    let cascade = Cascade::read_with(file, || crate::onnx::library(host));
+    #[cfg(not(feature = "onnx"))]
+    let cascade = {
+        let _ = host;
+        Cascade::read(file)
+    };
+    cascade.map_err(|error| {
         // The error begins with the file's name.
         Failure::error(format_args!("{}/{error}", folder.display()))
     })

@@ -1,0 +1,225 @@
+"""From labelled captures to a cascade: trained, read back, judged, and served the same."""
+
+import csv
+import importlib.util
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import classify_flows
+import pytest
+from command import PROGRAM
+
+LIBRARIES = ("numpy", "sklearn", "lightgbm", "xgboost", "matplotlib")
+MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+pytestmark = [
+    pytest.mark.train,
+    pytest.mark.skipif(
+        bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; bash tools/setup.sh train"
+    ),
+]
+QUICK = (
+    "--set", "lightgbm.num_boost_round=20", "--set", "xgboost.num_boost_round=10",
+    "--set", "random-forest.n_estimators=10", "--depths", "1,5",
+)  # fmt: skip
+
+
+def run(*arguments, status=0):
+    from wirelens.classify.__main__ import main
+
+    assert main([str(argument) for argument in arguments]) == status
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Labelled captures, and a cascade that was trained on them."""
+    folder = tmp_path_factory.mktemp("classify")
+    table = classify_flows.make(folder / "captures")
+    source = ("-r", folder / "captures", "--flows", table, "--label", "app")
+    run("train", *source, "-o", folder / "apps", *QUICK,
+        "--report", folder / "r.md", "--plots", folder / "plots")  # fmt: skip
+    return folder, source
+
+
+def head_of(folder):
+    return json.loads((folder / "cascade.json").read_text(encoding="utf-8"))
+
+
+def flows_of(source, model):
+    """Flows of these captures as the cascade reads them."""
+    from wirelens.classify import dataset, labels
+
+    captures = dataset.captures_of([source[1]])
+    table = labels.read_labels(source[3], source[5])
+    place = dataset.Source(captures, table, [str(path) for path in captures])
+    return dataset.load(place, model.recipe(), model.packets, classes=model.classes)
+
+
+def test_the_artifact_is_whole_and_says_how_good_it_is(made):
+    folder, _ = made
+    head = head_of(folder / "apps")
+    assert head["classes"] == sorted(classify_flows.CLASSES)
+    # Two classes are told apart by later packets alone.
+    assert [stage["stage"] for stage in head["stages"]][-1] == "slow"
+    assert head["stages"][-1]["packets"] == 5
+    assert head["profile"]["macro_f1"] > 0.85
+    pool = {model["model"]: model for model in head["profile"]["pool"]}
+    families = {"port-table", "decision-tree", "random-forest", "lightgbm", "xgboost"}
+    assert {name.partition("/")[0] for name in pool} == families
+    assert all(model["difference"] < 1e-5 for model in pool.values())
+    best = max(model["validation_macro_f1"] for model in pool.values())
+    assert head["profile"]["operating_point"]["validation_macro_f1"] >= best - 0.01
+    names = {path.name for path in (folder / "apps").iterdir()}
+    assert {stage["file"] for stage in head["stages"]} | {"card.md", "SHA256SUMS"} < names
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=folder / "apps", capture_output=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0
+    card = (folder / "apps" / "card.md").read_text(encoding="utf-8")
+    assert "## Limits" in card and "bulk" in card
+    assert "| cascade |" in (folder / "r.md").read_text(encoding="utf-8")
+    pictures = {path.name for path in (folder / "plots").iterdir()}
+    assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 3
+
+
+def test_the_same_line_again_trains_nothing_and_writes_the_same(made, capsys):
+    folder, source = made
+    work = folder / "apps.work"
+    before = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+    again = folder / "again"
+    run("train", *source, "-o", again, "--name", "apps", "--work", work, *QUICK)
+    assert {path.name: path.stat().st_mtime_ns for path in work.iterdir()} == before
+    one, other = head_of(folder / "apps"), head_of(again)
+    assert one["stages"] == other["stages"]
+    assert one["training"]["fingerprint"] == other["training"]["fingerprint"]
+    # It goes on where it stopped: what is not there is made again, and is the same.
+    lost = next(path for path in work.iterdir() if path.name.startswith("lightgbm-5-"))
+    kept = {path.name: path.read_bytes() for path in work.glob("lightgbm-5-*.jsonl")}
+    for path in work.glob(f"{lost.name.partition('.')[0]}*"):
+        path.unlink()
+    run("train", *source, "-o", again, "--name", "apps", "--work", work, "--force", *QUICK)
+    assert {path.name: path.read_bytes() for path in work.glob("lightgbm-5-*.jsonl")} == kept
+
+
+def test_folds_choose_models_and_all_of_their_flows_train(made):
+    folder, source = made
+    output = folder / "folded"
+    run("train", *source, "-o", output, "--folds", 3, "--families", "decision-tree,port-table",
+        "--depths", "1,5", "--split", "60/0/40")  # fmt: skip
+    training = head_of(output)["training"]
+    assert training["trained_on"] == training["chosen_by"]
+    assert training["trained_on"] + training["judged_on"] == training["flows"]
+
+
+def test_a_changed_artifact_is_refused(made):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    folder, _ = made
+    for name in ("cascade.json", head_of(folder / "apps")["stages"][0]["file"]):
+        copy = folder / f"changed-{name}"
+        shutil.copytree(folder / "apps", copy)
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(ModelError, match=f"{name}: not what SHA256SUMS has"):
+            cascade.load(copy)
+    with pytest.raises(ModelError, match="wanted: a folder that `wirelens train classify` wrote"):
+        cascade.load(folder / "captures")
+
+
+def test_what_is_there_is_replaced_only_where_asked(made, capsys):
+    folder, source = made
+    run("train", *source, "-o", folder / "apps", *QUICK, status=1)
+    assert "there already; give another name, or --force" in capsys.readouterr().err
+    run("train", *source, "-o", folder / "captures", "--force", *QUICK, status=1)
+    assert "there already, and no cascade" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--flows-min", 10_000), "wanted: two or more; label more flows"),
+        (("--families", "oracle"), "family 'oracle'; wanted: port-table"),
+        (("--depths", "0"), "wanted: 1 to 255 packets"),
+        (("--split", "50/0/50"), "a split without validation"),
+        (("--latency", "5ms", "--f1", "0.5"), "one of --latency"),
+        (("--set", "lightgbm=3"), "wanted: such as lightgbm.num_boost_round=400"),
+        (("--numbers", "colour"), "number 'colour'; wanted: protocol"),
+        (("--testbed", "/nowhere"), "one of these"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
+    folder, source = made
+    run("train", *source, "-o", folder / "none", "--families", "port-table", *options, status=2)
+    assert message in capsys.readouterr().err
+    assert not (folder / "none").exists()
+
+
+def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
+    folder, source = made
+    table = classify_flows.make(tmp_path / "new", captures=6, seed=7)
+    run("eval", "--model", folder / "apps", "-r", tmp_path / "new", "--flows", table,
+        "--label", "app", "-o", tmp_path / "new.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "new.md").read_text(encoding="utf-8")
+    assert "180 flows of 6 families" in text and "| port-table" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert "trained on" not in capsys.readouterr().err
+    run("eval", "--model", folder / "apps", *source)
+    told = capsys.readouterr()
+    assert "were trained on" in told.err or "was trained on" in told.err
+    assert told.out.startswith("# apps on ")
+
+
+def test_folders_label_their_captures(tmp_path):
+    for index, label in enumerate(("one", "two")):
+        for number in range(6):
+            target = tmp_path / "made" / label / f"{number}"
+            classify_flows.make(target, captures=1, flows=25, seed=100 * index + number)
+            target.with_name("flows.tsv").unlink()
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m",
+        "--families", "decision-tree", "--depths", 1)  # fmt: skip
+    assert head_of(tmp_path / "m")["classes"] == ["one", "two"]
+
+
+def test_the_command_says_of_every_flow_what_python_says(made):
+    folder, source = made
+    from wirelens.classify import cascade
+
+    model = cascade.load(folder / "apps")
+    flows = flows_of(source, model)
+    found = model.predict(flows.sample)
+    wanted = {}
+    for row, label in enumerate(found.labels):
+        key = (flows.capture_of[row], flows.keys[row])
+        wanted[key] = (
+            model.classes[label],
+            model.stages[found.stages[row]].name,
+            int(found.packets_used[row]),
+            pytest.approx(found.confidences[row], abs=1e-9),
+        )
+    seen = {}
+    for place, capture in enumerate(flows.captures):
+        for row in verdicts(folder / "apps", capture):
+            assert row["model"] == model.id
+            seen[place, key_of(row)] = (
+                row["label"], row["stage"], int(row["packets_used"]), float(row["confidence"])
+            )  # fmt: skip
+    assert len(wanted) == 24 * 30
+    assert seen == wanted
+
+
+def verdicts(model: Path, capture: Path) -> list[dict[str, str]]:
+    command = [PROGRAM, "classify", "-r", capture, "--model", model, "--format", "csv", "-q"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return list(csv.DictReader(io.StringIO(done.stdout.decode())))
+
+
+def key_of(row):
+    from wirelens.classify.labels import flow_key, protocol_number
+
+    protocol = protocol_number(row["protocol"])
+    return flow_key(protocol, row["src"], int(row["src_port"]), row["dst"], int(row["dst_port"]))
