@@ -26,7 +26,7 @@ from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
-from wirelens.classify.prior import KnownPorts, PortPrior, once, out_of_family
+from wirelens.classify.prior import PRIOR_NUMBERS, KnownPorts, PortPrior, once, out_of_family
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
@@ -38,7 +38,7 @@ PORT_TABLE = "port-table"
 _PORT_FAMILIES = (PORT_TABLE, "known-ports")
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 2
+_VERSION = 3
 # As families of networks name them.
 ONNX_NAMES = {"input": "row", "output": "probabilities"}
 
@@ -149,14 +149,15 @@ class Pool:
         return trained
 
     def _ports(self, rows: Array) -> Array:
-        """Protocol and server port of flows."""
-        return first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+        """Protocol, server port and client port of flows."""
+        return first_numbers(self.dataset.sample.of(rows), PRIOR_NUMBERS)
 
     def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
         labels, families = self.dataset.labels[rows], self.dataset.families[rows]
         ports, groups, size = self._ports(rows), self.settings.groups, len(self.dataset.classes)
         if kind.name in _PORT_FAMILIES:
             # A family counts once where it has a class at a port, however many flows that are.
+            ports = ports[:, : len(PORT_NUMBERS)]
             weights = once(families, labels, *ports.T)
             return Rows(ports, list(PORT_NUMBERS), labels, weights)
         given = groups.weights(ports, labels, families)
@@ -170,8 +171,10 @@ class Pool:
 
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
         numbers = [] if kind.name in _PORT_FAMILIES else self.matrix.numbers_of(depth)
-        if kind.name in _PORT_FAMILIES or self._begins_with(kind):
-            numbers += [name for name in PORT_NUMBERS if name not in numbers]
+        wanted: Sequence[str] = PORT_NUMBERS if kind.name in _PORT_FAMILIES else ()
+        if self._begins_with(kind):
+            wanted = PRIOR_NUMBERS if self.settings.known_ports else PORT_NUMBERS
+        numbers += [name for name in wanted if name not in numbers]
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:

@@ -119,11 +119,15 @@ def table_head(classes: Sequence[str], features: HeaderBits) -> dict[str, Any]:
 
 
 def comparisons(
-    protocols: list[tuple[int, Any]], tests: dict[str, int], leaf: Callable[[Array], Any]
+    protocols: list[tuple[int, Any]],
+    tests: dict[str, int],
+    leaf: Callable[[Array], Any],
+    port: str = "server_port",
 ) -> tuple[list[int], list[Any]]:
     """Nodes and leaves of a tree of balanced comparisons over what `segments` gives.
 
-    `tests` is added to; `leaf` makes of a port's probabilities what the leaf holds.
+    `tests` is added to; `leaf` makes of a port's probabilities what the leaf holds;
+    `port` names the number that ports are of.
     """
     nodes: list[int] = []
     leaves: list[Any] = []
@@ -134,7 +138,7 @@ def comparisons(
     for name, spans in waiting:
         kind, inside = name, spans
         while kind == "protocol" and len(inside) == 1:
-            kind, inside = "server_port", inside[0][1]
+            kind, inside = port, inside[0][1]
         if len(inside) == 1:
             nodes.append(-1)
             leaves.append(inside[0][1])

@@ -7,23 +7,33 @@ generally known of ports (`--known-ports`). Its log-probabilities are the scores
 tree starts from. In training they come from other families than the flow's own, since a table that
 has counted a flow knows its class. Served they are a tree for each class beside the boosted ones:
 scores add up, so nothing new is evaluated.
+
+What is known of ports is known of the client's, too: of many flows the first packet that was captured
+is an answer. Where the server's port is one that hosts draw, a second tree for each class adds what
+the client's says.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 from wirelens.classify.labels import protocol_number, read_table
 from wirelens.classify.metrics import Array
 from wirelens.classify.port_table import PortTable, comparisons, table_head
+from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
 from wirelens.trees import HeaderBits, Trees
 
 # Protocol and port to the classes that it is known for.
 KnownPorts = dict[tuple[int, int], tuple[str, ...]]
+# What a prior is asked with, by column.
+PRIOR_NUMBERS = (*PORT_NUMBERS, "client_port")
 # So many families' worth is what is generally known of a port.
-KNOWN_WEIGHT = 3.0
+KNOWN_WEIGHT = 1.0
+# Ports from here on are more often drawn by a host than they are a service's.
+_DRAWN_PORT_MIN = 10_000
 _SMOOTHING = 1.0
 # Of any class at any port: what was never seen there is not impossible.
 _FLOOR = 0.003
@@ -67,9 +77,11 @@ def once(families: Array, *columns: Array) -> Array:
 
 @dataclass(frozen=True)
 class PortPrior:
-    """Log-probabilities of classes by protocol and server port."""
+    """Scores of classes by protocol and port: logarithms of what tables say, added up."""
 
     table: PortTable
+    # Of what is known of the client's port; empty where nothing is.
+    clients: dict[int, dict[int, Array]]
     classes: Sequence[str]
 
     @classmethod
@@ -82,16 +94,17 @@ class PortPrior:
         known: KnownPorts | None = None,
         weight: float = KNOWN_WEIGHT,
     ) -> "PortPrior":
-        """Counts flows, a family once; `ports` has protocol and server port by row.
+        """Counts flows, a family once; `ports` has `PRIOR_NUMBERS` by row.
 
         What is known of a port counts as if `weight` families had been seen there.
         """
-        protocols, numbers = numpy.asarray(ports).astype(numpy.int64).T
+        protocols, numbers, _ = numpy.asarray(ports).astype(numpy.int64).T
         size = len(classes)
         weights = once(families, labels, protocols, numbers)
         total = numpy.bincount(labels, weights, minlength=size) + 1 / size
         overall = total / total.sum()
-        counts = _known_counts(known or {}, classes, weight)
+        told = _known_counts(known or {}, classes, weight)
+        counts = dict(told)
         keys, index = numpy.unique(numpy.stack([protocols, numbers]), axis=1, return_inverse=True)
         sums = numpy.zeros((keys.shape[1], size))
         numpy.add.at(sums, (index.ravel(), labels), weights)
@@ -103,40 +116,73 @@ class PortPrior:
         }
         table: dict[int, dict[int, Array]] = {protocol: {} for protocol in others}
         for (protocol, port), seen in counts.items():
-            smoothed = seen + _SMOOTHING * others[protocol]
-            table[protocol][port] = smoothed / smoothed.sum()
-        return cls(PortTable(table, others, overall), classes)
-
-    def probabilities(self, ports: Array) -> Array:
-        """Probabilities by row and class, none of them 0."""
-        found = self.table.predict(*numpy.asarray(ports).astype(numpy.int64).T)
-        return _floored(found)
+            table[protocol][port] = _smoothed(seen, others[protocol])
+        clients: dict[int, dict[int, Array]] = {}
+        for (protocol, port), seen in told.items():
+            if port >= 0:
+                clients.setdefault(protocol, {})[port] = _smoothed(seen, others[protocol])
+        return cls(PortTable(table, others, overall), clients, classes)
 
     def scores(self, ports: Array) -> Array:
-        """Their logarithms."""
-        return numpy.log(self.probabilities(ports))
+        """Scores by row and class, whose softmax is the prior."""
+        protocols, servers, clients = numpy.asarray(ports).astype(numpy.int64).T
+        found = _logarithm(self.table.predict(protocols, servers))
+        for row in numpy.flatnonzero(servers >= _DRAWN_PORT_MIN).tolist():
+            protocol = int(protocols[row])
+            said = self.clients.get(protocol, {}).get(int(clients[row]))
+            if said is not None:
+                found[row] += self._gain(protocol, said)
+        return found
+
+    def _gain(self, protocol: int, said: Array) -> Array:
+        """What the client's port adds to what any port of the protocol says."""
+        return _logarithm(said) - _logarithm(self.table.others[protocol])
+
+    def _of_clients(self) -> list[tuple[int, Any]]:
+        """Spans of protocols, in them of client ports, with what each adds."""
+        nothing = numpy.zeros(len(self.classes))
+        gains = {
+            protocol: {port: self._gain(protocol, said) for port, said in ports.items()}
+            for protocol, ports in self.clients.items()
+        }
+        return PortTable(gains, dict.fromkeys(gains, nothing), nothing).segments()
 
     def trees(self, features: HeaderBits) -> Trees:
-        """The prior alone: one tree."""
-        tests: dict[str, int] = {}
-        nodes, leaves = comparisons(
-            self.table.segments(), tests, lambda p: [float(value) for value in _floored(p)]
-        )
-        head = table_head(self.classes, features)
-        return Trees(head, list(tests), [{"nodes": nodes, "leaves": leaves}])
+        """The prior alone."""
+        start = [0.0] * len(self.classes)
+        head = {**table_head(self.classes, features), "kind": "softmax", "start": start}
+        return self.added_to(Trees(head, [], []))
 
     def added_to(self, forest: Trees) -> Trees:
-        """These boosted trees with the prior's, one for each class, behind them."""
+        """These boosted trees with the prior's, one for each class or two, behind them."""
         if forest.head["kind"] != "softmax":
             raise OptionError(f"trees of {forest.head['kind']}; wanted: boosted for each class")
         tests = {test: index for index, test in enumerate(forest.tests)}
         added = []
         for index in range(len(self.classes)):
-            nodes, leaves = comparisons(
-                self.table.segments(), tests, lambda p, i=index: _leaf(p, i)
-            )
+
+            def logarithm(said: Array, index: int = index) -> float:
+                return float(_logarithm(said)[index])
+
+            def gain(said: Array, index: int = index) -> float:
+                return float(said[index])
+
+            nodes, leaves = comparisons(self.table.segments(), tests, logarithm)
             added.append({"class": index, "nodes": nodes, "leaves": leaves})
+            if self.clients:
+                nodes, leaves = comparisons(self._of_clients(), tests, gain, "client_port")
+                nodes, leaves = _where_drawn(nodes, leaves, tests)
+                added.append({"class": index, "nodes": nodes, "leaves": leaves})
         return Trees(forest.head, list(tests), [*forest.trees, *added])
+
+
+def _where_drawn(
+    nodes: list[int], leaves: list[float], tests: dict[str, int]
+) -> tuple[list[int], list[float]]:
+    """A tree under one comparison more: 0 where the server's port is no drawn one."""
+    test = f"server_port > {_DRAWN_PORT_MIN - 0.5}"
+    # Left is a leaf; breadth first, it stands before all that is on the right.
+    return [tests.setdefault(test, len(tests)), -1, *nodes], [0.0, *leaves]
 
 
 def out_of_family(
@@ -178,10 +224,12 @@ def _of_protocol(rows: Array, labels: Array, weights: Array, overall: Array) -> 
     return (counts + overall) / (counts.sum() + 1)
 
 
-def _floored(probabilities: Array) -> Array:
+def _smoothed(counts: Array, of_protocol: Array) -> Array:
+    found = counts + _SMOOTHING * of_protocol
+    return found / found.sum()
+
+
+def _logarithm(probabilities: Array) -> Array:
+    """Logarithms of probabilities of which none is 0."""
     size = probabilities.shape[-1]
-    return probabilities * (1 - _FLOOR * size) + _FLOOR
-
-
-def _leaf(probabilities: Array, index: int) -> float:
-    return float(numpy.log(_floored(probabilities)[index]))
+    return numpy.log(probabilities * (1 - _FLOOR * size) + _FLOOR)

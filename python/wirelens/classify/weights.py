@@ -54,7 +54,7 @@ class Groups:
 
 def _groups(ports: Array, labels: Array, families: Array) -> Array:
     """The number of each flow's group."""
-    protocols, numbers = numpy.asarray(ports).astype(numpy.int64).reshape(-1, 2).T
+    protocols, numbers = numpy.asarray(ports).astype(numpy.int64)[:, :2].T
     numbers = numpy.where(numbers < _DRAWN_PORT_MIN, numbers, _DRAWN_PORT_MIN)
     _, family = numpy.unique(numpy.asarray(families), return_inverse=True)
     keys = numpy.stack([family, numpy.asarray(labels), protocols, numbers])
