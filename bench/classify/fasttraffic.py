@@ -139,4 +139,3 @@ def fit(
     )
     history = networks.fit(network, train, watched, schedule, seed=seed, threads=threads)
     return network, history
-

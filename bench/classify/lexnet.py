@@ -150,13 +150,13 @@ class LexNet(nn.Module):
 class Settings:
     """How it is trained; beside `Schedule`, the rates of its parts."""
 
-    epochs: int = 120
+    epochs: int = 60
     batch_rows: int = 256
     features_rate: float = 1e-3
     prototypes_rate: float = 1e-1
     last_rate: float = 1e-2
     prototypes: int = 1
-    patience: int = 25
+    patience: int = 15
 
 
 def fit(

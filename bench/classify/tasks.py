@@ -50,9 +50,7 @@ def _devices() -> Source:
     for line, path in enumerate(captures, start=1):
         device = path.parent.name
         name = str(Path(*path.parts[-2:]))
-        rows.append(
-            tables.FlowLabel(line, name, None, _SAME_TYPE.get(device, device))
-        )
+        rows.append(tables.FlowLabel(line, name, None, _SAME_TYPE.get(device, device)))
     table = tables.LabelTable(str(folder), rows)
     return Source(captures, table, [str(path) for path in captures])
 

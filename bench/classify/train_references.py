@@ -80,7 +80,13 @@ def rows_of(system: str, task: tasks.Task, packets: int) -> tuple[list[str], Any
 
 
 def train(
-    system: str, task: tasks.Task, columns: list[str], values: Any, tried: Try, packets: int, seed: int
+    system: str,
+    task: tasks.Task,
+    columns: list[str],
+    values: Any,
+    tried: Try,
+    packets: int,
+    seed: int,
 ) -> Trained:
     """Trains one system and judges it."""
     labels, classes = task.dataset.labels, task.dataset.classes
@@ -145,7 +151,10 @@ def grid(system: str) -> list[Try]:
 
 
 # What --tune gave: of each system on each task the weighting, and changes of its settings.
-BEST: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+BEST: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("services", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+    ("devices", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+}
 
 
 def best(task: str, system: str) -> Try:

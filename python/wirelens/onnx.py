@@ -76,4 +76,6 @@ def score(
     view = memoryview(scores)
     class_count = model.class_count
     # A view of no rows cannot be given two dimensions.
-    return view.cast("d", [len(scores) // 8 // class_count, class_count]) if scores else view.cast("d")
+    return (
+        view.cast("d", [len(scores) // 8 // class_count, class_count]) if scores else view.cast("d")
+    )

@@ -12,7 +12,7 @@ pub enum Cause {
     Confident,
     /// It was the last one: there is nobody to ask after it.
     LastStage,
-    /// The flow ended before it had the packets that the model looks at: decided by those there are.
+    /// The flow ended before it had the packets that the model looks at: decided by those it had.
     Ended,
     /// They did not come within the time that a flow waits: decided by those there are.
     Waited,
@@ -57,7 +57,8 @@ pub struct Verdict {
     pub packets_used: u16,
     /// The stamp of the last packet that the model was shown.
     pub deciding: Timestamp,
-    /// Event time of the packet that made its row complete, or of what told that no more would come.
+    /// Event time of the packet that made its row complete, or of what told that no more would
+    /// come.
     pub decided: Timestamp,
     /// Why then.
     pub cause: Cause,

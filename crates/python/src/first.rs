@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use cli::args::KEY_COUNTS;
-use cli::first::{FirstRequest, compute};
-use cli::flows::Done;
+use cli::first::{KeepFirst, compute};
+use cli::flows::{Done, FlowsRequest};
 use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
@@ -142,7 +142,8 @@ pub(crate) fn first_packets(
     options: FirstOptions,
 ) -> PyResult<Reader> {
     let (least, most) = KEY_COUNTS.into_inner();
-    let request = FirstRequest {
+    let features = features.features()?;
+    let request = FlowsRequest {
         options: FlowOptions {
             idle_timeout: duration("idle_timeout", &options.idle_timeout)?,
             active_timeout: duration("active_timeout", &options.active_timeout)?,
@@ -150,21 +151,23 @@ pub(crate) fn first_packets(
             flow_count_max: within("max_flows", options.max_flows, least, most)?,
         },
         seed: hash_seed(seed(options.seed)?),
-        features: features.features()?,
     };
-    let decapsulate = request.features.headers() == Headers::Innermost;
+    let decapsulate = features.headers() == Headers::Innermost;
     let inputs = InputRequest { decapsulate, ..inputs.request()? };
-    Reader::start(py, &ROWS, move |control, outlet| read(&request, &inputs, &control, outlet))
+    Reader::start(py, &ROWS, move |control, outlet| {
+        read(request, &features, &inputs, &control, outlet)
+    })
 }
 
 fn read(
-    request: &FirstRequest,
+    request: FlowsRequest,
+    features: &FlowFeatures,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
     let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut rows = Rows::new(&request.features, Handed::new(outlet, &ROWS, BATCH_ROWS));
+    let mut rows = Rows::new(features, Handed::new(outlet, &ROWS, BATCH_ROWS));
     let mut whole = Done::default();
     for (file, name) in inputs.names.iter().enumerate() {
         let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
@@ -174,7 +177,8 @@ fn read(
             outlet.opened()?;
         }
         rows.file = u32::try_from(file).unwrap_or(u32::MAX);
-        let done = compute(request.clone(), &one, opened, |flows| rows.put(flows))?;
+        let keep = KeepFirst(features.clone());
+        let done = compute(request, keep, &one, opened, |flows| rows.put(flows))?;
         if let Some(reason) = done.received.refused_filter() {
             return Err(Refusal::new(Kind::Filter, reason));
         }

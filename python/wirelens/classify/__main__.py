@@ -18,6 +18,7 @@ def main(arguments: Sequence[str]) -> int:
         # What trains is an extra of the package, and may not be here.
         from wirelens.classify import arguments as typed
         from wirelens.classify import recipe_file
+        from wirelens.classify.cross import cross_validate
         from wirelens.classify.evaluate import evaluate
         from wirelens.classify.train import train
     except ModuleNotFoundError as error:
@@ -36,7 +37,12 @@ def main(arguments: Sequence[str]) -> int:
         if asked.command == "train" and asked.recipe is not None:
             written = recipe_file.options(asked.recipe)
             asked = parser.parse_args([arguments[0], *written, *arguments[1:]])
-        if asked.command == "train":
+        if asked.command == "train" and asked.cross_validate:
+            request = typed.train_request(asked, arguments[1:])
+            text = cross_validate(request, asked.cross_validate, progress)
+            if asked.report is None:
+                print(text, end="")
+        elif asked.command == "train":
             outcome = train(typed.train_request(asked, arguments[1:]), progress)
             from wirelens.classify.report import summary
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wirelens.classify import evaluate, train
+from wirelens.classify import evaluate, steps
 from wirelens.classify.dataset import (
     Source,
     capture_families,
@@ -14,18 +14,24 @@ from wirelens.classify.dataset import (
     folder_source,
     testbed_source,
 )
-from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, family
+from wirelens.classify.families import (
+    DEFAULT_FAMILIES,
+    FAMILY_NAMES,
+    PORT_FAMILIES,
+    family,
+)
 from wirelens.classify.labels import read_families, read_labels
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
 from wirelens.classify.pool import PoolSettings
-from wirelens.classify.prior import read_known_ports
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
 from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
 
+# Families that look ports up.
+NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")
 _DEPTHS = "1,2,3,5,10"
 _DEPTH_MAX = 255
 _UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -179,13 +185,12 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
     add("--group-weights", choices=GROUPINGS, default="none",
         help="once: such flows weigh one together; root: half way [default: none]")  # fmt: skip
     add(
-        "--port-prior",
-        action="store_true",
-        help="LightGBM and XGBoost begin with how often classes were seen at a protocol and port",
+        "--known-ports",
+        metavar="TABLE",
+        type=Path,
+        help="what is known of ports beforehand, for port-prior and boosted-ports: a table with "
+        "proto, port and class",
     )
-    add("--known-ports", metavar="TABLE", type=Path,
-        help="columns protocol, port, class: what is generally known of ports, as part of "
-        "--port-prior and as a family of its own, known-ports")  # fmt: skip
     add(
         "--split",
         metavar="A/B/C",
@@ -311,6 +316,10 @@ def parser() -> argparse.ArgumentParser:
                           help="options from a file; what is typed comes before")  # fmt: skip
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+    training.add_argument("--cross-validate", metavar="N", type=int, default=0,
+                          help="judge this way of training instead, by N folds of families: "
+                          "each is classified by a cascade trained on the others; writes the "
+                          "report and no cascade, and needs the work of N trainings")  # fmt: skip
     training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     _add_model(training)
     _add_pool(training)
@@ -420,7 +429,7 @@ def source_of(asked: argparse.Namespace) -> Source:
     return Source(source.captures, source.labels, families)
 
 
-def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
     for kind in kinds:
@@ -433,14 +442,12 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
     if asked.no_ports:
         dropped += PORTS
-        kinds = [kind for kind in kinds if kind not in ("port-table", "known-ports")]
-    if asked.no_ports and (asked.port_prior or asked.known_ports):
-        raise OptionError("--no-ports, and --port-prior or --known-ports; wanted: one of these")
+        kinds = [kind for kind in kinds if kind not in NEED_PORTS]
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
         raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
-    return train.Request(
+    return steps.Request(
         source=source_of(asked),
         output=asked.output,
         name=asked.name or asked.output.resolve().name.lower().replace("_", "-"),
@@ -451,9 +458,8 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             asked.threads,
             asked.class_weights,
             parse_changes(asked.set),
+            asked.known_ports,
             Groups(asked.group_flows, asked.group_weights),
-            asked.port_prior,
-            {} if asked.known_ports is None else read_known_ports(asked.known_ports),
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),

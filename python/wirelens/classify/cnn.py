@@ -67,11 +67,11 @@ class Cnn:
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {
-            "epochs": 40,
+            "epochs": 15,
             "batch_rows": 64,
             "learning_rate": 1e-3,
             "weight_decay": 1e-4,
-            "patience": 6,
+            "patience": 4,
         }
         # How the file that was saved last is asked, as `cascade.json` has it.
         self.details: dict[str, Any] = {}

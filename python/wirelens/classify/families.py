@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
+
 from wirelens import __version__, compat
 from wirelens.classify.metrics import Array
-from wirelens.classify.port_table import PortTable
-from wirelens.classify.prior import PortPrior
+from wirelens.classify.port_table import KnownPorts, PortTable
 from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
-from wirelens.trees import HeaderBits, Trees, to_forest
+from wirelens.trees import HeaderBits, to_forest
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,6 @@ class Rows:
     labels: Array
     # The weight of each row.
     weights: Array
-    # Scores that boosting begins with, by row and class; None for none.
-    start: Array | None = None
     # The family of captures of each row, for who holds rows out to see when to end.
     groups: Array | None = None
 
@@ -48,8 +46,8 @@ class Training:
     threads: int = 1
     # Parameters that were asked for, in place of the family's own.
     changed: dict[str, Any] = field(default_factory=dict)
-    # What boosting begins with, to be served beside it.
-    prior: PortPrior | None = None
+    # What is known of ports beforehand.
+    known_ports: KnownPorts = field(default_factory=dict)
 
 
 class Family(Protocol):
@@ -62,8 +60,6 @@ class Family(Protocol):
     suffix: str
     # What it is trained with unless changed.
     parameters: dict[str, Any]
-    # Whether it can begin with a prior.
-    takes_prior: bool
 
     def fit(self, rows: Rows, training: Training) -> Any:
         """Trains a model."""
@@ -88,34 +84,28 @@ def _with_every_class(rows: Rows, class_count: int) -> Rows:
     )
 
 
+def port_numbers(rows: Rows) -> tuple[Array, Array]:
+    """Protocol and server port of each row."""
+    columns = list(rows.columns)
+    missing = [name for name in PORT_NUMBERS if name not in columns]
+    if missing:
+        raise OptionError(
+            f"{missing[0]}: not among what models see, and ports are to be looked up; name it in "
+            "--numbers, without --no-ports, or leave this family out"
+        )
+    protocols, ports = (
+        rows.values[:, columns.index(name)].astype(numpy.int64) for name in PORT_NUMBERS
+    )
+    return protocols, ports
+
+
 class _Trees:
     """What tree families share: how they are written."""
 
     suffix = ".trees.jsonl"
-    takes_prior = False
 
     def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         to_forest(model, rows.columns, training.classes, f).save(path)
-
-
-class _Boosted(_Trees):
-    """Trees whose scores add up, and may begin with a prior's."""
-
-    takes_prior = True
-
-    def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
-        forest = to_forest(model, rows.columns, training.classes, f)
-        if training.prior is not None:
-            # Where a library is told what to begin with, its own start is left out.
-            start = [0.0] * len(training.classes)
-            forest = Trees({**forest.head, "start": start}, forest.tests, forest.trees)
-            forest = training.prior.added_to(forest)
-        forest.save(path)
-
-
-def _softmax(scores: Array) -> Array:
-    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 class DecisionTree(_Trees):
@@ -158,7 +148,7 @@ class RandomForest(_Trees):
         return model.predict_proba(rows.values)
 
 
-class LightGbm(_Boosted):
+class LightGbm(_Trees):
     """The paper's parameters; it does not tell the number of rounds, 200 are ours."""
 
     name = "lightgbm"
@@ -187,18 +177,14 @@ class LightGbm(_Boosted):
             "force_col_wise": True,
             "verbosity": -1,
         }
-        # LightGBM takes them class by class.
-        start = None if rows.start is None else rows.start.ravel(order="F")
-        data = lightgbm.Dataset(rows.values, rows.labels, weight=rows.weights, init_score=start)
+        data = lightgbm.Dataset(rows.values, rows.labels, weight=rows.weights)
         return lightgbm.train(settings, data, num_boost_round=rounds)
 
     def predict(self, model: Any, rows: Rows) -> Array:
-        if rows.start is None:
-            return model.predict(rows.values, num_threads=1)
-        return _softmax(rows.start + model.predict(rows.values, num_threads=1, raw_score=True))
+        return model.predict(rows.values, num_threads=1)
 
 
-class XgBoost(_Boosted):
+class XgBoost(_Trees):
     """The paper's 100 rounds, the library's defaults beside."""
 
     name = "xgboost"
@@ -223,14 +209,11 @@ class XgBoost(_Boosted):
             "seed": training.seed,
             "verbosity": 0,
         }
-        data = xgboost.DMatrix(
-            rows.values, rows.labels, weight=rows.weights, base_margin=rows.start
-        )
+        data = xgboost.DMatrix(rows.values, rows.labels, weight=rows.weights)
         return xgboost.train(settings, data, num_boost_round=rounds)
 
     def predict(self, model: Any, rows: Rows) -> Array:
-        xgboost = compat.need("xgboost", self.name)
-        return model.predict(xgboost.DMatrix(rows.values, base_margin=rows.start))
+        return model.predict(compat.need("xgboost", self.name).DMatrix(rows.values))
 
 
 class Ports:
@@ -239,18 +222,13 @@ class Ports:
     name = "port-table"
     library = None
     suffix = ".trees.jsonl"
-    takes_prior = False
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {"smoothing": 1.0, "flows_min": 2}
 
-    def _numbers(self, rows: Rows) -> list[Array]:
-        columns = list(rows.columns)
-        return [rows.values[:, columns.index(name)].astype(numpy.int64) for name in PORT_NUMBERS]
-
     def fit(self, rows: Rows, training: Training) -> PortTable:
         settings = {**self.parameters, **training.changed}
-        protocols, ports = self._numbers(rows)
+        protocols, ports = port_numbers(rows)
         return PortTable.fit(
             protocols,
             ports,
@@ -262,7 +240,7 @@ class Ports:
         )
 
     def predict(self, model: PortTable, rows: Rows) -> Array:
-        return model.predict(*self._numbers(rows))
+        return model.predict(*port_numbers(rows))
 
     def save(
         self, model: PortTable, path: Path, rows: Rows, training: Training, f: HeaderBits
@@ -270,38 +248,20 @@ class Ports:
         model.trees(training.classes, f).save(path)
 
 
-class KnownPorts(_Trees):
-    """The table of ports with what is generally known of them: a prior, alone."""
-
-    name = "known-ports"
-    library = None
-    takes_prior = True
-
-    def __init__(self) -> None:
-        self.parameters: dict[str, Any] = {}
-
-    def fit(self, rows: Rows, training: Training) -> PortPrior:
-        if training.prior is None:
-            raise OptionError(f"{self.name}: no table of known ports; give one in --known-ports")
-        return training.prior
-
-    def predict(self, model: PortPrior, rows: Rows) -> Array:
-        return _softmax(rows.start)
-
-    def save(
-        self, model: PortPrior, path: Path, rows: Rows, training: Training, f: HeaderBits
-    ) -> None:
-        model.trees(f).save(path)
-
-
 _FAMILIES: dict[str, type[Any]] = {
-    kind.name: kind for kind in (Ports, KnownPorts, DecisionTree, RandomForest, LightGbm, XgBoost)
+    kind.name: kind for kind in (Ports, DecisionTree, RandomForest, LightGbm, XgBoost)
 }
 # Families in files of their own, since what they import is large.
-_MODULES = {"cnn": "wirelens.classify.cnn"}
+_MODULES = {
+    "cnn": "wirelens.classify.cnn",
+    "port-prior": "wirelens.classify.boosted_ports",
+    "boosted-ports": "wirelens.classify.boosted_ports",
+}
 FAMILY_NAMES = (*_FAMILIES, *_MODULES)
+# Families that look at protocol and port alone: more packets tell them nothing.
+PORT_FAMILIES = ("port-table", "port-prior")
 # Those that need nothing beyond the extra `train`.
-DEFAULT_FAMILIES = tuple(name for name in _FAMILIES if name != KnownPorts.name)
+DEFAULT_FAMILIES = tuple(_FAMILIES)
 
 
 def family(name: str) -> Family:
@@ -310,7 +270,8 @@ def family(name: str) -> Family:
         made: Family = _FAMILIES[name]()
         return made
     if name in _MODULES:
-        found: Family = importlib.import_module(_MODULES[name]).family()
+        module = importlib.import_module(_MODULES[name])
+        found: Family = module.family(name) if name != "cnn" else module.family()
         return found
     raise OptionError(f"family {name!r}; wanted: {', '.join(FAMILY_NAMES)}")
 

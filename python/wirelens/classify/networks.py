@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.errors import MissingPackageError, OptionError
 
@@ -47,6 +48,7 @@ def _load() -> Any:
 
 torch = _load()
 nn = torch.nn
+_Module: Any = nn.Module
 
 
 def tensor(values: Array) -> Any:
@@ -278,7 +280,7 @@ def export(network: Any, path: str | os.PathLike[str], column_count: int) -> Non
     partial.replace(path)
 
 
-class Cnn(nn.Module):
+class Cnn(_Module):
     """Convolutions over header bits in their order; numbers join where bits have become features.
 
     A row's columns may come in any order: those of bits and of numbers are picked out inside.

@@ -9,13 +9,15 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
+    PORT_FAMILIES,
     Family,
     Rows,
     Training,
@@ -26,7 +28,7 @@ from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
-from wirelens.classify.prior import PRIOR_NUMBERS, KnownPorts, PortPrior, once, out_of_family
+from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
@@ -34,11 +36,9 @@ from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError
 
 PORT_TABLE = "port-table"
-# Families that look at ports and at nothing else.
-_PORT_FAMILIES = (PORT_TABLE, "known-ports")
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 3
+_VERSION = 4
 # As families of networks name them.
 ONNX_NAMES = {"input": "row", "output": "probabilities"}
 
@@ -71,10 +71,9 @@ class PoolSettings:
     weighting: str = "none"
     # By family, parameters in place of its own.
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # A table of what is known of ports beforehand.
+    known_ports: Path | None = None
     groups: Groups = Groups()
-    # Whether boosting begins with what ports say, and what is generally known of them.
-    prior: bool = False
-    known_ports: KnownPorts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,18 +116,20 @@ class Pool:
     ) -> None:
         self.dataset, self.recipe, self.matrix, self.plan = dataset, recipe, matrix, plan
         self.settings, self.work, self.progress = settings, work, progress
+        path = settings.known_ports
+        self._known = {} if path is None else read_known_ports(path, dataset.classes)
         self._waiting_us = {
             depth: float(dataset.sample.of(plan.checked).waiting_us(depth).mean())
             for depth in settings.depths
         }
 
     def members(self) -> list[tuple[str, int]]:
-        """Families and depths; a port table has one packet, since more tell it nothing."""
+        """Families and depths; tables of ports have one, since more packets tell them nothing."""
         return [
             (name, depth)
             for name in dict.fromkeys(self.settings.families)
             for depth in sorted(set(self.settings.depths))
-            if name not in _PORT_FAMILIES or depth == min(self.settings.depths)
+            if name not in PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
     def train(self) -> list[Trained]:
@@ -148,39 +149,42 @@ class Pool:
         self.progress.finish()
         return trained
 
+    def _port_columns(self) -> list[str]:
+        """What tables of ports look at: the client's port where it is among the numbers."""
+        asked = self.recipe.number_names(1)
+        return [*PORT_NUMBERS, *(name for name in ("client_port",) if name in asked)]
+
     def _ports(self, rows: Array) -> Array:
-        """Protocol, server port and client port of flows."""
-        return first_numbers(self.dataset.sample.of(rows), PRIOR_NUMBERS)
+        return first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+
+    def _trained_on(self, kind: Family, rows: Array) -> Array:
+        """Of some flows those that train: of flows that are alike as many as was said."""
+        if kind.name in PORT_FAMILIES:
+            return rows
+        labels, families = self.dataset.labels[rows], self.dataset.families[rows]
+        seed = self.settings.seed
+        return rows[self.settings.groups.chosen(self._ports(rows), labels, families, seed)]
 
     def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
-        labels, families = self.dataset.labels[rows], self.dataset.families[rows]
-        ports, groups, size = self._ports(rows), self.settings.groups, len(self.dataset.classes)
-        if kind.name in _PORT_FAMILIES:
-            # A family counts once where it has a class at a port, however many flows that are.
-            ports = ports[:, : len(PORT_NUMBERS)]
-            weights = once(families, labels, *ports.T)
-            return Rows(ports, list(PORT_NUMBERS), labels, weights)
-        given = groups.weights(ports, labels, families)
-        weights = class_weights(labels, size, self.settings.weighting, given)
+        labels, groups = self.dataset.labels[rows], self.dataset.families[rows]
+        if kind.name in PORT_FAMILIES:
+            names, size = self._port_columns(), len(self.dataset.classes)
+            weights = class_weights(labels, size, self.settings.weighting)
+            values = first_numbers(self.dataset.sample.of(rows), names)
+            return Rows(values, names, labels, weights, groups)
+        given = self.settings.groups.weights(self._ports(rows), labels, groups)
+        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting, given)
         values, columns = self.matrix.values(depth, rows), self.matrix.columns(depth)
-        return Rows(values, columns, labels, weights, groups=families)
-
-    def _begins_with(self, kind: Family) -> bool:
-        """Whether a family begins with a prior."""
-        return kind.takes_prior and (self.settings.prior or kind.name in _PORT_FAMILIES)
+        return Rows(values, columns, labels, weights, groups)
 
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
-        numbers = [] if kind.name in _PORT_FAMILIES else self.matrix.numbers_of(depth)
-        wanted: Sequence[str] = PORT_NUMBERS if kind.name in _PORT_FAMILIES else ()
-        if self._begins_with(kind):
-            wanted = PRIOR_NUMBERS if self.settings.known_ports else PORT_NUMBERS
-        numbers += [name for name in wanted if name not in numbers]
+        is_ports = kind.name in PORT_FAMILIES
+        numbers = self._port_columns() if is_ports else self.matrix.numbers_of(depth)
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
-        is_ports = kind.name in _PORT_FAMILIES
-        columns = PORT_NUMBERS if is_ports else self.matrix.columns(depth)
-        known = sorted(self.settings.known_ports.items())
+        is_ports = kind.name in PORT_FAMILIES
+        columns = self._port_columns() if is_ports else self.matrix.columns(depth)
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
@@ -191,10 +195,10 @@ class Pool:
             "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
             "weighting": self.settings.weighting,
             "groups": [self.settings.groups.flows_max, self.settings.groups.weighting],
-            "prior": known if self._begins_with(kind) else None,
             "packets": depth,
             "schema": features.hash(),
             "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
+            "known ports": hashlib.sha256(repr(sorted_ports(self._known)).encode()).hexdigest(),
             "wait": self.dataset.sample.wait_ns,
             "seed": self.settings.seed,
         }
@@ -288,22 +292,19 @@ class Pool:
         place: Path,
     ) -> tuple[Array, float]:
         """Trains on some flows and writes the file; its scores of others, and how far off it is."""
-        prior, rows = self._training_rows(kind, depth, training)
+        rows = self._rows(kind, depth, self._trained_on(kind, training))
         settings = Training(
             self.dataset.classes,
             self.settings.seed,
             self.settings.threads,
             self.settings.changed.get(kind.name, {}),
-            prior,
+            self._known,
         )
         model = kind.fit(rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
         scores, difference = self._score(place, kind, depth, asked), 0.0
         if len(asked):
-            beside = self._rows(kind, depth, asked)
-            if prior is not None:
-                beside = replace(beside, start=prior.scores(self._ports(asked)))
-            own = numpy.asarray(kind.predict(model, beside))
+            own = numpy.asarray(kind.predict(model, self._rows(kind, depth, asked)))
             difference = float(numpy.abs(own - scores).max())
         if not difference <= _DIFFERENCE_MAX:
             raise ModelError(
@@ -312,24 +313,6 @@ class Pool:
                 "please report it, and leave this family out with --families"
             )
         return scores, difference
-
-    def _training_rows(
-        self, kind: Family, depth: int, training: Array
-    ) -> tuple[PortPrior | None, Rows]:
-        """What a family is trained on, and the prior that it begins with."""
-        labels, families = self.dataset.labels[training], self.dataset.families[training]
-        ports, classes = self._ports(training), self.dataset.classes
-        seed, known = self.settings.seed, self.settings.known_ports
-        chosen = numpy.arange(len(training))
-        if kind.name not in _PORT_FAMILIES:
-            chosen = self.settings.groups.chosen(ports, labels, families, seed)
-        rows = self._rows(kind, depth, training[chosen])
-        if not self._begins_with(kind):
-            return None, rows
-        prior = PortPrior.fit(ports, labels, families, classes, known)
-        # Of a flow that the table has counted it would know the class.
-        start = out_of_family(ports, labels, families, classes, known, seed)[chosen]
-        return prior, replace(rows, start=start)
 
     def _score(self, place: Path, kind: Family, depth: int, flows: Array) -> Array:
         if len(flows) == 0:
@@ -343,6 +326,11 @@ class Pool:
 
     def _served(self, place: Path, kind: Family, depth: int) -> Served:
         return read_model(place, {"columns": self.matrix.columns(depth), **_details(kind)})
+
+
+def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]:
+    """The same in an order that does not depend on the table's."""
+    return sorted((key, weights.tolist()) for key, weights in known.items())
 
 
 def _details(kind: Family) -> dict[str, str]:

@@ -7,6 +7,7 @@ thousand. A group is the flows of one family of captures, class, protocol and se
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
 

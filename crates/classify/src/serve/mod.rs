@@ -13,8 +13,8 @@
 //!
 //! **Limits.** At most [`Options::waiting_max`] flows wait; one more is decided at once by the last
 //! stage that was asked ([`Cause::Full`]), or, where none was, by the first with the packets there
-//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few hundred
-//! bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
+//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few
+//! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
 mod consumers;
 mod undecided;
@@ -33,8 +33,9 @@ use crate::verdict::{Cause, Verdict};
 use consumers::{Answered, Consumers};
 use undecided::{Given, Pool, Undecided};
 
-/// Rows that a model is asked about at once.
-const ROWS_MAX: usize = BATCH_LEN_MAX;
+/// Rows that a model is asked about at once. So many go down a tree together; more would only make
+/// the first wait for the last.
+const ROWS_MAX: usize = 64;
 
 /// How flows are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

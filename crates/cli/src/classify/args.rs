@@ -16,7 +16,8 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, 
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
   wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
 
-A model is the folder that `wirelens train classify` wrote. What verdicts say and when flows are
+A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
+devices. What verdicts say and when flows are
 decided is told in docs/guide/classify.md.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
@@ -28,7 +29,7 @@ pub struct ClassifyArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: ClassifyOutputArguments,
-    /// Folder of a trained cascade
+    /// Folder of a trained cascade, or the name of one that ships
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
     /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
