@@ -276,7 +276,9 @@ def load(
     are told, those that are not among them.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
-    wanted = dict.fromkeys([*recipe.number_names(packets), *numbers, *PORT_NUMBERS, *steps])
+    wanted = dict.fromkeys(
+        [*recipe.number_names(packets), *numbers, *PORT_NUMBERS, "client_port", *steps]
+    )
     features = recipe.features(packets, list(wanted))
     table = first_packets(
         [str(path) for path in source.captures],
