@@ -173,6 +173,17 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     assert told.out.startswith("# apps on ")
 
 
+def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made, tmp_path):
+    folder, source = made
+    run("train", *source, "-o", folder / "crossed", "--cross-validate", 3,
+        "--families", "port-table,decision-tree", "--depths", "1,5",
+        "--report", tmp_path / "c.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "720 flows of 24 families" in text and "| decision-tree/5 |" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert not (folder / "crossed").exists()
+
+
 def test_trees_may_start_from_what_ports_tell(made):
     folder, source = made
     known = folder / "known.tsv"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wirelens.classify import evaluate, train
+from wirelens.classify import evaluate, steps
 from wirelens.classify.dataset import (
     Source,
     capture_families,
@@ -305,6 +305,10 @@ def parser() -> argparse.ArgumentParser:
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+    training.add_argument("--cross-validate", metavar="N", type=int, default=0,
+                          help="judge this way of training instead, by N folds of families: "
+                          "each is classified by a cascade trained on the others; writes the "
+                          "report and no cascade, and needs the work of N trainings")  # fmt: skip
     training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     _add_model(training)
     _add_pool(training)
@@ -414,7 +418,7 @@ def source_of(asked: argparse.Namespace) -> Source:
     return Source(source.captures, source.labels, families)
 
 
-def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
     for kind in kinds:
@@ -432,7 +436,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
         raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
-    return train.Request(
+    return steps.Request(
         source=source_of(asked),
         output=asked.output,
         name=asked.name or asked.output.resolve().name.lower().replace("_", "-"),
