@@ -10,7 +10,7 @@ from pathlib import Path
 
 import classify_flows
 import pytest
-from command import PROGRAM
+from command import PROGRAM, ROOT
 
 LIBRARIES = ("numpy", "sklearn", "lightgbm", "xgboost", "matplotlib")
 MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
@@ -171,6 +171,41 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     told = capsys.readouterr()
     assert "were trained on" in told.err or "was trained on" in told.err
     assert told.out.startswith("# apps on ")
+
+
+def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made, tmp_path):
+    folder, source = made
+    run("train", *source, "-o", folder / "crossed", "--cross-validate", 3,
+        "--families", "port-table,decision-tree", "--depths", "1,5",
+        "--report", tmp_path / "c.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "720 flows of 24 families" in text and "| decision-tree/5 |" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert not (folder / "crossed").exists()
+
+
+def test_trees_may_start_from_what_ports_tell(made):
+    folder, source = made
+    known = folder / "known.tsv"
+    known.write_text("proto\tport\tclass\ntcp\t443\tbulk\ntcp\t443\tchat\nudp\t53\tname\n"
+                     "udp\t161\tquery\nudp\t5\tnobody\n")  # fmt: skip
+    run("train", *source, "-o", folder / "boosted", "--families",
+        "port-table,port-prior,boosted-ports", "--known-ports", known, "--depths", "1,5",
+        "--set", "boosted-ports.num_boost_round=20", "--payload-bytes", 4)  # fmt: skip
+    pool = {one["model"]: one for one in head_of(folder / "boosted")["profile"]["pool"]}
+    assert set(pool) == {"port-table/1", "port-prior/1", "boosted-ports/1", "boosted-ports/5"}
+    # What is written scores as what was trained: the prior's trees and LightGBM's.
+    assert all(one["difference"] < 1e-9 for one in pool.values())
+    assert pool["boosted-ports/5"]["macro_f1"] > 0.8 > pool["port-prior/1"]["macro_f1"]
+
+
+def test_one_run_of_the_testbed_is_too_few(capsys):
+    sample = ROOT / "testdata/testbed/services"
+    run("train", "--testbed", sample, "-o", "never", "--families", "port-table",
+        "--flows-min", 1, status=2)  # fmt: skip
+    told = capsys.readouterr().err
+    assert "labels match no flow" not in told
+    assert "1 families of captures; wanted: at least 3" in told
 
 
 def test_folders_label_their_captures(tmp_path):

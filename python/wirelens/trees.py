@@ -41,7 +41,7 @@ class HeaderBits:
     """What was extracted of packets: the schema that a model carries.
 
     Packets are those of a flow; None means that each row is a packet by itself. Numbers stand behind
-    the bits of all packets.
+    the bits of all packets. With `window_ns`, rows are of flows in windows of this length.
     """
 
     columns: Sequence[str] = field(
@@ -50,6 +50,7 @@ class HeaderBits:
     packets: int | None = None
     headers: str = "innermost"
     numbers: Sequence[str] = ()
+    window_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.headers not in ("innermost", "outermost"):
@@ -59,7 +60,9 @@ class HeaderBits:
         """The SHA-256 of the schema."""
         is_innermost = self.headers == "innermost"
         columns, numbers = list(self.columns), list(self.numbers)
-        return _wirelens.schema_hash(columns, self.packets, is_innermost, numbers)
+        return _wirelens.schema_hash(
+            columns, self.packets, is_innermost, numbers, self.window_ns
+        )
 
     def row_columns(self) -> list[str]:
         """Names of a row's columns: of packets, with the packet's number before each; numbers."""

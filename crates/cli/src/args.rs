@@ -48,7 +48,7 @@ pub enum Command {
     Flows(FlowsArguments),
     /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
     Nprint(NprintArguments),
-    /// What flows are, such as their service or device, from their first packets, by a trained model
+    /// What flows are, such as a service or a device, from their first packets, by a trained model
     Classify(ClassifyArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),

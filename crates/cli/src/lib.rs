@@ -31,6 +31,7 @@ pub mod testbed;
 pub mod top;
 pub mod train;
 mod version;
+pub mod windows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -130,7 +131,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
     }
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
-        Some(Command::Flows(arguments)) => flows::run(&arguments),
+        Some(Command::Flows(arguments)) => flows::run(&arguments, host),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),

@@ -17,6 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         # What trains is an extra of the package, and may not be here.
         from wirelens.classify import arguments as typed
+        from wirelens.classify.cross import cross_validate
         from wirelens.classify.evaluate import evaluate
         from wirelens.classify.train import train
     except ModuleNotFoundError as error:
@@ -31,7 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     asked = typed.parser().parse_args(arguments)
     progress = Progress(asked.quiet)
     try:
-        if asked.command == "train":
+        if asked.command == "train" and asked.cross_validate:
+            request = typed.train_request(asked, arguments[1:])
+            text = cross_validate(request, asked.cross_validate, progress)
+            if asked.report is None:
+                print(text, end="")
+        elif asked.command == "train":
             outcome = train(typed.train_request(asked, arguments[1:]), progress)
             from wirelens.classify.report import summary
 

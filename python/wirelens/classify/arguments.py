@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wirelens.classify import evaluate, train
+from wirelens.classify import evaluate, steps
 from wirelens.classify.dataset import (
     Source,
     capture_families,
@@ -14,7 +14,13 @@ from wirelens.classify.dataset import (
     folder_source,
     testbed_source,
 )
-from wirelens.classify.families import DEFAULT_FAMILIES, FAMILY_NAMES, WEIGHTINGS, family
+from wirelens.classify.families import (
+    DEFAULT_FAMILIES,
+    FAMILY_NAMES,
+    PORT_FAMILIES,
+    WEIGHTINGS,
+    family,
+)
 from wirelens.classify.labels import read_families, read_labels
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
@@ -24,6 +30,8 @@ from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
 from wirelens.errors import OptionError
 
+# Families that look ports up.
+NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")
 _DEPTHS = "1,2,3,5,10"
 _DEPTH_MAX = 255
 _UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -168,6 +176,13 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         help="none; balanced: classes weigh the same; root: half way [default: none]",
     )
     add(
+        "--known-ports",
+        metavar="TABLE",
+        type=Path,
+        help="what is known of ports beforehand, for port-prior and boosted-ports: a table with "
+        "proto, port and class",
+    )
+    add(
         "--split",
         metavar="A/B/C",
         default="50/10/40",
@@ -290,6 +305,10 @@ def parser() -> argparse.ArgumentParser:
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+    training.add_argument("--cross-validate", metavar="N", type=int, default=0,
+                          help="judge this way of training instead, by N folds of families: "
+                          "each is classified by a cascade trained on the others; writes the "
+                          "report and no cascade, and needs the work of N trainings")  # fmt: skip
     training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     _add_model(training)
     _add_pool(training)
@@ -399,7 +418,7 @@ def source_of(asked: argparse.Namespace) -> Source:
     return Source(source.captures, source.labels, families)
 
 
-def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
     for kind in kinds:
@@ -412,12 +431,12 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
     if asked.no_ports:
         dropped += PORTS
-        kinds = [kind for kind in kinds if kind != "port-table"]
+        kinds = [kind for kind in kinds if kind not in NEED_PORTS]
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
         raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
-    return train.Request(
+    return steps.Request(
         source=source_of(asked),
         output=asked.output,
         name=asked.name or asked.output.resolve().name.lower().replace("_", "-"),
@@ -428,6 +447,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             asked.threads,
             asked.class_weights,
             parse_changes(asked.set),
+            asked.known_ports,
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),

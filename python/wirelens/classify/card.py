@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 import numpy
+
 from wirelens.classify import report
 from wirelens.classify.pool import PORT_TABLE
 
 if TYPE_CHECKING:
-    from wirelens.classify.train import Outcome, Request
+    from wirelens.classify.steps import Outcome, Request
 
 
 def text(request: "Request", outcome: "Outcome") -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.dataset import Sample
 from wirelens.classify.metrics import Array
 from wirelens.classify.place import STAGES

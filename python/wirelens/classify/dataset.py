@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens import _wirelens
 from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 from wirelens.classify.labels import (

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
+
 from wirelens.classify import plots, report
 from wirelens.classify.cascade import Cascade, Predictions, load
 from wirelens.classify.dataset import Dataset, Source

@@ -318,9 +318,7 @@ def first_packets(
     collected = reader.collect()
     warn_of(reader, stacklevel=3)
     files = [os.fspath(path) for path in found]
-    return FirstPacketsTable(
-        collected, features, files, reader.counts or {}, reader.summary or ""
-    )
+    return FirstPacketsTable(collected, features, files, reader.counts or {}, reader.summary or "")
 
 
 def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.dataset import Sample
 from wirelens.classify.metrics import Array
 from wirelens.classify.recipe import Recipe, Sifter, packet_of

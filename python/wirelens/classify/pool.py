@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
+    PORT_FAMILIES,
     Family,
     Rows,
     Training,
@@ -27,6 +29,7 @@ from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
+from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
@@ -68,6 +71,8 @@ class PoolSettings:
     weighting: str = "none"
     # By family, parameters in place of its own.
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # A table of what is known of ports beforehand.
+    known_ports: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -110,18 +115,20 @@ class Pool:
     ) -> None:
         self.dataset, self.recipe, self.matrix, self.plan = dataset, recipe, matrix, plan
         self.settings, self.work, self.progress = settings, work, progress
+        path = settings.known_ports
+        self._known = {} if path is None else read_known_ports(path, dataset.classes)
         self._waiting_us = {
             depth: float(dataset.sample.of(plan.checked).waiting_us(depth).mean())
             for depth in settings.depths
         }
 
     def members(self) -> list[tuple[str, int]]:
-        """Families and depths; a port table has one packet, since more tell it nothing."""
+        """Families and depths; tables of ports have one, since more packets tell them nothing."""
         return [
             (name, depth)
             for name in dict.fromkeys(self.settings.families)
             for depth in sorted(set(self.settings.depths))
-            if name != PORT_TABLE or depth == min(self.settings.depths)
+            if name not in PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
     def train(self) -> list[Trained]:
@@ -144,18 +151,19 @@ class Pool:
     def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
         labels = self.dataset.labels[rows]
         weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting)
-        if kind.name == PORT_TABLE:
+        groups = self.dataset.families[rows]
+        if kind.name in PORT_FAMILIES:
             values = first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
-            return Rows(values, list(PORT_NUMBERS), labels, weights)
+            return Rows(values, list(PORT_NUMBERS), labels, weights, groups)
         values, columns = self.matrix.values(depth, rows), self.matrix.columns(depth)
-        return Rows(values, columns, labels, weights, self.dataset.families[rows])
+        return Rows(values, columns, labels, weights, groups)
 
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
-        numbers = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.numbers_of(depth)
+        numbers = PORT_NUMBERS if kind.name in PORT_FAMILIES else self.matrix.numbers_of(depth)
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
-        columns = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.columns(depth)
+        columns = PORT_NUMBERS if kind.name in PORT_FAMILIES else self.matrix.columns(depth)
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
@@ -168,6 +176,7 @@ class Pool:
             "packets": depth,
             "schema": features.hash(),
             "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
+            "known ports": hashlib.sha256(repr(sorted_ports(self._known)).encode()).hexdigest(),
             "wait": self.dataset.sample.wait_ns,
             "seed": self.settings.seed,
         }
@@ -267,6 +276,7 @@ class Pool:
             self.settings.seed,
             self.settings.threads,
             self.settings.changed.get(kind.name, {}),
+            self._known,
         )
         model = kind.fit(rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
@@ -294,6 +304,11 @@ class Pool:
 
     def _served(self, place: Path, kind: Family, depth: int) -> Served:
         return read_model(place, {"columns": self.matrix.columns(depth), **_details(kind)})
+
+
+def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]:
+    """The same in an order that does not depend on the table's."""
+    return sorted((key, weights.tolist()) for key, weights in known.items())
 
 
 def _details(kind: Family) -> dict[str, str]:

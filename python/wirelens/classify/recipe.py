@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError

@@ -108,8 +108,8 @@ impl Commented {
         Ok(())
     }
 
-    /// The first verdict of this packet that was not taken; `taken` counts those that were. Flows of
-    /// one key with one stamp stand side by side, and each is taken once.
+    /// The first verdict of this packet that was not taken; `taken` counts those that were. Flows
+    /// of one key with one stamp stand side by side, and each is taken once.
     fn take(&mut self, taken: &mut usize, wanted: Place) -> Option<Verdict> {
         let mut at = self.verdicts.partition_point(|verdict| place(verdict) < wanted);
         loop {

@@ -11,6 +11,7 @@ use engine::run::Control;
 
 use super::row::{self, Kept, Row};
 use super::{FlowsArguments, ROWS_PER_PIECE};
+use crate::Host;
 use crate::asked;
 use crate::classify::serve::Request;
 use crate::classify::{artifact, match_headers, needs, outside::Outside};
@@ -92,8 +93,12 @@ impl TakeEnded<Standing> for Written<'_> {
 }
 
 /// Runs `wirelens flows --model FOLDER`.
-pub(super) fn run(arguments: &FlowsArguments, folder: &Path) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(folder)?);
+pub(super) fn run(
+    arguments: &FlowsArguments,
+    folder: &Path,
+    host: &Host,
+) -> Result<Status, Failure> {
+    let cascade = Arc::new(artifact::read(folder, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;
     let Show::Rows(format) = output::show(&arguments.output)? else {

@@ -13,6 +13,7 @@ pub use layout::{Laid, Layout, Rows};
 use engine::columns::Schema;
 use engine::flow::{FlowRecord, FlowStatistics};
 
+use crate::Host;
 pub use crate::args::Names;
 use crate::args::{FlowsArguments, SortBy};
 use crate::asked;
@@ -58,9 +59,9 @@ impl Done {
 }
 
 /// Runs `wirelens flows`.
-pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Failure> {
     if let Some(folder) = &arguments.model {
-        return labelled::run(arguments, folder);
+        return labelled::run(arguments, folder, host);
     }
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let show = output::show(&arguments.output)?;

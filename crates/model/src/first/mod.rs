@@ -110,7 +110,7 @@ impl FirstPackets {
         self.records.capacity() + self.steps.size_bytes()
     }
 
-    fn number(&self, layout: Layout, number: Number) -> f64 {
+    pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
         const MISSING: f64 = -1.0;
         let step = |packet: u8| self.steps.steps().get(usize::from(packet));
         match number {
@@ -131,6 +131,11 @@ impl FirstPackets {
         }
     }
 
+    /// What numbers of packets are made of.
+    pub(crate) const fn steps(&self) -> &FirstSteps {
+        &self.steps
+    }
+
     fn payload_byte(&self, layout: Layout, packet: u8, index: u16) -> Option<u8> {
         let record_len = layout.record_len();
         let record = self.records.get(usize::from(packet) * record_len..)?.get(..record_len)?;
@@ -142,6 +147,6 @@ impl FirstPackets {
 }
 
 /// As 32-bit floating point has it.
-fn single(number: u64) -> f64 {
+pub(crate) fn single(number: u64) -> f64 {
     f64::from(number as f32)
 }
