@@ -31,6 +31,9 @@ IDLE_TIMEOUT_NS = 120_000_000_000
 ACTIVE_TIMEOUT_NS = 1_800_000_000_000
 WAIT_NS = 10_000_000_000
 _RUN_FILE = "run.json"
+# −1 where a first packet's transport header could not be read.
+_FIRST_PAYLOAD = "pkt0_payload_bytes"
+_TCP, _UDP = 6, 17
 # Of a number of a packet that is not there; of others 0.
 _ABSENT = {"payload_bytes": -1.0}
 
@@ -191,6 +194,18 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def oddities(self) -> str:
+        """How many flows are unlike what most models are made for, in a sentence."""
+        protocols, first = self.sample.numbers(["protocol", _FIRST_PAYLOAD]).T
+        is_usual = (protocols == _TCP) | (protocols == _UDP)
+        depth = self.sample.features.packets
+        short = int((self.sample.packet_counts < depth).sum())
+        return (
+            f"{int((~is_usual).sum())} of {len(self)} flows are neither TCP nor UDP, "
+            f"{int((is_usual & (first < 0)).sum())} begin with a packet that was cut before the "
+            f"end of its headers, {short} have fewer than {depth} packets in time"
+        )
+
     def flows_by_class(self) -> dict[str, int]:
         """How many flows each class has."""
         counts = numpy.bincount(self.labels, minlength=len(self.classes))
@@ -276,7 +291,8 @@ def load(
     are told, those that are not among them.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
-    wanted = dict.fromkeys([*recipe.number_names(packets), *numbers, *PORT_NUMBERS, *steps])
+    others = [*numbers, *PORT_NUMBERS, _FIRST_PAYLOAD]
+    wanted = dict.fromkeys([*recipe.number_names(packets), *others, *steps])
     features = recipe.features(packets, list(wanted))
     table = first_packets(
         [str(path) for path in source.captures],
