@@ -41,7 +41,6 @@ pub(super) struct Declared<'a> {
     /// All that it says, and what messages call it.
     #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) value: &'a Value,
-    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) path: String,
 }
 
