@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("numpy")
-
-from wirelens import OptionError  # noqa: E402
-from wirelens.classify.labels import (  # noqa: E402
+from wirelens import OptionError
+from wirelens.classify.labels import (
     find_capture,
     flow_key,
     match,
@@ -80,6 +77,19 @@ def test_what_does_not_match_is_told_by_count_and_example(tmp_path):
     assert "three.pcap (web, line 4)" in told[0]
     assert told[1].startswith("1 of 3 flows have no label and are left out, such as protocol 17")
     assert "labels that differ" in told[2] and "(dns, voice)" in told[2]
+
+
+def test_a_parquet_file_is_a_table_as_well(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {
+        "proto": [6], "src": ["192.0.2.1"], "sport": [50000], "dst": ["198.51.100.7"],
+        "dport": [443], "label": ["web"], "first_ns": pyarrow.array([None], pyarrow.int64()),
+    }  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "flows.parquet")
+    labels = read_labels(tmp_path / "flows.parquet")
+    assert match(labels, CAPTURES, [(0, WEB, 5)]).labels == ["web"]
 
 
 def test_a_table_of_captures_labels_all_their_flows(tmp_path):

@@ -1,12 +1,10 @@
 """Models are placed by the paper's rules, and the operating point is what was asked for."""
 
+import numpy
 import pytest
-
-numpy = pytest.importorskip("numpy")
-
-from wirelens import OptionError  # noqa: E402
-from wirelens.classify import metrics  # noqa: E402
-from wirelens.classify.operate import (  # noqa: E402
+from wirelens import OptionError
+from wirelens.classify import metrics
+from wirelens.classify.operate import (
     Aim,
     StageScores,
     operate,
@@ -14,8 +12,8 @@ from wirelens.classify.operate import (  # noqa: E402
     settled,
     smallest_portion,
 )
-from wirelens.classify.place import Candidate, Margins, pareto_front, place  # noqa: E402
-from wirelens.classify.thresholds import assigned_by  # noqa: E402
+from wirelens.classify.place import Candidate, Margins, pareto_front, place
+from wirelens.classify.thresholds import assigned_by
 
 
 def candidate(family, packets, f1, alone_us, waiting_us=None):

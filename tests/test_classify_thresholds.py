@@ -4,13 +4,11 @@ from fractions import Fraction
 from itertools import pairwise
 from math import floor, log
 
+import numpy
 import pytest
-
-numpy = pytest.importorskip("numpy")
-
-from wirelens import OptionError  # noqa: E402
-from wirelens.classify import thresholds  # noqa: E402
-from wirelens.classify.thresholds import (  # noqa: E402
+from wirelens import OptionError
+from wirelens.classify import thresholds
+from wirelens.classify.thresholds import (
     ENTROPY,
     LEAST_CONFIDENCE,
     Assignment,

@@ -1,5 +1,6 @@
 """Trained trees score in Wirelens as they do in the libraries that trained them."""
 
+import functools
 import importlib.util
 import random
 from collections.abc import Callable
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wirelens import ModelError, trees
+from command import ROOT
+from wirelens import ModelError, OptionError, trees
+from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 from wirelens.trees import HeaderBits, to_forest
 
 LIBRARIES = ("numpy", "sklearn", "lightgbm", "xgboost")
@@ -156,6 +159,7 @@ def test_what_cannot_be_exported_is_named() -> None:
     from lightgbm import LGBMClassifier, LGBMRegressor
     from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
+    from xgboost import XGBClassifier
 
     flows = Flows(1, 300, 2, seed=3)
     matrix, columns, features = flows.matrix, flows.columns, flows.features
@@ -165,6 +169,7 @@ def test_what_cannot_be_exported_is_named() -> None:
             to_forest(model.fit(matrix, flows.labels), columns, CLASSES[:2], features)
         return str(refusal.value)
 
+    assert "missing=-1: a value of a bit" in refused(XGBClassifier(n_estimators=2, missing=-1))
     few = {"n_estimators": 2, "verbosity": -1}
     assert "unscaled" in refused(DecisionTreeClassifier(), matrix * 3.0)
     assert "no trees that can be exported" in refused(LogisticRegression())
@@ -182,6 +187,115 @@ def test_what_cannot_be_exported_is_named() -> None:
     assert "columns: 7 were named" in refused(DecisionTreeClassifier(), columns=columns[:7])
     strange = [*columns[:-1], "pkt0_tcp_sin_0"]
     assert refused(DecisionTreeClassifier(), columns=strange).startswith("pkt0_tcp_sin_0: no col")
+
+
+def stopped_early(x: Any, y: Any, _: int) -> Any:
+    from xgboost import XGBClassifier
+
+    settings: dict[str, Any] = {"max_depth": 3, "learning_rate": 0.5, "n_jobs": 1}
+    model = XGBClassifier(n_estimators=200, early_stopping_rounds=2, **settings)
+    model.fit(x[::2], y[::2], eval_set=[(x[1::2], y[1::2])], verbose=False)
+    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds() < 200
+    return model
+
+
+def lightgbm_stopped_early(x: Any, y: Any, _: int) -> Any:
+    from lightgbm import LGBMClassifier, early_stopping
+
+    model = LGBMClassifier(n_estimators=200, n_jobs=1, verbosity=-1, min_child_samples=3)
+    stop = [early_stopping(2, verbose=False)]
+    model.fit(x[::2], y[::2], eval_set=[(x[1::2], y[1::2])], callbacks=stop)
+    assert 0 < model.best_iteration_ < 198
+    return model
+
+
+PACKETS = 4
+OF_PACKET = ("size_bytes", "direction", "gap_ns", "payload_bytes", "byte_0", "byte_5")
+
+
+@functools.cache
+def real_rows() -> tuple[FirstPacketsTable, list[str], Any]:
+    """Flows of the captures that ship; which of their bits vary; four classes by all bytes."""
+    import numpy
+
+    numbers = ["protocol", "client_port", "server_port"]
+    numbers += [f"pkt{packet}_{name}" for packet in range(PACKETS) for name in OF_PACKET]
+    blocks = ("ipv4", "ipv6", "tcp", "udp", "icmp")
+    features = FlowFeatures(blocks=blocks, payload_bytes=6, packets=PACKETS, numbers=numbers)
+    table = first_packets([ROOT / "testdata/demo.pcapng", ROOT / "testdata/testbed"], features)
+    sizes = numpy.array(table.keys()["bytes"])
+    labels = numpy.searchsorted(numpy.quantile(sizes, [0.25, 0.5, 0.75]), sizes)
+    return table, table.varying_bits(), labels
+
+
+def numbers_at_thresholds(written: trees.Trees, numbers: Any, names: list[str]) -> Any:
+    """The rows with numbers that lie on what splits compare with, and right beside it."""
+    import numpy
+
+    dice = numpy.random.default_rng(8)
+    changed = numbers.copy()
+    comparisons = [test.split(" ") for test in written.tests if " is " not in test]
+    for name in {name for name, _, _ in comparisons}:
+        at = numpy.float32([float(t) for n, _, t in comparisons if n == name])
+        near = [numpy.nextafter(at, numpy.float32(side)) for side in (-numpy.inf, numpy.inf)]
+        values = numpy.concatenate([at, *near])
+        # What is no further from 0 than that is 0 for LightGBM; no number of a flow is.
+        values = numpy.where(numpy.abs(values) < 1e-30, numpy.float32(0), values)
+        column = changed[:, names.index(name)]
+        is_kept = dice.random(len(column)) < 0.5
+        column[:] = numpy.where(is_kept, column, dice.choice(values, len(column)))
+    return changed
+
+
+@pytest.mark.train
+@needs_trainers
+@pytest.mark.parametrize("class_count", [4, 2])
+@pytest.mark.parametrize(
+    ("train", "bound"),
+    [
+        (decision_tree, 0.0),
+        (random_forest, 0.0),
+        (extra_trees, 0.0),
+        (lightgbm, 1e-12),
+        (lightgbm_stopped_early, 1e-12),
+        (xgboost, 1e-5),
+        (stopped_early, 1e-5),
+    ],
+)
+def test_real_rows_of_bits_and_numbers_score_the_same(
+    train: Train, bound: float, class_count: int, tmp_path: Path
+) -> None:
+    import numpy
+
+    table, bits, labels = real_rows()
+    labels = labels % class_count
+    numbers, names = numpy.asarray(table.numbers), list(table.features.numbers)
+    matrix = numpy.concatenate([numpy.asarray(table.bits(bits)), numbers], axis=1)
+    # Numbers stand among the bits, as any choice of columns may have them.
+    order = numpy.random.default_rng(2).permutation(matrix.shape[1])
+    columns = [[*bits, *names][place] for place in order]
+    model = train(matrix[:, order], labels, class_count)
+    classes = CLASSES[:class_count]
+    written = to_forest(model, columns, classes, table.features.header_bits())
+    asked = {" is " in test for test in written.tests}
+    assert asked == {True, False}, "no tests of bits, or none of numbers"
+    path = tmp_path / "model.trees.jsonl"
+    written.save(path)
+    forest = trees.load(path)
+    assert forest.numbers == names and forest.schema == table.features.hash()
+    worst = 0.0
+    at_thresholds = numbers_at_thresholds(written, numbers, names)
+    for beside in (numbers, at_thresholds):
+        matrix[:, len(bits) :] = beside
+        wanted = model.predict_proba(matrix[:, order])
+        scores = numpy.asarray(trees.score(forest, table.records, numbers=beside))
+        worst = max(worst, float(numpy.abs(scores - wanted).max()))
+    print(f"{train.__name__}, {class_count} classes, {len(table)} rows: {worst:.3g}")
+    assert worst <= bound
+    assert (at_thresholds != numbers).mean() > 0.05
+    ours = numpy.asarray(table.score(forest))
+    assert (ours == numpy.asarray(trees.score(forest, table.records, numbers=numbers))).all()
+    assert (ours.argmax(axis=1) == labels).mean() > 1.2 / class_count
 
 
 def small() -> trees.Trees:
@@ -213,6 +327,33 @@ def test_a_file_is_scored_and_kept_whole(tmp_path: Path) -> None:
         trees.load(path)
     with pytest.raises(ModelError, match="nothing.trees.jsonl: No such file"):
         trees.load(tmp_path / "nothing.trees.jsonl")
+
+
+def test_rows_may_have_numbers(tmp_path: Path) -> None:
+    features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
+    numbers = list(features.numbers)
+    head = {**small().head, "numbers": numbers, "packets": 2, "schema": features.hash()}
+    tree = {"nodes": [0, -1, 1, -1, -1], "leaves": [[1, 0], [0.5, 0.5], [0, 1]]}
+    path = tmp_path / "numbers.trees.jsonl"
+    trees.Trees(head, ["server_port >= 443", "pkt1_size_bytes > 59.5"], [tree]).save(path)
+    forest = trees.load(path)
+    demo = ROOT / "testdata/demo.pcapng"
+    table = first_packets(demo, features)
+    scores = table.score(forest).tolist()
+    for row, (port, size) in zip(scores, table.numbers.tolist(), strict=True):
+        assert row == (([0.5, 0.5] if size <= 59.5 else [0, 1]) if port >= 443 else [1, 0])
+    assert len({tuple(row) for row in scores}) == 3
+    for beside, wanted in (
+        (memoryview(bytes(8)).cast("d"), "numbers: 8 bytes; wanted: 16, 2 for each row, 64 bits"),
+        (memoryview(bytes(8)).cast("f"), "numbers: of type 'f'; wanted: 64-bit floating point"),
+        (None, "numbers: 0 bytes; wanted: 16"),
+    ):
+        with pytest.raises(OptionError, match=wanted):
+            trees.score(forest, bytes(288), numbers=beside)
+    udp = FlowFeatures(blocks=["udp"], packets=3, numbers=numbers)
+    for other in (FlowFeatures(packets=2), features.first(1), udp):
+        with pytest.raises(ModelError, match="of 2 packets and 2 numbers; wanted: that of the row"):
+            first_packets(demo, other).score(forest)
 
 
 def test_the_schema_is_that_of_the_crate() -> None:

@@ -4,7 +4,7 @@
 #   bash tools/setup.sh base     to build and run Wirelens
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
-#   bash tools/setup.sh train    to test the export of trained models as well
+#   bash tools/setup.sh train    to train models and test their export as well
 #   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
 # Says nothing and ends within a second where nothing is missing. System
@@ -175,6 +175,50 @@ install_python() {
   sha256sum "$list" >"$stamp"
 }
 
+# --- PyTorch --------------------------------------------------------------------------------
+
+# PyTorch trains networks. From PyPI it comes with 5 GB for graphics cards; Debian's is 650 MB. Its
+# folders alone are linked into .venv: with all of Debian's Python packages in sight, tests would run
+# with other versions than those that are pinned.
+readonly DEBIAN_PYTHON=/usr/lib/python3/dist-packages
+readonly TORCH_LINKS=$VENV/debian-torch
+
+can_find_torch() { "$VENV/bin/python" -c 'import torch' >/dev/null 2>&1; }
+
+# The part of a file's name that says for which Python it was compiled.
+venv_tag() { "$VENV/bin/python" -c 'import sys; print("cpython-%d%d" % sys.version_info[:2])'; }
+
+debian_tag() {
+  local version
+  version=$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*\.[0-9]*\).*/\1/p')
+  echo "cpython-${version/./}"
+}
+
+link_torch() {
+  compgen -G "$DEBIAN_PYTHON/torch/_C.$(venv_tag)-*.so" >/dev/null || return 0
+  mkdir -p "$TORCH_LINKS"
+  ln -sfn "$DEBIAN_PYTHON/torch" "$TORCH_LINKS/torch"
+  ln -sfn "$DEBIAN_PYTHON/torchgen" "$TORCH_LINKS/torchgen"
+  realpath "$TORCH_LINKS" >"$("$VENV/bin/python" -c \
+    'import sysconfig; print(sysconfig.get_path("purelib"))')/debian-torch.pth"
+}
+
+set_up_torch() {
+  can_find_torch && return
+  link_torch
+  can_find_torch && return
+  if [ "$(debian_tag)" = "$(venv_tag)" ]; then
+    missing_packages=(python3-torch libopenblas0-pthread)
+    install_missing
+    link_torch
+    can_find_torch && return
+    say "PyTorch: not there, so networks are not tested"
+  else
+    say "PyTorch: no package of this system is for $(venv_tag), so networks are not tested; for that:"
+    printf '  %s/bin/python -m pip install torch\n' "$VENV" >&2
+  fi
+}
+
 # --- Tiers ----------------------------------------------------------------------------------
 
 set_up_base() {
@@ -203,6 +247,7 @@ set_up_test() {
 set_up_train() {
   set_up_test
   install_python train
+  set_up_torch
 }
 
 set_up_onnx() {

@@ -1,14 +1,14 @@
 //! Asking a model about many flows at once.
 
-use model::{FirstPackets, Rows};
+use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
 use crate::uncertainty::Answer;
 
 /// Rows that wait for a stage's model, and the room in which it answers. Made once and used again,
-/// it allocates nothing.
+/// it allocates nothing of its own.
 pub(crate) struct Asking {
-    rows: Rows,
+    waiting: Waiting,
     numbers: Vec<f64>,
     scores: Vec<f64>,
     /// Rows that could not be copied, by place: a fault of ours, since the stage was checked.
@@ -16,11 +16,86 @@ pub(crate) struct Asking {
     count: usize,
 }
 
+/// Rows as a kind of model reads them.
+enum Waiting {
+    Trees(Rows),
+    #[cfg(feature = "onnx")]
+    Onnx(Box<OnnxWaiting>),
+}
+
+/// Rows for ONNX Runtime, and a session of this thread's own.
+#[cfg(feature = "onnx")]
+struct OnnxWaiting {
+    /// None where there was no memory for it; it was opened before, when the cascade was read.
+    model: Option<model::onnx::OnnxModel>,
+    rows: model::onnx::OnnxRows,
+}
+
+impl Waiting {
+    fn of(stage: &Stage, capacity: usize) -> Self {
+        match &stage.model {
+            Model::Trees(forest) => Self::Trees(Rows::for_forest(forest, capacity)),
+            #[cfg(feature = "onnx")]
+            Model::Onnx(file) => {
+                // A verdict is the same beside any other flows.
+                let model = file.open().ok().map(model::onnx::OnnxModel::one_by_one);
+                let rows = file.rows(capacity);
+                Self::Onnx(Box::new(OnnxWaiting { model, rows }))
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Trees(rows) => rows.len(),
+            #[cfg(feature = "onnx")]
+            Self::Onnx(waiting) => waiting.rows.len(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Trees(rows) => rows.clear(),
+            #[cfg(feature = "onnx")]
+            Self::Onnx(waiting) => waiting.rows.clear(),
+        }
+    }
+
+    /// Whether the row was copied.
+    #[inline]
+    fn push(&mut self, model: &Model, records: &[u8], numbers: &[f64]) -> bool {
+        match (self, model) {
+            (Self::Trees(rows), Model::Trees(forest)) => {
+                forest.push_with(rows, records, numbers).is_ok()
+            }
+            #[cfg(feature = "onnx")]
+            (Self::Onnx(waiting), Model::Onnx(file)) => {
+                file.push(&mut waiting.rows, records, numbers).is_ok()
+            }
+            #[cfg(feature = "onnx")]
+            _ => false,
+        }
+    }
+
+    /// Whether all rows were scored.
+    fn score(&mut self, model: &Model, scores: &mut [f64]) -> bool {
+        match (self, model) {
+            (Self::Trees(rows), Model::Trees(forest)) => forest.score(rows, scores).is_ok(),
+            #[cfg(feature = "onnx")]
+            (Self::Onnx(waiting), Model::Onnx(_)) => {
+                let OnnxWaiting { model, rows } = waiting.as_mut();
+                model.as_mut().is_some_and(|model| model.score(rows, scores).is_ok())
+            }
+            #[cfg(feature = "onnx")]
+            _ => false,
+        }
+    }
+}
+
 impl Asking {
     pub(crate) fn new(stage: &Stage, capacity: usize) -> Self {
-        let Model::Trees(forest) = &stage.model;
         Self {
-            rows: Rows::for_forest(forest, capacity),
+            waiting: Waiting::of(stage, capacity),
             numbers: Vec::new(),
             scores: Vec::new(),
             refused: Vec::new(),
@@ -35,11 +110,25 @@ impl Asking {
     /// Copies what the stage looks at of a flow, as far as it is there.
     #[inline]
     pub(crate) fn push(&mut self, stage: &Stage, packets: &FirstPackets) {
-        let Model::Trees(forest) = &stage.model;
         self.numbers.clear();
         packets.numbers(&stage.features, &mut self.numbers);
         let records = packets.records(&stage.features);
-        if forest.push_with(&mut self.rows, records, &self.numbers).is_err() {
+        if !self.waiting.push(&stage.model, records, &self.numbers) {
+            self.refused.push(self.count);
+        }
+        self.count += 1;
+    }
+
+    /// The same of a window; `features` are the stage's.
+    pub(crate) fn push_window(
+        &mut self,
+        stage: &Stage,
+        features: &WindowFeatures,
+        packets: &WindowPackets,
+    ) {
+        self.numbers.clear();
+        packets.numbers(features, &mut self.numbers);
+        if !self.waiting.push(&stage.model, packets.records(features), &self.numbers) {
             self.refused.push(self.count);
         }
         self.count += 1;
@@ -48,11 +137,10 @@ impl Asking {
     /// Answers all rows, in the order in which they came, and forgets them. One that was refused
     /// gets an answer without any confidence, so that no flow goes without.
     pub(crate) fn answer(&mut self, stage: &Stage, mut take: impl FnMut(Answer)) {
-        let Model::Trees(forest) = &stage.model;
-        let class_count = forest.classes().len();
+        let class_count = stage.model.class_count();
         self.scores.clear();
-        self.scores.resize(self.rows.len() * class_count, 0.0);
-        let is_scored = forest.score(&self.rows, &mut self.scores).is_ok();
+        self.scores.resize(self.waiting.len() * class_count, 0.0);
+        let is_scored = self.waiting.score(&stage.model, &mut self.scores);
         let mut scores = self.scores.chunks_exact(class_count);
         let nothing = Answer { label: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
@@ -62,7 +150,7 @@ impl Asking {
                 _ => nothing,
             });
         }
-        self.rows.clear();
+        self.waiting.clear();
         self.refused.clear();
         self.count = 0;
     }

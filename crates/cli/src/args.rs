@@ -8,6 +8,7 @@ use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::testbed::args::TestbedArguments;
+use crate::train::{EvalArguments, TrainArguments};
 
 /// Answers questions about network traffic from every packet.
 #[derive(Debug, Parser)]
@@ -47,7 +48,7 @@ pub enum Command {
     Flows(FlowsArguments),
     /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
     Nprint(NprintArguments),
-    /// What flows are, such as their service or device, from their first packets, by a trained model
+    /// What flows are, such as a service or a device, from their first packets, by a trained model
     Classify(ClassifyArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
@@ -55,6 +56,10 @@ pub enum Command {
     Info(InfoArguments),
     /// Save the complete rows of an output whose run was killed
     Recover(RecoverArguments),
+    /// Models, trained on captures with labels
+    Train(TrainArguments),
+    /// How good models are, on captures with labels
+    Eval(EvalArguments),
     /// Labelled traffic, made on this machine: real programs in network namespaces
     Testbed(TestbedArguments),
 }
@@ -243,6 +248,10 @@ pub struct FlowsArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
+    /// Add what this trained cascade says of each flow, whose time-outs are the model's
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "stats", "names"])]
+    pub model: Option<PathBuf>,
 }
 
 /// Arguments of `wirelens devices`.

@@ -23,12 +23,15 @@ pub mod nprint;
 pub mod onnx;
 mod output;
 mod progress;
+mod python;
 pub mod reading;
 mod recover;
 pub mod summary;
 pub mod testbed;
 pub mod top;
+pub mod train;
 mod version;
+pub mod windows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,8 +69,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(status(arguments, &Host::Program))
 }
 
-/// The same, for a process that is not ours to end: its exit status. Only `testbed` takes the
-/// process over, to become its Python part.
+/// The same, for a process that is not ours to end: its exit status. Only `testbed`,
+/// `train` and `eval` take the process over, to become its Python part.
 pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
     let status = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
@@ -128,12 +131,14 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
     }
     match arguments.command {
         Some(Command::Top(arguments)) => top::run(&arguments),
-        Some(Command::Flows(arguments)) => flows::run(&arguments),
+        Some(Command::Flows(arguments)) => flows::run(&arguments, host),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
-        Some(Command::Classify(arguments)) => classify::run(&arguments),
+        Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
+        Some(Command::Train(arguments)) => train::run(&arguments, host),
+        Some(Command::Eval(arguments)) => train::run_eval(&arguments, host),
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",

@@ -13,7 +13,6 @@ use packet::Span;
 use crate::args::LiveArguments;
 use crate::failure::Failure;
 use crate::interrupt::Reopen;
-use crate::output::Rows;
 use crate::reading::Opened;
 
 /// Rows wait no longer than this for a row group to be full.
@@ -53,6 +52,14 @@ fn stop_after(duration: Span, control: Arc<Control>) {
     });
 }
 
+/// An output that may hold back what it was given, and may be begun anew.
+pub(crate) trait Held: Sized {
+    /// Finishes a file and goes on in a new one.
+    fn reopen(self) -> Result<Self, Failure>;
+    /// Hands on what is held back, so that it outlives this process.
+    fn flush_held(&mut self) -> Result<(), Failure>;
+}
+
 /// Looks after an output that grows for hours.
 pub(crate) struct Upkeep {
     reopen: Reopen,
@@ -67,7 +74,7 @@ impl Upkeep {
     }
 
     /// Hands on rows that were held long, and begins a new file where that was asked for.
-    pub(crate) fn look(&mut self, rows: Rows) -> Result<Rows, Failure> {
+    pub(crate) fn look<R: Held>(&mut self, rows: R) -> Result<R, Failure> {
         if self.reopen.take() {
             self.held_since = now();
             return rows.reopen();

@@ -9,6 +9,7 @@ use sink::{Existing, Format, OutputFile, Writer};
 
 use crate::args::{OutputArguments, OutputFormat};
 use crate::failure::Failure;
+use crate::live::Held;
 
 /// How results are to be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,26 +76,6 @@ impl Rows {
         Ok(())
     }
 
-    /// Hands on what is held back, so that it outlives this process.
-    pub(crate) fn flush_held(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::File(writer) => writer.flush_held()?,
-            Self::Stdout(writer) => writer.flush_held()?,
-        }
-        Ok(())
-    }
-
-    /// Finishes a file and goes on in a new one.
-    pub(crate) fn reopen(self) -> Result<Self, Failure> {
-        match self {
-            Self::File(writer) => {
-                let (writer, _) = writer.reopen()?;
-                Ok(Self::File(Box::new(writer)))
-            }
-            stdout @ Self::Stdout(_) => Ok(stdout),
-        }
-    }
-
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::File(writer) => {
@@ -105,5 +86,25 @@ impl Rows {
             }
         }
         Ok(())
+    }
+}
+
+impl Held for Rows {
+    fn flush_held(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::File(writer) => writer.flush_held()?,
+            Self::Stdout(writer) => writer.flush_held()?,
+        }
+        Ok(())
+    }
+
+    fn reopen(self) -> Result<Self, Failure> {
+        match self {
+            Self::File(writer) => {
+                let (writer, _) = writer.reopen()?;
+                Ok(Self::File(Box::new(writer)))
+            }
+            stdout @ Self::Stdout(_) => Ok(stdout),
+        }
     }
 }

@@ -23,7 +23,7 @@ fn top_says_what_is_expected() {
 
 #[test]
 fn flows_say_what_is_expected() {
-    check("flows-", 7);
+    check("flows-", 8);
 }
 
 #[test]
@@ -32,8 +32,13 @@ fn nprint_says_what_is_expected() {
 }
 
 #[test]
+fn classify_says_what_is_expected() {
+    check("classify-", 6);
+}
+
+#[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 19);
+    check("error-", 26);
 }
 
 #[test]

@@ -4,8 +4,9 @@
 
 use engine::exchange::exchange;
 use engine::flow::{
-    AllEnded, EndedFlow, FlowClock, FlowExtract, FlowFrames, FlowOptions, FlowOwner, FlowPacket,
-    FlowRecord, FlowRest, FlowSlot, FromFrames, Held, PerFlow, TakeEnded,
+    AllEnded, Ended, EndedFlow, FlowClock, FlowExtract, FlowFrames, FlowMark, FlowOptions,
+    FlowOwner, FlowPacket, FlowRecord, FlowRest, FlowSlot, FromFrames, Held, MarkKind, PerFlow,
+    States, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use packet::dissect::{DissectOptions, dissect};
@@ -67,6 +68,59 @@ impl FromFrames for Numbers {
     }
 }
 
+/// What is heard of flows besides their frames.
+#[derive(Default)]
+struct Heard {
+    /// Flows that had ended, when that was seen, and the numbers of their frames.
+    ends: Vec<(FlowRecord, Timestamp, Vec<u32>)>,
+    marks: Vec<FlowMark>,
+    /// Where flows stand that have not ended, with their first frames.
+    slots: Vec<(FlowSlot, u32)>,
+}
+
+impl FromFrames for Heard {
+    type State = Vec<u32>;
+
+    fn on_frame(
+        &mut self,
+        state: &mut Vec<u32>,
+        frame: &Frame<'_>,
+        _: &FlowPacket,
+        slot: FlowSlot,
+    ) {
+        if state.is_empty() {
+            self.slots.push((slot, number(frame.bytes)));
+        }
+        state.push(number(frame.bytes));
+    }
+
+    fn on_end(&mut self, state: &mut Vec<u32>, ended: &Ended) {
+        self.ends.push((ended.record, ended.seen, state.clone()));
+    }
+
+    fn on_pause(&mut self, states: &mut States<'_, Vec<u32>>) {
+        for &(slot, first) in &self.slots {
+            // Also those that have just ended.
+            assert_eq!(states.of(slot).and_then(|numbers| numbers.first()), Some(&first));
+        }
+        let ends = &self.ends;
+        self.slots.retain(|(_, first)| !ends.iter().any(|(_, _, all)| all.first() == Some(first)));
+    }
+
+    fn on_mark(&mut self, _: &mut States<'_, Vec<u32>>, mark: FlowMark) {
+        self.marks.push(mark);
+    }
+}
+
+/// Receives flows and forgets them.
+struct Forgotten;
+
+impl<S> TakeEnded<S> for Forgotten {
+    const WANTS_ANY: bool = false;
+
+    fn take(&mut self, _: &[EndedFlow<S>]) {}
+}
+
 /// The same as packets tell it that cross cores: lengths on the wire are made the numbers.
 #[derive(Clone, Default)]
 struct Lens(Vec<u32>);
@@ -115,6 +169,27 @@ fn any_packet() -> impl Strategy<Value = (u8, bool, Option<u8>, i64)> {
     (0..4u8, any::<bool>(), prop::sample::select(flags), prop::sample::select(steps))
 }
 
+/// Frames of such packets, numbered.
+fn frames(packets: Vec<(u8, bool, Option<u8>, i64)>, batch_len: usize) -> Frames {
+    let (mut bytes, mut records, mut ns) = (Vec::new(), Vec::new(), 1_700_000_000_000_000_000);
+    for (number, (conversation, is_back, flags, step)) in packets.into_iter().enumerate() {
+        ns += step;
+        let number = number as u32;
+        let frame = frame(conversation, is_back, flags, number);
+        let len = frame.len() as u32;
+        records.push(Record {
+            timestamp: Timestamp::from_ns(ns),
+            offset: bytes.len() as u32,
+            captured_len: len,
+            wire_len: number,
+            layers: dissect(LinkType::ETHERNET, &frame, len, DissectOptions::default()),
+            ..Record::default()
+        });
+        bytes.extend(frame);
+    }
+    Frames { bytes, records, batch_len, next: 0 }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
@@ -129,24 +204,8 @@ proptest! {
             window: None,
             flow_count_max,
         };
-        let (mut bytes, mut records, mut ns) = (Vec::new(), Vec::new(), 1_700_000_000_000_000_000);
-        for (number, (conversation, is_back, flags, step)) in packets.into_iter().enumerate() {
-            ns += step;
-            let number = number as u32;
-            let frame = frame(conversation, is_back, flags, number);
-            let len = frame.len() as u32;
-            records.push(Record {
-                timestamp: Timestamp::from_ns(ns),
-                offset: bytes.len() as u32,
-                captured_len: len,
-                wire_len: number,
-                layers: dissect(LinkType::ETHERNET, &frame, len, DissectOptions::default()),
-                ..Record::default()
-            });
-            bytes.extend(frame);
-        }
-        let packet_count = records.len() as u64;
-        let mut source = Frames { bytes, records, batch_len, next: 0 };
+        let mut source = frames(packets, batch_len);
+        let packet_count = source.records.len() as u64;
         let expected = by_owners(&mut source, options);
         source.next = 0;
         let mut stage = FlowFrames::new(options, SEED, Numbers, Taken::default());
@@ -155,5 +214,35 @@ proptest! {
         prop_assert_eq!(&done.output.0, &expected);
         prop_assert_eq!(done.counts.total(), expected.len() as u64);
         prop_assert_eq!((done.outcome.keyed, done.counts.packets), (packet_count, packet_count));
+    }
+
+    #[test]
+    fn ends_are_heard_of_once_and_at_the_same_time_whatever_the_batches(
+        packets in prop::collection::vec(any_packet(), 0..300),
+        batch_len in 2..200usize,
+    ) {
+        let options = FlowOptions {
+            idle_timeout: Span::from_seconds(8),
+            active_timeout: Span::from_seconds(60),
+            ..FlowOptions::default()
+        };
+        let hear = |batch_len| {
+            let mut stage = FlowFrames::new(options, SEED, Heard::default(), Forgotten);
+            let mut source = frames(packets.clone(), batch_len);
+            run_one(&mut source, &mut stage, &Control::default());
+            let done = stage.finish();
+            let mut ends = done.keep.ends;
+            // Those that one sweep ends have no order among them.
+            ends.sort_by_key(|(record, seen, _)| (*seen, record.order()));
+            (ends, done.keep.marks, done.counts)
+        };
+        let (ends, marks, counts) = hear(1);
+        prop_assert!(ends.len() as u64 <= counts.total());
+        let mut numbers: Vec<_> = ends.iter().flat_map(|(_, _, numbers)| numbers).collect();
+        numbers.sort();
+        prop_assert!(numbers.is_sorted_by(|a, b| a < b));
+        prop_assert_eq!(marks.last().map(|mark| mark.kind), Some(MarkKind::Last));
+        let (other_ends, other_marks, other_counts) = hear(batch_len);
+        prop_assert_eq!((ends, marks, counts), (other_ends, other_marks, other_counts));
     }
 }

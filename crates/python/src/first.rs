@@ -6,17 +6,17 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use cli::args::KEY_COUNTS;
-use cli::first::{FirstRequest, compute};
-use cli::flows::Done;
+use cli::first::{KeepFirst, compute};
+use cli::flows::{Done, FlowsRequest};
 use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
 use engine::flow::{EndedFlow, FlowOptions, Held};
 use engine::run::Control;
-use model::first::SeenBits;
-use model::{Block, FirstPackets, FlowColumns, FlowFeatures, Headers};
-use packet::Timestamp;
+use model::first::{BitColumns, SeenBits};
+use model::{Block, FirstPackets, FlowFeatures, Headers};
 use packet::community_id::CommunityId;
+use packet::{HashSeed, Timestamp};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -25,6 +25,7 @@ use crate::handed::Handed;
 use crate::options::{InputOptions, duration, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::trees::blocks_named;
 
 /// Rows gathered before they are handed on, and in a batch at most.
 const PIECE_ROWS: usize = 1 << 10;
@@ -90,36 +91,50 @@ pub(crate) struct FirstOptions {
     seed: Option<i128>,
 }
 
+/// What of each flow is asked for, in types.
+pub(crate) struct Asked<'a> {
+    pub(crate) headers: Headers,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) payload_bytes: u16,
+    pub(crate) packets: usize,
+    pub(crate) numbers: &'a [String],
+}
+
 impl FeatureOptions {
-    fn features(&self) -> Result<FlowFeatures, Refusal> {
-        let refused = |text: &dyn std::fmt::Display| Refusal::new(Kind::Option, text);
+    pub(crate) fn asked(&self) -> PyResult<Asked<'_>> {
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,
             "outermost" => Headers::Outermost,
             other => {
-                let wanted = "wanted: innermost or outermost";
-                return Err(refused(&format_args!("headers: {other:?}; {wanted}")));
+                let text = format_args!("headers: {other:?}; wanted: innermost or outermost");
+                return Err(Refusal::new(Kind::Option, text).into());
             }
         };
-        let blocks = blocks(&self.blocks)?;
+        let blocks = blocks_named(&self.blocks)?;
         let payload_bytes = within("payload_bytes", self.payload_bytes, 0, u16::MAX.into())?;
         let packets = within("packets", self.packets, 0, usize::MAX)?;
         let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
-        FlowFeatures::new(headers, &blocks, payload_bytes, packets, &self.numbers)
-            .map_err(|error| refused(&error))
+        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
+    }
+
+    pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
+        let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
+        FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
+            .map_err(|error| Refusal::new(Kind::Option, error).into())
     }
 }
 
-/// Blocks by name; the payload is asked for by its length.
-pub(crate) fn blocks(names: &[String]) -> Result<Vec<Block>, Refusal> {
-    let named = |name: &String| {
-        let known = Block::ALL.into_iter().find(|block| block.name() == name);
-        known.filter(|&block| block != Block::Payload).ok_or_else(|| {
-            let text = format_args!("blocks: {name:?}; wanted: ipv4, ipv6, tcp, udp or icmp");
-            Refusal::new(Kind::Option, text)
-        })
-    };
-    names.iter().map(named).collect()
+impl FirstOptions {
+    pub(crate) fn asked(&self) -> PyResult<(FlowOptions, HashSeed)> {
+        let (least, most) = KEY_COUNTS.into_inner();
+        let options = FlowOptions {
+            idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
+            active_timeout: duration("active_timeout", &self.active_timeout)?,
+            window: None,
+            flow_count_max: within("max_flows", self.max_flows, least, most)?,
+        };
+        Ok((options, hash_seed(seed(self.seed)?)))
+    }
 }
 
 /// Hash and text of the schema of such features.
@@ -152,31 +167,26 @@ pub(crate) fn first_packets(
     features: FeatureOptions,
     options: FirstOptions,
 ) -> PyResult<Reader> {
-    let (least, most) = KEY_COUNTS.into_inner();
-    let request = FirstRequest {
-        options: FlowOptions {
-            idle_timeout: duration("idle_timeout", &options.idle_timeout)?,
-            active_timeout: duration("active_timeout", &options.active_timeout)?,
-            window: None,
-            flow_count_max: within("max_flows", options.max_flows, least, most)?,
-        },
-        seed: hash_seed(seed(options.seed)?),
-        features: features.features()?,
-    };
-    let decapsulate = request.features.headers() == Headers::Innermost;
+    let (options, seed) = options.asked()?;
+    let request = FlowsRequest { options, seed };
+    let features = features.features()?;
+    let decapsulate = features.headers() == Headers::Innermost;
     let inputs = InputRequest { decapsulate, ..inputs.request()? };
-    Reader::start(py, &ROWS, move |control, outlet| read(&request, &inputs, &control, outlet))
+    Reader::start(py, &ROWS, move |control, outlet| {
+        read(request, &features, &inputs, &control, outlet)
+    })
 }
 
 fn read(
-    request: &FirstRequest,
+    request: FlowsRequest,
+    features: &FlowFeatures,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
     let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut rows = Rows::new(&request.features, Handed::new(outlet, &ROWS, BATCH_ROWS));
-    let mut whole = Done::default();
+    let mut rows = Rows::new(features, Handed::new(outlet, &ROWS, BATCH_ROWS));
+    let mut whole = Merged::default();
     for (file, name) in inputs.names.iter().enumerate() {
         let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
         let one = Inputs::find(&one, true, Arc::clone(control))?;
@@ -185,17 +195,14 @@ fn read(
             outlet.opened()?;
         }
         rows.file = u32::try_from(file).unwrap_or(u32::MAX);
-        let done = compute(request.clone(), &one, opened, |flows| rows.put(flows))?;
-        if let Some(reason) = done.received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
-        }
-        done.received.account_for(&done.outcome)?;
-        add(&mut whole, done);
+        let keep = KeepFirst(features.clone());
+        whole.add(compute(request, keep, &one, opened, |flows| rows.put(flows))?)?;
         if control.is_stopped() {
             break;
         }
     }
     rows.finish()?;
+    let whole = whole.0;
     let summary = summary::lines(&all, &whole.received, Some(&whole.stage())) + &whole.lines();
     Ok(Ending {
         received: whole.received,
@@ -206,14 +213,34 @@ fn read(
     })
 }
 
-/// What was read of one capture more.
-fn add(whole: &mut Done, done: Done) {
-    whole.received.report.merge(&done.received.report);
-    whole.received.damages.extend(done.received.damages);
-    whole.outcome.fold(&done.outcome);
-    whole.counts.fold(&done.counts);
-    whole.late += done.late;
-    whole.clock_steps += done.clock_steps;
+/// What was read of captures, one after the other.
+#[derive(Default)]
+pub(crate) struct Merged(pub(crate) Done);
+
+impl Merged {
+    /// One more; refused where its filter could not be used.
+    pub(crate) fn add(&mut self, done: Done) -> Result<(), Refusal> {
+        if let Some(reason) = done.received.refused_filter() {
+            return Err(Refusal::new(Kind::Filter, reason));
+        }
+        done.received.account_for(&done.outcome)?;
+        let whole = &mut self.0;
+        whole.received.report.merge(&done.received.report);
+        whole.received.damages.extend(done.received.damages);
+        whole.outcome.fold(&done.outcome);
+        whole.counts.fold(&done.counts);
+        whole.late += done.late;
+        whole.clock_steps += done.clock_steps;
+        Ok(())
+    }
+}
+
+/// A column of bytes, row by row.
+pub(crate) fn binary(batches: &[RecordBatch], column: usize) -> impl Iterator<Item = &[u8]> {
+    batches.iter().flat_map(move |batch| {
+        let bytes = batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
+        bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
+    })
 }
 
 /// Rows on their way to Python.
@@ -286,17 +313,8 @@ pub(crate) struct FirstRows {
 }
 
 impl FirstRows {
-    /// A column of bytes, row by row.
-    fn bytes(&self, column: usize) -> impl Iterator<Item = &[u8]> {
-        self.batches.iter().flat_map(move |batch| {
-            let bytes =
-                batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
-            bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
-        })
-    }
-
     fn records(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes(KEY_COUNT)
+        binary(&self.batches, KEY_COUNT)
     }
 
     fn len(&self) -> usize {
@@ -342,25 +360,40 @@ impl FirstRows {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The numbers of each row, 64 bits each.
-    fn numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let bytes = py.detach(|| self.bytes(KEY_COUNT + 1).collect::<Vec<_>>().concat());
-        PyBytes::new(py, &bytes)
+    /// Numbers of each row by name, 64 bits each.
+    fn numbers_of<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let known = self.features.names();
+        let place = |name: &String| {
+            known.iter().position(|known| known == name).ok_or_else(|| {
+                let text = format_args!("numbers: {name:?} was not read; wanted: of {known:?}");
+                Refusal::new(Kind::Option, text)
+            })
+        };
+        let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let bytes = py.detach(|| {
+            let mut bytes = Vec::with_capacity(size_of::<f64>() * places.len() * self.len());
+            for row in binary(&self.batches, KEY_COUNT + 1) {
+                let (numbers, _) = row.as_chunks::<{ size_of::<f64>() }>();
+                bytes.extend(places.iter().filter_map(|&place| numbers.get(place)).flatten());
+            }
+            bytes
+        });
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// Bits of each row by name, 8 bits each: −1, 0 or 1.
     fn bits<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
         let refused = |error| Refusal::new(Kind::Option, error);
-        let columns = FlowColumns::new(&self.features, &columns).map_err(refused)?;
-        if !columns.are_bits() {
-            let text = "columns: a number is among them; wanted: bits, such as pkt0_tcp_syn_0";
-            return Err(Refusal::new(Kind::Option, text).into());
-        }
+        let columns = BitColumns::new(&self.features, &columns).map_err(refused)?;
         let values = py.detach(|| {
             let mut values = vec![0; columns.len() * self.len()];
             let rows = values.chunks_exact_mut(columns.len().max(1));
             for (row, records) in rows.zip(self.records()) {
-                columns.put_bits(records, row);
+                columns.put(records, row);
             }
             values.into_iter().map(i8::cast_unsigned).collect::<Vec<_>>()
         });

@@ -5,11 +5,11 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use model::trees::FILE_LEN_MAX;
-use model::{FeatureSchema, Headers, Layout, Rows};
+use model::{Block, FeatureSchema, Headers, Layout, Rows};
+use packet::Span;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::first;
 use crate::refusal::{Kind, Refusal};
 
 /// Rows that are copied before they are scored.
@@ -158,23 +158,42 @@ impl Forest {
     }
 }
 
+/// The blocks of these names; the payload has none, its bytes are counted.
+pub(crate) fn blocks_named(names: &[String]) -> PyResult<Vec<Block>> {
+    let named = |name: &String| {
+        let known = Block::ALL.into_iter().find(|block| block.name() == name);
+        known.filter(|&block| block != Block::Payload).ok_or_else(|| {
+            let text = format!("blocks: {name:?}; wanted: ipv4, ipv6, tcp, udp or icmp");
+            PyErr::from(Refusal::new(Kind::Option, text))
+        })
+    };
+    names.iter().map(named).collect()
+}
+
 /// Names of the columns of these blocks, as `wirelens nprint` has them for one packet.
 #[pyfunction]
 pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<Vec<String>> {
-    let blocks = first::blocks(&blocks)?;
-    Ok(Layout::new(&blocks, payload_len).columns().collect())
+    Ok(Layout::new(&blocks_named(&blocks)?, payload_len).columns().collect())
 }
 
 /// Hash of the schema of header bits: of single packets, or of so many packets of flows, with
-/// numbers beside them.
+/// numbers beside them, or of flows in windows.
 #[pyfunction]
-#[pyo3(signature = (columns, packets, innermost, numbers = Vec::new()))]
+#[pyo3(signature = (columns, packets, innermost, numbers = Vec::new(), window_ns = None))]
 pub(crate) fn schema_hash(
     columns: Vec<String>,
     packets: Option<usize>,
     innermost: bool,
     numbers: Vec<String>,
+    window_ns: Option<i64>,
 ) -> String {
     let headers = if innermost { Headers::Innermost } else { Headers::Outermost };
-    FeatureSchema::of_columns(columns, packets, headers, &numbers).hash()
+    let schema = match window_ns {
+        None => FeatureSchema::of_columns(columns, packets, headers, &numbers),
+        Some(ns) => {
+            let every = Span::from_ns(ns);
+            FeatureSchema::of_window(&columns, packets.unwrap_or(1), headers, &numbers, every)
+        }
+    };
+    schema.hash()
 }

@@ -5,14 +5,14 @@ is worth, training tells. PyTorch is imported when it trains.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wirelens.classify.families import Rows, Training
+from wirelens.classify.metrics import Array
 from wirelens.trees import HeaderBits
-
-Array = Any
 
 # Columns that are no header bits; see docs/specs/feature-schema.md.
 _NUMBER = re.compile(
@@ -35,46 +35,66 @@ def is_number(column: str) -> bool:
     return _NUMBER.fullmatch(column) is not None
 
 
+def fit(
+    train: Any,
+    watched: Any,
+    columns: Sequence[str],
+    class_count: int,
+    schedule: Any,
+    *,
+    seed: int = 1,
+    threads: int = 1,
+) -> tuple[Any, Any]:
+    """Trains a network on `networks.Examples` until others of them get no better."""
+    from wirelens.classify import networks
+
+    numbers = [index for index, name in enumerate(columns) if is_number(name)]
+    bits = [index for index, name in enumerate(columns) if not is_number(name)]
+    networks.torch.manual_seed(seed)
+    network = networks.Cnn(bits, numbers, class_count)
+    network.learn_scale(train.values)
+    history = networks.fit(network, train, watched, schedule, seed=seed, threads=threads)
+    return network, history
+
+
 class Cnn:
     """A convolutional network over the header bits of a flow's first packets."""
 
     name = "cnn"
     library = "torch"
     suffix = ".onnx"
+    takes_prior = False
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {
-            "epochs": 40,
+            "epochs": 15,
             "batch_rows": 64,
             "learning_rate": 1e-3,
             "weight_decay": 1e-4,
-            "patience": 6,
+            "patience": 4,
         }
+        # How the file that was saved last is asked, as `cascade.json` has it.
+        self.details: dict[str, Any] = {}
 
     def fit(self, rows: Rows, training: Training) -> Model:
         """Trains a network; a share of the rows is held out to see when to end."""
         from wirelens.classify import networks
 
-        settings = {**self.parameters, **training.changed}
+        settings = networks.Schedule(**{**self.parameters, **training.changed})
         groups = getattr(rows, "groups", None)
         is_held = networks.held_out(rows.labels, groups, _HELD_OUT, training.seed)
         examples = networks.Examples(rows.values, rows.labels, rows.weights)
-        train, watched = examples.some(~is_held), examples.some(is_held)
-        numbers = [index for index, name in enumerate(rows.columns) if is_number(name)]
-        bits = [index for index, name in enumerate(rows.columns) if not is_number(name)]
-        networks.torch.manual_seed(training.seed)
-        network = networks.Cnn(bits, numbers, len(training.classes))
-        network.learn_scale(train.values)
-        history = networks.fit(
-            network,
-            train,
-            watched,
-            networks.Schedule(**settings),
-            seed=training.seed,
-            threads=training.threads,
-            progress=getattr(training, "progress", None),
+        return Model(
+            *fit(
+                examples.some(~is_held),
+                examples.some(is_held),
+                rows.columns,
+                len(training.classes),
+                settings,
+                seed=training.seed,
+                threads=training.threads,
+            )
         )
-        return Model(network, history)
 
     def predict(self, model: Model, rows: Rows) -> Array:
         """PyTorch's own probabilities."""
@@ -87,6 +107,11 @@ class Cnn:
         from wirelens.classify import networks
 
         networks.export(model.network, path, len(rows.columns))
+        self.details = {
+            "columns": list(rows.columns),
+            "input": networks.INPUT,
+            "output": networks.OUTPUT,
+        }
 
 
 def family() -> Cnn:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
+
 from wirelens import __version__, compat
 from wirelens.classify.metrics import Array
-from wirelens.classify.port_table import PortTable
+from wirelens.classify.port_table import KnownPorts, PortTable
 from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
 from wirelens.trees import HeaderBits, to_forest
-
-WEIGHTINGS = ("none", "balanced", "root")
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class Rows:
     labels: Array
     # The weight of each row.
     weights: Array
+    # The family of captures of each row, for who holds rows out to see when to end.
+    groups: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Training:
     threads: int = 1
     # Parameters that were asked for, in place of the family's own.
     changed: dict[str, Any] = field(default_factory=dict)
+    # What is known of ports beforehand.
+    known_ports: KnownPorts = field(default_factory=dict)
 
 
 class Family(Protocol):
@@ -68,20 +71,6 @@ class Family(Protocol):
         """Writes what is served; `rows` has the names of columns, `f` what is extracted."""
 
 
-def class_weights(labels: Array, class_count: int, weighting: str) -> Array:
-    """A weight for each flow: the same for all, or so that classes weigh the same.
-
-    `balanced` gives each class the same sum of weights; `root` goes half the way, by the square
-    root. Weights have a mean of 1.
-    """
-    power = {"none": 0.0, "balanced": 1.0, "root": 0.5}.get(weighting)
-    if power is None:
-        raise OptionError(f"class weights {weighting!r}; wanted: {', '.join(WEIGHTINGS)}")
-    counts = numpy.bincount(labels, minlength=class_count)
-    weights = (1 / numpy.maximum(counts, 1)[labels]) ** power
-    return weights / weights.mean()
-
-
 def _with_every_class(rows: Rows, class_count: int) -> Rows:
     """scikit-learn names its outputs by the labels it sees: one row of no weight for the rest."""
     absent = numpy.setdiff1d(numpy.arange(class_count), rows.labels)
@@ -93,6 +82,21 @@ def _with_every_class(rows: Rows, class_count: int) -> Rows:
         numpy.concatenate([rows.labels, absent]),
         numpy.concatenate([rows.weights, numpy.zeros(len(absent))]),
     )
+
+
+def port_numbers(rows: Rows) -> tuple[Array, Array]:
+    """Protocol and server port of each row."""
+    columns = list(rows.columns)
+    missing = [name for name in PORT_NUMBERS if name not in columns]
+    if missing:
+        raise OptionError(
+            f"{missing[0]}: not among what models see, and ports are to be looked up; name it in "
+            "--numbers, without --no-ports, or leave this family out"
+        )
+    protocols, ports = (
+        rows.values[:, columns.index(name)].astype(numpy.int64) for name in PORT_NUMBERS
+    )
+    return protocols, ports
 
 
 class _Trees:
@@ -222,13 +226,9 @@ class Ports:
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {"smoothing": 1.0, "flows_min": 2}
 
-    def _numbers(self, rows: Rows) -> list[Array]:
-        columns = list(rows.columns)
-        return [rows.values[:, columns.index(name)].astype(numpy.int64) for name in PORT_NUMBERS]
-
     def fit(self, rows: Rows, training: Training) -> PortTable:
         settings = {**self.parameters, **training.changed}
-        protocols, ports = self._numbers(rows)
+        protocols, ports = port_numbers(rows)
         return PortTable.fit(
             protocols,
             ports,
@@ -240,7 +240,7 @@ class Ports:
         )
 
     def predict(self, model: PortTable, rows: Rows) -> Array:
-        return model.predict(*self._numbers(rows))
+        return model.predict(*port_numbers(rows))
 
     def save(
         self, model: PortTable, path: Path, rows: Rows, training: Training, f: HeaderBits
@@ -252,8 +252,14 @@ _FAMILIES: dict[str, type[Any]] = {
     kind.name: kind for kind in (Ports, DecisionTree, RandomForest, LightGbm, XgBoost)
 }
 # Families in files of their own, since what they import is large.
-_MODULES = {"cnn": "wirelens.classify.cnn"}
+_MODULES = {
+    "cnn": "wirelens.classify.cnn",
+    "port-prior": "wirelens.classify.boosted_ports",
+    "boosted-ports": "wirelens.classify.boosted_ports",
+}
 FAMILY_NAMES = (*_FAMILIES, *_MODULES)
+# Families that look at protocol and port alone: more packets tell them nothing.
+PORT_FAMILIES = ("port-table", "port-prior")
 # Those that need nothing beyond the extra `train`.
 DEFAULT_FAMILIES = tuple(_FAMILIES)
 
@@ -264,7 +270,8 @@ def family(name: str) -> Family:
         made: Family = _FAMILIES[name]()
         return made
     if name in _MODULES:
-        found: Family = importlib.import_module(_MODULES[name]).family()
+        module = importlib.import_module(_MODULES[name])
+        found: Family = module.family(name) if name != "cnn" else module.family()
         return found
     raise OptionError(f"family {name!r}; wanted: {', '.join(FAMILY_NAMES)}")
 

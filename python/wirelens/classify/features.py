@@ -1,15 +1,15 @@
 """Features of flows: what a model reads of a flow's first packets, row by row.
 
-A row is made by the same code as in `wirelens classify`, so that training and serving cannot differ:
-header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md` tells what
-each means, to the bit.
+A row is made by the same code as in `wirelens classify`, so that training and serving cannot
+differ: header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md`
+tells what each means, to the bit.
 
 >>> features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
 >>> table = first_packets("testdata/demo.pcapng", features)
 >>> len(table), table.keys()["dst_port"][:3]
-(312, [22, 22, 53])
+(312, [443, 443, 22])
 >>> table.numbers[0, 1], table.bits(["pkt0_tcp_syn_0", "pkt0_udp_len_0"])[0, 0]
-(84.0, 1)
+(80.0, 1)
 """
 
 import dataclasses
@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wirelens import _wirelens
+from wirelens import _wirelens, trees
+from wirelens._wirelens import Forest
+from wirelens.errors import ModelError
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
-from wirelens.trees import HeaderBits
 
 if TYPE_CHECKING:
     from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, FirstRows
@@ -96,9 +97,9 @@ class FlowFeatures:
             numbers = [name for name in self.numbers if not name.startswith(later)]
         return dataclasses.replace(self, packets=packets, numbers=numbers)
 
-    def header_bits(self) -> HeaderBits:
+    def header_bits(self) -> trees.HeaderBits:
         """The same as `wirelens.trees.to_forest` takes it."""
-        return HeaderBits(self._packet_columns(), self.packets, self.headers, self.numbers)
+        return trees.HeaderBits(self._packet_columns(), self.packets, self.headers, self.numbers)
 
     def _packet_columns(self) -> list[str]:
         return _wirelens.header_columns(self.blocks, self.payload_bytes)
@@ -170,7 +171,18 @@ class FirstPacketsTable:
     @property
     def numbers(self) -> "memoryview[float]":
         """The numbers, rows × names, 64-bit floating point."""
-        return _matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
+        return self.numbers_of(self.features.numbers)
+
+    def numbers_of(self, names: Iterable[str]) -> "memoryview[float]":
+        """Some of the numbers, rows × names, in the order of the names.
+
+        Raises
+        ------
+        OptionError
+            Where a name is none of the features'.
+        """
+        chosen = list(names)
+        return _matrix(self._rows.numbers_of(chosen), "d", 8, len(chosen))
 
     @property
     def records(self) -> bytes:
@@ -201,6 +213,26 @@ class FirstPacketsTable:
         """
         names = list(columns)
         return _matrix(self._rows.bits(names), "b", 1, len(names))
+
+    def score(self, forest: Forest) -> "memoryview[float]":
+        """A probability for each class of each row, by trees of these features or of fewer packets.
+
+        Raises
+        ------
+        ModelError
+            Where the trees were trained on other features.
+        """
+        packets, numbers = forest.packet_count, forest.numbers
+        own = None
+        if packets <= self.features.packets and set(numbers) <= set(self.features.numbers):
+            own = self.features.first(packets, numbers)
+        if own is None or own.hash() != forest.schema:
+            raise ModelError(
+                f"trees of the schema {forest.schema[:12]}…, of {packets} packets and "
+                f"{len(numbers)} numbers; wanted: that of the rows, or of fewer packets of them; "
+                "extract the features that the model was trained on"
+            )
+        return trees.score(forest, self.records_of(packets), packets, self.numbers_of(numbers))
 
     def varying_bits(self, rows: Iterable[bool] | None = None) -> list[str]:
         """Names of the header bits that are not the same in all rows, in order.
@@ -286,9 +318,7 @@ def first_packets(
     collected = reader.collect()
     warn_of(reader, stacklevel=3)
     files = [os.fspath(path) for path in found]
-    return FirstPacketsTable(
-        collected, features, files, reader.counts or {}, reader.summary or ""
-    )
+    return FirstPacketsTable(collected, features, files, reader.counts or {}, reader.summary or "")
 
 
 def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":

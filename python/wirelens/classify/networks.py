@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from wirelens.errors import MissingPackageError, OptionError
 
-Array = Any
+from wirelens.classify.metrics import Array, confusion, macro_f1
+from wirelens.errors import MissingPackageError, OptionError
 
 INPUT, OUTPUT = "row", "probabilities"
 # What models in ONNX are written for; ONNX Runtime reads it since 2020.
@@ -48,6 +48,7 @@ def _load() -> Any:
 
 torch = _load()
 nn = torch.nn
+_Module: Any = nn.Module
 
 
 def tensor(values: Array) -> Any:
@@ -78,7 +79,7 @@ class Schedule:
     batch_rows: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
-    # Epochs without a better loss on the rows held out, after which training ends.
+    # Epochs without a better macro-F1 on the rows held out, after which training ends.
     patience: int = 6
     # Epochs after which the learning rate is multiplied by `decay`; 0 for never.
     decay_every: int = 0
@@ -110,7 +111,8 @@ class Examples:
 class History:
     """What training was like."""
 
-    # Mean weighted loss of each epoch: on the rows trained on, and on those held out.
+    # Of each epoch: mean weighted loss on the rows trained on; macro-F1 on those held out, of the
+    # classes that are among them.
     trained: list[float] = field(default_factory=list)
     held_out: list[float] = field(default_factory=list)
     # The epoch whose weights were kept, from 0.
@@ -158,8 +160,10 @@ def fit(
 ) -> History:
     """Trains a network until `watched` gets no better; its weights are then those of its best.
 
-    `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
-    with learning rates of their own. `progress` is told the epoch from 0 and both losses.
+    It is macro-F1 that is watched: on captures unlike those trained on the loss rises with the
+    confidence of wrong answers long before the answers get worse. `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
+    with learning rates of their own. `progress` is told the epoch from 0, the
+    loss and macro-F1.
     """
     if len(train) == 0 or len(watched) == 0:
         raise OptionError(
@@ -188,10 +192,10 @@ def fit(
         if after_epoch is not None:
             after_epoch(epoch)
         history.trained.append(loss)
-        history.held_out.append(_loss(network, watched))
+        history.held_out.append(_watched_f1(network, watched))
         if progress is not None:
             progress(epoch, loss, history.held_out[-1])
-        if best is None or history.held_out[-1] < history.held_out[history.best]:
+        if best is None or history.held_out[-1] > history.held_out[history.best]:
             history.best, best = epoch, copy.deepcopy(network.state_dict())
         elif epoch - history.best >= schedule.patience:
             break
@@ -242,11 +246,10 @@ def _softmax(values: Array) -> Array:
     return shifted / shifted.sum(axis=1, keepdims=True)
 
 
-def _loss(network: Any, examples: Examples) -> float:
-    scores = _softmax(outputs(network, examples.values).astype(numpy.float64))
-    of_truth = scores[numpy.arange(len(examples)), numpy.asarray(examples.labels)]
-    weights = numpy.asarray(examples.weights)
-    return float(-(numpy.log(numpy.maximum(of_truth, 1e-12)) * weights).sum() / weights.sum())
+def _watched_f1(network: Any, examples: Examples) -> float:
+    labels = numpy.asarray(examples.labels)
+    predicted = outputs(network, examples.values)
+    return macro_f1(confusion(labels, predicted.argmax(axis=1), predicted.shape[1]))
 
 
 def probabilities(network: Any, values: Array) -> Array:
@@ -260,7 +263,7 @@ def export(network: Any, path: str | os.PathLike[str], column_count: int) -> Non
 
     The file has its name once it is complete.
     """
-    whole = nn.Sequential(copy.deepcopy(network), nn.Softmax(dim=1)).eval()
+    whole = nn.Sequential(network, nn.Softmax(dim=1)).eval()
     settings: dict[str, Any] = {
         "opset_version": _OPSET,
         "input_names": [INPUT],
@@ -277,7 +280,7 @@ def export(network: Any, path: str | os.PathLike[str], column_count: int) -> Non
     partial.replace(path)
 
 
-class Cnn(nn.Module):
+class Cnn(_Module):
     """Convolutions over header bits in their order; numbers join where bits have become features.
 
     A row's columns may come in any order: those of bits and of numbers are picked out inside.

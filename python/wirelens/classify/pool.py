@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
+    PORT_FAMILIES,
     Family,
     Rows,
     Training,
-    class_weights,
     family,
     library_version,
 )
@@ -27,15 +28,19 @@ from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
+from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
-from wirelens.classify.served import Cost, cost_of, read_model
+from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
+from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError
 
 PORT_TABLE = "port-table"
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 1
+_VERSION = 4
+# As families of networks name them.
+ONNX_NAMES = {"input": "row", "output": "probabilities"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,9 @@ class PoolSettings:
     weighting: str = "none"
     # By family, parameters in place of its own.
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # A table of what is known of ports beforehand.
+    known_ports: Path | None = None
+    groups: Groups = Groups()
 
 
 @dataclass(frozen=True)
@@ -108,18 +116,20 @@ class Pool:
     ) -> None:
         self.dataset, self.recipe, self.matrix, self.plan = dataset, recipe, matrix, plan
         self.settings, self.work, self.progress = settings, work, progress
+        path = settings.known_ports
+        self._known = {} if path is None else read_known_ports(path, dataset.classes)
         self._waiting_us = {
             depth: float(dataset.sample.of(plan.checked).waiting_us(depth).mean())
             for depth in settings.depths
         }
 
     def members(self) -> list[tuple[str, int]]:
-        """Families and depths; a port table has one packet, since more tell it nothing."""
+        """Families and depths; tables of ports have one, since more packets tell them nothing."""
         return [
             (name, depth)
             for name in dict.fromkeys(self.settings.families)
             for depth in sorted(set(self.settings.depths))
-            if name != PORT_TABLE or depth == min(self.settings.depths)
+            if name not in PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
     def train(self) -> list[Trained]:
@@ -139,20 +149,42 @@ class Pool:
         self.progress.finish()
         return trained
 
+    def _port_columns(self) -> list[str]:
+        """What tables of ports look at: the client's port where it is among the numbers."""
+        asked = self.recipe.number_names(1)
+        return [*PORT_NUMBERS, *(name for name in ("client_port",) if name in asked)]
+
+    def _ports(self, rows: Array) -> Array:
+        return first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+
+    def _trained_on(self, kind: Family, rows: Array) -> Array:
+        """Of some flows those that train: of flows that are alike as many as was said."""
+        if kind.name in PORT_FAMILIES:
+            return rows
+        labels, families = self.dataset.labels[rows], self.dataset.families[rows]
+        seed = self.settings.seed
+        return rows[self.settings.groups.chosen(self._ports(rows), labels, families, seed)]
+
     def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
-        labels = self.dataset.labels[rows]
-        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting)
-        if kind.name == PORT_TABLE:
-            values = first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
-            return Rows(values, list(PORT_NUMBERS), labels, weights)
-        return Rows(self.matrix.values(depth, rows), self.matrix.columns(depth), labels, weights)
+        labels, groups = self.dataset.labels[rows], self.dataset.families[rows]
+        if kind.name in PORT_FAMILIES:
+            names, size = self._port_columns(), len(self.dataset.classes)
+            weights = class_weights(labels, size, self.settings.weighting)
+            values = first_numbers(self.dataset.sample.of(rows), names)
+            return Rows(values, names, labels, weights, groups)
+        given = self.settings.groups.weights(self._ports(rows), labels, groups)
+        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting, given)
+        values, columns = self.matrix.values(depth, rows), self.matrix.columns(depth)
+        return Rows(values, columns, labels, weights, groups)
 
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
-        numbers = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.numbers_of(depth)
+        is_ports = kind.name in PORT_FAMILIES
+        numbers = self._port_columns() if is_ports else self.matrix.numbers_of(depth)
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
-        columns = PORT_NUMBERS if kind.name == PORT_TABLE else self.matrix.columns(depth)
+        is_ports = kind.name in PORT_FAMILIES
+        columns = self._port_columns() if is_ports else self.matrix.columns(depth)
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
@@ -162,9 +194,11 @@ class Pool:
             "library": library_version(kind),
             "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
             "weighting": self.settings.weighting,
+            "groups": [self.settings.groups.flows_max, self.settings.groups.weighting],
             "packets": depth,
             "schema": features.hash(),
             "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
+            "known ports": hashlib.sha256(repr(sorted_ports(self._known)).encode()).hexdigest(),
             "wait": self.dataset.sample.wait_ns,
             "seed": self.settings.seed,
         }
@@ -221,14 +255,14 @@ class Pool:
             check_scores.append(scores)
             difference = max(difference, off)
         if is_one:
-            test_scores = self._score(file, kind, self.plan.test)
+            test_scores = self._score(file, kind, depth, self.plan.test)
         else:
             test_scores, off = self._fit(
                 kind, depth, features, self.plan.training, self.plan.test, file
             )
             difference = max(difference, off)
             stem.with_name(f"{stem.name}.fold{kind.suffix}").unlink()
-        cost = self._cost(file, kind)
+        cost = self._cost(file, kind, depth)
         columns = self._rows(kind, depth, self.plan.training[:1]).columns
         numpy.savez(
             stem.with_suffix(".npz"), check=numpy.concatenate(check_scores), test=test_scores
@@ -242,7 +276,7 @@ class Pool:
             "batch_us": cost.batch_us,
             "difference": difference,
             "training_s": round(time.monotonic() - began_s, 3),
-            "details": getattr(kind, "details", {}),
+            "details": _details(kind),
         }
         partial = stem.with_suffix(".partial")
         partial.write_text(json.dumps(told), encoding="utf-8")
@@ -258,16 +292,17 @@ class Pool:
         place: Path,
     ) -> tuple[Array, float]:
         """Trains on some flows and writes the file; its scores of others, and how far off it is."""
-        rows = self._rows(kind, depth, training)
+        rows = self._rows(kind, depth, self._trained_on(kind, training))
         settings = Training(
             self.dataset.classes,
             self.settings.seed,
             self.settings.threads,
             self.settings.changed.get(kind.name, {}),
+            self._known,
         )
         model = kind.fit(rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
-        scores, difference = self._score(place, kind, asked), 0.0
+        scores, difference = self._score(place, kind, depth, asked), 0.0
         if len(asked):
             own = numpy.asarray(kind.predict(model, self._rows(kind, depth, asked)))
             difference = float(numpy.abs(own - scores).max())
@@ -279,16 +314,28 @@ class Pool:
             )
         return scores, difference
 
-    def _score(self, place: Path, kind: Family, flows: Array) -> Array:
+    def _score(self, place: Path, kind: Family, depth: int, flows: Array) -> Array:
         if len(flows) == 0:
             return numpy.zeros((0, len(self.dataset.classes)))
-        model = read_model(place, getattr(kind, "details", None))
         sample = self.dataset.sample.of(flows)
-        return model.score(model.prepare(sample), 0, len(sample))
+        return scores_of(self._served(place, kind, depth), sample)
 
-    def _cost(self, place: Path, kind: Family) -> Cost:
-        model = read_model(place, getattr(kind, "details", None))
-        return cost_of(model, self.dataset.sample.of(self.plan.checked))
+    def _cost(self, place: Path, kind: Family, depth: int) -> Cost:
+        sample = self.dataset.sample.of(self.plan.checked)
+        return cost_of(self._served(place, kind, depth), sample)
+
+    def _served(self, place: Path, kind: Family, depth: int) -> Served:
+        return read_model(place, {"columns": self.matrix.columns(depth), **_details(kind)})
+
+
+def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]:
+    """The same in an order that does not depend on the table's."""
+    return sorted((key, weights.tolist()) for key, weights in known.items())
+
+
+def _details(kind: Family) -> dict[str, str]:
+    """What the input and the output of an ONNX file are called."""
+    return dict(ONNX_NAMES) if kind.suffix == ".onnx" else {}
 
 
 def _plan_hash(plan: Plan) -> str:

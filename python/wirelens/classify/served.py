@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
+
 from wirelens import compat, trees
 from wirelens.classify.dataset import Sample
 from wirelens.classify.metrics import Array

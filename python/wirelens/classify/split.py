@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
+
 from wirelens.classify.metrics import Array, confusion, macro_f1_of_many
 from wirelens.errors import OptionError
 

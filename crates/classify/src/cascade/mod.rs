@@ -1,6 +1,8 @@
 //! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
 
 mod object;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod read;
 mod reason;
 mod sums;
@@ -10,7 +12,7 @@ pub use reason::CascadeError;
 
 use std::fmt;
 
-use model::{FlowFeatures, Forest};
+use model::{FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
 use crate::uncertainty::{Answer, Uncertainty};
@@ -72,6 +74,9 @@ pub enum Segmentation {
 pub enum Model {
     /// Trees on header bits and numbers.
     Trees(Box<Forest>),
+    /// Anything that ONNX Runtime runs on them.
+    #[cfg(feature = "onnx")]
+    Onnx(model::onnx::OnnxFile),
 }
 
 /// A model and when its answer is enough.
@@ -80,6 +85,8 @@ pub struct Stage {
     pub(crate) name: StageName,
     pub(crate) family: String,
     pub(crate) features: FlowFeatures,
+    /// Of a cascade for windows.
+    pub(crate) window: Option<WindowFeatures>,
     pub(crate) model: Model,
     pub(crate) uncertainty: Uncertainty,
     /// By class; none of the last stage, whose answer stands.
@@ -96,7 +103,22 @@ pub struct Cascade {
     pub(crate) wait: Span,
     pub(crate) segmentation: Segmentation,
     pub(crate) features: FlowFeatures,
+    /// How long windows are, where it is asked about windows.
+    pub(crate) every: Option<Span>,
+    /// Then what has to be kept of a flow for all stages.
+    pub(crate) window: Option<WindowFeatures>,
     pub(crate) stages: Vec<Stage>,
+}
+
+impl Model {
+    /// How many classes it tells apart.
+    pub(crate) fn class_count(&self) -> usize {
+        match self {
+            Self::Trees(forest) => forest.classes().len(),
+            #[cfg(feature = "onnx")]
+            Self::Onnx(file) => file.wiring().class_count,
+        }
+    }
 }
 
 impl Stage {
@@ -116,6 +138,13 @@ impl Stage {
     #[must_use]
     pub const fn features(&self) -> &FlowFeatures {
         &self.features
+    }
+
+    /// What it is shown of a window, where it is asked about windows; then
+    /// [`features`](Self::features) are those of the window's packets.
+    #[must_use]
+    pub const fn window(&self) -> Option<&WindowFeatures> {
+        self.window.as_ref()
     }
 
     /// The model.
@@ -186,6 +215,19 @@ impl Cascade {
     #[must_use]
     pub const fn features(&self) -> &FlowFeatures {
         &self.features
+    }
+
+    /// How long windows are, where the cascade is asked about flows in windows, again and again; else
+    /// it is asked once about each flow.
+    #[must_use]
+    pub const fn every(&self) -> Option<Span> {
+        self.every
+    }
+
+    /// What has to be kept of a flow for all stages, where these are asked about windows.
+    #[must_use]
+    pub const fn window(&self) -> Option<&WindowFeatures> {
+        self.window.as_ref()
     }
 
     /// The stages, in the order in which they are asked; at least one.

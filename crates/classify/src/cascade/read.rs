@@ -3,7 +3,7 @@
 use std::io;
 
 use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
-use model::{FlowFeatures, Forest};
+use model::{FlowFeatures, Forest, WindowError, WindowFeatures};
 use packet::Span;
 use serde_json::Value;
 
@@ -25,51 +25,91 @@ pub const CASCADE_LEN_MAX: usize = 16 << 20;
 const FORMAT: &str = "wirelens cascade";
 const VERSION: u64 = 1;
 const NAME_LEN_MAX: usize = 40;
+/// How the file of a model in ONNX ends.
+const ONNX_SUFFIX: &str = ".onnx";
 /// Digits of the hash in a cascade's id.
 const ID_DIGITS: usize = 12;
 
 /// What a stage says of its model.
-struct Declared<'a> {
-    name: StageName,
-    family: String,
-    file: &'a str,
+pub(super) struct Declared<'a> {
+    pub(super) name: StageName,
+    pub(super) family: String,
+    pub(super) file: &'a str,
     packets: usize,
-    uncertainty: Uncertainty,
-    thresholds: Vec<f64>,
+    pub(super) uncertainty: Uncertainty,
+    pub(super) thresholds: Vec<f64>,
+    /// All that it says, and what messages call it.
+    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
+    pub(super) value: &'a Value,
+    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
+    pub(super) path: String,
 }
 
 impl Cascade {
-    /// Reads an artifact. `read` gives the bytes of a file by its name, and refuses what is longer
-    /// than the bound that it is told; only plain names are asked for.
+    /// Reads an artifact whose models are trees. `read` gives the bytes of a file by its name, and
+    /// refuses what is longer than the bound that it is told; only plain names are asked for.
     ///
     /// # Errors
     /// [`CascadeError`], with the file at fault, what was seen there and what was wanted.
     pub fn read(
         mut read: impl FnMut(&str, usize) -> io::Result<Vec<u8>>,
     ) -> Result<Self, CascadeError> {
-        let mut file = |name: &str, len_max| {
-            read(name, len_max).map_err(|error| CascadeError::Unreadable {
-                file: name.to_owned(),
-                cause: error.to_string(),
-                is_missing: error.kind() == io::ErrorKind::NotFound,
-            })
-        };
-        let json = file(CASCADE_FILE, CASCADE_LEN_MAX)?;
-        let sums = Sums::read(&file(SUMS_FILE, CASCADE_LEN_MAX)?)?;
-        let hash = sums.check(CASCADE_FILE, &json)?;
-        let value = serde_json::from_slice::<Value>(&json)
-            .map_err(|error| CascadeError::NotCascade { seen: error.to_string() })?;
-        let (mut cascade, declared) = head(&value, &hash)?;
-        for declared in declared {
-            let bytes = file(declared.file, FILE_LEN_MAX)?;
-            sums.check(declared.file, &bytes)?;
-            let stage = stage(declared, &bytes, &cascade)?;
-            cascade.stages.push(stage);
-        }
-        let all = FlowFeatures::of_all(cascade.stages.iter().map(Stage::features));
-        cascade.features = all.map_err(CascadeError::field)?;
-        Ok(cascade)
+        read_all(&mut read, &mut |declared, bytes, cascade| stage(declared, &bytes, cascade))
     }
+
+    /// The same where models may be in ONNX; `library` is asked when the first of them is.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    #[cfg(feature = "onnx")]
+    pub fn read_with(
+        mut read: impl FnMut(&str, usize) -> io::Result<Vec<u8>>,
+        mut library: impl FnMut() -> Result<model::onnx::Library, model::onnx::OnnxError>,
+    ) -> Result<Self, CascadeError> {
+        read_all(&mut read, &mut |declared, bytes, cascade| {
+            if declared.file.ends_with(ONNX_SUFFIX) {
+                super::onnx::stage(declared, bytes, cascade, &mut library)
+            } else {
+                stage(declared, &bytes, cascade)
+            }
+        })
+    }
+}
+
+/// Makes a stage of what is declared and the bytes of its file.
+type MakeStage<'a> =
+    &'a mut dyn FnMut(Declared<'_>, Vec<u8>, &Cascade) -> Result<Stage, CascadeError>;
+
+fn read_all(
+    read: &mut dyn FnMut(&str, usize) -> io::Result<Vec<u8>>,
+    make: MakeStage<'_>,
+) -> Result<Cascade, CascadeError> {
+    let mut file = |name: &str, len_max| {
+        read(name, len_max).map_err(|error| CascadeError::Unreadable {
+            file: name.to_owned(),
+            cause: error.to_string(),
+            is_missing: error.kind() == io::ErrorKind::NotFound,
+        })
+    };
+    let json = file(CASCADE_FILE, CASCADE_LEN_MAX)?;
+    let sums = Sums::read(&file(SUMS_FILE, CASCADE_LEN_MAX)?)?;
+    let hash = sums.check(CASCADE_FILE, &json)?;
+    let value = serde_json::from_slice::<Value>(&json)
+        .map_err(|error| CascadeError::NotCascade { seen: error.to_string() })?;
+    let (mut cascade, declared) = head(&value, &hash)?;
+    for declared in declared {
+        let bytes = file(declared.file, FILE_LEN_MAX)?;
+        sums.check(declared.file, &bytes)?;
+        let stage = make(declared, bytes, &cascade)?;
+        cascade.stages.push(stage);
+    }
+    let all = FlowFeatures::of_all(cascade.stages.iter().map(Stage::features));
+    cascade.features = all.map_err(CascadeError::field)?;
+    if cascade.every.is_some() {
+        let all = WindowFeatures::of_all(cascade.stages.iter().filter_map(Stage::window));
+        cascade.window = Some(all.map_err(CascadeError::field)?);
+    }
+    Ok(cascade)
 }
 
 /// All but the models; the features are still those of nothing.
@@ -90,14 +130,8 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
     if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
         return Err(root.wrong("name", wanted));
     }
-    if root.one_of("kind", &[("flows", true), ("windows", false)])? {
-        // What follows is of flows.
-    } else {
-        return Err(CascadeError::field(
-            "`kind`: \"windows\"; wanted: flows: what is inferred anew each second is not served \
-             yet by this version",
-        ));
-    }
+    let is_of_windows = root.one_of("kind", &[("flows", false), ("windows", true)])?;
+    let every = is_of_windows.then(|| span(&root, "window_ns")).transpose()?;
     let classes = classes(&root)?;
     let flows = root.object("flows")?;
     let timeouts = FlowTimeouts {
@@ -114,6 +148,8 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
         wait: span(&root, "wait_ns")?,
         segmentation: root.one_of("segmentation", &known)?,
         features: nothing()?,
+        every,
+        window: None,
         stages: Vec::new(),
     };
     Ok((cascade, stages))
@@ -150,9 +186,10 @@ fn stages<'a>(root: &Object<'a>, classes: &[String]) -> Result<Vec<Declared<'a>>
     let list = root.list("stages", wanted)?;
     let mut stages: Vec<Declared<'a>> = Vec::new();
     for (index, value) in list.iter().enumerate() {
-        let object = Object::new(value, &format!("stages[{index}]."))?;
+        let path = format!("stages[{index}].");
         let is_last = index + 1 == list.len();
-        let stage = declared(&object, classes, is_last)?;
+        let stage = declared(value, path, classes, is_last)?;
+        let object = Object::new(value, &stage.path)?;
         if let Some(before) = stages.last() {
             if before.name >= stage.name {
                 return Err(object.wrong("stage", wanted));
@@ -168,10 +205,12 @@ fn stages<'a>(root: &Object<'a>, classes: &[String]) -> Result<Vec<Declared<'a>>
 }
 
 fn declared<'a>(
-    object: &Object<'a>,
+    value: &'a Value,
+    path: String,
     classes: &[String],
     is_last: bool,
 ) -> Result<Declared<'a>, CascadeError> {
+    let object = &Object::new(value, &path)?;
     let name = object.one_of("stage", &StageName::ALL.map(|stage| (stage.name(), stage)))?;
     let wanted = "the name of a file of the artifact";
     let file = object.text("file", wanted)?;
@@ -192,7 +231,7 @@ fn declared<'a>(
         _ => object.one_of("uncertainty", &known)?,
     };
     let thresholds = thresholds(object, classes, is_last)?;
-    Ok(Declared { name, family, file, packets, uncertainty, thresholds })
+    Ok(Declared { name, family, file, packets, uncertainty, thresholds, value, path })
 }
 
 /// One for each class; none of the last stage.
@@ -226,14 +265,47 @@ fn thresholds(
     }
 }
 
-/// The model of a stage, held against what was declared.
-fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stage, CascadeError> {
-    let Declared { name, family, file, packets, uncertainty, thresholds } = declared;
-    if file.ends_with(".onnx") {
+/// What rows of a stage are, with their hash, held against what was declared and what the first stage
+/// reads.
+pub(super) fn check_features(
+    declared: &Declared<'_>,
+    features: &FlowFeatures,
+    own: String,
+    carried: &str,
+    cascade: &Cascade,
+) -> Result<(), CascadeError> {
+    let &Declared { file, packets, .. } = declared;
+    if features.packets() != packets {
         return Err(CascadeError::model(
             file,
-            "a model for ONNX Runtime; this version serves trees (.trees.jsonl): train the stage \
-             with one of the families of trees",
+            format_args!("reads {} packets; cascade.json says {packets}", features.packets()),
+        ));
+    }
+    if own != carried {
+        let (file, carried) = (file.to_owned(), carried.to_owned());
+        return Err(CascadeError::OtherSchema { file, carried, own });
+    }
+    if let Some(first) = cascade.stages.first()
+        && (first.features.headers(), first.features.layout())
+            != (features.headers(), features.layout())
+    {
+        return Err(CascadeError::model(
+            file,
+            "reads other headers, blocks or bytes of payload than the first stage; train all \
+             stages together",
+        ));
+    }
+    Ok(())
+}
+
+/// The trees of a stage, held against what was declared.
+fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stage, CascadeError> {
+    let file = declared.file;
+    if file.ends_with(ONNX_SUFFIX) {
+        return Err(CascadeError::model(
+            file,
+            "a model for ONNX Runtime, which is not built into this program; train the stage with \
+             one of the families of trees, or build with the feature `onnx`",
         ));
     }
     let forest = Forest::parse(bytes)
@@ -249,29 +321,25 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
             ),
         ));
     }
-    if forest.packet_count() != packets {
-        return Err(CascadeError::model(
-            file,
-            format_args!("reads {} packets; cascade.json says {packets}", forest.packet_count()),
-        ));
-    }
-    let features =
-        FlowFeatures::of_forest(&forest).map_err(|error| CascadeError::model(file, error))?;
-    let own = features.hash();
-    if own != forest.schema_hash() {
-        let carried = forest.schema_hash().to_owned();
-        return Err(CascadeError::OtherSchema { file: file.to_owned(), carried, own });
-    }
-    if let Some(first) = cascade.stages.first()
-        && (first.features.headers(), first.features.layout())
-            != (features.headers(), features.layout())
-    {
-        return Err(CascadeError::model(
-            file,
-            "reads other headers, blocks or bytes of payload than the first stage; train all \
-             stages together",
-        ));
-    }
+    let (features, window, own) =
+        read_by(&forest, cascade.every).map_err(|error| CascadeError::model(file, error))?;
+    check_features(&declared, &features, own, forest.schema_hash(), cascade)?;
+    let Declared { name, family, uncertainty, thresholds, .. } = declared;
     let model = Model::Trees(Box::new(forest));
-    Ok(Stage { name, family, features, model, uncertainty, thresholds })
+    Ok(Stage { name, family, features, window, model, uncertainty, thresholds })
+}
+
+/// What a forest reads, of flows or of windows, and the hash of it.
+fn read_by(
+    forest: &Forest,
+    every: Option<Span>,
+) -> Result<(FlowFeatures, Option<WindowFeatures>, String), WindowError> {
+    let Some(every) = every else {
+        let features = FlowFeatures::of_forest(forest)?;
+        let hash = features.hash();
+        return Ok((features, None, hash));
+    };
+    let window = WindowFeatures::of_forest(every, forest)?;
+    let hash = window.hash();
+    Ok((window.first().clone(), Some(window), hash))
 }

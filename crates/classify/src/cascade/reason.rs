@@ -4,7 +4,7 @@ use std::fmt;
 
 use model::ForestError;
 
-/// Why a cascade cannot be used. The text begins with the file at fault, by its name in the artifact.
+/// Why a cascade cannot be used. The text begins with the file at fault, by its name there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CascadeError {
     /// A file cannot be read.

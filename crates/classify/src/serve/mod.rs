@@ -13,8 +13,8 @@
 //!
 //! **Limits.** At most [`Options::waiting_max`] flows wait; one more is decided at once by the last
 //! stage that was asked ([`Cause::Full`]), or, where none was, by the first with the packets there
-//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few hundred
-//! bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
+//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few
+//! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
 mod consumers;
 mod undecided;
@@ -33,8 +33,9 @@ use crate::verdict::{Cause, Verdict};
 use consumers::{Answered, Consumers};
 use undecided::{Given, Pool, Undecided};
 
-/// Rows that a model is asked about at once.
-const ROWS_MAX: usize = BATCH_LEN_MAX;
+/// Rows that a model is asked about at once. So many go down a tree together; more would only make
+/// the first wait for the last.
+const ROWS_MAX: usize = 64;
 
 /// How flows are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -371,10 +372,12 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             key: flow.key,
             direction: flow.direction,
             first: flow.first,
+            window: None,
             label,
             confidence,
             stage,
             packets_used,
+            deciding,
             decided,
             cause,
             latency_ns,
@@ -414,7 +417,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
 
 /// Whether the capture cut a frame before the bytes that models look at.
-fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
+pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
     let (record, layout) = (frame.record, cascade.features.layout());
     if record.captured_len >= record.wire_len {
         return false;

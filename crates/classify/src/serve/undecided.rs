@@ -120,11 +120,6 @@ impl Pool {
         Self { places: Vec::new(), free: Vec::new(), head: NONE, tail: NONE }
     }
 
-    /// How many there are.
-    pub(super) const fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
     pub(super) fn get(&self, place: u32) -> Option<&Undecided> {
         self.places.get(place as usize)
     }

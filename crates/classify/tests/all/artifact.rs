@@ -4,6 +4,7 @@ use crate::build::{
     self, CLASSES, FAST, FASTEST, Files, SLOW, STAGES, artifact, artifact_of, json, read, sealed,
 };
 use classify::StageName;
+use proptest::prelude::*;
 
 /// The message about these files.
 fn refused(files: &Files) -> String {
@@ -90,7 +91,7 @@ fn what_cannot_be_is_told_by_its_field() {
         ("wirelens cascade", "something", "no cascade (\"something\")"),
         ("\"version\": 1", "\"version\": 2", "a cascade of format version 2"),
         ("\"by-hand\"", "\"../x\"", "`name`: \"../x\"; wanted: 1 to 40 of"),
-        ("\"flows\",", "\"windows\",", "`kind`: \"windows\"; wanted: flows"),
+        ("\"flows\",", "\"windows\",", "`window_ns` is missing; wanted: nanoseconds"),
         ("\"flows\",", "\"x\",", "`kind`: \"x\"; wanted: flows or windows"),
         ("\"web\",\n  \"bulk\"", "\"dns\",\n  \"bulk\"", "`classes`: [\"dns\",\"dns\","),
         ("120000000000", "0", "`flows.idle_timeout_ns`: 0; wanted: nanoseconds"),
@@ -122,4 +123,33 @@ fn a_network_is_refused_with_what_to_try() {
     files.insert("slow.onnx".into(), b"x".to_vec());
     let message = refused(&sealed(files));
     assert!(message.starts_with("slow.onnx: a model for ONNX Runtime;"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_an_artifact_says_it_is_read_or_refused(
+        name in prop::sample::select(vec!["cascade.json", "SHA256SUMS", "fast.trees.jsonl"]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        is_sealed in any::<bool>(),
+    ) {
+        let mut files = artifact();
+        let bytes = files.get_mut(name).unwrap();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if is_sealed && name != "SHA256SUMS" {
+            files = sealed(files);
+        }
+        match read(&files) {
+            Ok(cascade) => prop_assert!(!cascade.stages().is_empty()),
+            Err(error) => prop_assert!(error.to_string().contains(": ")),
+        }
+    }
 }

@@ -46,7 +46,8 @@ impl Tree {
         let leaves: Vec<_> = self.leaves.iter().map(|leaf| format!("{leaf:?}")).collect();
         let content = format!(
             "{{\"format\":\"wirelens trees\",\"version\":1,\"kind\":\"mean\",\"classes\":[{}],\
-             \"schema\":\"{schema}\",\"headers\":\"innermost\",\"blocks\":[\"ipv4\",\"tcp\",\"udp\"],\
+             \"schema\":\"{schema}\",\"headers\":\"innermost\",\
+             \"blocks\":[\"ipv4\",\"tcp\",\"udp\"],\
              \"payload_bytes\":0,\"packets\":{},\"numbers\":[{}],\"trees\":1}}\n\
              {{\"tests\":[{}]}}\n{{\"nodes\":{:?},\"leaves\":[{}]}}\n",
             quoted(classes),

@@ -265,7 +265,8 @@ proptest! {
         batch_len in 1..200usize,
     ) {
         let options = Options { consumer_count: 2, is_live: true, ..Options::default() };
-        let served = serve(&cascade(), &stamped(packets), Way { batch_len, options, ..Way::default() });
+        let way = Way { batch_len, options, ..Way::default() };
+        let served = serve(&cascade(), &stamped(packets), way);
         prop_assert_eq!(served.verdicts.len() as u64, served.flow_count);
     }
 

@@ -2,11 +2,16 @@
 
 pub mod args;
 pub(crate) mod artifact;
-mod outside;
-mod serve;
-mod summary;
+mod commented;
+mod eve;
+mod lines;
+pub(crate) mod outside;
+pub(crate) mod serve;
+pub(crate) mod summary;
 mod table;
+mod zeek;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use classify::{Cascade, TakeVerdicts, Verdict, columns};
@@ -15,6 +20,7 @@ use engine::run::Control;
 use model::Headers;
 use model::block::Block;
 
+use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
@@ -22,23 +28,32 @@ use crate::output::{self, Show};
 use crate::reading::{Inputs, Needs, hash_seed};
 use crate::summary::StageSummary;
 use args::ClassifyArguments;
+use commented::Commented;
+use lines::{Lines, Style};
 use serve::Request;
 
 /// Rows turned into columns at once, so that text buffers stay small.
 const ROWS_PER_PIECE: usize = 1 << 12;
 
+/// What is read of RTP.
+const RTP_HEADER_LEN: u16 = 12;
+
 /// The columns of verdicts.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens classify", columns::SCHEMA)]
+    vec![
+        ("wirelens classify", columns::SCHEMA),
+        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMA),
+    ]
 }
 
 /// Runs `wirelens classify`.
-pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(&arguments.model)?);
+pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
+    let cascade = Arc::new(artifact::read(&arguments.model, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
-    match_headers(&mut inputs, &cascade, arguments)?;
-    let plain = arguments.output.plain();
-    let show = output::show(&plain)?;
+    let no_decap = arguments.input.no_decap;
+    match_headers(&mut inputs, &cascade, &arguments.model, no_decap)?;
+    let shown = Shown::of(arguments)?;
+    match_windows(&cascade, arguments, shown)?;
     let opened = inputs.open_any(needs(&cascade), inputs.thread_count)?;
     if arguments.input.check {
         return Ok(Status::Fine);
@@ -56,23 +71,19 @@ pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
         pace: arguments.pace,
     };
     let upkeep = Upkeep::of(&opened);
-    let form = match show {
-        Show::Table if upkeep.is_some() => Form::Lines,
-        Show::Table => Form::Counts,
-        Show::Rows(format) => {
-            let rows = output::create(&plain, format, columns::SCHEMA)?;
-            Form::Rows { rows: Some(rows), columns: Columns::new(columns::SCHEMA), upkeep }
-        }
-    };
+    let commented = arguments.output.pcapng.as_deref();
+    let commented = commented.map(|path| Commented::create(arguments, path)).transpose()?;
+    let form = Form::create(arguments, shown, cascade.schema(), upkeep.is_some())?;
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
-    if matches!(form, Form::Lines) {
+    if matches!(form, Form::Table) {
         table::begin()?;
     }
     let control = Arc::clone(&inputs.control);
-    let written = Written { cascade: Arc::clone(&cascade), form, control, failure: None };
+    let written =
+        Written { cascade: Arc::clone(&cascade), form, commented, upkeep, control, failure: None };
     let ((done, counts), written) = serve::serve(&request, &inputs, opened, written);
-    written.finish()?;
-    if show == Show::Table && inputs.interface.is_none() {
+    written.finish(&inputs, done.received.handed_out())?;
+    if shown == Shown::Plain(Show::Table) && inputs.interface.is_none() {
         table::print(&cascade, &counts)?;
     }
     let stage = StageSummary { name: "classify", ..done.stage() };
@@ -80,10 +91,13 @@ pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
     if !quiet {
         eprint!("{}{}", done.lines(), summary::lines(&cascade, &counts));
     }
-    if counts.begun != counts.decided() || counts.decided() != done.counts.total() {
+    // In windows a flow has as many verdicts as windows.
+    let is_of_flows = cascade.every().is_none();
+    let has_all = !is_of_flows || counts.decided() == done.counts.total();
+    if counts.begun != counts.decided() || !has_all {
         return Err(Failure::error(format_args!(
-            "verdicts are missing: {} flows, {} verdicts; please report this",
-            done.counts.total(),
+            "verdicts are missing: {} begun, {} verdicts; please report this",
+            counts.begun,
             counts.decided()
         )));
     }
@@ -91,82 +105,181 @@ pub(crate) fn run(arguments: &ClassifyArguments) -> Result<Status, Failure> {
 }
 
 /// Tunnels are opened as they were in training.
-fn match_headers(
+pub(crate) fn match_headers(
     inputs: &mut Inputs,
     cascade: &Cascade,
-    arguments: &ClassifyArguments,
+    folder: &Path,
+    no_decap: bool,
 ) -> Result<(), Failure> {
     let wants_inner = cascade.features().headers() == Headers::Innermost;
-    if wants_inner && arguments.input.no_decap {
+    if wants_inner && no_decap {
         return Err(Failure::usage(format_args!(
             "--no-decap: {} was trained on the headers inside of tunnels; leave it out",
-            arguments.model.display()
+            folder.display()
         )));
     }
     inputs.options.dissect.decapsulate = wants_inner;
     Ok(())
 }
 
+/// Windows are those of training, and what cannot show them is not asked to.
+fn match_windows(
+    cascade: &Cascade,
+    arguments: &ClassifyArguments,
+    shown: Shown,
+) -> Result<(), Failure> {
+    let model = arguments.model.display();
+    let refused =
+        |what: &str| Err(Failure::usage(format_args!("{what}: not with --every; {WAYS}")));
+    match (cascade.every(), arguments.every) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(Failure::usage(format_args!(
+            "--every: {model} was trained on flows, each told of once; leave it out, or give a \
+             model of windows"
+        ))),
+        (Some(every), asked) if asked != Some(every) => Err(Failure::usage(format_args!(
+            "{model} was trained on windows of {} s; give --every {0}s",
+            every.as_seconds_f64()
+        ))),
+        _ if arguments.consumers > 1 => refused("--consumers"),
+        _ if arguments.output.pcapng.is_some() => refused("--pcapng"),
+        _ if matches!(shown, Shown::Lines(_)) => refused("--format"),
+        _ => Ok(()),
+    }
+}
+
+/// What windows can be told by.
+const WAYS: &str = "windows are told by one thread, as a table, csv, jsonl, parquet or arrow";
+
 /// What models look at of a frame.
-fn needs(cascade: &Cascade) -> Needs {
-    let payload_len = cascade.features().layout().len(Block::Payload);
+pub(crate) fn needs(cascade: &Cascade) -> Needs {
+    let layout_len = cascade.features().layout().len(Block::Payload);
+    let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
+    let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });
     Needs { stage: "classify", len: Needs::TRANSPORT_LEN + u32::from(payload_len) }
 }
 
-/// How verdicts are shown.
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    /// As other commands show things.
+    Plain(Show),
+    /// As lines of other tools.
+    Lines(Style),
+}
+
+impl Shown {
+    fn of(arguments: &ClassifyArguments) -> Result<Self, Failure> {
+        Ok(match arguments.output.style() {
+            Some(style) => Self::Lines(style),
+            None => Self::Plain(output::show(&arguments.output.plain())?),
+        })
+    }
+}
+
+/// Where verdicts go.
 enum Form {
     /// Only counted: a table follows.
     Counts,
-    /// A line each.
-    Lines,
-    /// As rows.
-    Rows {
-        /// Nothing after a file could not be begun anew.
-        rows: Option<output::Rows>,
-        columns: Columns,
-        upkeep: Option<Upkeep>,
-    },
+    /// A line each on the terminal.
+    Table,
+    /// As rows; nothing after a file could not be begun anew.
+    Rows(Option<output::Rows>, Columns),
+    /// As lines of other tools; likewise.
+    Lines(Option<Lines>),
 }
 
-/// Where the command writes verdicts.
-struct Written {
-    cascade: Arc<Cascade>,
-    form: Form,
-    control: Arc<Control>,
-    failure: Option<Failure>,
-}
+impl Form {
+    /// Opens the output, before any work is done for it.
+    fn create(
+        arguments: &ClassifyArguments,
+        shown: Shown,
+        schema: Schema,
+        is_live: bool,
+    ) -> Result<Self, Failure> {
+        Ok(match shown {
+            Shown::Plain(Show::Table) if is_live => Self::Table,
+            Shown::Plain(Show::Table) => Self::Counts,
+            Shown::Plain(Show::Rows(format)) => {
+                let rows = output::create(&arguments.output.plain(), format, schema)?;
+                Self::Rows(Some(rows), Columns::new(schema))
+            }
+            Shown::Lines(style) => Self::Lines(Some(Lines::create(&arguments.output, style)?)),
+        })
+    }
 
-impl Written {
-    fn put(&mut self, verdicts: &[Verdict]) -> Result<(), Failure> {
-        let cascade = &self.cascade;
-        match &mut self.form {
-            Form::Counts => Ok(()),
-            Form::Lines => verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict)),
-            Form::Rows { rows, columns, upkeep } => {
-                let Some(writer) = rows else { return Ok(()) };
+    fn put(&mut self, cascade: &Cascade, verdicts: &[Verdict]) -> Result<(), Failure> {
+        match self {
+            Self::Counts | Self::Rows(None, _) | Self::Lines(None) => Ok(()),
+            Self::Table => verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict)),
+            Self::Rows(Some(rows), columns) => {
                 for piece in verdicts.chunks(ROWS_PER_PIECE) {
                     columns.clear();
                     let mut verdicts = piece.iter();
                     let filled =
                         verdicts.try_for_each(|verdict| columns::push(columns, cascade, verdict));
                     filled.map_err(Failure::error)?;
-                    writer.write(columns)?;
-                }
-                if let Some(upkeep) = upkeep
-                    && let Some(writer) = rows.take()
-                {
-                    *rows = Some(upkeep.look(writer)?);
+                    rows.write(columns)?;
                 }
                 Ok(())
             }
+            Self::Lines(Some(lines)) => lines.put(cascade, verdicts),
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
-        match (self.failure, self.form) {
-            (Some(failure), _) => Err(failure),
-            (None, Form::Rows { rows: Some(rows), .. }) => rows.finish(),
-            (None, _) => Ok(()),
+    fn look(&mut self, upkeep: &mut Upkeep) -> Result<(), Failure> {
+        match self {
+            Self::Counts | Self::Table => {}
+            Self::Rows(rows, _) => {
+                if let Some(open) = rows.take() {
+                    *rows = Some(upkeep.look(open)?);
+                }
+            }
+            Self::Lines(lines) => {
+                if let Some(open) = lines.take() {
+                    *lines = Some(upkeep.look(open)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the command writes verdicts.
+struct Written {
+    cascade: Arc<Cascade>,
+    form: Form,
+    commented: Option<Commented>,
+    upkeep: Option<Upkeep>,
+    control: Arc<Control>,
+    failure: Option<Failure>,
+}
+
+impl Written {
+    fn put(&mut self, verdicts: &[Verdict]) -> Result<(), Failure> {
+        self.form.put(&self.cascade, verdicts)?;
+        if let Some(commented) = &mut self.commented {
+            commented.put(verdicts);
+        }
+        match &mut self.upkeep {
+            Some(upkeep) => self.form.look(upkeep),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives files their names; of the captures `frame_count` frames were looked at.
+    fn finish(self, inputs: &Inputs, frame_count: u64) -> Result<(), Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        match self.form {
+            Form::Rows(Some(rows), _) => rows.finish()?,
+            Form::Lines(Some(lines)) => lines.finish()?,
+            _ => {}
+        }
+        match self.commented {
+            Some(commented) => commented.finish(inputs, &self.cascade, frame_count),
+            None => Ok(()),
         }
     }
 }

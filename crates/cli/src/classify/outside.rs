@@ -17,7 +17,7 @@ const SLEEP_LATENESS: Duration = Duration::from_micros(300);
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// When a frame of a capture becomes readable.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     factor: f64,
     /// The first stamp, and when it was.
     start: OnceLock<(Timestamp, Instant)>,
@@ -43,7 +43,7 @@ impl Pace {
 
 /// Which clock tells how long a verdict took.
 #[derive(Clone)]
-pub(super) enum Outside {
+pub(crate) enum Outside {
     /// None: captures are read as fast as that goes.
     None,
     /// From the stamp that the kernel gave a frame: the time in its ring is counted.
@@ -149,5 +149,74 @@ impl<S: Source> Source for Paced<'_, S> {
         }
         let records = self.records.get(first..self.next.min(self.records.len()));
         Some(Batch { bytes: &self.bytes, records: records.unwrap_or_default(), tick: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of one byte, their number, some at a time and a second apart.
+    struct Seconds {
+        bytes: Vec<u8>,
+        records: Vec<Record>,
+    }
+
+    impl Source for Seconds {
+        fn next_batch(&mut self) -> Option<Batch<'_>> {
+            let number = *self.bytes.last()? + 1;
+            if number >= 100 {
+                return None;
+            }
+            // What lies before the frames is not theirs.
+            self.bytes = vec![0, 0, number, number + 1, number + 2];
+            let record = |place: u8| Record {
+                timestamp: Timestamp::from_parts((number + place).into(), 0),
+                offset: 2 + u32::from(place),
+                captured_len: 1,
+                ..Record::default()
+            };
+            self.records = (0..3).map(record).collect();
+            Some(Batch { bytes: &self.bytes, records: &self.records, tick: None })
+        }
+    }
+
+    #[test]
+    fn every_frame_is_handed_out_once_and_in_order() {
+        let (pace, control) = (Pace::new(1e6), Control::default());
+        let mut source = Seconds { bytes: vec![0], records: Vec::new() };
+        let mut paced = Paced::new(&mut source, &pace, &control);
+        let mut seen = Vec::new();
+        while let Some(batch) = paced.next_batch() {
+            for frame in batch.frames() {
+                // Nobody sees a frame before its time has come.
+                assert!(pace.due(frame.record.timestamp) <= now());
+                seen.extend_from_slice(frame.bytes);
+            }
+        }
+        assert_eq!(seen, (1..=102).collect::<Vec<u8>>());
+        assert_eq!(paced.left(), 0);
+    }
+
+    #[test]
+    fn a_stop_leaves_what_was_not_handed_out() {
+        let (pace, control) = (Pace::new(1.0), Control::default());
+        let mut source = Seconds { bytes: vec![0], records: Vec::new() };
+        let mut paced = Paced::new(&mut source, &pace, &control);
+        assert_eq!(paced.next_batch().map(|batch| batch.records.len()), Some(1));
+        control.stop();
+        assert!(paced.next_batch().is_none());
+        assert_eq!(paced.left(), 2);
+    }
+
+    #[test]
+    fn a_frame_is_due_when_the_factor_says() {
+        let pace = Pace::new(2.0);
+        let first = Timestamp::from_parts(1_000, 0);
+        let start = pace.due(first);
+        let half = pace.due(Timestamp::from_parts(1_001, 0)).duration_since(start);
+        assert_eq!(half, Duration::from_millis(500));
+        // Stamps that run backwards, or beyond all time, hold nothing up.
+        assert_eq!(pace.due(Timestamp::UNKNOWN), start);
     }
 }

@@ -4,8 +4,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, mpsc::SyncSender};
 use std::thread;
 
-use classify::{Cascade, Classifier, Counts, Options, TakeVerdicts, Verdict};
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
+use classify::{
+    Cascade, Classifier, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
+};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
@@ -17,18 +19,20 @@ use crate::reading::{Inputs, Opened, Received};
 const PIECES_WAITING_MAX: usize = 64;
 
 /// What is asked of `classify`.
-pub(super) struct Request {
-    pub(super) cascade: Arc<Cascade>,
-    pub(super) options: Options,
-    pub(super) flow_count_max: usize,
-    pub(super) seed: HashSeed,
-    pub(super) pace: Option<f64>,
+pub(crate) struct Request {
+    pub(crate) cascade: Arc<Cascade>,
+    pub(crate) options: Options,
+    pub(crate) flow_count_max: usize,
+    pub(crate) seed: HashSeed,
+    pub(crate) pace: Option<f64>,
 }
 
 /// What the flow table says of ends is in the verdicts already.
 struct Unwanted;
 
 impl<S> TakeEnded<S> for Unwanted {
+    const WANTS_ANY: bool = false;
+
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
@@ -43,7 +47,17 @@ impl TakeVerdicts for Sent {
 }
 
 /// What one thread found.
-type Part = (Done, Counts);
+pub(crate) type Part = (Done, Counts);
+
+/// What is left of one run.
+pub(crate) struct Served<T, E> {
+    /// What became of packets, flows and verdicts; how frames were received is not told.
+    pub(crate) part: Part,
+    /// Who received the verdicts.
+    pub(crate) output: T,
+    /// Who received the flows.
+    pub(crate) ended: E,
+}
 
 impl Request {
     /// Flows as they were in training.
@@ -58,29 +72,50 @@ impl Request {
     }
 
     /// Runs a source to its end.
-    fn run<T: TakeVerdicts>(
+    pub(crate) fn run<T: TakeVerdicts, E: TakeEnded<Standing>>(
         &self,
         source: &mut impl Source,
         outside: Outside,
         table_count: usize,
         control: &Control,
         output: T,
-    ) -> (Part, T) {
+        ended: E,
+    ) -> Served<T, E> {
         let waiting_max = self.options.waiting_max.div_ceil(table_count.max(1));
         let options = Options { waiting_max, ..self.options };
-        let classifier = Classifier::new(Arc::clone(&self.cascade), options, outside, output);
-        let mut stage = FlowFrames::new(self.flows(table_count), self.seed, classifier, Unwanted);
+        let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(table_count));
+        if let Some(features) = self.cascade.window().cloned() {
+            let classifier = WindowClassifier::new(cascade, features, options, outside, output);
+            let (done, keep, _) = self.through(source, flows, control, classifier, Unwanted);
+            let (counts, output) = keep.finish();
+            return Served { part: (done, counts), output, ended };
+        }
+        let classifier = Classifier::new(cascade, options, outside, output);
+        let (done, keep, ended) = self.through(source, flows, control, classifier, ended);
+        let (counts, output) = keep.finish();
+        Served { part: (done, counts), output, ended }
+    }
+
+    /// Runs a source through a classifier to its end.
+    fn through<K: FromFrames, E: TakeEnded<K::State>>(
+        &self,
+        source: &mut impl Source,
+        flows: FlowOptions,
+        control: &Control,
+        classifier: K,
+        ended: E,
+    ) -> (Done, K, E) {
+        let mut stage = FlowFrames::new(flows, self.seed, classifier, ended);
         run_one(source, &mut stage, control);
-        let FramesDone { keep, outcome, clock, counts, .. } = stage.finish();
-        let (verdict_counts, output) = keep.finish();
+        let FramesDone { keep, output, outcome, clock, counts } = stage.finish();
         let received = Received::default();
-        let done = Done { outcome, received, late: clock.late, clock_steps: clock.steps, counts };
-        ((done, verdict_counts), output)
+        let (late, clock_steps) = (clock.late, clock.steps);
+        (Done { outcome, received, late, clock_steps, counts }, keep, output)
     }
 }
 
 /// Reads everything, and hands verdicts to `output` as they come.
-pub(super) fn serve<T: TakeVerdicts>(
+pub(crate) fn serve<T: TakeVerdicts>(
     request: &Request,
     inputs: &Inputs,
     opened: Opened,
@@ -96,21 +131,22 @@ pub(super) fn serve<T: TakeVerdicts>(
             let bar = inputs.bar();
             let control = &inputs.control;
             let mut left = 0;
-            let ((mut done, counts), output) = match request.pace {
+            let served = match request.pace {
                 Some(factor) => {
                     let pace = Arc::new(Pace::new(factor));
                     let mut paced = Paced::new(&mut source, &pace, control);
                     let outside = Outside::Paced(Arc::clone(&pace));
-                    let served = request.run(&mut paced, outside, 1, control, output);
+                    let served = request.run(&mut paced, outside, 1, control, output, Unwanted);
                     left = paced.left();
                     served
                 }
                 None => {
                     let outside = if is_live { Outside::Live } else { Outside::None };
-                    request.run(&mut source, outside, 1, control, output)
+                    request.run(&mut source, outside, 1, control, output, Unwanted)
                 }
             };
             drop(bar);
+            let Served { part: (mut done, counts), output, .. } = served;
             done.received = source.received();
             let received = &mut done.received.report.received;
             *received = received.saturating_sub(left);
@@ -136,8 +172,10 @@ fn side_by_side<T: TakeVerdicts>(
                 let output = Sent(sender.clone());
                 scope.spawn(move || {
                     let control = &inputs.control;
-                    let (part, _) = request.run(&mut source, Outside::Live, count, control, output);
-                    (part, source)
+                    let outside = Outside::Live;
+                    let served =
+                        request.run(&mut source, outside, count, control, output, Unwanted);
+                    (served.part, source)
                 })
             })
             .collect();

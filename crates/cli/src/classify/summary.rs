@@ -7,7 +7,7 @@ use classify::{Cascade, Cause, Counts};
 use crate::top::share;
 
 /// What the summary says of verdicts, each line ended.
-pub(super) fn lines(cascade: &Cascade, counts: &Counts) -> String {
+pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
     let decided = counts.decided();
     let mut text = format!("classify: {decided} verdicts by {}", cascade.id());
     let causes = Cause::ALL.iter().filter(|&&cause| counts.of(cause) > 0);
@@ -29,6 +29,7 @@ pub(super) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         (counts.other_protocols, "flows are neither TCP nor UDP"),
         (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
         (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),
+        (counts.unfollowed, "flows found no room to be followed (more with --waiting-max)"),
         (
             counts.of(Cause::Full),
             "flows found no room to wait (more with --waiting-max): the last model asked decided",

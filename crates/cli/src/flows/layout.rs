@@ -4,7 +4,7 @@ use engine::columns::{Columns, RowRefused, Schema};
 use engine::flow::{FlowRecord, FlowStatistics};
 use packet::Span;
 
-use super::{Names, nfstream, row};
+use super::{Names, ROWS_PER_PIECE, nfstream, row};
 
 /// Whose names columns have, and what they tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,9 +61,6 @@ pub struct Rows {
     columns: Columns,
     written: u64,
 }
-
-/// Rows turned into columns at once, so that text buffers stay small.
-const ROWS_PER_PIECE: usize = 1 << 14;
 
 impl Rows {
     /// Nothing written yet.

@@ -1,6 +1,7 @@
 //! `wirelens flows`: who talks to whom, from first packet to end.
 
 mod compute;
+mod labelled;
 mod layout;
 mod nfstream;
 mod row;
@@ -12,6 +13,7 @@ pub use layout::{Laid, Layout, Rows};
 use engine::columns::Schema;
 use engine::flow::{FlowRecord, FlowStatistics};
 
+use crate::Host;
 pub use crate::args::Names;
 use crate::args::{FlowsArguments, SortBy};
 use crate::asked;
@@ -27,6 +29,9 @@ pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN };
 /// Rows of a table unless others are asked for.
 const ROWS_SHOWN: usize = 10;
 
+/// Rows turned into columns at once, so that text buffers stay small.
+const ROWS_PER_PIECE: usize = 1 << 14;
+
 /// The columns of flows, in every form.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
@@ -34,6 +39,7 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --window DURATION", row::WINDOWED),
         ("wirelens flows --stats", row::WITH_STATISTICS),
         ("wirelens flows --names nfstream", nfstream::SCHEMA),
+        ("wirelens flows --model DIR", row::LABELLED),
     ]
 }
 
@@ -53,7 +59,10 @@ impl Done {
 }
 
 /// Runs `wirelens flows`.
-pub(crate) fn run(arguments: &FlowsArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Failure> {
+    if let Some(folder) = &arguments.model {
+        return labelled::run(arguments, folder, host);
+    }
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let show = output::show(&arguments.output)?;
     let is_ranked = show == Show::Table && inputs.interface.is_none();

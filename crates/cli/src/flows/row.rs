@@ -161,7 +161,17 @@ const STATISTICS: [Field; 52] = joined(&[
     &DST_FLAGS,
 ]);
 
+/// What a trained cascade says of a flow.
+const LABEL: [Field; 5] = [
+    text("label", "What the flow is, out of the model's classes."),
+    real("confidence", "The probability that the model gives it."),
+    text("stage", "The model that decided: fastest, fast or slow."),
+    small("packets_used", "Packets of the flow that it was shown."),
+    text("model", "Name of the cascade, and the start of its SHA-256."),
+];
+
 pub(super) const SCHEMA: Schema = &FLOW;
+pub(super) const LABELLED: Schema = &joined::<21>(&[&FLOW, &LABEL]);
 pub(super) const WINDOWED: Schema = &joined::<17>(&[&WINDOW, &FLOW]);
 pub(super) const WITH_STATISTICS: Schema = &joined::<68>(&[&FLOW, &STATISTICS]);
 pub(super) const WINDOWED_WITH_STATISTICS: Schema = &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]);

@@ -2,50 +2,43 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use super::args::TestbedCommand;
 use crate::Host;
 use crate::failure::{Failure, Status};
+use crate::python::Python;
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";
-/// Python that runs it.
-const PYTHON_SETTING: &str = "WIRELENS_PYTHON";
 
 const PACKAGE: &str = "wirelens_testbed";
 /// Where a checkout has the library.
 const LIBRARY_FOLDER: &str = "testbed";
 
-/// Python's flags: no compiled files beside a checkout's sources, which root would own, and
-/// nothing imported from the folder in which somebody happens to be.
-const FLAGS: [&str; 2] = ["-B", "-P"];
-
 pub(super) fn run(command: &TestbedCommand, host: &Host) -> Result<Status, Failure> {
     let program = own_program(host)?;
     let library = library(&program)?;
-    let python = python(host, library.as_deref());
-    if library.is_none() && !is_installed(&python)? {
+    let python = Python::find("testbed", host, library.as_deref().and_then(Path::parent));
+    if library.is_none() && !python.has_module(PACKAGE)? {
         return Err(Failure::error(format_args!(
             "testbed: its library, the Python package {PACKAGE}, was not found; wanted: {} in a \
              folder above {}, or installed for {}, or its folder in {LIBRARY_SETTING}",
             Path::new(LIBRARY_FOLDER).join(PACKAGE).display(),
             program.display(),
-            python.display(),
+            python.path().display(),
         )));
     }
-    let mut process = Command::new(&python);
-    process.args(FLAGS).args(["-m", PACKAGE]).arg(request(command, &program)?.to_string());
-    if let Some(folder) = &library {
-        process.env("PYTHONPATH", first_of_path(folder, env::var_os("PYTHONPATH").as_deref())?);
-    }
+    let others = env::var_os("PYTHONPATH");
+    let path = match &library {
+        Some(folder) => Some(first_of_path(folder, others.as_deref())?),
+        None => None,
+    };
+    let request = request(command, &program)?.to_string();
     // On success there is nothing to come back to.
-    Err(cannot_run(&python, &process.exec()))
+    Err(python.become_module(PACKAGE, [request], path.as_deref()))
 }
 
 /// What is asked of the library: one JSON object.
@@ -138,44 +131,10 @@ fn holds_library(folder: &Path) -> bool {
     folder.join(PACKAGE).join("__main__.py").is_file()
 }
 
-/// The Python to run.
-fn python(host: &Host, library: Option<&Path>) -> PathBuf {
-    if let Some(python) = env::var_os(PYTHON_SETTING).filter(|python| !python.is_empty()) {
-        return PathBuf::from(python);
-    }
-    if let Host::Python(interpreter) = host {
-        return interpreter.clone();
-    }
-    let beside = library.and_then(Path::parent).map(|root| root.join(".venv/bin/python"));
-    beside.filter(|python| python.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
-}
-
-/// Whether this Python has the library among its packages.
-fn is_installed(python: &Path) -> Result<bool, Failure> {
-    let question = format!(
-        "import sys; from importlib.util import find_spec; sys.exit(find_spec('{PACKAGE}') is None)"
-    );
-    let status = Command::new(python)
-        .args(FLAGS)
-        .args(["-c", &question])
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| cannot_run(python, &error))?;
-    Ok(status.success())
-}
-
 fn first_of_path(folder: &Path, others: Option<&OsStr>) -> Result<OsString, Failure> {
     let others = others.filter(|others| !others.is_empty());
     let folders = others.into_iter().flat_map(env::split_paths);
     env::join_paths(std::iter::once(folder.to_owned()).chain(folders)).map_err(Failure::error)
-}
-
-fn cannot_run(python: &Path, error: &io::Error) -> Failure {
-    Failure::error(format_args!(
-        "testbed: cannot run {}: {error}; wanted Python 3.11 or newer, try \
-         `apt-get install python3` or name one in {PYTHON_SETTING}",
-        python.display()
-    ))
 }
 
 #[cfg(test)]
@@ -229,7 +188,8 @@ mod tests {
         };
         assert_eq!(above(&program), Some(library.clone()));
         assert_eq!(above(Path::new("/usr/bin/wirelens")), None);
-        assert_eq!(python(&Host::Program, Some(&library)), Path::new("python3"));
+        let python = Python::find("testbed", &Host::Program, Some(root.path()));
+        assert_eq!(python.path(), Path::new("python3"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Some columns of a flow's row, as a trainer and a model that is no tree want them: value by value.
+//! Header bits of a flow's row as values, one by one, as trainers want them.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use super::features::{FeaturesError, FlowFeatures};
 /// What stands where there is no value.
 const MISSING: i8 = -1;
 
-/// Where a column's value lies.
+/// Where a bit lies, and the bit that says whether it is there: the byte of each, counted through
+/// all packets, and how far from its highest bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// A bit of the records, and the bit that says whether it is there: the byte of each, counted
-    /// through all packets, and how far from its highest bit.
-    Bit { byte: u32, presence: u32, shift: u8, presence_shift: u8 },
-    /// Which of the numbers.
-    Number(u32),
+struct Place {
+    byte: u32,
+    presence: u32,
+    shift: u8,
+    presence_shift: u8,
 }
 
-/// Columns by name, bits and numbers in any order.
+/// Header bits by name, in any order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlowColumns {
+pub struct BitColumns {
     places: Vec<Place>,
 }
 
-impl FlowColumns {
-    /// The columns of these names: `pkt0_tcp_syn_0`, or a number of the features.
+impl BitColumns {
+    /// The bits of these names, such as `pkt0_tcp_syn_0`.
     ///
     /// # Errors
     /// [`FeaturesError::NoColumn`] with the first that is none of the features.
@@ -35,35 +35,25 @@ impl FlowColumns {
         let layout = features.layout();
         let columns: HashMap<_, _> =
             layout.columns().enumerate().map(|(index, name)| (name, index)).collect();
-        let numbers: HashMap<_, _> = features
-            .names()
-            .iter()
-            .enumerate()
-            .map(|(index, name)| (name.as_str(), index))
-            .collect();
-        // A row has 64 KiB of records at most, and 4,096 numbers.
-        let narrow = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let bit = |name: &str| {
+        let find = |name: &str| {
             let (packet, column) = name.strip_prefix("pkt")?.split_once('_')?;
             let &bit = columns.get(column)?;
             let index: usize = packet.parse().ok().filter(|&index| index < features.packets())?;
-            let is_plain = packet == "0"
-                || packet.bytes().all(|b| b.is_ascii_digit()) && !packet.starts_with('0');
-            let start = layout.record_len() * index;
-            let presence = layout.presence_bit(bit);
-            is_plain.then_some(Place::Bit {
-                byte: narrow(start + bit / 8),
-                presence: narrow(start + presence / 8),
+            // A name is written in one way only: not `pkt00_…`.
+            (index.to_string() == packet).then_some(())?;
+            let (start, presence) = (layout.record_len() * index, layout.presence_bit(bit));
+            Some(Place {
+                byte: u32::try_from(start + bit / 8).ok()?,
+                presence: u32::try_from(start + presence / 8).ok()?,
                 shift: (bit % 8) as u8,
                 presence_shift: (presence % 8) as u8,
             })
         };
         let place = |name: S| {
             let name = name.as_ref();
-            let number = numbers.get(name).map(|&index| Place::Number(narrow(index)));
-            number.or_else(|| bit(name)).ok_or_else(|| FeaturesError::NoColumn {
+            find(name).ok_or_else(|| FeaturesError::NoColumn {
                 name: name.to_owned(),
-                example: columns_example(features),
+                example: format!("pkt0_{}", layout.columns().next().unwrap_or_default()),
             })
         };
         Ok(Self { places: names.into_iter().map(place).collect::<Result<_, _>>()? })
@@ -81,43 +71,21 @@ impl FlowColumns {
         self.places.is_empty()
     }
 
-    /// Whether all are bits.
-    #[must_use]
-    pub fn are_bits(&self) -> bool {
-        self.places.iter().all(|place| matches!(place, Place::Bit { .. }))
-    }
-
-    /// Writes the values of a row: bits as −1, 0 and 1, and −1 for a number that is not there.
-    pub fn put(&self, records: &[u8], numbers: &[f64], out: &mut [f32]) {
+    /// Writes the values of a flow's records: 0, 1, and −1 for a bit that is not there. Packets
+    /// that the flow does not have may be left out.
+    pub fn put(&self, records: &[u8], out: &mut [i8]) {
         for (out, place) in out.iter_mut().zip(&self.places) {
-            *out = match *place {
-                Place::Number(index) => {
-                    numbers.get(index as usize).map_or(f32::from(MISSING), |&number| number as f32)
-                }
-                place => f32::from(place.bit(records)),
-            };
+            *out = place.value(records);
         }
     }
-
-    /// The same of bits alone; −1 for a number.
-    pub fn put_bits(&self, records: &[u8], out: &mut [i8]) {
-        for (out, place) in out.iter_mut().zip(&self.places) {
-            *out = place.bit(records);
-        }
-    }
-}
-
-fn columns_example(features: &FlowFeatures) -> String {
-    features.layout().columns().next().map_or_else(String::new, |name| format!("pkt0_{name}"))
 }
 
 impl Place {
     #[inline]
-    fn bit(self, records: &[u8]) -> i8 {
-        let Self::Bit { byte, presence, shift, presence_shift } = self else { return MISSING };
-        match (records.get(byte as usize), records.get(presence as usize)) {
-            (Some(byte), Some(presence)) if presence << presence_shift & 0x80 != 0 => {
-                ((byte << shift) >> 7).cast_signed()
+    fn value(self, records: &[u8]) -> i8 {
+        match (records.get(self.byte as usize), records.get(self.presence as usize)) {
+            (Some(byte), Some(presence)) if presence << self.presence_shift & 0x80 != 0 => {
+                ((byte << self.shift) >> 7).cast_signed()
             }
             _ => MISSING,
         }
@@ -216,38 +184,32 @@ mod tests {
             rows in 1_usize..5,
         ) {
             let blocks = [Block::Tcp, Block::Icmp];
-            let numbers = vec![String::from("protocol")];
-            let features =
-                FlowFeatures::new(Headers::Innermost, &blocks, payload_bytes, packets, &numbers);
+            let headers = Headers::Innermost;
+            let features = FlowFeatures::new(headers, &blocks, payload_bytes, packets, &[]);
             let features = features.unwrap();
             let layout = features.layout();
             let some = Subscription::new(&Wanted { layout, ..Wanted::default() }).unwrap();
-            let mut names = features.schema().columns;
-            let all = FlowColumns::new(&features, &names).unwrap();
-            prop_assert!(!all.are_bits());
+            let all = (0..packets).flat_map(|packet| layout.columns().map(move |n| (packet, n)));
+            let names: Vec<_> = all.map(|(packet, name)| format!("pkt{packet}_{name}")).collect();
+            let all = BitColumns::new(&features, &names).unwrap();
             let mut seen = SeenBits::new(features.clone());
             let mut matrix = Vec::new();
             for row in 0..rows {
                 let whole = bytes.len().saturating_sub(row * 40) / layout.record_len();
                 let records = &bytes[..whole.min(packets) * layout.record_len()];
-                // As it is in truth: what is not there is zero.
                 let mut wanted = Vec::new();
                 for record in records.chunks_exact(layout.record_len()) {
                     some.values(record, &mut wanted);
                 }
-                wanted.resize((names.len() - 1).max(wanted.len()), -1);
+                wanted.resize(names.len(), -1);
                 let mut values = vec![9; names.len()];
-                all.put_bits(records, &mut values);
-                prop_assert_eq!(&values[..names.len() - 1], &wanted);
-                let mut floats = vec![9.0; names.len()];
-                all.put(records, &[17.0], &mut floats);
-                let as_floats = wanted.iter().map(|&value| f32::from(value)).chain([17.0]);
-                prop_assert!(floats.iter().map(|v| v.to_bits()).eq(as_floats.map(f32::to_bits)));
+                all.put(records, &mut values);
+                prop_assert_eq!(&values, &wanted);
                 seen.add(records);
                 matrix.push(wanted);
             }
-            names.pop();
-            let varies = |column: &usize| matrix.iter().any(|row| row[*column] != matrix[0][*column]);
+            let first = &matrix[0];
+            let varies = |&column: &usize| matrix.iter().any(|row| row[column] != first[column]);
             let varying: Vec<_> =
                 (0..names.len()).filter(varies).map(|column| names[column].clone()).collect();
             prop_assert_eq!(seen.varying(), varying);
@@ -258,11 +220,11 @@ mod tests {
     fn a_column_that_is_none_is_named() {
         let features = FlowFeatures::new(Headers::Innermost, &[Block::Udp], 0, 2, &[]).unwrap();
         for name in ["pkt2_udp_len_0", "pkt00_udp_len_0", "pkt+1_udp_len_0", "protocol", "pkt0_"] {
-            let refusal = FlowColumns::new(&features, [name]).unwrap_err().to_string();
+            let refusal = BitColumns::new(&features, [name]).unwrap_err().to_string();
             let wanted =
                 format!("{name}: no column of the features; wanted: such as pkt0_udp_spor");
             assert!(refusal.starts_with(&wanted), "{refusal}");
         }
-        assert!(FlowColumns::new(&features, ["pkt1_udp_len_0"]).unwrap().are_bits());
+        assert_eq!(BitColumns::new(&features, ["pkt1_udp_len_0"]).unwrap().len(), 1);
     }
 }

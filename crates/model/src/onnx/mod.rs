@@ -5,16 +5,17 @@
 //! by those alone who have such a model.
 //!
 //! - [`Library::load`] loads the shared library, from a path that the caller found.
-//! - [`OnnxModel::new`] reads a model, checks that it can be given rows and gives probabilities, and
+//! - [`OnnxFile::new`] reads a model, checks that it can be given rows and gives probabilities, and
 //!   tries it on a row.
+//! - [`OnnxFile::open`] makes it ready to score, once for each thread that does.
 //! - [`OnnxRows`] holds what is to be scored, as the numbers that the model reads.
 //!
 //! A model has one input, rows of numbers, 32 or 64 bits each; the names of its columns come from the
-//! artifact that the model belongs to. Its output is a probability for each class. One thread runs a
-//! session: who has more threads makes a model for each.
+//! artifact that the model belongs to. Its output is a probability for each class.
 //!
-//! ONNX Runtime adds in another order for one row than for several, so a probability may differ
-//! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored one at a time.
+//! ONNX Runtime may add in another order for one row than for several, so a probability may differ
+//! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored
+//! [one by one](OnnxModel::one_by_one).
 
 mod columns;
 mod library;
@@ -22,13 +23,15 @@ mod reason;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
 use ort::value::{DynValue, Outlet, TensorElementType, TensorRef, ValueType};
 
-use crate::layout::Layout;
-use columns::Columns;
+use crate::first::FlowFeatures;
+use columns::InputColumns;
 pub use library::Library;
 pub use reason::OnnxError;
 use reason::one_line;
@@ -44,32 +47,34 @@ const ROWS_TOGETHER: usize = 64;
 const SUM_SLACK: f64 = 1e-3;
 
 /// What stands around a model: what rows are, and how they are given to it.
-#[derive(Clone, Copy, Debug)]
-pub struct Wiring<'a> {
-    /// How the records of rows are laid out.
-    pub layout: Layout,
-    /// Packets of a row.
-    pub packet_count: usize,
-    /// Names of the numbers beside the records.
-    pub numbers: &'a [String],
+#[derive(Clone, Debug)]
+pub struct Wiring {
+    /// What rows are made of.
+    pub features: FlowFeatures,
     /// Names of what the input's columns are, in their order: header bits and numbers.
-    pub columns: &'a [String],
+    pub columns: Vec<String>,
     /// How many classes there are.
     pub class_count: usize,
     /// The name of the input.
-    pub input: &'a str,
+    pub input: String,
     /// The name of the output with the probabilities.
-    pub output: &'a str,
+    pub output: String,
+}
+
+/// A model's file, checked; what threads open to score.
+#[derive(Clone, Debug)]
+pub struct OnnxFile {
+    library: Library,
+    bytes: Arc<[u8]>,
+    columns: InputColumns,
+    wiring: Arc<Wiring>,
 }
 
 /// A model, ready to score.
 pub struct OnnxModel {
     session: Session,
     options: RunOptions<HasSelectedOutputs>,
-    columns: Columns,
-    class_count: usize,
-    input: String,
-    output: String,
+    file: OnnxFile,
     is_double: bool,
     rows_together: usize,
 }
@@ -79,6 +84,8 @@ pub struct OnnxModel {
 pub struct OnnxRows {
     values: Vec<f32>,
     column_count: usize,
+    /// Room for the bits of one.
+    bits: Vec<i8>,
 }
 
 impl OnnxRows {
@@ -100,52 +107,49 @@ impl OnnxRows {
     }
 }
 
-impl OnnxModel {
+impl OnnxFile {
     /// Reads a model from the bytes of its file, and tries it on a row of which nothing is there.
     ///
     /// # Errors
     /// [`OnnxError`], where the file is no model, or none that fits `wiring`.
-    pub fn new(library: Library, file: &[u8], wiring: &Wiring<'_>) -> Result<Self, OnnxError> {
-        if file.len() > FILE_LEN_MAX {
-            return Err(OnnxError::TooLong { size_bytes: file.len() });
+    pub fn new(library: Library, bytes: Vec<u8>, wiring: Wiring) -> Result<Self, OnnxError> {
+        if bytes.len() > FILE_LEN_MAX {
+            return Err(OnnxError::TooLong { size_bytes: bytes.len() });
         }
         let column_count = wiring.columns.len();
         if !(1..=COLUMN_COUNT_MAX).contains(&column_count) {
             return Err(OnnxError::ColumnCount { seen: column_count });
         }
-        let Wiring { layout, packet_count, numbers, columns, class_count, .. } = *wiring;
-        let columns = Columns::find(layout, packet_count, numbers, columns)?;
-        let session = session(library, file)
+        let columns = InputColumns::new(&wiring.features, &wiring.columns)?;
+        let file = Self { library, bytes: bytes.into(), columns, wiring: Arc::new(wiring) };
+        file.open()?.try_on_nothing()?;
+        Ok(file)
+    }
+
+    /// What stands around the model.
+    #[must_use]
+    pub fn wiring(&self) -> &Wiring {
+        &self.wiring
+    }
+
+    /// Makes the model ready to score.
+    ///
+    /// # Errors
+    /// [`OnnxError`], as in [`new`](Self::new); later only where memory is short.
+    pub fn open(&self) -> Result<OnnxModel, OnnxError> {
+        let wiring = self.wiring();
+        let session = session(self.library, &self.bytes)
             .map_err(|error| OnnxError::File { cause: one_line(error.message()) })?;
         let (is_double, rows_together) = check_input(session.inputs(), wiring)?;
         check_output(session.outputs(), wiring)?;
-        let output = wiring.output.to_owned();
         let options = RunOptions::new().map_err(failed)?;
-        let options = options.with_outputs(OutputSelector::no_default().with(&output));
-        let input = wiring.input.to_owned();
-        let mut model = Self {
-            session,
-            options,
-            columns,
-            class_count,
-            input,
-            output,
-            is_double,
-            rows_together,
-        };
-        model.try_on_nothing()?;
-        Ok(model)
-    }
-
-    /// How many classes it tells apart.
-    #[must_use]
-    pub const fn class_count(&self) -> usize {
-        self.class_count
+        let options = options.with_outputs(OutputSelector::no_default().with(&wiring.output));
+        Ok(OnnxModel { session, options, file: self.clone(), is_double, rows_together })
     }
 
     /// How many columns its input has.
     #[must_use]
-    pub const fn column_count(&self) -> usize {
+    pub fn column_count(&self) -> usize {
         self.columns.len()
     }
 
@@ -153,7 +157,8 @@ impl OnnxModel {
     #[must_use]
     pub fn rows(&self, capacity: usize) -> OnnxRows {
         let column_count = self.column_count();
-        OnnxRows { values: Vec::with_capacity(column_count * capacity), column_count }
+        let values = Vec::with_capacity(column_count * capacity);
+        OnnxRows { values, column_count, bits: Vec::new() }
     }
 
     /// Adds a row: the records of a flow's first packets, one behind the other, and the numbers
@@ -167,10 +172,59 @@ impl OnnxModel {
         records: &[u8],
         numbers: &[f64],
     ) -> Result<(), OnnxError> {
+        let features = &self.wiring.features;
         if rows.column_count != self.column_count() {
             return Err(OnnxError::OtherModel);
         }
-        self.columns.append(records, numbers, &mut rows.values)
+        if records.len() > features.records_len() {
+            return Err(OnnxError::RecordsLen {
+                seen: records.len(),
+                wanted: features.records_len(),
+            });
+        }
+        if numbers.len() != features.names().len() {
+            let (seen, wanted) = (numbers.len(), features.names().len());
+            return Err(OnnxError::NumberCount { seen, wanted });
+        }
+        let start = rows.values.len();
+        rows.values.resize(start + rows.column_count, 0.0);
+        let row = rows.values.get_mut(start..).unwrap_or_default();
+        self.columns.put(records, numbers, &mut rows.bits, row);
+        Ok(())
+    }
+}
+
+impl OnnxModel {
+    /// The same model, which gives the library one row at a time: what it says of a row is then
+    /// the same beside any other rows.
+    #[must_use]
+    pub fn one_by_one(self) -> Self {
+        Self { rows_together: 1, ..self }
+    }
+
+    /// How many classes it tells apart.
+    #[must_use]
+    pub fn class_count(&self) -> usize {
+        self.file.wiring.class_count
+    }
+
+    /// [`OnnxFile::rows`].
+    #[must_use]
+    pub fn rows(&self, capacity: usize) -> OnnxRows {
+        self.file.rows(capacity)
+    }
+
+    /// [`OnnxFile::push`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn push(
+        &self,
+        rows: &mut OnnxRows,
+        records: &[u8],
+        numbers: &[f64],
+    ) -> Result<(), OnnxError> {
+        self.file.push(rows, records, numbers)
     }
 
     /// Writes for each row a probability for each class, row by row, as the model gives them.
@@ -179,7 +233,7 @@ impl OnnxModel {
     /// [`OnnxError`], where rows are of another model, `scores` has another length, or the library
     /// fails.
     pub fn score(&mut self, rows: &OnnxRows, scores: &mut [f64]) -> Result<(), OnnxError> {
-        let (column_count, class_count) = (self.column_count(), self.class_count);
+        let (column_count, class_count) = (self.file.column_count(), self.class_count());
         let wanted = rows.len() * class_count;
         if rows.column_count != column_count {
             return Err(OnnxError::OtherModel);
@@ -195,7 +249,8 @@ impl OnnxModel {
     }
 
     fn run(&mut self, values: &[f32], scores: &mut [f64]) -> Result<(), OnnxError> {
-        let shape = [values.len() / self.columns.len(), self.columns.len()];
+        let column_count = self.file.column_count();
+        let shape = [values.len() / column_count, column_count];
         let doubles: Vec<f64>;
         let tensor: SessionInputValue<'_> = if self.is_double {
             doubles = values.iter().map(|&value| value.into()).collect();
@@ -203,16 +258,16 @@ impl OnnxModel {
         } else {
             TensorRef::from_array_view((shape, values)).map_err(failed)?.into()
         };
-        let inputs = ort::inputs![self.input.as_str() => tensor];
+        let inputs = ort::inputs![self.file.wiring.input.as_str() => tensor];
         let outputs = self.session.run_with_options(inputs, &self.options).map_err(failed)?;
-        copy_scores(&outputs, &self.output, scores)
+        copy_scores(&outputs, &self.file.wiring.output, scores)
     }
 
     /// Sees that it gives probabilities, and lets the library allocate what it needs.
-    fn try_on_nothing(&mut self) -> Result<(), OnnxError> {
+    fn try_on_nothing(mut self) -> Result<(), OnnxError> {
         let mut rows = self.rows(1);
-        self.push(&mut rows, &[], &vec![-1.0; self.columns.number_count()])?;
-        let mut scores = vec![0.0; self.class_count];
+        self.push(&mut rows, &[], &vec![-1.0; self.file.wiring.features.names().len()])?;
+        let mut scores = vec![0.0; self.class_count()];
         self.score(&rows, &mut scores)?;
         let sum: f64 = scores.iter().sum();
         let is_row =
@@ -223,7 +278,7 @@ impl OnnxModel {
         let cause = format!(
             "output {:?} gave {scores:.3?} for a row; wanted: probabilities, together 1: end the \
              model with a softmax",
-            self.output
+            self.file.wiring.output
         );
         Err(OnnxError::Output { cause })
     }
@@ -255,9 +310,9 @@ fn named<'a>(outlets: &'a [Outlet], name: &str) -> Result<&'a Outlet, String> {
 }
 
 /// Whether the input wants 64 bits, and how many rows it takes at once.
-fn check_input(inputs: &[Outlet], wiring: &Wiring<'_>) -> Result<(bool, usize), OnnxError> {
+fn check_input(inputs: &[Outlet], wiring: &Wiring) -> Result<(bool, usize), OnnxError> {
     let refused = |cause: String| OnnxError::Input { cause: format!("input: {cause}") };
-    let input = named(inputs, wiring.input).map_err(refused)?;
+    let input = named(inputs, &wiring.input).map_err(refused)?;
     let column_count = wiring.columns.len();
     let wanted = || {
         let seen = shown(input);
@@ -284,9 +339,9 @@ fn check_input(inputs: &[Outlet], wiring: &Wiring<'_>) -> Result<(bool, usize), 
     }
 }
 
-fn check_output(outputs: &[Outlet], wiring: &Wiring<'_>) -> Result<(), OnnxError> {
+fn check_output(outputs: &[Outlet], wiring: &Wiring) -> Result<(), OnnxError> {
     let refused = |cause: String| OnnxError::Output { cause: format!("output: {cause}") };
-    let output = named(outputs, wiring.output).map_err(refused)?;
+    let output = named(outputs, &wiring.output).map_err(refused)?;
     let class_count = wiring.class_count;
     let fits = match output.dtype() {
         ValueType::Tensor { ty, shape, .. } => {

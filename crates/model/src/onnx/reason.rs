@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::first::FeaturesError;
+
 /// Why an ONNX model is refused, or does not score.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OnnxError {
@@ -31,12 +33,7 @@ pub enum OnnxError {
         cause: String,
     },
     /// A column of the input is none that rows have.
-    Column {
-        /// Its name.
-        name: String,
-        /// Packets of a row.
-        packet_count: usize,
-    },
+    Column(FeaturesError),
     /// There are no columns, or too many.
     ColumnCount {
         /// Columns seen.
@@ -112,11 +109,7 @@ impl fmt::Display for OnnxError {
                 "no ONNX model that ONNX Runtime can run ({cause}); export it again, as one file \
                  with its weights inside"
             ),
-            Self::Column { name, packet_count } => write!(
-                f,
-                "column {name:?} is neither a header bit of the first {packet_count} packets nor \
-                 one of the numbers; wanted: such as \"pkt0_tcp_syn_0\""
-            ),
+            Self::Column(error) => error.fmt(f),
             Self::ColumnCount { seen } => write!(
                 f,
                 "{seen} columns of the input; wanted: from 1 to {}",
@@ -141,3 +134,9 @@ impl fmt::Display for OnnxError {
 }
 
 impl std::error::Error for OnnxError {}
+
+impl From<FeaturesError> for OnnxError {
+    fn from(error: FeaturesError) -> Self {
+        Self::Column(error)
+    }
+}

@@ -29,7 +29,7 @@ fn a_library_that_is_none_is_refused_with_the_way_to_get_one() {
 
 #[test]
 fn rows_know_how_many_they_are() {
-    let mut rows = OnnxRows { values: vec![0.0; 6], column_count: 3 };
+    let mut rows = OnnxRows { values: vec![0.0; 6], column_count: 3, bits: Vec::new() };
     assert_eq!((rows.len(), rows.is_empty()), (2, false));
     rows.clear();
     assert_eq!((rows.len(), rows.is_empty()), (0, true));

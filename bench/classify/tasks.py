@@ -1,0 +1,78 @@
+"""The tasks that systems are compared on: captures with labels, and their sides.
+
+They lie beside the repository in `../shared/data`, since they may not be passed on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wirelens.classify import labels as tables
+from wirelens.classify.dataset import Dataset, Source, capture_families, captures_of, load
+from wirelens.classify.recipe import Recipe
+from wirelens.classify.split import Split, split
+
+DATA = Path("../shared/data")
+# One type of device, set up under several names.
+_SAME_TYPE = {
+    "EdnetCam1": "EdnetCam",
+    "EdnetCam2": "EdnetCam",
+    "EdimaxCam1": "EdimaxCam",
+    "EdimaxCam2": "EdimaxCam",
+    "WeMoSwitch2": "WeMoSwitch",
+    "WeMoInsightSwitch2": "WeMoInsightSwitch",
+}
+NAMES = ("services", "devices")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Labelled flows, and which of them train, watch and judge."""
+
+    name: str
+    dataset: Dataset
+    sides: Split
+
+
+def _services() -> Source:
+    folder = DATA / "services"
+    labels = tables.read_labels(folder / "flows.tsv", "class")
+    captures = captures_of([folder])
+    families = tables.read_families(folder / "MANIFEST.tsv")
+    return Source(captures, labels, capture_families(captures, families))
+
+
+def _devices() -> Source:
+    """27 types of device; a capture is one of a device being set up, all flows of it."""
+    folder = DATA / "devices" / "sentinel"
+    captures = captures_of([folder])
+    rows = []
+    for line, path in enumerate(captures, start=1):
+        device = path.parent.name
+        name = str(Path(*path.parts[-2:]))
+        rows.append(tables.FlowLabel(line, name, None, _SAME_TYPE.get(device, device)))
+    table = tables.LabelTable(str(folder), rows)
+    return Source(captures, table, [str(path) for path in captures])
+
+
+def load_task(name: str, recipe: Recipe, packets: int, seed: int) -> Task:
+    """Reads a task's captures and divides its flows by family of captures."""
+    source = {"services": _services, "devices": _devices}[name]()
+    # Classes are those of the task, however rare.
+    dataset = load(source, recipe, packets, flows_min=2)
+    return Task(name, dataset, split(dataset.labels, dataset.families, seed=seed))
+
+
+def packets_of(name: str) -> int:
+    """The slow model's depth on a task, which the paper gives to every system."""
+    return {"services": 10, "devices": 10}[name]
+
+
+def described(task: Task) -> Sequence[str]:
+    """What was read, in lines."""
+    counts = ", ".join(f"{name} {count}" for name, count in task.dataset.flows_by_class().items())
+    return [
+        f"{task.name}: {len(task.dataset)} flows of {len(set(task.dataset.families))} families",
+        f"classes: {counts}",
+        task.sides.describe(),
+    ]

@@ -1,0 +1,177 @@
+//! The capture again, with each verdict as a comment on the packet that decided.
+//!
+//! A verdict may come long after that packet, so the capture is read twice. In between, verdicts
+//! wait in memory: some 120 bytes a flow.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use classify::{Cascade, Verdict};
+use engine::flow::FlowClock;
+use packet::file::{FrameNote, Interface, PcapngEncoder, Section};
+use packet::{FlowKey, Frame, LinkType, Source as _, Timestamp};
+use sink::{Existing, OutputFile, WriteError};
+
+use super::args::ClassifyArguments;
+use crate::failure::Failure;
+use crate::reading::{Inputs, Opened};
+
+/// Bytes gathered before they are written.
+const BUFFER_LEN: usize = 256 * 1024;
+
+/// What is to be written when all verdicts are there.
+pub(super) struct Commented {
+    path: PathBuf,
+    file: OutputFile,
+    /// Ordered by the packet that decided, once all are there.
+    verdicts: Vec<Verdict>,
+}
+
+/// What tells a packet in two readings of a capture.
+type Place = (Timestamp, FlowKey);
+
+fn place(verdict: &Verdict) -> Place {
+    (verdict.deciding, verdict.key)
+}
+
+impl Commented {
+    /// Opens the output, before any work is done for it.
+    pub(super) fn create(arguments: &ClassifyArguments, path: &Path) -> Result<Self, Failure> {
+        if arguments.input.read.iter().any(|name| name.as_os_str() == "-") {
+            return Err(Failure::usage(
+                "--pcapng: the capture is read twice, and standard input can be read only once; \
+                 give a file",
+            ));
+        }
+        let existing = if arguments.output.force { Existing::Replace } else { Existing::Refuse };
+        let file = OutputFile::create(path, existing)?;
+        Ok(Self { path: path.to_owned(), file, verdicts: Vec::new() })
+    }
+
+    /// Remembers verdicts.
+    pub(super) fn put(&mut self, verdicts: &[Verdict]) {
+        self.verdicts.extend_from_slice(verdicts);
+    }
+
+    /// Reads the captures again and writes their first `frame_count` frames.
+    pub(super) fn finish(
+        mut self,
+        inputs: &Inputs,
+        cascade: &Cascade,
+        frame_count: u64,
+    ) -> Result<(), Failure> {
+        if inputs.control.is_stopped() {
+            return Err(Failure::error(format_args!(
+                "{}: not written, since reading was interrupted",
+                self.path.display()
+            )));
+        }
+        self.verdicts.sort_by_key(place);
+        inputs.options.progress.restart();
+        let mut source = inputs.in_order(Opened::Files(inputs.open()?));
+        let _bar = inputs.bar();
+        let idle = cascade.flows().idle;
+        let mut clock = FlowClock::new(idle, None);
+        let mut copy = Rewritten::new();
+        let (mut left, mut next) = (frame_count, 0);
+        while let Some(batch) = source.next_batch() {
+            for frame in batch.frames() {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+                let (time, _) = clock.on_packet(frame.record.timestamp);
+                let key = FlowKey::from_frame(&frame).map(|(key, _)| key);
+                let found = key.and_then(|key| self.take(&mut next, (time, key)));
+                let comment = found.map(|verdict| comment(cascade, &verdict));
+                copy.frame(&frame, comment.as_deref())?;
+            }
+            if copy.bytes.len() >= BUFFER_LEN {
+                self.file.write_all(&copy.bytes).map_err(WriteError::Io)?;
+                copy.bytes.clear();
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        self.file.write_all(&copy.bytes).map_err(WriteError::Io)?;
+        self.file.finish()?;
+        let missing = self.verdicts.len().saturating_sub(next);
+        if missing > 0 {
+            return Err(Failure::error(format_args!(
+                "{}: {missing} verdicts found no packet when the capture was read again; was it \
+                 changed meanwhile?",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The first verdict of this packet that was not taken; `taken` counts those that were. Flows
+    /// of one key with one stamp stand side by side, and each is taken once.
+    fn take(&mut self, taken: &mut usize, wanted: Place) -> Option<Verdict> {
+        let mut at = self.verdicts.partition_point(|verdict| place(verdict) < wanted);
+        loop {
+            let verdict = self.verdicts.get_mut(at).filter(|verdict| place(verdict) == wanted)?;
+            if verdict.packets_used > 0 {
+                let found = *verdict;
+                verdict.packets_used = 0;
+                *taken += 1;
+                return Some(found);
+            }
+            at += 1;
+        }
+    }
+}
+
+fn comment(cascade: &Cascade, verdict: &Verdict) -> String {
+    format!(
+        "wirelens: {} {:.3} ({}, {} packets, {}) {}",
+        cascade.class(verdict.label),
+        verdict.confidence,
+        verdict.stage,
+        verdict.packets_used,
+        verdict.cause.name(),
+        cascade.id()
+    )
+}
+
+/// A capture that is written, with an interface for each link type.
+struct Rewritten {
+    encoder: PcapngEncoder,
+    interfaces: BTreeMap<u16, u32>,
+    bytes: Vec<u8>,
+}
+
+impl Rewritten {
+    fn new() -> Self {
+        let mut encoder = PcapngEncoder::new();
+        let mut bytes = Vec::with_capacity(BUFFER_LEN * 2);
+        let section = Section { application: String::from("wirelens"), ..Section::default() };
+        encoder.section(&mut bytes, &section);
+        Self { encoder, interfaces: BTreeMap::new(), bytes }
+    }
+
+    fn interface(&mut self, link: LinkType) -> Result<u32, Failure> {
+        if let Some(&number) = self.interfaces.get(&link.0) {
+            return Ok(number);
+        }
+        let interface = Interface { link, ..Interface::default() };
+        let number = self.encoder.interface(&mut self.bytes, &interface).map_err(Failure::error)?;
+        self.interfaces.insert(link.0, number);
+        Ok(number)
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, comment: Option<&str>) -> Result<(), Failure> {
+        let record = frame.record;
+        let note = FrameNote {
+            timestamp: record.timestamp,
+            interface: self.interface(record.link)?,
+            wire_len: record.wire_len,
+            direction: record.direction,
+            comments: comment.as_slice(),
+        };
+        self.encoder.frame(&mut self.bytes, &note, frame.bytes).map_err(Failure::error)
+    }
+}

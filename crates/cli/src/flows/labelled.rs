@@ -1,0 +1,146 @@
+//! Flows with what a trained cascade says of them: `wirelens flows --model`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use classify::serve::Decision;
+use classify::{Cascade, Options, Standing, TakeVerdicts, Verdict};
+use engine::columns::{Columns, Value};
+use engine::flow::{EndedFlow, FlowRecord, Held, TakeEnded};
+use engine::run::Control;
+
+use super::row::{self, Kept, Row};
+use super::{FlowsArguments, ROWS_PER_PIECE};
+use crate::Host;
+use crate::asked;
+use crate::classify::serve::Request;
+use crate::classify::{artifact, match_headers, needs, outside::Outside};
+use crate::failure::{Failure, Status};
+use crate::live::{self, Upkeep};
+use crate::output::{self, Show};
+use crate::reading::hash_seed;
+use crate::summary;
+
+/// What a cascade says of a flow, as columns.
+struct Labelled<'a> {
+    cascade: &'a Cascade,
+    decision: Decision,
+}
+
+impl Kept for Labelled<'_> {
+    fn push<'a>(&'a self, _: &FlowRecord, row: &mut Row<'a>) {
+        row.extend([
+            Value::Str(self.cascade.class(self.decision.label)),
+            Value::F64(self.decision.confidence),
+            Value::Str(self.decision.stage.name()),
+            Value::U16(self.decision.packets_used),
+            Value::Str(self.cascade.id()),
+        ]);
+    }
+}
+
+/// Verdicts are written with their flows.
+struct Unwanted;
+
+impl TakeVerdicts for Unwanted {
+    fn take(&mut self, _: &[Verdict]) {}
+}
+
+/// Where flows go.
+struct Written<'a> {
+    cascade: &'a Cascade,
+    /// Nothing after a file could not be begun anew.
+    rows: Option<output::Rows>,
+    columns: Columns,
+    upkeep: Option<Upkeep>,
+    control: &'a Control,
+    failure: Option<Failure>,
+}
+
+impl Written<'_> {
+    fn put(&mut self, flows: &[EndedFlow<Standing>]) -> Result<(), Failure> {
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        for piece in flows.chunks(ROWS_PER_PIECE) {
+            self.columns.clear();
+            for (record, Held(standing)) in piece {
+                let Standing::Decided(decision) = *standing else {
+                    return Err(Failure::error("a flow has no verdict; please report this"));
+                };
+                let labelled = Labelled { cascade: self.cascade, decision };
+                row::push(&mut self.columns, None, record, &labelled).map_err(Failure::error)?;
+            }
+            rows.write(&self.columns)?;
+        }
+        if let Some(upkeep) = &mut self.upkeep
+            && let Some(rows) = self.rows.take()
+        {
+            self.rows = Some(upkeep.look(rows)?);
+        }
+        Ok(())
+    }
+}
+
+impl TakeEnded<Standing> for Written<'_> {
+    fn take(&mut self, flows: &[EndedFlow<Standing>]) {
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(failure) = self.put(flows) {
+            self.failure = Some(failure);
+            self.control.stop();
+        }
+    }
+}
+
+/// Runs `wirelens flows --model FOLDER`.
+pub(super) fn run(
+    arguments: &FlowsArguments,
+    folder: &Path,
+    host: &Host,
+) -> Result<Status, Failure> {
+    let cascade = Arc::new(artifact::read(folder, host)?);
+    let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;
+    let Show::Rows(format) = output::show(&arguments.output)? else {
+        return Err(Failure::usage(
+            "--model: flows with labels are written as rows; give -o FILE or --format, or try \
+             `wirelens classify` for a table of labels",
+        ));
+    };
+    let opened = inputs.open_any(needs(&cascade), 1)?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let quiet = arguments.input.quiet;
+    let request = Request {
+        cascade: Arc::clone(&cascade),
+        options: Options { is_live: inputs.interface.is_some(), ..Options::default() },
+        flow_count_max: arguments.max_flows,
+        seed: hash_seed(arguments.input.seed),
+        pace: None,
+    };
+    let written = Written {
+        cascade: &cascade,
+        rows: Some(output::create(&arguments.output, format, row::LABELLED)?),
+        columns: Columns::new(row::LABELLED),
+        upkeep: Upkeep::of(&opened),
+        control: &inputs.control,
+        failure: None,
+    };
+    live::begin(&arguments.live, &opened, &inputs.control, quiet);
+    let mut source = inputs.in_order(opened);
+    let bar = inputs.bar();
+    let control = &inputs.control;
+    let served = request.run(&mut source, Outside::None, 1, control, Unwanted, written);
+    drop(bar);
+    let (mut done, counts) = served.part;
+    done.received = source.received();
+    let Written { rows, failure, .. } = served.ended;
+    failure.map_or(Ok(()), Err)?;
+    rows.map_or(Ok(()), output::Rows::finish)?;
+    let status = summary::print(&inputs, quiet, &done.received, Some(&done.stage()))?;
+    if !quiet {
+        eprint!("{}{}", done.lines(), crate::classify::summary::lines(&cascade, &counts));
+    }
+    Ok(status)
+}

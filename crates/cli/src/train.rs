@@ -1,0 +1,142 @@
+//! `wirelens train` and `wirelens eval`: what people type is handed to the Python package, whose
+//! module `wirelens.classify` trains and judges models.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use crate::Host;
+use crate::failure::{Failure, Status};
+use crate::python::{PYTHON_SETTING, Python};
+
+const MODULE: &str = "wirelens.classify";
+/// A checkout has its sources here.
+const SOURCE: &str = "python/wirelens/classify/__main__.py";
+
+/// Arguments of `wirelens train`.
+#[derive(Debug, Args)]
+pub struct TrainArguments {
+    /// What to train.
+    #[command(subcommand)]
+    pub command: TrainCommand,
+}
+
+/// What can be trained.
+#[derive(Debug, Subcommand)]
+pub enum TrainCommand {
+    /// A cascade of models that names services or devices, from labelled captures
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
+    /// `wirelens train classify --help` tells all options, docs/guide/train.md how to go about it.
+    #[command(after_help = "Examples:
+  wirelens train classify -r captures/ --flows flows.tsv --label app -o models/apps
+  wirelens train classify --folders by-device/ -o models/devices --depths 1-10
+  wirelens train classify --testbed testbed-runs/services -o models/services --plots plots")]
+    Classify(HandedOn),
+}
+
+/// Arguments of `wirelens eval`.
+#[derive(Debug, Args)]
+pub struct EvalArguments {
+    /// What to judge.
+    #[command(subcommand)]
+    pub command: EvalCommand,
+}
+
+/// What can be judged.
+#[derive(Debug, Subcommand)]
+pub enum EvalCommand {
+    /// A cascade on labelled captures, beside each of its models and a table of ports
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
+    /// `wirelens eval classify --help` tells all options.
+    #[command(after_help = "Examples:
+  wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
+  wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md")]
+    Classify(HandedOn),
+}
+
+/// What is not looked at here.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct HandedOn {
+    /// Options, as `--help` tells them
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub options: Vec<OsString>,
+}
+
+/// Runs `wirelens train`.
+pub(crate) fn run(arguments: &TrainArguments, host: &Host) -> Result<Status, Failure> {
+    match &arguments.command {
+        TrainCommand::Classify(handed) => hand_on("train", handed, host),
+    }
+}
+
+/// Runs `wirelens eval`.
+pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status, Failure> {
+    match &arguments.command {
+        EvalCommand::Classify(handed) => hand_on("eval", handed, host),
+    }
+}
+
+fn hand_on(command: &'static str, handed: &HandedOn, host: &Host) -> Result<Status, Failure> {
+    let program = env::current_exe().unwrap_or_default();
+    let python = Python::find(command, host, checkout(&program).as_deref());
+    if !python.has_module(MODULE)? {
+        let python = python.path().display();
+        return Err(Failure::error(format_args!(
+            "{command}: {python} has no module {MODULE}; install it with: {python} -m pip install \
+             'wirelens[train]', or name a Python that has it in {PYTHON_SETTING}"
+        )));
+    }
+    let arguments = std::iter::once(OsString::from(command)).chain(handed.options.iter().cloned());
+    Err(python.become_module(MODULE, arguments, None))
+}
+
+/// The checkout in which a program was built, if it was.
+fn checkout(program: &Path) -> Option<PathBuf> {
+    let mut above = program.ancestors().skip(1);
+    above.find(|folder| folder.join(SOURCE).is_file()).map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Arguments, Command};
+    use clap::Parser as _;
+
+    fn handed(line: &str) -> Vec<String> {
+        let words = std::iter::once("wirelens").chain(line.split(' '));
+        let options = match Arguments::try_parse_from(words).unwrap().command {
+            Some(Command::Train(TrainArguments { command: TrainCommand::Classify(handed) })) => {
+                handed.options
+            }
+            Some(Command::Eval(EvalArguments { command: EvalCommand::Classify(handed) })) => {
+                handed.options
+            }
+            other => panic!("{other:?}"),
+        };
+        options.into_iter().map(|option| option.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn options_are_handed_on_as_they_were_typed() {
+        let options = handed("train classify -r a -r b --flows f.tsv --help -o m");
+        assert_eq!(options.join(" "), "-r a -r b --flows f.tsv --help -o m");
+        assert_eq!(handed("eval classify --model m -V").join(" "), "--model m -V");
+        assert!(handed("train classify").is_empty());
+    }
+
+    #[test]
+    fn the_checkout_above_a_program_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let program = root.path().join("target/release/wirelens");
+        assert_eq!(checkout(&program), None);
+        let source = root.path().join(SOURCE);
+        std::fs::create_dir_all(source.parent().unwrap()).unwrap();
+        std::fs::write(source, "").unwrap();
+        assert_eq!(checkout(&program).as_deref(), Some(root.path()));
+    }
+}

@@ -1,0 +1,310 @@
+"""From labelled captures to a cascade: trained, read back, judged, and served the same."""
+
+import csv
+import hashlib
+import importlib.util
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import classify_flows
+import pytest
+from command import PROGRAM, ROOT
+
+LIBRARIES = ("numpy", "sklearn", "lightgbm", "xgboost", "matplotlib")
+MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+pytestmark = [
+    pytest.mark.train,
+    pytest.mark.skipif(
+        bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; bash tools/setup.sh train"
+    ),
+]
+QUICK = (
+    "--set", "lightgbm.num_boost_round=20", "--set", "xgboost.num_boost_round=10",
+    "--set", "random-forest.n_estimators=10", "--depths", "1,5",
+)  # fmt: skip
+
+
+def run(*arguments, status=0):
+    from wirelens.classify.__main__ import main
+
+    assert main([str(argument) for argument in arguments]) == status
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Labelled captures, and a cascade that was trained on them."""
+    folder = tmp_path_factory.mktemp("classify")
+    table = classify_flows.make(folder / "captures")
+    source = ("-r", folder / "captures", "--flows", table, "--label", "app")
+    run("train", *source, "-o", folder / "apps", *QUICK,
+        "--report", folder / "r.md", "--plots", folder / "plots")  # fmt: skip
+    return folder, source
+
+
+def head_of(folder):
+    return json.loads((folder / "cascade.json").read_text(encoding="utf-8"))
+
+
+def flows_of(source, model):
+    """Flows of these captures as the cascade reads them."""
+    from wirelens.classify import dataset, labels
+
+    captures = dataset.captures_of([source[1]])
+    table = labels.read_labels(source[3], source[5])
+    place = dataset.Source(captures, table, [str(path) for path in captures])
+    return dataset.load(place, model.recipe(), model.packets, classes=model.classes)
+
+
+def test_the_artifact_is_whole_and_says_how_good_it_is(made):
+    folder, _ = made
+    head = head_of(folder / "apps")
+    assert head["classes"] == sorted(classify_flows.CLASSES)
+    # Two classes are told apart by later packets alone.
+    assert [stage["stage"] for stage in head["stages"]][-1] == "slow"
+    assert head["stages"][-1]["packets"] == 5
+    assert head["profile"]["macro_f1"] > 0.85
+    pool = {model["model"]: model for model in head["profile"]["pool"]}
+    families = {"port-table", "decision-tree", "random-forest", "lightgbm", "xgboost"}
+    assert {name.partition("/")[0] for name in pool} == families
+    assert all(model["difference"] < 1e-5 for model in pool.values())
+    best = max(model["validation_macro_f1"] for model in pool.values())
+    assert head["profile"]["operating_point"]["validation_macro_f1"] >= best - 0.01
+    names = {path.name for path in (folder / "apps").iterdir()}
+    assert {stage["file"] for stage in head["stages"]} | {"card.md", "SHA256SUMS"} < names
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=folder / "apps", capture_output=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0
+    card = (folder / "apps" / "card.md").read_text(encoding="utf-8")
+    assert "## Limits" in card and "bulk" in card
+    assert "| cascade |" in (folder / "r.md").read_text(encoding="utf-8")
+    pictures = {path.name for path in (folder / "plots").iterdir()}
+    assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 3
+
+
+def test_the_same_line_again_trains_nothing_and_writes_the_same(made, capsys):
+    folder, source = made
+    work = folder / "apps.work"
+    before = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+    again = folder / "again"
+    run("train", *source, "-o", again, "--name", "apps", "--work", work, *QUICK)
+    assert {path.name: path.stat().st_mtime_ns for path in work.iterdir()} == before
+    one, other = head_of(folder / "apps"), head_of(again)
+    assert one["stages"] == other["stages"]
+    assert one["training"]["fingerprint"] == other["training"]["fingerprint"]
+    # It goes on where it stopped: what is not there is made again, and is the same.
+    lost = next(path for path in work.iterdir() if path.name.startswith("lightgbm-5-"))
+    kept = {path.name: path.read_bytes() for path in work.glob("lightgbm-5-*.jsonl")}
+    for path in work.glob(f"{lost.name.partition('.')[0]}*"):
+        path.unlink()
+    run("train", *source, "-o", again, "--name", "apps", "--work", work, "--force", *QUICK)
+    assert {path.name: path.read_bytes() for path in work.glob("lightgbm-5-*.jsonl")} == kept
+
+
+def test_folds_choose_models_and_all_of_their_flows_train(made):
+    folder, source = made
+    output = folder / "folded"
+    run("train", *source, "-o", output, "--folds", 3, "--families", "decision-tree,port-table",
+        "--depths", "1,5", "--split", "60/0/40")  # fmt: skip
+    training = head_of(output)["training"]
+    assert training["trained_on"] == training["chosen_by"]
+    assert training["trained_on"] + training["judged_on"] == training["flows"]
+
+
+def test_a_changed_artifact_is_refused(made):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    folder, _ = made
+    for name in ("cascade.json", head_of(folder / "apps")["stages"][0]["file"]):
+        copy = folder / f"changed-{name}"
+        shutil.copytree(folder / "apps", copy)
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(ModelError, match=f"{name}: not what SHA256SUMS has"):
+            cascade.load(copy)
+    with pytest.raises(ModelError, match="wanted: a folder that `wirelens train classify` wrote"):
+        cascade.load(folder / "captures")
+
+
+def reseal(folder, change):
+    """Changes `cascade.json` and the sums with it, as somebody who means to would."""
+    from wirelens.classify import artifact
+
+    head = head_of(folder)
+    change(head)
+    (folder / "cascade.json").write_text(json.dumps(head), encoding="utf-8")
+    (folder / "SHA256SUMS").unlink()
+    (folder / "SHA256SUMS").write_text(artifact.sums(sorted(folder.iterdir())), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda head: head.pop("stages"), "KeyError 'stages'; wanted: what docs/specs/cascade"),
+        (lambda head: head.update(version=2), "version 2; wanted: 'wirelens cascade' 1"),
+        (lambda head: head["stages"][-1].update(threshold=1), "thresholds there; wanted"),
+        (
+            lambda head: head["stages"][-1].update(packets=4),
+            "looks at 5 packets, and casc.* says 4",
+        ),
+    ],
+)
+def test_what_an_artifact_cannot_say_is_refused(made, tmp_path, change, message):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    shutil.copytree(made[0] / "apps", tmp_path / "copy")
+    reseal(tmp_path / "copy", change)
+    with pytest.raises(ModelError, match=message):
+        cascade.load(tmp_path / "copy")
+
+
+def test_a_model_of_other_features_is_refused(made, tmp_path):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    shutil.copytree(made[0] / "apps", tmp_path / "copy")
+    file = tmp_path / "copy" / head_of(tmp_path / "copy")["stages"][0]["file"]
+    first, *rest = file.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]
+    other = json.dumps({**json.loads(first), "schema": "0" * 64}, separators=(",", ":")) + "\n"
+    content = "".join([other, *rest])
+    seal = hashlib.sha256(content.encode()).hexdigest()
+    file.write_text(f'{content}{{"sha256":"{seal}"}}\n', encoding="utf-8")
+    reseal(tmp_path / "copy", lambda head: None)
+    with pytest.raises(ModelError, match="with the schema 000.*; wanted: .*; train again"):
+        cascade.load(tmp_path / "copy")
+
+
+def test_what_is_there_is_replaced_only_where_asked(made, capsys):
+    folder, source = made
+    run("train", *source, "-o", folder / "apps", *QUICK, status=1)
+    assert "there already; give another name, or --force" in capsys.readouterr().err
+    run("train", *source, "-o", folder / "captures", "--force", *QUICK, status=1)
+    assert "there already, and no cascade" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--flows-min", 10_000), "wanted: two or more; label more flows"),
+        (("--families", "oracle"), "family 'oracle'; wanted: port-table"),
+        (("--depths", "0"), "wanted: 1 to 255 packets"),
+        (("--split", "50/0/50"), "a split without validation"),
+        (("--latency", "5ms", "--f1", "0.5"), "one of --latency"),
+        (("--set", "lightgbm=3"), "wanted: such as lightgbm.num_boost_round=400"),
+        (("--numbers", "colour"), "number 'colour'; wanted: protocol"),
+        (("--testbed", "/nowhere"), "one of these"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
+    folder, source = made
+    run("train", *source, "-o", folder / "none", "--families", "port-table", *options, status=2)
+    assert message in capsys.readouterr().err
+    assert not (folder / "none").exists()
+
+
+def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
+    folder, source = made
+    table = classify_flows.make(tmp_path / "new", captures=6, seed=7)
+    run("eval", "--model", folder / "apps", "-r", tmp_path / "new", "--flows", table,
+        "--label", "app", "-o", tmp_path / "new.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "new.md").read_text(encoding="utf-8")
+    assert "180 flows of 6 families" in text and "| port-table" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert "trained on" not in capsys.readouterr().err
+    run("eval", "--model", folder / "apps", *source)
+    told = capsys.readouterr()
+    assert "were trained on" in told.err or "was trained on" in told.err
+    assert told.out.startswith("# apps on ")
+
+
+def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made, tmp_path):
+    folder, source = made
+    run("train", *source, "-o", folder / "crossed", "--cross-validate", 3,
+        "--families", "port-table,decision-tree", "--depths", "1,5",
+        "--report", tmp_path / "c.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "720 flows of 24 families" in text and "| decision-tree/5 |" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert not (folder / "crossed").exists()
+
+
+def test_trees_may_start_from_what_ports_tell(made):
+    folder, source = made
+    known = folder / "known.tsv"
+    known.write_text("proto\tport\tclass\ntcp\t443\tbulk\ntcp\t443\tchat\nudp\t53\tname\n"
+                     "udp\t161\tquery\nudp\t5\tnobody\n")  # fmt: skip
+    run("train", *source, "-o", folder / "boosted", "--families",
+        "port-table,port-prior,boosted-ports", "--known-ports", known, "--depths", "1,5",
+        "--set", "boosted-ports.num_boost_round=20", "--payload-bytes", 4)  # fmt: skip
+    pool = {one["model"]: one for one in head_of(folder / "boosted")["profile"]["pool"]}
+    assert set(pool) == {"port-table/1", "port-prior/1", "boosted-ports/1", "boosted-ports/5"}
+    # What is written scores as what was trained: the prior's trees and LightGBM's.
+    assert all(one["difference"] < 1e-9 for one in pool.values())
+    assert pool["boosted-ports/5"]["macro_f1"] > 0.8 > pool["port-prior/1"]["macro_f1"]
+
+
+def test_one_run_of_the_testbed_is_too_few(capsys):
+    sample = ROOT / "testdata/testbed/services"
+    run("train", "--testbed", sample, "-o", "never", "--families", "port-table",
+        "--flows-min", 1, status=2)  # fmt: skip
+    told = capsys.readouterr().err
+    assert "labels match no flow" not in told
+    assert "1 families of captures; wanted: at least 3" in told
+
+
+def test_folders_label_their_captures(tmp_path):
+    for index, label in enumerate(("one", "two")):
+        for number in range(6):
+            target = tmp_path / "made" / label / f"{number}"
+            classify_flows.make(target, captures=1, flows=25, seed=100 * index + number)
+            target.with_name("flows.tsv").unlink()
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m",
+        "--families", "decision-tree", "--depths", 1)  # fmt: skip
+    assert head_of(tmp_path / "m")["classes"] == ["one", "two"]
+
+
+def test_the_command_says_of_every_flow_what_python_says(made):
+    folder, source = made
+    from wirelens.classify import cascade
+
+    model = cascade.load(folder / "apps")
+    flows = flows_of(source, model)
+    found = model.predict(flows.sample)
+    wanted = {}
+    for row, label in enumerate(found.labels):
+        key = (flows.capture_of[row], flows.keys[row])
+        wanted[key] = (
+            model.classes[label],
+            model.stages[found.stages[row]].name,
+            int(found.packets_used[row]),
+            pytest.approx(found.confidences[row], abs=1e-9),
+        )
+    seen = {}
+    for place, capture in enumerate(flows.captures):
+        for row in verdicts(folder / "apps", capture):
+            assert row["model"] == model.id
+            seen[place, key_of(row)] = (
+                row["label"], row["stage"], int(row["packets_used"]), float(row["confidence"])
+            )  # fmt: skip
+    assert len(wanted) == 24 * 30
+    assert seen == wanted
+
+
+def verdicts(model: Path, capture: Path) -> list[dict[str, str]]:
+    command = [PROGRAM, "classify", "-r", capture, "--model", model, "--format", "csv", "-q"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return list(csv.DictReader(io.StringIO(done.stdout.decode())))
+
+
+def key_of(row):
+    from wirelens.classify.labels import flow_key, protocol_number
+
+    protocol = protocol_number(row["protocol"])
+    return flow_key(protocol, row["src"], int(row["src_port"]), row["dst"], int(row["dst_port"]))
