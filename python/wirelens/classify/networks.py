@@ -161,9 +161,10 @@ def fit(
     """Trains a network until `watched` gets no better; its weights are then those of its best.
 
     It is macro-F1 that is watched: on captures unlike those trained on the loss rises with the
-    confidence of wrong answers long before the answers get worse. `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
-    with learning rates of their own. `progress` is told the epoch from 0, the
-    loss and macro-F1.
+    confidence of wrong answers long before the answers get worse.
+
+    `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
+    with learning rates of their own. `progress` is told the epoch from 0, the loss and macro-F1.
     """
     if len(train) == 0 or len(watched) == 0:
         raise OptionError(
