@@ -265,8 +265,8 @@ fn thresholds(
     }
 }
 
-/// What rows of a stage are, with their hash, held against what was declared and what the first stage
-/// reads.
+/// What rows of a stage are, with their hash, held against what was declared and what the first
+/// stage reads.
 pub(super) fn check_features(
     declared: &Declared<'_>,
     features: &FlowFeatures,
