@@ -1,8 +1,8 @@
 //! Models in ONNX, run by ONNX Runtime: networks, and whatever was trained elsewhere.
 //!
 //! Trees are faster where they are ([`trees`](crate::trees)), so nothing that ships needs this; it
-//! is for models that are no trees. The library is loaded while the program runs, so that it is needed
-//! by those alone who have such a model.
+//! is for models that are no trees. The library is loaded while the program runs, so that it is
+//! needed by those alone who have such a model.
 //!
 //! - [`Library::load`] loads the shared library, from a path that the caller found.
 //! - [`OnnxFile::new`] reads a model, checks that it can be given rows and gives probabilities, and
