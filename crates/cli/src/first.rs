@@ -52,8 +52,8 @@ where
     }
 }
 
-/// Reads `opened` to its end and hands each flow to `put` when it has ended, those that end together
-/// in the order of their first packets.
+/// Reads `opened` to its end and hands each flow to `put` when it has ended, those that end
+/// together in the order of their first packets.
 ///
 /// # Errors
 /// What `put` returns.

@@ -88,7 +88,8 @@ def _data(request: "Request", outcome: "Outcome") -> str:
     dropped = ", ".join(request.recipe.dropped) or "none"
     return f"""## Data
 
-{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told}.
+{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told};
+{dataset.oddities()}.
 Fingerprint of captures and labels: `{dataset.fingerprint}`.
 
 Models see {len(outcome.matrix.bit_columns)} bits of headers and

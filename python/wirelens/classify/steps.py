@@ -108,6 +108,7 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
+    progress.tell(dataset.oddities())
     return dataset
 
 
