@@ -45,12 +45,13 @@ python: ## build the Python package and install it into .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
 		--no-deps target/wheels/wirelens-*.whl
 
-demo: ## build, then show what is in the capture that ships: its packets, senders and flows
+demo: ## build, then show what is in the capture that ships: its packets, senders, flows and their services
 	@bash tools/setup.sh base
 	cargo build --release --locked
 	$(WIRELENS) info -r $(DEMO)
 	$(WIRELENS) top -r $(DEMO)
 	$(WIRELENS) flows -r $(DEMO)
+	$(WIRELENS) classify -r $(DEMO) --model models/services
 	@printf '%s\n' '' 'Now with a capture of your own:' \
 		'  $(WIRELENS) top -r FILE          pcap or pcapng, also .gz and .zst, a folder, or - for stdin' \
 		'  $(WIRELENS) top -r FILE --by flow -n 20' \
