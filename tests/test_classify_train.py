@@ -81,7 +81,8 @@ def test_the_artifact_is_whole_and_says_how_good_it_is(made):
     assert checked.returncode == 0
     card = (folder / "apps" / "card.md").read_text(encoding="utf-8")
     assert "## Limits" in card and "bulk" in card
-    assert "| cascade |" in (folder / "r.md").read_text(encoding="utf-8")
+    text = (folder / "r.md").read_text(encoding="utf-8")
+    assert "| cascade |" in text and "| from, to | random | entropy, per-class |" in text
     pictures = {path.name for path in (folder / "plots").iterdir()}
     assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 3
 
@@ -256,6 +257,18 @@ def test_one_run_of_the_testbed_is_too_few(capsys):
     told = capsys.readouterr().err
     assert "labels match no flow" not in told
     assert "1 families of captures; wanted: at least 3" in told
+
+
+def test_runs_that_were_rejected_are_passed_over(capsys, tmp_path):
+    sample = ROOT / "testdata/testbed/services"
+    for name in ("a", "b.rejected"):
+        shutil.copytree(sample, tmp_path / "runs" / name)
+    run_file = tmp_path / "runs" / "b.rejected" / "run.json"
+    told = json.loads(run_file.read_text(encoding="utf-8"))
+    run_file.write_text(json.dumps({**told, "accepted": False}), encoding="utf-8")
+    run("train", "--testbed", tmp_path / "runs", "-o", tmp_path / "never", "--families",
+        "port-table", "--flows-min", 1, status=2)  # fmt: skip
+    assert "reading 1 captures" in capsys.readouterr().err
 
 
 def test_folders_label_their_captures(tmp_path):
