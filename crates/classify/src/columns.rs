@@ -7,8 +7,8 @@ use packet::community_id::CommunityId;
 use crate::cascade::Cascade;
 use crate::verdict::Verdict;
 
-/// A row for each flow.
-pub const SCHEMA: Schema = &[
+/// What both kinds of rows tell.
+const VERDICT: [Field; 17] = [
     Field::new(
         "first_ns",
         Kind::TimestampNs,
@@ -53,6 +53,40 @@ pub const SCHEMA: Schema = &[
     ),
 ];
 
+/// What a row of a window tells before that.
+const WINDOW: [Field; 1] = [Field::new(
+    "window_ns",
+    Kind::TimestampNs,
+    "Start of the window; empty where the capture tells no time.",
+)
+.nullable()];
+
+/// A row for each flow.
+pub const SCHEMA: Schema = &VERDICT;
+
+/// A row for each window of each flow; what is of a flow's first packet is of its first one, what is
+/// of packets of those in the window.
+pub const WINDOW_SCHEMA: Schema = &joined::<18>(&WINDOW, &VERDICT);
+
+const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
+    let mut fields = [WINDOW[0]; N];
+    let mut place = 0;
+    while place < N {
+        let (is_first, after) = (place < first.len(), place.saturating_sub(first.len()));
+        fields[place] = if is_first { first[place] } else { second[after] };
+        place += 1;
+    }
+    fields
+}
+
+impl Cascade {
+    /// The columns of its verdicts.
+    #[must_use]
+    pub const fn schema(&self) -> Schema {
+        if self.every.is_some() { WINDOW_SCHEMA } else { SCHEMA }
+    }
+}
+
 /// Appends a verdict.
 ///
 /// # Errors
@@ -60,7 +94,8 @@ pub const SCHEMA: Schema = &[
 pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Result<(), RowRefused> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
-    columns.push_row(&[
+    let row = [
+        verdict.window.map_or(Value::Null, known),
         known(verdict.first),
         Value::Address(source.address),
         Value::Address(destination.address),
@@ -78,7 +113,8 @@ pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Resu
         Value::Str(verdict.cause.name()),
         Value::Str(cascade.id()),
         Value::I8(verdict.other_segmentation.into()),
-    ])
+    ];
+    columns.push_row(row.get(usize::from(verdict.window.is_none())..).unwrap_or_default())
 }
 
 /// A stamp, where there is one.

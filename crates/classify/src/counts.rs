@@ -16,7 +16,7 @@ pub struct LabelCounts {
 /// Flows by what was said of them, and why then.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Counts {
-    /// Flows that began.
+    /// Flows that began, or windows of flows.
     pub begun: u64,
     /// By [`Cause`].
     pub causes: [u64; Cause::ALL.len()],
@@ -32,7 +32,9 @@ pub struct Counts {
     pub cut_headers: u64,
     /// Flows marked, since a packet was several merged ones and none was in training.
     pub other_segmentation: u64,
-    /// Most flows that waited at once.
+    /// Flows that found no room to be followed from window to window.
+    pub unfollowed: u64,
+    /// Most flows that waited, or were followed from window to window, at once.
     pub waiting_most: u64,
     /// How long verdicts took, where the door keeps time.
     pub latencies: Latencies,
@@ -108,6 +110,7 @@ impl Counts {
         self.other_protocols += other.other_protocols;
         self.cut_headers += other.cut_headers;
         self.other_segmentation += other.other_segmentation;
+        self.unfollowed += other.unfollowed;
         self.waiting_most += other.waiting_most;
         self.latencies.fold(&other.latencies);
     }

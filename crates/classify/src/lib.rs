@@ -5,6 +5,7 @@
 //!   (`docs/specs/cascade.md`); all that it says is checked.
 //! - [`Classifier`] keeps what is needed of flows that are not decided, asks the models and gives
 //!   each flow one [`Verdict`]. It runs in [`engine::flow::FlowFrames`].
+//! - [`WindowClassifier`] gives each flow a verdict for each window of time instead.
 //! - [`columns`] is how verdicts leave.
 //!
 //! The three queues of the paper (section 3.1) are here: rows of first packets that wait for the
@@ -26,9 +27,11 @@ mod model;
 pub mod serve;
 pub mod uncertainty;
 pub mod verdict;
+pub mod windows;
 
 pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
 pub use serve::{Classifier, Clock, Options, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
 pub use verdict::{Cause, Verdict};
+pub use windows::WindowClassifier;

@@ -1,6 +1,6 @@
 //! Asking a model about many flows at once.
 
-use model::{FirstPackets, Rows};
+use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
 use crate::uncertainty::Answer;
@@ -114,6 +114,21 @@ impl Asking {
         packets.numbers(&stage.features, &mut self.numbers);
         let records = packets.records(&stage.features);
         if !self.waiting.push(&stage.model, records, &self.numbers) {
+            self.refused.push(self.count);
+        }
+        self.count += 1;
+    }
+
+    /// The same of a window; `features` are the stage's.
+    pub(crate) fn push_window(
+        &mut self,
+        stage: &Stage,
+        features: &WindowFeatures,
+        packets: &WindowPackets,
+    ) {
+        self.numbers.clear();
+        packets.numbers(features, &mut self.numbers);
+        if !self.waiting.push(&stage.model, packets.records(features), &self.numbers) {
             self.refused.push(self.count);
         }
         self.count += 1;

@@ -47,6 +47,8 @@ pub struct Verdict {
     pub direction: FlowDirection,
     /// The stamp of its first packet.
     pub first: Timestamp,
+    /// Where the window begins that it is about; none where it is about the flow.
+    pub window: Option<Timestamp>,
     /// The class, by its number in the cascade.
     pub label: u16,
     /// The model's probability of it.
@@ -55,7 +57,8 @@ pub struct Verdict {
     pub stage: StageName,
     /// How many packets it was shown.
     pub packets_used: u16,
-    /// The stamp of the last packet that the model was shown.
+    /// The stamp of the last packet that the model was shown; of a window that is over, of the last
+    /// one in it.
     pub deciding: Timestamp,
     /// Event time of the packet that made its row complete, or of what told that no more would
     /// come.
@@ -70,10 +73,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// From the first packet to the decision, in event time.
+    /// From the first packet, or from the start of the window, to the decision, in event time.
     #[must_use]
     pub fn wait_ns(&self) -> u64 {
-        u64::try_from(self.decided.since(self.first).as_ns()).unwrap_or(0)
+        let start = self.window.unwrap_or(self.first);
+        u64::try_from(self.decided.since(start).as_ns()).unwrap_or(0)
     }
 
     /// What makes the order of rows the same in every run.

@@ -31,6 +31,7 @@ pub mod testbed;
 pub mod top;
 pub mod train;
 mod version;
+pub mod windows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

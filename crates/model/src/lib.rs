@@ -11,6 +11,7 @@
 //! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.
 //! - [`sequence`] keeps sizes, directions and gaps of a flow's first packets.
 //! - [`first`] joins them: the features of a flow, and the one way from its frames to them.
+//! - [`window`] does so for a flow in a window of time, again and again while it goes on.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
@@ -32,6 +33,7 @@ mod simd;
 pub mod subscription;
 pub mod text;
 pub mod trees;
+pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
@@ -41,3 +43,4 @@ pub use sequence::{FirstSteps, Step};
 pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, Wanted};
 pub use text::BitText;
 pub use trees::{Forest, ForestError, Rows};
+pub use window::{WindowError, WindowFeatures, WindowNumber, WindowPackets};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use packet::Span;
 use sha2::{Digest, Sha256};
 
 use crate::sequence;
@@ -19,6 +20,11 @@ pub enum Arrangement {
         steps: usize,
         /// What stands in a step that is not there.
         pad: i64,
+    },
+    /// One value for each column, of a flow in one window of time.
+    Window {
+        /// How long a window is.
+        every_ns: i64,
     },
 }
 
@@ -104,6 +110,27 @@ impl FeatureSchema {
         }
     }
 
+    /// Flows in windows of a length: header bits of so many first packets of the window by the
+    /// names of one packet's, and numbers.
+    #[must_use]
+    pub fn of_window(
+        columns: &[String],
+        packets: usize,
+        headers: Headers,
+        numbers: &[String],
+        every: Span,
+    ) -> Self {
+        let of_packet = |packet| columns.iter().map(move |name| format!("pkt{packet}_{name}"));
+        let bits = (0..packets).flat_map(of_packet);
+        Self {
+            arrangement: Arrangement::Window { every_ns: every.as_ns() },
+            data_type: DataType::F64,
+            missing: Some(-1),
+            headers,
+            columns: bits.chain(numbers.iter().cloned()).collect(),
+        }
+    }
+
     /// Sizes, directions and gaps of the first packets of flows.
     #[must_use]
     pub fn of_steps(steps: usize, headers: Headers) -> Self {
@@ -128,6 +155,7 @@ impl FeatureSchema {
                 "layout sequence steps={steps} channels={} pad={pad}",
                 self.columns.len()
             ),
+            Arrangement::Window { every_ns } => writeln!(text, "layout window ns={every_ns}"),
         };
         let data_type = match self.data_type {
             DataType::I8 => "i8",

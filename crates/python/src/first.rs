@@ -6,17 +6,17 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use cli::args::KEY_COUNTS;
-use cli::first::{FirstRequest, compute};
-use cli::flows::Done;
+use cli::first::{KeepFirst, compute};
+use cli::flows::{Done, FlowsRequest};
 use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
 use engine::flow::{EndedFlow, FlowOptions, Held};
 use engine::run::Control;
 use model::first::{BitColumns, SeenBits};
-use model::{FirstPackets, FlowFeatures, Headers};
-use packet::Timestamp;
+use model::{Block, FirstPackets, FlowFeatures, Headers};
 use packet::community_id::CommunityId;
+use packet::{HashSeed, Timestamp};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -91,23 +91,49 @@ pub(crate) struct FirstOptions {
     seed: Option<i128>,
 }
 
+/// What of each flow is asked for, in types.
+pub(crate) struct Asked<'a> {
+    pub(crate) headers: Headers,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) payload_bytes: u16,
+    pub(crate) packets: usize,
+    pub(crate) numbers: &'a [String],
+}
+
 impl FeatureOptions {
-    pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
-        let refused = |text: &dyn std::fmt::Display| PyErr::from(Refusal::new(Kind::Option, text));
+    pub(crate) fn asked(&self) -> PyResult<Asked<'_>> {
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,
             "outermost" => Headers::Outermost,
             other => {
-                let wanted = "wanted: innermost or outermost";
-                return Err(refused(&format_args!("headers: {other:?}; {wanted}")));
+                let text = format_args!("headers: {other:?}; wanted: innermost or outermost");
+                return Err(Refusal::new(Kind::Option, text).into());
             }
         };
         let blocks = blocks_named(&self.blocks)?;
         let payload_bytes = within("payload_bytes", self.payload_bytes, 0, u16::MAX.into())?;
         let packets = within("packets", self.packets, 0, usize::MAX)?;
         let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
-        FlowFeatures::new(headers, &blocks, payload_bytes, packets, &self.numbers)
-            .map_err(|error| refused(&error))
+        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
+    }
+
+    pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
+        let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
+        FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
+            .map_err(|error| Refusal::new(Kind::Option, error).into())
+    }
+}
+
+impl FirstOptions {
+    pub(crate) fn asked(&self) -> PyResult<(FlowOptions, HashSeed)> {
+        let (least, most) = KEY_COUNTS.into_inner();
+        let options = FlowOptions {
+            idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
+            active_timeout: duration("active_timeout", &self.active_timeout)?,
+            window: None,
+            flow_count_max: within("max_flows", self.max_flows, least, most)?,
+        };
+        Ok((options, hash_seed(seed(self.seed)?)))
     }
 }
 
@@ -141,31 +167,26 @@ pub(crate) fn first_packets(
     features: FeatureOptions,
     options: FirstOptions,
 ) -> PyResult<Reader> {
-    let (least, most) = KEY_COUNTS.into_inner();
-    let request = FirstRequest {
-        options: FlowOptions {
-            idle_timeout: duration("idle_timeout", &options.idle_timeout)?,
-            active_timeout: duration("active_timeout", &options.active_timeout)?,
-            window: None,
-            flow_count_max: within("max_flows", options.max_flows, least, most)?,
-        },
-        seed: hash_seed(seed(options.seed)?),
-        features: features.features()?,
-    };
-    let decapsulate = request.features.headers() == Headers::Innermost;
+    let (options, seed) = options.asked()?;
+    let request = FlowsRequest { options, seed };
+    let features = features.features()?;
+    let decapsulate = features.headers() == Headers::Innermost;
     let inputs = InputRequest { decapsulate, ..inputs.request()? };
-    Reader::start(py, &ROWS, move |control, outlet| read(&request, &inputs, &control, outlet))
+    Reader::start(py, &ROWS, move |control, outlet| {
+        read(request, &features, &inputs, &control, outlet)
+    })
 }
 
 fn read(
-    request: &FirstRequest,
+    request: FlowsRequest,
+    features: &FlowFeatures,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
     let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut rows = Rows::new(&request.features, Handed::new(outlet, &ROWS, BATCH_ROWS));
-    let mut whole = Done::default();
+    let mut rows = Rows::new(features, Handed::new(outlet, &ROWS, BATCH_ROWS));
+    let mut whole = Merged::default();
     for (file, name) in inputs.names.iter().enumerate() {
         let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
         let one = Inputs::find(&one, true, Arc::clone(control))?;
@@ -174,17 +195,14 @@ fn read(
             outlet.opened()?;
         }
         rows.file = u32::try_from(file).unwrap_or(u32::MAX);
-        let done = compute(request.clone(), &one, opened, |flows| rows.put(flows))?;
-        if let Some(reason) = done.received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
-        }
-        done.received.account_for(&done.outcome)?;
-        add(&mut whole, done);
+        let keep = KeepFirst(features.clone());
+        whole.add(compute(request, keep, &one, opened, |flows| rows.put(flows))?)?;
         if control.is_stopped() {
             break;
         }
     }
     rows.finish()?;
+    let whole = whole.0;
     let summary = summary::lines(&all, &whole.received, Some(&whole.stage())) + &whole.lines();
     Ok(Ending {
         received: whole.received,
@@ -195,14 +213,34 @@ fn read(
     })
 }
 
-/// What was read of one capture more.
-fn add(whole: &mut Done, done: Done) {
-    whole.received.report.merge(&done.received.report);
-    whole.received.damages.extend(done.received.damages);
-    whole.outcome.fold(&done.outcome);
-    whole.counts.fold(&done.counts);
-    whole.late += done.late;
-    whole.clock_steps += done.clock_steps;
+/// What was read of captures, one after the other.
+#[derive(Default)]
+pub(crate) struct Merged(pub(crate) Done);
+
+impl Merged {
+    /// One more; refused where its filter could not be used.
+    pub(crate) fn add(&mut self, done: Done) -> Result<(), Refusal> {
+        if let Some(reason) = done.received.refused_filter() {
+            return Err(Refusal::new(Kind::Filter, reason));
+        }
+        done.received.account_for(&done.outcome)?;
+        let whole = &mut self.0;
+        whole.received.report.merge(&done.received.report);
+        whole.received.damages.extend(done.received.damages);
+        whole.outcome.fold(&done.outcome);
+        whole.counts.fold(&done.counts);
+        whole.late += done.late;
+        whole.clock_steps += done.clock_steps;
+        Ok(())
+    }
+}
+
+/// A column of bytes, row by row.
+pub(crate) fn binary(batches: &[RecordBatch], column: usize) -> impl Iterator<Item = &[u8]> {
+    batches.iter().flat_map(move |batch| {
+        let bytes = batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
+        bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
+    })
 }
 
 /// Rows on their way to Python.
@@ -275,17 +313,8 @@ pub(crate) struct FirstRows {
 }
 
 impl FirstRows {
-    /// A column of bytes, row by row.
-    fn bytes(&self, column: usize) -> impl Iterator<Item = &[u8]> {
-        self.batches.iter().flat_map(move |batch| {
-            let bytes =
-                batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
-            bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
-        })
-    }
-
     fn records(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes(KEY_COUNT)
+        binary(&self.batches, KEY_COUNT)
     }
 
     fn len(&self) -> usize {
@@ -347,7 +376,7 @@ impl FirstRows {
         let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let bytes = py.detach(|| {
             let mut bytes = Vec::with_capacity(size_of::<f64>() * places.len() * self.len());
-            for row in self.bytes(KEY_COUNT + 1) {
+            for row in binary(&self.batches, KEY_COUNT + 1) {
                 let (numbers, _) = row.as_chunks::<{ size_of::<f64>() }>();
                 bytes.extend(places.iter().filter_map(|&place| numbers.get(place)).flatten());
             }

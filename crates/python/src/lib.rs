@@ -17,6 +17,7 @@ mod refusal;
 mod top;
 mod trees;
 mod values;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -43,6 +44,8 @@ mod _wirelens {
     use crate::top::top;
     #[pymodule_export]
     use crate::trees::{Forest, header_columns, schema_hash};
+    #[pymodule_export]
+    use crate::windows::{WindowRows, window_schema, windows};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use model::trees::FILE_LEN_MAX;
 use model::{Block, FeatureSchema, Headers, Layout, Rows};
+use packet::Span;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -176,15 +177,23 @@ pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<
 }
 
 /// Hash of the schema of header bits: of single packets, or of so many packets of flows, with
-/// numbers beside them.
+/// numbers beside them, or of flows in windows.
 #[pyfunction]
-#[pyo3(signature = (columns, packets, innermost, numbers = Vec::new()))]
+#[pyo3(signature = (columns, packets, innermost, numbers = Vec::new(), window_ns = None))]
 pub(crate) fn schema_hash(
     columns: Vec<String>,
     packets: Option<usize>,
     innermost: bool,
     numbers: Vec<String>,
+    window_ns: Option<i64>,
 ) -> String {
     let headers = if innermost { Headers::Innermost } else { Headers::Outermost };
-    FeatureSchema::of_columns(columns, packets, headers, &numbers).hash()
+    let schema = match window_ns {
+        None => FeatureSchema::of_columns(columns, packets, headers, &numbers),
+        Some(ns) => {
+            let every = Span::from_ns(ns);
+            FeatureSchema::of_window(&columns, packets.unwrap_or(1), headers, &numbers, every)
+        }
+    };
+    schema.hash()
 }

@@ -302,7 +302,7 @@ def load(
     are told, those that are not among them.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
-    others = [*numbers, *PORT_NUMBERS, _FIRST_PAYLOAD]
+    others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
     wanted = dict.fromkeys([*recipe.number_names(packets), *others, *steps])
     features = recipe.features(packets, list(wanted))
     table = first_packets(

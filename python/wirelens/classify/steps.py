@@ -9,7 +9,7 @@ import numpy
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
 from wirelens.classify.dataset import WAIT_NS, Dataset, Source, load
-from wirelens.classify.metrics import Array
+from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -131,7 +131,7 @@ def choose(
     trained = pool.train()
     chooser = _Chooser(request, dataset.labels[plan.checked], len(dataset.classes), trained)
     placement, operation = chooser.choose()
-    return _judge(dataset, plan, told, trained, placement, operation, matrix)
+    return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
 
 
 def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Plan, str]:
@@ -173,12 +173,24 @@ class _Chooser:
     """Chooses stages and where they work, on the flows that models are chosen by."""
 
     def __init__(
-        self, request: Request, truth: Array, class_count: int, trained: list[Trained]
+        self,
+        request: Request,
+        truth: Array,
+        class_count: int,
+        trained: list[Trained],
+        rows: Array | None = None,
     ) -> None:
-        self.request, self.truth, self.class_count = request, truth, class_count
+        self.request, self.class_count = request, class_count
+        # Of the flows that models are chosen by, those that are looked at.
+        self.rows = numpy.arange(len(truth)) if rows is None else rows
+        self.truth = truth[self.rows]
         self.models = {model.name: model for model in trained}
         self.profiles = [model.profile for model in trained]
-        self.best_f1 = max(profile.macro_f1 for profile in self.profiles)
+        self.best_f1 = max(self._f1(profile) for profile in self.profiles)
+
+    def _f1(self, profile: Candidate) -> float:
+        predicted = self._stage(profile).predicted
+        return macro_f1(confusion(self.truth, predicted, self.class_count))
 
     def _rule(self, first: Candidate, second: Candidate) -> Rule:
         """The way to set thresholds with which the first needs the second least."""
@@ -191,12 +203,12 @@ class _Chooser:
             self.class_count,
             self.request.measures,
             self.request.algorithms,
-            second.macro_f1 - aim.f1_margin if is_of_f1 else None,
+            self._f1(second) - aim.f1_margin if is_of_f1 else None,
         )
         return rules[0]
 
     def _stage(self, profile: Candidate) -> StageScores:
-        scores = self.models[profile.name].check_scores
+        scores = self.models[profile.name].check_scores[self.rows]
         return StageScores(profile.name, scores, profile.batch_us, profile.waiting_us)
 
     def _portion_needed(self, fast: Candidate, slow: Candidate) -> float:
@@ -209,9 +221,9 @@ class _Chooser:
         """Stages by the rules, or by hand, without those that turn out to decide nothing."""
         if self.request.placed:
             placement = self._by_hand()
-            return placement, self._operate(placement)
+            return placement, self.operate(placement)
         placement = place(self.profiles, self.request.margins, self._portion_needed)
-        operation = self._operate(placement)
+        operation = self.operate(placement)
         while len(placement.stages) > 1:
             # The last stage may decide as little as it likes: that is the aim.
             idle = [
@@ -225,7 +237,7 @@ class _Chooser:
             placement.reasons.append(
                 f"{stage} omitted: {model.name} decides {operation.decided[idle[0]]:.1%} of flows"
             )
-            operation = self._operate(placement)
+            operation = self.operate(placement)
         return placement, operation
 
     def _by_hand(self) -> Placement:
@@ -241,7 +253,8 @@ class _Chooser:
             found.reasons.append(f"{stage}: {model.name}, as was asked for")
         return found
 
-    def _operate(self, placement: Placement) -> Operation:
+    def operate(self, placement: Placement) -> Operation:
+        """Where these stages work."""
         chosen = [profile for _, profile in placement.stages]
         pairs = list(zip(chosen, chosen[1:], strict=False))
         stages = [self._stage(profile) for profile in chosen]
@@ -258,6 +271,7 @@ class _Chooser:
 
 
 def _judge(
+    request: Request,
     dataset: Dataset,
     plan: Plan,
     told: str,
@@ -272,16 +286,44 @@ def _judge(
     scores = {m.name: m.test_scores if has_test else m.check_scores for m in trained}
     evidence = report.Evidence(dataset.labels[rows], dataset.families[rows], dataset.classes)
     chosen = [scores[profile.name] for _, profile in placement.stages]
-    verdicts = decide(chosen, [rule.measure for rule in operation.rules], written(operation))
+    if has_test or len(plan.checks) == 1:
+        verdicts = decide(chosen, [rule.measure for rule in operation.rules], written(operation))
+    else:
+        verdicts = _cross_decided(request, plan, dataset, trained, placement)
     singles = [
         report.Judged(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
         for model in trained
     ]
-    judged_on = "test flows" if has_test else "flows that models were chosen by, folds held out"
+    held_out = "flows, each judged by models and thresholds of the folds that it is not in"
+    judged_on = "test flows" if has_test else held_out
+    if not has_test and len(plan.checks) == 1:
+        judged_on = "validation flows, by which models and thresholds were chosen"
     return Outcome(
         dataset, plan, told, trained, placement, operation, judged_on, evidence, verdicts,
         singles, matrix,
     )  # fmt: skip
+
+
+def _cross_decided(
+    request: Request, plan: Plan, dataset: Dataset, trained: list[Trained], placement: Placement
+) -> Verdicts:
+    """What the cascade says where all flows train: of each fold, with the thresholds that the
+    others give. Which stages there are is chosen by the whole.
+    """
+    truth, count = dataset.labels[plan.checked], len(dataset.classes)
+    ends = numpy.cumsum([len(rows) for _, rows in plan.checks]).tolist()
+    by_name = {model.name: model for model in trained}
+    chosen = [by_name[profile.name].check_scores for _, profile in placement.stages]
+    labels = numpy.zeros(len(truth), dtype=numpy.int64)
+    stages = numpy.zeros(len(truth), dtype=numpy.int64)
+    for first, last in zip([0, *ends[:-1]], ends, strict=True):
+        mine = numpy.arange(first, last)
+        rest = numpy.delete(numpy.arange(len(truth)), mine)
+        operation = _Chooser(request, truth, count, trained, rest).operate(placement)
+        scores = [one[mine] for one in chosen]
+        found = decide(scores, [rule.measure for rule in operation.rules], written(operation))
+        labels[mine], stages[mine] = found.labels, found.stages
+    return Verdicts(labels, stages)
 
 
 def written(operation: Operation) -> list[tuple[float, ...]]:

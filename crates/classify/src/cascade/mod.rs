@@ -12,7 +12,7 @@ pub use reason::CascadeError;
 
 use std::fmt;
 
-use model::{FlowFeatures, Forest};
+use model::{FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
 use crate::uncertainty::{Answer, Uncertainty};
@@ -85,6 +85,8 @@ pub struct Stage {
     pub(crate) name: StageName,
     pub(crate) family: String,
     pub(crate) features: FlowFeatures,
+    /// Of a cascade for windows.
+    pub(crate) window: Option<WindowFeatures>,
     pub(crate) model: Model,
     pub(crate) uncertainty: Uncertainty,
     /// By class; none of the last stage, whose answer stands.
@@ -101,6 +103,10 @@ pub struct Cascade {
     pub(crate) wait: Span,
     pub(crate) segmentation: Segmentation,
     pub(crate) features: FlowFeatures,
+    /// How long windows are, where it is asked about windows.
+    pub(crate) every: Option<Span>,
+    /// Then what has to be kept of a flow for all stages.
+    pub(crate) window: Option<WindowFeatures>,
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -132,6 +138,13 @@ impl Stage {
     #[must_use]
     pub const fn features(&self) -> &FlowFeatures {
         &self.features
+    }
+
+    /// What it is shown of a window, where it is asked about windows; then
+    /// [`features`](Self::features) are those of the window's packets.
+    #[must_use]
+    pub const fn window(&self) -> Option<&WindowFeatures> {
+        self.window.as_ref()
     }
 
     /// The model.
@@ -202,6 +215,19 @@ impl Cascade {
     #[must_use]
     pub const fn features(&self) -> &FlowFeatures {
         &self.features
+    }
+
+    /// How long windows are, where the cascade is asked about flows in windows, again and again; else
+    /// it is asked once about each flow.
+    #[must_use]
+    pub const fn every(&self) -> Option<Span> {
+        self.every
+    }
+
+    /// What has to be kept of a flow for all stages, where these are asked about windows.
+    #[must_use]
+    pub const fn window(&self) -> Option<&WindowFeatures> {
+        self.window.as_ref()
     }
 
     /// The stages, in the order in which they are asked; at least one.

@@ -16,9 +16,16 @@ pub(super) fn stage(
     cascade: &Cascade,
     library: &mut dyn FnMut() -> Result<Library, OnnxError>,
 ) -> Result<Stage, CascadeError> {
+    if cascade.every.is_some() {
+        return Err(CascadeError::model(
+            declared.file,
+            "a model for ONNX Runtime, which is not asked about windows; train the stage with one \
+             of the families of trees",
+        ));
+    }
     let object = Object::new(declared.value, &declared.path)?;
     let (features, carried) = features(&object.object("features")?)?;
-    check_features(&declared, &features, &carried, cascade)?;
+    check_features(&declared, &features, features.hash(), &carried, cascade)?;
     let wanted = "names of columns, in the order of the model's input";
     let name = |name: &str| object.text(name, "a name in the model").map(str::to_owned);
     let wiring = Wiring {
@@ -32,7 +39,8 @@ pub(super) fn stage(
     let model = library()
         .and_then(|library| OnnxFile::new(library, bytes, wiring))
         .map_err(|error| CascadeError::model(file, error))?;
-    Ok(Stage { name, family, features, model: Model::Onnx(model), uncertainty, thresholds })
+    let model = Model::Onnx(model);
+    Ok(Stage { name, family, features, window: None, model, uncertainty, thresholds })
 }
 
 fn names(object: &Object<'_>, name: &str, wanted: &str) -> Result<Vec<String>, CascadeError> {

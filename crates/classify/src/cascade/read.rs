@@ -3,7 +3,7 @@
 use std::io;
 
 use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
-use model::{FlowFeatures, Forest};
+use model::{FlowFeatures, Forest, WindowError, WindowFeatures};
 use packet::Span;
 use serde_json::Value;
 
@@ -105,6 +105,10 @@ fn read_all(
     }
     let all = FlowFeatures::of_all(cascade.stages.iter().map(Stage::features));
     cascade.features = all.map_err(CascadeError::field)?;
+    if cascade.every.is_some() {
+        let all = WindowFeatures::of_all(cascade.stages.iter().filter_map(Stage::window));
+        cascade.window = Some(all.map_err(CascadeError::field)?);
+    }
     Ok(cascade)
 }
 
@@ -126,14 +130,8 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
     if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
         return Err(root.wrong("name", wanted));
     }
-    if root.one_of("kind", &[("flows", true), ("windows", false)])? {
-        // What follows is of flows.
-    } else {
-        return Err(CascadeError::field(
-            "`kind`: \"windows\"; wanted: flows: what is inferred anew each second is not served \
-             yet by this version",
-        ));
-    }
+    let is_of_windows = root.one_of("kind", &[("flows", false), ("windows", true)])?;
+    let every = is_of_windows.then(|| span(&root, "window_ns")).transpose()?;
     let classes = classes(&root)?;
     let flows = root.object("flows")?;
     let timeouts = FlowTimeouts {
@@ -150,6 +148,8 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
         wait: span(&root, "wait_ns")?,
         segmentation: root.one_of("segmentation", &known)?,
         features: nothing()?,
+        every,
+        window: None,
         stages: Vec::new(),
     };
     Ok((cascade, stages))
@@ -265,10 +265,12 @@ fn thresholds(
     }
 }
 
-/// What rows of a stage are, held against what was declared and what the first stage reads.
+/// What rows of a stage are, with their hash, held against what was declared and what the first stage
+/// reads.
 pub(super) fn check_features(
     declared: &Declared<'_>,
     features: &FlowFeatures,
+    own: String,
     carried: &str,
     cascade: &Cascade,
 ) -> Result<(), CascadeError> {
@@ -279,7 +281,6 @@ pub(super) fn check_features(
             format_args!("reads {} packets; cascade.json says {packets}", features.packets()),
         ));
     }
-    let own = features.hash();
     if own != carried {
         let (file, carried) = (file.to_owned(), carried.to_owned());
         return Err(CascadeError::OtherSchema { file, carried, own });
@@ -320,10 +321,25 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
             ),
         ));
     }
-    let features =
-        FlowFeatures::of_forest(&forest).map_err(|error| CascadeError::model(file, error))?;
-    check_features(&declared, &features, forest.schema_hash(), cascade)?;
+    let (features, window, own) =
+        read_by(&forest, cascade.every).map_err(|error| CascadeError::model(file, error))?;
+    check_features(&declared, &features, own, forest.schema_hash(), cascade)?;
     let Declared { name, family, uncertainty, thresholds, .. } = declared;
     let model = Model::Trees(Box::new(forest));
-    Ok(Stage { name, family, features, model, uncertainty, thresholds })
+    Ok(Stage { name, family, features, window, model, uncertainty, thresholds })
+}
+
+/// What a forest reads, of flows or of windows, and the hash of it.
+fn read_by(
+    forest: &Forest,
+    every: Option<Span>,
+) -> Result<(FlowFeatures, Option<WindowFeatures>, String), WindowError> {
+    let Some(every) = every else {
+        let features = FlowFeatures::of_forest(forest)?;
+        let hash = features.hash();
+        return Ok((features, None, hash));
+    };
+    let window = WindowFeatures::of_forest(every, forest)?;
+    let hash = window.hash();
+    Ok((window.first().clone(), Some(window), hash))
 }

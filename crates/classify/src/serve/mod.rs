@@ -372,6 +372,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             key: flow.key,
             direction: flow.direction,
             first: flow.first,
+            window: None,
             label,
             confidence,
             stage,
@@ -416,7 +417,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
 
 /// Whether the capture cut a frame before the bytes that models look at.
-fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
+pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
     let (record, layout) = (frame.record, cascade.features.layout());
     if record.captured_len >= record.wire_len {
         return false;

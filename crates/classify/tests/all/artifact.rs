@@ -91,7 +91,7 @@ fn what_cannot_be_is_told_by_its_field() {
         ("wirelens cascade", "something", "no cascade (\"something\")"),
         ("\"version\": 1", "\"version\": 2", "a cascade of format version 2"),
         ("\"by-hand\"", "\"../x\"", "`name`: \"../x\"; wanted: 1 to 40 of"),
-        ("\"flows\",", "\"windows\",", "`kind`: \"windows\"; wanted: flows"),
+        ("\"flows\",", "\"windows\",", "`window_ns` is missing; wanted: nanoseconds"),
         ("\"flows\",", "\"x\",", "`kind`: \"x\"; wanted: flows or windows"),
         ("\"web\",\n  \"bulk\"", "\"dns\",\n  \"bulk\"", "`classes`: [\"dns\",\"dns\","),
         ("120000000000", "0", "`flows.idle_timeout_ns`: 0; wanted: nanoseconds"),

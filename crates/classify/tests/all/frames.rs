@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use classify::{Cascade, Classifier, Clock, Counts, Options, Standing, TakeVerdicts, Verdict};
+use classify::{
+    Cascade, Classifier, Clock, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
+};
 use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
 use engine::run::{Control, run_one};
 use packet::dissect::{DissectOptions, dissect};
@@ -180,4 +182,35 @@ pub(crate) fn serve_with(
     assert!(size_bytes <= keep.size_bytes_max(), "{size_bytes}");
     let (counts, All(verdicts)) = keep.finish();
     Served { verdicts, ends, counts, flow_count: flows.total(), size_bytes }
+}
+
+/// What becomes of states that are not looked at.
+struct Nothing;
+
+impl<S> TakeEnded<S> for Nothing {
+    fn take(&mut self, _: &[EndedFlow<S>]) {}
+}
+
+/// Runs packets through a cascade of windows.
+pub(crate) fn serve_windows(
+    cascade: &Arc<Cascade>,
+    packets: &[Sent],
+    way: Way,
+) -> (Vec<Verdict>, Counts) {
+    let mut source = Frames::new(packets, way.batch_len);
+    let features = cascade.window().cloned().unwrap();
+    let output = All::default();
+    let classifier = WindowClassifier::new(Arc::clone(cascade), features, way.options, (), output);
+    let timeouts = cascade.flows();
+    let options = FlowOptions {
+        idle_timeout: timeouts.idle,
+        active_timeout: timeouts.active,
+        window: None,
+        flow_count_max: way.flow_count_max,
+    };
+    let seed = HashSeed::new(way.seed);
+    let mut stage = FlowFrames::new(options, seed, classifier, Nothing);
+    run_one(&mut source, &mut stage, &Control::default());
+    let (counts, All(verdicts)) = stage.finish().keep.finish();
+    (verdicts, counts)
 }

@@ -7,3 +7,4 @@ mod build;
 mod frames;
 mod serving;
 mod sums;
+mod windows;

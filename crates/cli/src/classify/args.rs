@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use packet::Span;
 
 use super::lines::Style;
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
+use crate::duration::parse_duration;
 
 /// Arguments of `wirelens classify`.
 #[derive(Debug, Args)]
@@ -15,8 +17,10 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, 
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
   wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
+  wirelens classify -r calls.pcap --model video-rate --every 1s   each flow anew each second
 
-A model is the folder that `wirelens train classify` wrote. What verdicts say and when flows are
+A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
+devices. What verdicts say and when flows are
 decided is told in docs/guide/classify.md.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
@@ -28,9 +32,13 @@ pub struct ClassifyArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: ClassifyOutputArguments,
-    /// Folder of a trained cascade
+    /// Folder of a trained cascade, or the name of one that ships
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
+    /// Say it of each flow anew in each window of this length, with a model that was trained on
+    /// such windows: 1s. A flow without packets in a window is not told of
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub every: Option<Span>,
     /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = parse_factor, conflicts_with = "interface")]
@@ -40,7 +48,8 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub consumers: u16,
-    /// Flows that wait for more packets at most; one more is decided by the last model asked
+    /// Flows that wait for more packets at most; one more is decided by the last model asked. With
+    /// --every, flows that are followed at most; one more is not told of
     #[arg(long, value_name = "FLOWS", default_value_t = classify::Options::WAITING_MAX_DEFAULT)]
     #[arg(value_parser = parse_waiting)]
     pub waiting_max: usize,

@@ -35,9 +35,15 @@ use serve::Request;
 /// Rows turned into columns at once, so that text buffers stay small.
 const ROWS_PER_PIECE: usize = 1 << 12;
 
+/// What is read of RTP.
+const RTP_HEADER_LEN: u16 = 12;
+
 /// The columns of verdicts.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens classify", columns::SCHEMA)]
+    vec![
+        ("wirelens classify", columns::SCHEMA),
+        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMA),
+    ]
 }
 
 /// Runs `wirelens classify`.
@@ -47,6 +53,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     let no_decap = arguments.input.no_decap;
     match_headers(&mut inputs, &cascade, &arguments.model, no_decap)?;
     let shown = Shown::of(arguments)?;
+    match_windows(&cascade, arguments, shown)?;
     let opened = inputs.open_any(needs(&cascade), inputs.thread_count)?;
     if arguments.input.check {
         return Ok(Status::Fine);
@@ -66,7 +73,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     let upkeep = Upkeep::of(&opened);
     let commented = arguments.output.pcapng.as_deref();
     let commented = commented.map(|path| Commented::create(arguments, path)).transpose()?;
-    let form = Form::create(arguments, shown, upkeep.is_some())?;
+    let form = Form::create(arguments, shown, cascade.schema(), upkeep.is_some())?;
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
     if matches!(form, Form::Table) {
         table::begin()?;
@@ -84,10 +91,13 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     if !quiet {
         eprint!("{}{}", done.lines(), summary::lines(&cascade, &counts));
     }
-    if counts.begun != counts.decided() || counts.decided() != done.counts.total() {
+    // In windows a flow has as many verdicts as windows.
+    let is_of_flows = cascade.every().is_none();
+    let has_all = !is_of_flows || counts.decided() == done.counts.total();
+    if counts.begun != counts.decided() || !has_all {
         return Err(Failure::error(format_args!(
-            "verdicts are missing: {} flows, {} verdicts; please report this",
-            done.counts.total(),
+            "verdicts are missing: {} begun, {} verdicts; please report this",
+            counts.begun,
             counts.decided()
         )));
     }
@@ -112,9 +122,40 @@ pub(crate) fn match_headers(
     Ok(())
 }
 
+/// Windows are those of training, and what cannot show them is not asked to.
+fn match_windows(
+    cascade: &Cascade,
+    arguments: &ClassifyArguments,
+    shown: Shown,
+) -> Result<(), Failure> {
+    let model = arguments.model.display();
+    let refused =
+        |what: &str| Err(Failure::usage(format_args!("{what}: not with --every; {WAYS}")));
+    match (cascade.every(), arguments.every) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(Failure::usage(format_args!(
+            "--every: {model} was trained on flows, each told of once; leave it out, or give a \
+             model of windows"
+        ))),
+        (Some(every), asked) if asked != Some(every) => Err(Failure::usage(format_args!(
+            "{model} was trained on windows of {} s; give --every {0}s",
+            every.as_seconds_f64()
+        ))),
+        _ if arguments.consumers > 1 => refused("--consumers"),
+        _ if arguments.output.pcapng.is_some() => refused("--pcapng"),
+        _ if matches!(shown, Shown::Lines(_)) => refused("--format"),
+        _ => Ok(()),
+    }
+}
+
+/// What windows can be told by.
+const WAYS: &str = "windows are told by one thread, as a table, csv, jsonl, parquet or arrow";
+
 /// What models look at of a frame.
 pub(crate) fn needs(cascade: &Cascade) -> Needs {
-    let payload_len = cascade.features().layout().len(Block::Payload);
+    let layout_len = cascade.features().layout().len(Block::Payload);
+    let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
+    let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });
     Needs { stage: "classify", len: Needs::TRANSPORT_LEN + u32::from(payload_len) }
 }
 
@@ -150,13 +191,18 @@ enum Form {
 
 impl Form {
     /// Opens the output, before any work is done for it.
-    fn create(arguments: &ClassifyArguments, shown: Shown, is_live: bool) -> Result<Self, Failure> {
+    fn create(
+        arguments: &ClassifyArguments,
+        shown: Shown,
+        schema: Schema,
+        is_live: bool,
+    ) -> Result<Self, Failure> {
         Ok(match shown {
             Shown::Plain(Show::Table) if is_live => Self::Table,
             Shown::Plain(Show::Table) => Self::Counts,
             Shown::Plain(Show::Rows(format)) => {
-                let rows = output::create(&arguments.output.plain(), format, columns::SCHEMA)?;
-                Self::Rows(Some(rows), Columns::new(columns::SCHEMA))
+                let rows = output::create(&arguments.output.plain(), format, schema)?;
+                Self::Rows(Some(rows), Columns::new(schema))
             }
             Shown::Lines(style) => Self::Lines(Some(Lines::create(&arguments.output, style)?)),
         })

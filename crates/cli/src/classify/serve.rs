@@ -4,8 +4,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, mpsc::SyncSender};
 use std::thread;
 
-use classify::{Cascade, Classifier, Counts, Options, Standing, TakeVerdicts, Verdict};
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
+use classify::{
+    Cascade, Classifier, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
+};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
@@ -29,6 +31,8 @@ pub(crate) struct Request {
 struct Unwanted;
 
 impl<S> TakeEnded<S> for Unwanted {
+    const WANTS_ANY: bool = false;
+
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
@@ -79,14 +83,34 @@ impl Request {
     ) -> Served<T, E> {
         let waiting_max = self.options.waiting_max.div_ceil(table_count.max(1));
         let options = Options { waiting_max, ..self.options };
-        let classifier = Classifier::new(Arc::clone(&self.cascade), options, outside, output);
-        let mut stage = FlowFrames::new(self.flows(table_count), self.seed, classifier, ended);
+        let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(table_count));
+        if let Some(features) = self.cascade.window().cloned() {
+            let classifier = WindowClassifier::new(cascade, features, options, outside, output);
+            let (done, keep, _) = self.through(source, flows, control, classifier, Unwanted);
+            let (counts, output) = keep.finish();
+            return Served { part: (done, counts), output, ended };
+        }
+        let classifier = Classifier::new(cascade, options, outside, output);
+        let (done, keep, ended) = self.through(source, flows, control, classifier, ended);
+        let (counts, output) = keep.finish();
+        Served { part: (done, counts), output, ended }
+    }
+
+    /// Runs a source through a classifier to its end.
+    fn through<K: FromFrames, E: TakeEnded<K::State>>(
+        &self,
+        source: &mut impl Source,
+        flows: FlowOptions,
+        control: &Control,
+        classifier: K,
+        ended: E,
+    ) -> (Done, K, E) {
+        let mut stage = FlowFrames::new(flows, self.seed, classifier, ended);
         run_one(source, &mut stage, control);
-        let FramesDone { keep, output: ended, outcome, clock, counts } = stage.finish();
-        let (verdict_counts, output) = keep.finish();
+        let FramesDone { keep, output, outcome, clock, counts } = stage.finish();
         let received = Received::default();
-        let done = Done { outcome, received, late: clock.late, clock_steps: clock.steps, counts };
-        Served { part: (done, verdict_counts), output, ended }
+        let (late, clock_steps) = (clock.late, clock.steps);
+        (Done { outcome, received, late, clock_steps, counts }, keep, output)
     }
 }
 

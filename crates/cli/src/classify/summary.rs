@@ -29,6 +29,7 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         (counts.other_protocols, "flows are neither TCP nor UDP"),
         (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
         (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),
+        (counts.unfollowed, "flows found no room to be followed (more with --waiting-max)"),
         (
             counts.of(Cause::Full),
             "flows found no room to wait (more with --waiting-max): the last model asked decided",

@@ -1,10 +1,10 @@
 //! The features of a flow, from the frames of its first packets: the one way from frames to a row,
 //! for training and for serving.
 //!
-//! [`FlowFeatures`] says which there are, [`FirstPackets`] keeps what they are made of. A row is the
-//! compact records of the first packets ([`Layout::fill`](crate::Layout::fill)), and numbers beside
-//! them. A row of fewer packets is the beginning of one of more: models that look at different
-//! numbers of packets are given the same state.
+//! [`FlowFeatures`] says which there are, [`FirstPackets`] keeps what they are made of. A row is
+//! the compact records of the first packets ([`Layout::fill`](crate::Layout::fill)), and numbers
+//! beside them. A row of fewer packets is the beginning of one of more: models that look at
+//! different numbers of packets are given the same state.
 //!
 //! All numbers are rounded to 32-bit floating point: what a trainer that casts its rows to that saw
 //! is then what a model compares, to the last bit.
@@ -110,7 +110,7 @@ impl FirstPackets {
         self.records.capacity() + self.steps.size_bytes()
     }
 
-    fn number(&self, layout: Layout, number: Number) -> f64 {
+    pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
         const MISSING: f64 = -1.0;
         let step = |packet: u8| self.steps.steps().get(usize::from(packet));
         match number {
@@ -131,6 +131,11 @@ impl FirstPackets {
         }
     }
 
+    /// What numbers of packets are made of.
+    pub(crate) const fn steps(&self) -> &FirstSteps {
+        &self.steps
+    }
+
     fn payload_byte(&self, layout: Layout, packet: u8, index: u16) -> Option<u8> {
         let record_len = layout.record_len();
         let record = self.records.get(usize::from(packet) * record_len..)?.get(..record_len)?;
@@ -142,6 +147,6 @@ impl FirstPackets {
 }
 
 /// As 32-bit floating point has it.
-fn single(number: u64) -> f64 {
+pub(crate) fn single(number: u64) -> f64 {
     f64::from(number as f32)
 }

@@ -1,0 +1,108 @@
+"""Writes a cascade that is asked about windows: `wirelens classify --every` serves it.
+
+The folder is that of `docs/specs/cascade.md`, with the kind `windows`. Models are trained by whoever
+has the labels, on rows of `wirelens.classify.windows`; `bench/classify/qoe.py` does so for the
+frame rate of video calls.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wirelens.classify.artifact import check_name
+from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, SUMS_FILE, VERSION
+from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS
+from wirelens.classify.windows import SECOND_NS
+from wirelens.errors import OutputExistsError
+from wirelens.trees import Trees
+
+STAGE_NAMES = ("fastest", "fast", "slow")
+
+
+@dataclass(frozen=True)
+class WindowStage:
+    """A model of a cascade, and when its answer is enough."""
+
+    # `fastest`, `fast` or `slow`.
+    name: str
+    family: str
+    trees: Trees
+    # How its uncertainty is measured, and the threshold of each class; none of the last stage.
+    uncertainty: str | None = None
+    thresholds: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class WindowCascade:
+    """What `cascade.json` says."""
+
+    name: str
+    classes: Sequence[str]
+    stages: Sequence[WindowStage]
+    every_ns: int = SECOND_NS
+    segmentation: str = "single"
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def head(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": check_name(self.name),
+            "kind": "windows",
+            "window_ns": self.every_ns,
+            "classes": list(self.classes),
+            "flows": {"idle_timeout_ns": IDLE_TIMEOUT_NS, "active_timeout_ns": ACTIVE_TIMEOUT_NS},
+            # No flow waits for longer than its window.
+            "wait_ns": self.every_ns,
+            "segmentation": self.segmentation,
+            "stages": [self._stage(stage) for stage in self.stages],
+            "profile": dict(self.profile),
+            "training": dict(self.training),
+        }
+
+    def _stage(self, stage: WindowStage) -> dict[str, Any]:
+        told = {
+            "stage": stage.name,
+            "family": stage.family,
+            "file": f"{stage.name}.trees.jsonl",
+            "packets": stage.trees.head["packets"],
+        }
+        if stage is self.stages[-1]:
+            return told
+        thresholds = [float(value) for value in stage.thresholds]
+        told["uncertainty"] = stage.uncertainty
+        if len(set(thresholds)) == 1:
+            return {**told, "threshold": thresholds[0]}
+        return {**told, "thresholds": dict(zip(self.classes, thresholds, strict=True))}
+
+    def write(self, folder: Path, card: str) -> None:
+        """Writes the folder; it has its name once it is complete.
+
+        Raises
+        ------
+        OutputExistsError
+            Where there is something of that name.
+        """
+        if folder.exists():
+            raise OutputExistsError(f"{folder}: exists; give another folder, or remove it")
+        partial = folder.with_name(folder.name + ".partial")
+        if partial.exists():
+            shutil.rmtree(partial)
+        partial.mkdir(parents=True)
+        text = json.dumps(self.head(), indent=1, ensure_ascii=False, allow_nan=False)
+        (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
+        (partial / CARD_FILE).write_text(card, encoding="utf-8")
+        for stage in self.stages:
+            stage.trees.save(partial / f"{stage.name}.trees.jsonl")
+        lines = [
+            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+            for path in sorted(partial.iterdir())
+        ]
+        (partial / SUMS_FILE).write_text("".join(lines), encoding="utf-8")
+        partial.replace(folder)

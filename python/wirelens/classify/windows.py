@@ -1,0 +1,268 @@
+"""Flows in windows of time: what a model reads of each second of a flow, row by row.
+
+A row is made by the same code as in `wirelens classify`: header bits of the window's first packets,
+and numbers of the window, of the one before it, and of its first packets.
+`docs/specs/feature-schema.md` tells what each means.
+
+>>> features = WindowFeatures(packets=1, numbers=["main_packets", "previous_main_bytes"])
+>>> table = windows("testdata/testbed/calls/receiver.pcapng.gz", features)
+>>> len(table), table.keys()["main"][:2], table.numbers[1, 1]
+(21, ['backward', 'forward'], 0.0)
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wirelens import _wirelens
+from wirelens.questions import Duration, Source, _duration, _inputs
+from wirelens.results import warn_of
+from wirelens.trees import HeaderBits
+
+if TYPE_CHECKING:
+    from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, WindowRows
+
+__all__ = [
+    "QUANTITIES",
+    "RTP_QUANTITIES",
+    "WindowFeatures",
+    "WindowTable",
+    "window_numbers",
+    "windows",
+]
+
+SECOND_NS = 1_000_000_000
+# What is counted of the packets that go one way.
+QUANTITIES = (
+    "packets", "bytes", "payload_bytes",
+    "size_min_bytes", "size_max_bytes", "size_mean_bytes", "size_variance", "sizes_distinct",
+    "gap_min_ns", "gap_max_ns", "gap_mean_ns", "gap_variance",
+    "gaps_above_5ms", "gaps_above_15ms", "gaps_above_30ms", "frames_by_size",
+)  # fmt: skip
+# What is told by RTP headers, where these are readable.
+RTP_QUANTITIES = ("rtp_packets", "rtp_timestamps", "rtp_markers", "rtp_streams")
+PACKET_NUMBERS = ("size_bytes", "direction", "gap_ns", "offset_ns", "payload_bytes")
+
+
+def window_numbers(
+    packets: int, *, whole: bool = False, previous: bool = True, rtp: bool = False
+) -> list[str]:
+    """Names of numbers: of the first packets of a window, of the window before, of all of it.
+
+    Parameters
+    ----------
+    packets
+        First packets of the window.
+    whole
+        Add what is counted of all the window's packets: the row is known at its end only.
+    previous
+        Add what was counted of the window before.
+    rtp
+        Add what RTP headers tell.
+    """
+    quantities = (*QUANTITIES, *RTP_QUANTITIES) if rtp else QUANTITIES
+    before = [""] * whole + ["previous_"] * previous
+    counted = [
+        f"{b}{way}_{what}" for b in before for way in ("main", "back") for what in quantities
+    ]
+    return [*counted, *(f"pkt{k}_{what}" for k in range(packets) for what in PACKET_NUMBERS)]
+
+
+@dataclass(frozen=True)
+class WindowFeatures:
+    """Which features a flow has in a window.
+
+    Parameters
+    ----------
+    every_ns
+        How long a window is; windows are aligned to the epoch.
+    headers
+        Of packets in tunnels, the ``"innermost"`` headers or the ``"outermost"``.
+    blocks, payload_bytes
+        Header bits of each of the first packets, as of `wirelens.classify.features.FlowFeatures`.
+    packets
+        First packets of the window, 1 to 255.
+    numbers
+        Names of numbers, in the order of the row; see `window_numbers`.
+
+    Raises
+    ------
+    OptionError
+        Where there can be no such features.
+    """
+
+    every_ns: int = SECOND_NS
+    headers: str = "innermost"
+    blocks: Sequence[str] = ("ipv4", "udp")
+    payload_bytes: int = 0
+    packets: int = 1
+    numbers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        object.__setattr__(self, "numbers", tuple(self.numbers))
+        self.hash()
+
+    def hash(self) -> str:
+        """The SHA-256 of the schema, which a model carries."""
+        return _wirelens.window_schema(self._options(), self.every_ns)[0]
+
+    def schema(self) -> str:
+        """The schema as text: what is hashed."""
+        return _wirelens.window_schema(self._options(), self.every_ns)[1]
+
+    def bit_columns(self) -> list[str]:
+        """Names of the header bits of all packets: `pkt0_ipv4_ver_0` and so on."""
+        names = self._packet_columns()
+        return [f"pkt{packet}_{name}" for packet in range(self.packets) for name in names]
+
+    def header_bits(self) -> HeaderBits:
+        """The same as `wirelens.trees.to_forest` takes it."""
+        columns = self._packet_columns()
+        return HeaderBits(columns, self.packets, self.headers, self.numbers, self.every_ns)
+
+    def _packet_columns(self) -> list[str]:
+        return _wirelens.header_columns(self.blocks, self.payload_bytes)
+
+    def _options(self) -> "FeatureOptions":
+        return {
+            "headers": self.headers,
+            "blocks": list(self.blocks),
+            "payload_bytes": self.payload_bytes,
+            "packets": self.packets,
+            "numbers": list(self.numbers),
+        }
+
+
+class WindowTable:
+    """Windows of flows, a row each: those of a flow in order of time.
+
+    What it gives as a matrix is a ``memoryview`` of rows and columns, which NumPy takes as it
+    is: ``numpy.asarray(table.numbers)``. It is made when it is asked for: keep it.
+    """
+
+    def __init__(
+        self,
+        rows: "Collected",
+        features: WindowFeatures,
+        files: list[str],
+        counts: dict[str, Any],
+        summary: str,
+    ) -> None:
+        self.features = features
+        """What was read of each window."""
+        self.files = files
+        """The captures; the column `file` counts in them, from 0."""
+        self.counts = counts
+        """What became of the packets, as `wirelens.flows` tells it."""
+        self.summary = summary
+        """The lines that the command prints at the end."""
+        self._collected = rows
+        options = features._options()
+        self._rows: WindowRows = _wirelens.WindowRows(rows, options, features.every_ns)
+
+    def __len__(self) -> int:
+        return len(self._collected)
+
+    def __repr__(self) -> str:
+        return f"<wirelens.WindowTable: {len(self)} windows, {len(self.files)} captures>"
+
+    def keys(self) -> dict[str, list[Any]]:
+        """What names each window, column by column.
+
+        Returns
+        -------
+        dict
+            ``file`` (index into `files`), ``src``, ``dst``, ``src_port``, ``dst_port``,
+            ``protocol``, ``community_id``, ``first_ns`` (of the flow), ``window_ns`` (where the
+            window begins), ``packets`` (in it), and ``main``: ``forward`` where the way from the
+            source is the main one, or ``backward``.
+        """
+        batches = self._collected.batches()
+        return {
+            name: [value for batch in batches for value in batch.column(name)]
+            for name in self._rows.keys
+        }
+
+    @property
+    def numbers(self) -> "memoryview[float]":
+        """The numbers, rows × names, 64-bit floating point."""
+        return _matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
+
+    @property
+    def records(self) -> bytes:
+        """Compact records of all rows, end to end, as `wirelens.trees.score` takes them."""
+        return self._rows.records()
+
+    def bits(self, columns: Iterable[str]) -> "memoryview[int]":
+        """Header bits by name, rows × columns: −1, 0 or 1 in 8 bits each."""
+        names = list(columns)
+        return _matrix(self._rows.bits(names), "b", 1, len(names))
+
+
+def windows(
+    source: Source,
+    features: WindowFeatures,
+    *,
+    filter: str | None = None,
+    idle_timeout: Duration = "120s",
+    active_timeout: Duration = "1800s",
+    max_flows: int = 4_194_304,
+    snaplen: int | None = None,
+    seed: int | None = None,
+) -> WindowTable:
+    """The features of every window of every flow of some captures.
+
+    Each capture has flows of its own: they are read one after the other, not merged by time. A
+    window in which a flow has no packet is no row.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input.
+    features
+        What is read of each window; its `headers` tell whether tunnels are opened.
+    filter, idle_timeout, active_timeout, max_flows, snaplen, seed
+        As of `wirelens.classify.features.first_packets`.
+
+    Returns
+    -------
+    WindowTable
+        A row for each window with packets of each flow, of any protocol.
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where a capture cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        Where a capture cannot be read to its end; rows cover what came before.
+    """
+    inputs = _inputs(source, filter, None, features.headers == "innermost", None, snaplen)
+    found = _wirelens.captures(inputs["names"])
+    options: FirstOptions = {
+        "idle_timeout": _duration(idle_timeout),
+        "active_timeout": _duration(active_timeout),
+        "max_flows": max_flows,
+        "seed": seed,
+    }
+    asked = features._options()
+    reader = _wirelens.windows({**inputs, "names": found}, asked, features.every_ns, options)
+    collected = reader.collect()
+    warn_of(reader, stacklevel=3)
+    files = [os.fspath(path) for path in found]
+    return WindowTable(collected, features, files, reader.counts or {}, reader.summary or "")
+
+
+def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":
+    view = memoryview(memory)
+    # A view of nothing cannot be given two dimensions.
+    shape = [len(memory) // size_bytes // max(columns, 1), columns]
+    return view.cast(code, shape) if memory else view.cast(code)

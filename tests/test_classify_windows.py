@@ -1,0 +1,98 @@
+"""Flows in windows of time: every number counted again from packets."""
+
+import json
+from pathlib import Path
+
+import pytest
+from naive_windows import windows as counted_again
+from wirelens.classify.windows import (
+    PACKET_NUMBERS,
+    SECOND_NS,
+    WindowFeatures,
+    WindowTable,
+    window_numbers,
+    windows,
+)
+from wirelens.errors import OptionError
+from wirelens.trees import HeaderBits
+
+numpy = pytest.importorskip("numpy")
+
+REPOSITORY = Path(__file__).parents[1]
+CALL = REPOSITORY / "testdata/testbed/calls/receiver.pcapng.gz"
+EVERYTHING = WindowFeatures(packets=20, numbers=window_numbers(20, whole=True, rtp=True))
+
+
+def names_of(table: WindowTable) -> list[tuple[tuple[object, ...], int]]:
+    """What the plain counting calls each row."""
+    keys = table.keys()
+    flow = zip(*(keys[k] for k in ("src", "dst", "src_port", "dst_port", "protocol")), strict=True)
+    return list(zip(flow, keys["window_ns"], strict=True))
+
+
+@pytest.mark.parametrize("every_ns", [SECOND_NS, 300_000_000, 10 * SECOND_NS])
+def test_every_number_is_what_packets_say(every_ns):
+    features = WindowFeatures(every_ns=every_ns, packets=20, numbers=EVERYTHING.numbers)
+    table = windows(CALL, features)
+    again = counted_again(CALL, every_ns)
+    numbers = numpy.asarray(table.numbers)
+    assert sorted(names_of(table)) == sorted(again)
+    for row, name in zip(numbers, names_of(table), strict=True):
+        wanted = again[name]
+        seen = dict(zip(features.numbers, row.tolist(), strict=True))
+        assert {k: v for k, v in seen.items() if k in wanted} == wanted
+        # Packets that are not there.
+        absent = {k: v for k, v in seen.items() if k not in wanted}
+        assert set(absent.values()) <= {0.0, -1.0}
+
+
+def test_a_row_of_fewer_packets_is_the_beginning_of_one_of_more():
+    few = WindowFeatures(packets=2, numbers=window_numbers(2))
+    table, all_of_it = windows(CALL, few), windows(CALL, EVERYTHING)
+    places = [EVERYTHING.numbers.index(name) for name in few.numbers]
+    assert (numpy.asarray(table.numbers) == numpy.asarray(all_of_it.numbers)[:, places]).all()
+    row_len, few_len = len(all_of_it.records) // len(table), len(table.records) // len(table)
+    assert few_len * 10 == row_len
+    assert table.records[:few_len] == all_of_it.records[:few_len]
+    bits = ["pkt0_udp_len_15", "pkt1_ipv4_ttl_1"]
+    assert numpy.array_equal(table.bits(bits), all_of_it.bits(bits))
+
+
+def test_frames_are_those_that_the_browser_showed():
+    """Seconds in which nothing was lost or sent again."""
+    lines = (CALL.parent / "receiver.tsv").read_text().splitlines()
+    titles = lines[0].split("\t")
+    labels = [dict(zip(titles, line.split("\t"), strict=True)) for line in lines[1:]]
+    flow = json.loads((CALL.parent / "run.json").read_text())["kind"]
+    assert flow == "calls"
+    names = [f"main_{what}" for what in ("rtp_timestamps", "rtp_markers", "frames_by_size")]
+    table = windows(CALL, WindowFeatures(numbers=names))
+    frames = dict(
+        zip(table.keys()["window_ns"], numpy.asarray(table.numbers).tolist(), strict=True)
+    )
+    checked = 0
+    for label in labels[2:11]:
+        end = round(int(label["time_ns"]) / SECOND_NS) * SECOND_NS
+        shown = float(label["frames_per_second"])
+        assert all(abs(count - shown) <= 3 for count in frames[end - SECOND_NS][:2])
+        checked += 1
+    assert checked == 9
+
+
+def test_the_schema_is_that_of_its_header_bits():
+    features = WindowFeatures(packets=3, numbers=["main_packets", "pkt2_offset_ns"])
+    assert features.header_bits().hash() == features.hash()
+    assert features.schema().startswith("wirelens features 1\nlayout window ns=1000000000\n")
+    other = HeaderBits(features.header_bits().columns, 3, numbers=features.numbers)
+    assert other.hash() != features.hash()
+    assert len(features.bit_columns()) == 3 * 544
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(OptionError, match="windows of 0 ns; wanted: longer than 0"):
+        WindowFeatures(every_ns=0)
+    with pytest.raises(OptionError, match="'main_size' is none|\"main_size\" is none"):
+        WindowFeatures(numbers=["main_size"])
+    with pytest.raises(OptionError, match="is of a packet that is not read"):
+        WindowFeatures(packets=1, numbers=["pkt1_offset_ns"])
+    assert len(window_numbers(2, previous=False)) == 2 * len(PACKET_NUMBERS)
