@@ -235,6 +235,21 @@ def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made,
     assert not (folder / "crossed").exists()
 
 
+def test_labels_that_the_model_does_not_know_are_told(made, capsys, tmp_path):
+    folder, source = made
+    table = tmp_path / "flows.tsv"
+    text = source[3].read_text(encoding="utf-8")
+    table.write_text(text.replace("\tbulk\n", "\tother\n"), encoding="utf-8")
+    run("eval", "--model", folder / "apps", *source[:3], table, *source[4:])
+    told = capsys.readouterr()
+    assert "left out: classes that are not among the model's classes: other (" in told.err
+    header, *rows = text.splitlines()
+    strange = [row.rpartition("\t")[0] + "\tnobody" for row in rows]
+    table.write_text("\n".join([header, *strange]), encoding="utf-8")
+    run("eval", "--model", folder / "apps", *source[:3], table, *source[4:], status=2)
+    assert "no flow has a label of the classes bulk, chat" in capsys.readouterr().err
+
+
 def test_trees_may_start_from_what_ports_tell(made):
     folder, source = made
     known = folder / "known.tsv"

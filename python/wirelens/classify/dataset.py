@@ -331,8 +331,12 @@ def load(
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:
-        told = "; ".join(found.messages()[:1])
-        raise OptionError(f"{source.labels.path}: no flow has a label of a class; {told}")
+        seen = sorted({label for label in found.labels if label is not None})
+        raise OptionError(
+            f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
+            f"{', '.join(seen) or 'none'}); "
+            + "; ".join([*found.messages()[:1], "look at --label and at the captures"])
+        )
     files = numpy.array(keys["file"])[kept]
     by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
     long = numpy.array(keys["long_packets"])[kept]
