@@ -68,7 +68,7 @@ rust-test:
 python-test: python
 	@$(call pytest,not wide and not testbed and not train)
 
-test-train: python ## models of scikit-learn, LightGBM and XGBoost, trained and scored by both sides
+test-train: build python ## models of scikit-learn, LightGBM and XGBoost, trained and scored by both sides
 	@bash tools/setup.sh train
 	@$(call pytest,train)
 

@@ -19,6 +19,10 @@ SCRATCH = Path("bench/data/scratch")
 TSHARK_PACKETS = NFSTREAM_PACKETS = 200_000
 # nPrint prints 13,000 to 18,000 packets a second.
 NPRINT_PACKETS = 50_000
+# What train_trees.py makes, of the shape of ServeFlow's models.
+TREES = Path("bench/data/trees")
+SERVE = Path("bench/data/serve")
+TREE_MODELS = ("tree", "forest", "lightgbm", "lightgbm-10")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Part:
     wall_s: float
     cpu_s: float
     figure: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -296,6 +301,58 @@ def nprint_jobs(source: Input, is_quick: bool) -> Iterator[Job]:
         yield Job("nprint", group, f"nPrint, of {count:,} packets", count, command)
 
 
+def from_trees(output: str) -> list[Part]:
+    """Lines of JSON whose names are `MODEL, alone, PATH`: the first two are the group."""
+    parts = []
+    for part in from_json(output):
+        model, _, rest = part.name.partition(", ")
+        together, _, name = rest.partition(", ")
+        if not together.startswith("read"):
+            group = f"{model}, {together}"
+            parts.append(Part(name, part.items, part.wall_s, part.cpu_s, part.figure, group))
+    return parts
+
+
+def onnx_library() -> str | None:
+    """The shared library that comes with the Python package, where that is installed."""
+    found = importlib.util.find_spec("onnxruntime")
+    if found is None or found.origin is None:
+        return None
+    return next(map(str, sorted(Path(found.origin).parent.glob("capi/libonnxruntime.so*"))), None)
+
+
+def tree_jobs() -> Iterator[Job]:
+    """Rows down trees, alone and together, by ours and by ONNX Runtime from both languages."""
+    library = onnx_library()
+    for name in TREE_MODELS:
+        command = [BENCH, "trees", "--model", str(TREES / f"{name}.trees.jsonl")]
+        if library:
+            command += ["--onnx", library]
+            called = [sys.executable, "bench/onnx_trees.py", name]
+            yield Job("trees", name, "ONNX Runtime from Python", 0, called, from_trees)
+        yield Job("trees", name, "wirelens", 0, command, from_trees)
+
+
+def serve_jobs() -> Iterator[Job]:
+    """New flows to verdicts, by a cascade of the shape of ServeFlow's."""
+    library = onnx_library()
+    # A flow through all three models, one by one, takes ONNX Runtime more than a millisecond.
+    for folder, shown, packets in (
+        ("portions", "half of the flows to the second model, 24 % to the third", 60_000),
+        ("all", "all flows to all three models", 20_000),
+    ):
+        for batch, together in ((256, "in batches"), (1, "one by one")):
+            command = [BENCH, "serve", "--model", str(SERVE / folder), "--batch", str(batch)]
+            command += [
+                "--capture",
+                "bench/data/serve-flows/headers.pcap",
+                "--packets",
+                str(packets),
+            ]
+            command += ["--onnx", library] if library else []
+            yield Job("serve", f"{shown}, {together}", "serve", 0, command, from_json)
+
+
 def missing_flow_peers() -> list[str]:
     """Programs that would be measured if they were here."""
     programs = ("softflowd", "nfpcapd", "argus", "tshark")
@@ -309,7 +366,11 @@ def missing_flow_peers() -> list[str]:
 
 def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
     """Every job; Figure 4 on the last input, which is the mixed one where there is one."""
-    jobs = list(inside_jobs(only, inputs[-1], is_quick))
+    jobs = list(inside_jobs(only, inputs[-1], is_quick)) if inputs else []
+    if "trees" in only:
+        jobs += tree_jobs()
+    if "serve" in only:
+        jobs += serve_jobs()
     if "top" in only:
         for source in inputs:
             jobs += top_jobs(source, is_quick)

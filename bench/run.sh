@@ -6,6 +6,8 @@
 #   bash bench/run.sh --rounds 9      more rounds
 #   bash bench/run.sh --jobs 'wirelens|tuned'   some of the programs
 #   bash bench/run.sh --only fig3,fig4,crossing,top,flows
+#   bash bench/run.sh --only trees    models of trees, trained first, which takes five minutes
+#   bash bench/run.sh --only serve    flows of a capture through cascades of them
 #   bash bench/run.sh --only live     on an interface; root; a quarter of an hour, not in the others
 #   bash bench/run.sh --output DIR    results there
 #
@@ -27,8 +29,38 @@ is_quick() {
   return 1
 }
 
+# wants FIGURE ARGUMENT...: whether --only names it.
+wants() {
+  local figure=$1
+  shift
+  while [ $# -gt 1 ]; do
+    if [ "$1" = --only ]; then case ",$2," in *",$figure,"*) return 0 ;; esac; fi
+    shift
+  done
+  return 1
+}
+
 build() {
-  cargo build --release --locked --package wirelens --package wirelens-bench
+  cargo build --release --locked --package wirelens --package wirelens-bench \
+    --features wirelens-bench/onnx
+}
+
+# Models, rows for them and their ONNX form, made once.
+make_trees() {
+  bash tools/setup.sh onnx
+  if [ -e "$DATA/trees/lightgbm-10.onnx" ]; then return; fi
+  make --silent python
+  say "training models"
+  "$PYTHON" bench/train_trees.py --onnx
+}
+
+# Cascades of those, and the flows that are sent through them.
+make_serve() {
+  make_trees
+  if [ -e "$DATA/serve/all/SHA256SUMS" ]; then return; fi
+  make_input serve-flows make_backbone 300000
+  make --silent python
+  "$PYTHON" bench/make_serve.py "$DATA/serve-flows/headers.pcap"
 }
 
 # Single-file C++ programs that say what the machine allows; kept beside the repository.
@@ -104,5 +136,8 @@ mkdir -p "$DATA"
 if [ "${1-} ${2-}" = '--only live' ]; then measure_live "${@:3}"; fi
 build
 build_yardsticks
-make_inputs "$@"
+if wants trees "$@"; then make_trees; fi
+if wants serve "$@"; then make_serve; fi
+# Models bring rows and flows of their own.
+if ! [[ "$*" =~ --only[\ =](trees|serve|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
 exec "$PYTHON" bench/run.py "${inputs[@]/#/--input=}" "$@"

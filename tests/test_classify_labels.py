@@ -79,6 +79,19 @@ def test_what_does_not_match_is_told_by_count_and_example(tmp_path):
     assert "labels that differ" in told[2] and "(dns, voice)" in told[2]
 
 
+def test_a_parquet_file_is_a_table_as_well(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {
+        "proto": [6], "src": ["192.0.2.1"], "sport": [50000], "dst": ["198.51.100.7"],
+        "dport": [443], "label": ["web"], "first_ns": pyarrow.array([None], pyarrow.int64()),
+    }  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "flows.parquet")
+    labels = read_labels(tmp_path / "flows.parquet")
+    assert match(labels, CAPTURES, [(0, WEB, 5)]).labels == ["web"]
+
+
 def test_a_table_of_captures_labels_all_their_flows(tmp_path):
     labels = table(tmp_path, "file label\none.pcap bulb\n")
     assert match(labels, CAPTURES, [(0, WEB, 5), (0, DNS, 5), (1, WEB, 5)]).labels == [

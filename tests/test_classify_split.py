@@ -4,6 +4,7 @@ import numpy
 import pytest
 from wirelens import OptionError
 from wirelens.classify import metrics
+from wirelens.classify.dataset import joined_families
 from wirelens.classify.split import (
     TEST,
     TRAINING,
@@ -65,6 +66,18 @@ def test_folds_hold_each_flow_once_and_no_family_twice(count):
 def test_as_many_folds_as_families_leave_one_out():
     held_out = folds(numpy.array([0, 0, 0, 1]), numpy.array(["a", "b", "c", "c"]), 3)
     assert sorted(map(len, held_out)) == [1, 1, 2]
+
+
+def test_families_that_meet_in_a_capture_are_one():
+    families = ["b", "a", "c", "d", "c", "e"]
+    captures = ["1", "1", "2", "3", "3", "4"]
+    assert joined_families(families, captures) == ["a", "a", "c", "c", "c", "e"]
+    # A copy of a capture is the same capture.
+    assert joined_families(["x.pcap", "copy.pcap", "y.pcap"], ["1", "1", "2"]) == [
+        "copy.pcap",
+        "copy.pcap",
+        "y.pcap",
+    ]
 
 
 def test_shares_are_parts_of_their_sum():

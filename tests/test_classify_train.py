@@ -1,6 +1,7 @@
 """From labelled captures to a cascade: trained, read back, judged, and served the same."""
 
 import csv
+import hashlib
 import importlib.util
 import io
 import json
@@ -130,6 +131,55 @@ def test_a_changed_artifact_is_refused(made):
         cascade.load(folder / "captures")
 
 
+def reseal(folder, change):
+    """Changes `cascade.json` and the sums with it, as somebody who means to would."""
+    from wirelens.classify import artifact
+
+    head = head_of(folder)
+    change(head)
+    (folder / "cascade.json").write_text(json.dumps(head), encoding="utf-8")
+    (folder / "SHA256SUMS").unlink()
+    (folder / "SHA256SUMS").write_text(artifact.sums(sorted(folder.iterdir())), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda head: head.pop("stages"), "KeyError 'stages'; wanted: what docs/specs/cascade"),
+        (lambda head: head.update(version=2), "version 2; wanted: 'wirelens cascade' 1"),
+        (lambda head: head["stages"][-1].update(threshold=1), "thresholds there; wanted"),
+        (
+            lambda head: head["stages"][-1].update(packets=4),
+            "looks at 5 packets, and casc.* says 4",
+        ),
+    ],
+)
+def test_what_an_artifact_cannot_say_is_refused(made, tmp_path, change, message):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    shutil.copytree(made[0] / "apps", tmp_path / "copy")
+    reseal(tmp_path / "copy", change)
+    with pytest.raises(ModelError, match=message):
+        cascade.load(tmp_path / "copy")
+
+
+def test_a_model_of_other_features_is_refused(made, tmp_path):
+    from wirelens import ModelError
+    from wirelens.classify import cascade
+
+    shutil.copytree(made[0] / "apps", tmp_path / "copy")
+    file = tmp_path / "copy" / head_of(tmp_path / "copy")["stages"][0]["file"]
+    first, *rest = file.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]
+    other = json.dumps({**json.loads(first), "schema": "0" * 64}, separators=(",", ":")) + "\n"
+    content = "".join([other, *rest])
+    seal = hashlib.sha256(content.encode()).hexdigest()
+    file.write_text(f'{content}{{"sha256":"{seal}"}}\n', encoding="utf-8")
+    reseal(tmp_path / "copy", lambda head: None)
+    with pytest.raises(ModelError, match="with the schema 000.*; wanted: .*; train again"):
+        cascade.load(tmp_path / "copy")
+
+
 def test_what_is_there_is_replaced_only_where_asked(made, capsys):
     folder, source = made
     run("train", *source, "-o", folder / "apps", *QUICK, status=1)
@@ -171,6 +221,17 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     told = capsys.readouterr()
     assert "were trained on" in told.err or "was trained on" in told.err
     assert told.out.startswith("# apps on ")
+
+
+def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made, tmp_path):
+    folder, source = made
+    run("train", *source, "-o", folder / "crossed", "--cross-validate", 3,
+        "--families", "port-table,decision-tree", "--depths", "1,5",
+        "--report", tmp_path / "c.md", "--plots", tmp_path)  # fmt: skip
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "720 flows of 24 families" in text and "| decision-tree/5 |" in text
+    assert (tmp_path / "confusion.png").is_file()
+    assert not (folder / "crossed").exists()
 
 
 def test_trees_may_start_from_what_ports_tell(made):

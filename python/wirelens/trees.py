@@ -1,9 +1,9 @@
 """Trained trees as files that Wirelens scores: from scikit-learn, LightGBM and XGBoost.
 
-A model is trained on header bits, −1, 0 or 1, as `wirelens nprint` gives them, and on numbers beside
-them, such as sizes, as `wirelens.classify.features` gives these, with whatever columns were found
-worth keeping. `to_forest` makes of it the file that `docs/specs/trees.md` describes; `load` scores it
-as the command does, on compact records and numbers.
+A model is trained on header bits, −1, 0 or 1, as `wirelens nprint` gives them, and on numbers
+beside them, such as sizes, as `wirelens.classify.features` gives these, with whatever columns were
+found worth keeping. `to_forest` makes of it the file that `docs/specs/trees.md` describes; `load`
+scores it as the command does, on compact records and numbers.
 
 >>> features = HeaderBits(packets=1)
 >>> len(features.row_columns()), features.row_columns()[-1]
@@ -40,8 +40,8 @@ Leaf = float | list[float]
 class HeaderBits:
     """What was extracted of packets: the schema that a model carries.
 
-    Packets are those of a flow; None means that each row is a packet by itself. Numbers stand behind
-    the bits of all packets. With `window_ns`, rows are of flows in windows of this length.
+    Packets are those of a flow; None means that each row is a packet by itself. Numbers stand
+    behind the bits of all packets. With `window_ns`, rows are of flows in windows of this length.
     """
 
     columns: Sequence[str] = field(
@@ -253,8 +253,8 @@ def score(
 ) -> "memoryview[float]":
     """A probability for each class of each row, as rows of 64-bit numbers.
 
-    `records` are compact records of flows, each of `packet_count` packets, all that the forest reads
-    unless told. `numbers` are those that stand beside them, `forest.numbers` for each row, as
+    `records` are compact records of flows, each of `packet_count` packets, all that the forest
+    reads unless told. `numbers` are those that stand beside them, `forest.numbers` for each row, as
     anything with memory of 64-bit floating point: a NumPy array or a ``memoryview``. NumPy takes
     the result as it is: `numpy.asarray(score(forest, records))`.
     """

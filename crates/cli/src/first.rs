@@ -1,33 +1,22 @@
-//! Flows with what models read of their first packets, before anyone shows them.
+//! Flows with what is kept of their frames, before anyone shows them.
 
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
+    EndedFlow, FlowFrames, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use model::{FirstPackets, FlowFeatures};
-use packet::{Frame, HashSeed};
+use packet::Frame;
 
-use crate::flows::Done;
+use crate::flows::{Done, FlowsRequest};
 use crate::reading::{Inputs, Opened};
 
-/// What is asked, whoever asks.
-#[derive(Clone, Debug)]
-pub struct FirstRequest {
-    /// Time-outs and limits.
-    pub options: FlowOptions,
-    /// Seed of the hash that spreads flows.
-    pub seed: HashSeed,
-    /// What is kept of each flow. The headers that it means are those that the inputs are asked
-    /// for.
-    pub features: FlowFeatures,
-}
+/// Keeps what these features of flows are made of. The headers that they mean are those that the
+/// inputs are asked for.
+pub struct KeepFirst(pub FlowFeatures);
 
-/// Keeps what the features of flows are made of.
-struct Keep(FlowFeatures);
-
-impl FromFrames for Keep {
+impl FromFrames for KeepFirst {
     type State = FirstPackets;
 
     #[inline]
@@ -49,11 +38,11 @@ struct Taken<P, E> {
     refusal: Option<E>,
 }
 
-impl<P, E> TakeEnded<FirstPackets> for Taken<P, E>
+impl<S, P, E> TakeEnded<S> for Taken<P, E>
 where
-    P: FnMut(&[EndedFlow<FirstPackets>]) -> Result<(), E>,
+    P: FnMut(&[EndedFlow<S>]) -> Result<(), E>,
 {
-    fn take(&mut self, flows: &[EndedFlow<FirstPackets>]) {
+    fn take(&mut self, flows: &[EndedFlow<S>]) {
         if self.refusal.is_none()
             && let Err(refusal) = (self.put)(flows)
         {
@@ -63,20 +52,21 @@ where
     }
 }
 
-/// Reads `opened` to its end and hands each flow to `put` when it has ended, those that end together
-/// in the order of their first packets.
+/// Reads `opened` to its end and hands each flow to `put` when it has ended, those that end
+/// together in the order of their first packets.
 ///
 /// # Errors
 /// What `put` returns.
-pub fn compute<E>(
-    request: FirstRequest,
+pub fn compute<K: FromFrames, E>(
+    request: FlowsRequest,
+    keep: K,
     inputs: &Inputs,
     opened: Opened,
-    put: impl FnMut(&[EndedFlow<FirstPackets>]) -> Result<(), E>,
+    put: impl FnMut(&[EndedFlow<K::State>]) -> Result<(), E>,
 ) -> Result<Done, E> {
-    let FirstRequest { options, seed, features } = request;
+    let FlowsRequest { options, seed } = request;
     let taken = Taken { put, control: Arc::clone(&inputs.control), refusal: None };
-    let mut stage = FlowFrames::new(options, seed, Keep(features), taken);
+    let mut stage = FlowFrames::new(options, seed, keep, taken);
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
     run_one(&mut source, &mut stage, &inputs.control);

@@ -116,6 +116,8 @@ impl FromFrames for Heard {
 struct Forgotten;
 
 impl<S> TakeEnded<S> for Forgotten {
+    const WANTS_ANY: bool = false;
+
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use cli::args::KEY_COUNTS;
-use cli::first::{FirstRequest, compute};
-use cli::flows::Done;
+use cli::first::{KeepFirst, compute};
+use cli::flows::{Done, FlowsRequest};
 use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
@@ -168,20 +168,24 @@ pub(crate) fn first_packets(
     options: FirstOptions,
 ) -> PyResult<Reader> {
     let (options, seed) = options.asked()?;
-    let request = FirstRequest { options, seed, features: features.features()? };
-    let decapsulate = request.features.headers() == Headers::Innermost;
+    let request = FlowsRequest { options, seed };
+    let features = features.features()?;
+    let decapsulate = features.headers() == Headers::Innermost;
     let inputs = InputRequest { decapsulate, ..inputs.request()? };
-    Reader::start(py, &ROWS, move |control, outlet| read(&request, &inputs, &control, outlet))
+    Reader::start(py, &ROWS, move |control, outlet| {
+        read(request, &features, &inputs, &control, outlet)
+    })
 }
 
 fn read(
-    request: &FirstRequest,
+    request: FlowsRequest,
+    features: &FlowFeatures,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
     let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut rows = Rows::new(&request.features, Handed::new(outlet, &ROWS, BATCH_ROWS));
+    let mut rows = Rows::new(features, Handed::new(outlet, &ROWS, BATCH_ROWS));
     let mut whole = Merged::default();
     for (file, name) in inputs.names.iter().enumerate() {
         let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
@@ -191,7 +195,8 @@ fn read(
             outlet.opened()?;
         }
         rows.file = u32::try_from(file).unwrap_or(u32::MAX);
-        whole.add(compute(request.clone(), &one, opened, |flows| rows.put(flows))?)?;
+        let keep = KeepFirst(features.clone());
+        whole.add(compute(request, keep, &one, opened, |flows| rows.put(flows))?)?;
         if control.is_stopped() {
             break;
         }

@@ -17,6 +17,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         # What trains is an extra of the package, and may not be here.
         from wirelens.classify import arguments as typed
+        from wirelens.classify import recipe_file
+        from wirelens.classify.cross import cross_validate
         from wirelens.classify.evaluate import evaluate
         from wirelens.classify.train import train
     except ModuleNotFoundError as error:
@@ -28,10 +30,19 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    asked = typed.parser().parse_args(arguments)
+    parser = typed.parser()
+    asked = parser.parse_args(arguments)
     progress = Progress(asked.quiet)
     try:
-        if asked.command == "train":
+        if asked.command == "train" and asked.recipe is not None:
+            written = recipe_file.options(asked.recipe)
+            asked = parser.parse_args([arguments[0], *written, *arguments[1:]])
+        if asked.command == "train" and asked.cross_validate:
+            request = typed.train_request(asked, arguments[1:])
+            text = cross_validate(request, asked.cross_validate, progress)
+            if asked.report is None:
+                print(text, end="")
+        elif asked.command == "train":
             outcome = train(typed.train_request(asked, arguments[1:]), progress)
             from wirelens.classify.report import summary
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wirelens.classify import evaluate, train
+from wirelens.classify import evaluate, steps
 from wirelens.classify.dataset import (
     Source,
     capture_families,
@@ -18,7 +18,6 @@ from wirelens.classify.families import (
     DEFAULT_FAMILIES,
     FAMILY_NAMES,
     PORT_FAMILIES,
-    WEIGHTINGS,
     family,
 )
 from wirelens.classify.labels import read_families, read_labels
@@ -28,6 +27,7 @@ from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
+from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
 
 # Families that look ports up.
@@ -124,9 +124,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         default=",".join(Recipe().numbers),
         help="numbers beside the bits: protocol, server_port, client_port; of each packet "
-        "size_bytes, direction, gap_ns, payload_bytes, byte:N; or single ones such as "
+        "size_bytes, direction, gap_ns, payload_bytes, byte:N for the first N of payload, "
+        "byte:34-63@0-2 for these of the first three packets; or single ones such as "
         "pkt1_gap_ns; none for none [default: %(default)s]",
     )
+    add("--rare", metavar="N", type=int, default=0,
+        help="leave out columns in which at most N training flows differ from all others "
+        "[default: 0]")  # fmt: skip
     add("--no-ports", action="store_true", help="leave out all bits and numbers of ports")
     add(
         "--drop",
@@ -175,6 +179,11 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="none; balanced: classes weigh the same; root: half way [default: none]",
     )
+    add("--group-flows", metavar="N", type=int, default=0,
+        help="train on at most N flows of one family of captures, class, protocol and server port, "
+        "drawn [default: all]")  # fmt: skip
+    add("--group-weights", choices=GROUPINGS, default="none",
+        help="once: such flows weigh one together; root: half way [default: none]")  # fmt: skip
     add(
         "--known-ports",
         metavar="TABLE",
@@ -303,8 +312,14 @@ def parser() -> argparse.ArgumentParser:
     training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
                           help="folder of the cascade to write")  # fmt: skip
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
+    training.add_argument("--recipe", metavar="FILE.toml", type=Path,
+                          help="options from a file; what is typed comes before")  # fmt: skip
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+    training.add_argument("--cross-validate", metavar="N", type=int, default=0,
+                          help="judge this way of training instead, by N folds of families: "
+                          "each is classified by a cascade trained on the others; writes the "
+                          "report and no cascade, and needs the work of N trainings")  # fmt: skip
     training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     _add_model(training)
     _add_pool(training)
@@ -414,7 +429,7 @@ def source_of(asked: argparse.Namespace) -> Source:
     return Source(source.captures, source.labels, families)
 
 
-def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
     for kind in kinds:
@@ -432,7 +447,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
         raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
-    return train.Request(
+    return steps.Request(
         source=source_of(asked),
         output=asked.output,
         name=asked.name or asked.output.resolve().name.lower().replace("_", "-"),
@@ -444,6 +459,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             asked.class_weights,
             parse_changes(asked.set),
             asked.known_ports,
+            Groups(asked.group_flows, asked.group_weights),
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),
@@ -451,6 +467,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             tuple(_words(asked.numbers)),
             tuple(dropped),
             "outermost" if asked.outermost else "innermost",
+            asked.rare,
         ),
         margins=Margins(asked.fastest_part, asked.fastest_time, asked.gain, asked.depth_gain),
         aim=Aim(asked.latency, asked.service_rate, asked.assigned, asked.f1, asked.f1_margin),

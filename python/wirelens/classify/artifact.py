@@ -118,7 +118,7 @@ def write(parts: Parts, folder: Path, *, force: bool = False, progress: Progress
         shutil.copyfile(model.file, partial / stage_file(stage, model))
     if parts.ports is not None:
         shutil.copyfile(parts.ports.file, partial / told["reference"]["file"])
-    (partial / SUMS_FILE).write_text(_sums(sorted(partial.iterdir())), encoding="utf-8")
+    (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")
     if folder.exists():
         # Never without an artifact under the name for longer than two renames.
         old = folder.with_name(folder.name + ".old")
@@ -145,7 +145,7 @@ def check_free(folder: Path, force: bool) -> None:
         )
 
 
-def _sums(files: Sequence[Path]) -> str:
+def sums(files: Sequence[Path]) -> str:
     """Hashes as `sha256sum` writes and checks them."""
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     return "".join(lines)

@@ -4,10 +4,14 @@ In captures from many places a port's frequencies are mostly those of whoever re
 flows of it. The prior counts a family of captures once for each class and port, however many flows
 it has, and adds what is known of ports beforehand (`--known-ports`). Boosted trees then start from
 its logarithm and learn what else there is to see, instead of learning ports by heart once more.
+
+Of many flows the first packet that was captured is an answer. So what is known of ports is asked of
+the client's, too, where `client_port` is among the numbers and the server's is one that hosts draw:
+what it says is added, as one more tree for each class.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ import numpy
 from wirelens import compat
 from wirelens.classify.families import Rows, Training, port_numbers
 from wirelens.classify.metrics import Array
-from wirelens.classify.port_table import KnownPorts, PortTable, shared_weights
+from wirelens.classify.port_table import KnownPorts, PortTable, shared_weights, table_head
 from wirelens.trees import HeaderBits, Trees, to_forest
 
 # Ports from here on are drawn by hosts and tell a group of flows nothing.
@@ -24,28 +28,87 @@ _DRAWN_PORT = 10_000
 _FOLDS = 5
 
 
+@dataclass(frozen=True)
+class Prior:
+    """Scores of classes by ports: logarithms of what tables say, added up."""
+
+    table: PortTable
+    # By protocol and client port, what is added; empty where that is not looked at.
+    clients: dict[int, dict[int, Array]]
+    floor: float
+
+    def scores(self, rows: Rows) -> Array:
+        """Scores by row and class, whose softmax is the prior."""
+        protocols, ports = port_numbers(rows)
+        found = _logarithm(self.table.predict(protocols, ports), self.floor)
+        if self.clients:
+            values = rows.values[:, list(rows.columns).index("client_port")].astype(numpy.int64)
+            for row in numpy.flatnonzero(ports >= _DRAWN_PORT).tolist():
+                added = self.clients.get(int(protocols[row]), {}).get(int(values[row]))
+                if added is not None:
+                    found[row] += added
+        return found
+
+    def trees(self, classes: Sequence[str], tests: dict[str, int]) -> list[dict[str, Any]]:
+        """A tree for each class, or two; what they ask is added to `tests`."""
+        shape = self.table.shape()
+        nodes = shape.numbered(tests)
+        scores = [_logarithm(leaf, self.floor) for leaf in shape.leaves]
+        found = [
+            {"class": index, "nodes": nodes, "leaves": [float(leaf[index]) for leaf in scores]}
+            for index in range(len(classes))
+        ]
+        if not self.clients:
+            return found
+        nothing = numpy.zeros(len(classes))
+        added = PortTable(self.clients, dict.fromkeys(self.clients, nothing), nothing)
+        shape = added.shape("client_port")
+        # Left of the first comparison is a leaf, which stands before all that is on the right.
+        first = tests.setdefault(f"server_port > {_DRAWN_PORT - 0.5}", len(tests))
+        nodes = [first, -1, *shape.numbered(tests)]
+        for index in range(len(classes)):
+            leaves = [0.0, *(float(leaf[index]) for leaf in shape.leaves)]
+            found.append({"class": index, "nodes": nodes, "leaves": leaves})
+        return found
+
+
 def _prior(
     rows: Rows, chosen: Array, settings: dict[str, Any], known: KnownPorts, class_count: int
-) -> PortTable:
+) -> Prior:
     """The prior of some rows."""
     protocols, ports = (values[chosen] for values in port_numbers(rows))
-    labels = rows.labels[chosen]
+    labels, smoothing = rows.labels[chosen], float(settings["smoothing"])
     parts = [_groups(rows)[chosen], labels, protocols, ports]
-    return PortTable.fit(
+    weighted = {key: float(settings["known"]) * value for key, value in known.items()}
+    table = PortTable.fit(
         protocols,
         ports,
         labels,
         class_count,
         weights=shared_weights(parts, float(settings["once"])),
-        smoothing=float(settings["smoothing"]),
+        smoothing=smoothing,
         flows_min=1,
-        known={key: float(settings["known"]) * value for key, value in known.items()},
+        known=weighted,
     )
+    floor = float(settings["floor"])
+    clients: dict[int, dict[int, Array]] = {}
+    for (protocol, port), counts in weighted.items():
+        if "client_port" in rows.columns and port >= 0:
+            others = table.others[protocol]
+            said = (counts + smoothing * others) / (counts.sum() + smoothing)
+            gain = _logarithm(said, floor) - _logarithm(others, floor)
+            clients.setdefault(protocol, {})[port] = gain
+    return Prior(table, clients, floor)
+
+
+def _softmax(scores: Array) -> Array:
+    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _seen(columns: Sequence[str]) -> list[int]:
-    """Columns that the trees see: the server's port is the prior's."""
-    return [index for index, name in enumerate(columns) if name != "server_port"]
+    """Columns that the trees see: ports are the prior's."""
+    return [i for i, name in enumerate(columns) if name not in ("server_port", "client_port")]
 
 
 def _groups(rows: Rows) -> Array:
@@ -62,36 +125,35 @@ class PortPrior:
     def __init__(self) -> None:
         # `once`: 1 for each family of captures once, 0 for every flow. `known`: how many flows
         # what is known of a port weighs.
-        self.parameters: dict[str, Any] = {"once": 1.0, "known": 1.0, "smoothing": 1.0}
+        self.parameters: dict[str, Any] = {
+            "once": 1.0, "known": 1.0, "smoothing": 1.0, "floor": 0.003,
+        }  # fmt: skip
 
-    def fit(self, rows: Rows, training: Training) -> PortTable:
+    def fit(self, rows: Rows, training: Training) -> Prior:
         """Counts flows."""
         settings = {**self.parameters, **training.changed}
         chosen = numpy.arange(len(rows.labels))
         return _prior(rows, chosen, settings, training.known_ports, len(training.classes))
 
-    def predict(self, model: PortTable, rows: Rows) -> Array:
+    def predict(self, model: Prior, rows: Rows) -> Array:
         """Looks up."""
-        return model.predict(*port_numbers(rows))
+        return _softmax(model.scores(rows))
 
-    def save(
-        self, model: PortTable, path: Path, rows: Rows, training: Training, f: HeaderBits
-    ) -> None:
-        """Writes the table as one tree."""
-        model.trees(training.classes, f).save(path)
+    def save(self, model: Prior, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
+        """Writes a tree for each class, or two."""
+        tests: dict[str, int] = {}
+        trees = model.trees(training.classes, tests)
+        head = table_head(training.classes, f)
+        head |= {"kind": "softmax", "start": [0.0] * len(training.classes)}
+        Trees(head, list(tests), trees).save(path)
 
 
 @dataclass(frozen=True)
 class Model:
     """A prior, and trees that correct it."""
 
-    prior: PortTable
+    prior: Prior
     booster: Any
-    floor: float
-
-    def start(self, protocols: Array, ports: Array) -> Array:
-        """Scores before the first tree."""
-        return _logarithm(self.prior.predict(protocols, ports), self.floor)
 
 
 def _logarithm(frequencies: Array, floor: float) -> Array:
@@ -132,8 +194,8 @@ class BoostedPorts:
         """Trains trees from a prior that did not see the families of the flows it is told for."""
         lightgbm = compat.need("lightgbm", self.name)
         settings = {**self.parameters, **training.changed}
-        own = {name: settings.pop(name) for name in ("once", "known", "smoothing")}
-        floor, class_count = float(settings.pop("floor")), len(training.classes)
+        own = {name: settings.pop(name) for name in ("once", "known", "smoothing", "floor")}
+        class_count = len(training.classes)
         flows_max, shared = int(settings.pop("flows_max")), float(settings.pop("shared"))
         rounds = int(settings.pop("num_boost_round"))
         protocols, ports = port_numbers(rows)
@@ -145,8 +207,8 @@ class BoostedPorts:
         for fold in numpy.unique(fold_of):
             is_held = fold_of == fold
             others = everything[~is_held] if (~is_held).any() else everything
-            table = _prior(rows, others, own, training.known_ports, class_count)
-            start[is_held] = _logarithm(table.predict(protocols[is_held], ports[is_held]), floor)
+            prior = _prior(rows, others, own, training.known_ports, class_count)
+            start[is_held] = prior.scores(replace(rows, values=rows.values[is_held]))
         alike = [groups, rows.labels, protocols, numpy.minimum(ports, _DRAWN_PORT)]
         chosen = _some_of_each(alike, flows_max, dice)
         weights = shared_weights([part[chosen] for part in alike], shared) * rows.weights[chosen]
@@ -168,28 +230,20 @@ class BoostedPorts:
         }
         booster = lightgbm.train(settings, data, num_boost_round=rounds)
         whole = _prior(rows, everything, own, training.known_ports, class_count)
-        return Model(whole, booster, floor)
+        return Model(whole, booster)
 
     def predict(self, model: Model, rows: Rows) -> Array:
         """The prior's logarithm and the trees' scores, as probabilities."""
-        scores = model.start(*port_numbers(rows))
         seen = rows.values[:, _seen(rows.columns)]
-        scores = scores + model.booster.predict(seen, raw_score=True, num_threads=1)
-        powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        added = model.booster.predict(seen, raw_score=True, num_threads=1)
+        return _softmax(model.prior.scores(rows) + added)
 
     def save(self, model: Model, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         """Writes a tree of the prior for each class, then the booster's."""
         columns = [rows.columns[index] for index in _seen(rows.columns)]
         boosted = to_forest(model.booster, columns, training.classes, f)
         tests = {test: index for index, test in enumerate(boosted.tests)}
-        shape = model.prior.shape()
-        nodes = shape.numbered(tests)
-        scores = [_logarithm(leaf, model.floor) for leaf in shape.leaves]
-        first = [
-            {"class": index, "nodes": nodes, "leaves": [float(leaf[index]) for leaf in scores]}
-            for index in range(len(training.classes))
-        ]
+        first = model.prior.trees(training.classes, tests)
         head = {**boosted.head, "source": "wirelens port prior, lightgbm"}
         Trees(head, list(tests), [*first, *boosted.trees]).save(path)
 

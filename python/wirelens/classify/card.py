@@ -8,7 +8,7 @@ from wirelens.classify import report
 from wirelens.classify.pool import PORT_TABLE
 
 if TYPE_CHECKING:
-    from wirelens.classify.train import Outcome, Request
+    from wirelens.classify.steps import Outcome, Request
 
 
 def text(request: "Request", outcome: "Outcome") -> str:
@@ -88,7 +88,8 @@ def _data(request: "Request", outcome: "Outcome") -> str:
     dropped = ", ".join(request.recipe.dropped) or "none"
     return f"""## Data
 
-{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told}.
+{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told};
+{dataset.oddities()}.
 Fingerprint of captures and labels: `{dataset.fingerprint}`.
 
 Models see {len(outcome.matrix.bit_columns)} bits of headers and

@@ -71,7 +71,7 @@ class Cascade:
         """Packets that the last stage looks at."""
         return self.stages[-1].packets
 
-    def _declared(self, stage: Stage) -> dict[str, Any]:
+    def declared(self, stage: Stage) -> dict[str, Any]:
         """What a stage's file, or `cascade.json` for it, tells of its features."""
         if isinstance(stage.model, ServedTrees):
             return stage.model.head
@@ -81,8 +81,8 @@ class Cascade:
 
     def recipe(self) -> Recipe:
         """What has to be extracted for all stages."""
-        first = self._declared(self.stages[0])
-        numbers = [name for stage in self.stages for name in self._declared(stage)["numbers"]]
+        first = self.declared(self.stages[0])
+        numbers = [name for stage in self.stages for name in self.declared(stage)["numbers"]]
         return Recipe(
             blocks=tuple(first["blocks"]),
             payload_bytes=int(first["payload_bytes"]),
@@ -149,13 +149,40 @@ def load(path: str | os.PathLike[str]) -> Cascade:
             f"{folder / CASCADE_FILE}: format {seen!r}, version "
             f"{head.get('version') if isinstance(head, dict) else None}; wanted: {FORMAT!r} {VERSION}"
         )
-    stages = []
-    for index, told in enumerate(head["stages"]):
-        _checked(folder, told["file"], sums)
-        is_last = index + 1 == len(head["stages"])
-        stages.append(_stage(folder, told, head["classes"], is_last))
-    identity = f"{head['name']}@{hashlib.sha256(text).hexdigest()[:_ID_DIGITS]}"
-    return Cascade(head, stages, identity)
+    try:
+        stages = [
+            _stage(folder, told, head["classes"], sums, index + 1 == len(head["stages"]))
+            for index, told in enumerate(head["stages"])
+        ]
+        identity = f"{head['name']}@{hashlib.sha256(text).hexdigest()[:_ID_DIGITS]}"
+        cascade = Cascade(head, stages, identity)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(
+            f"{folder / CASCADE_FILE}: {type(error).__name__} {error}; wanted: what "
+            "docs/specs/cascade.md describes; train again"
+        ) from error
+    _check_schemas(folder, cascade)
+    return cascade
+
+
+def _check_schemas(folder: Path, cascade: Cascade) -> None:
+    """Refuses models of features that this version reads otherwise, and stages that differ."""
+    recipe = cascade.recipe()
+    for stage in cascade.stages:
+        declared = cascade.declared(stage)
+        if declared["packets"] != stage.packets:
+            raise ModelError(
+                f"{folder}: stage {stage.name}: its model looks at {declared['packets']} packets, "
+                f"and {CASCADE_FILE} says {stage.packets}; wanted: the same; train again"
+            )
+        wanted = recipe.features(stage.packets, declared["numbers"]).hash()
+        if declared["schema"] != wanted:
+            raise ModelError(
+                f"{folder}: stage {stage.name} was trained on features with the schema "
+                f"{declared['schema']}; wanted: {wanted}, which this version extracts; train again"
+            )
 
 
 def _read_sums(folder: Path) -> dict[str, str]:
@@ -183,7 +210,14 @@ def _checked(folder: Path, name: str, sums: dict[str, str]) -> bytes:
     return found
 
 
-def _stage(folder: Path, told: dict[str, Any], classes: Sequence[str], is_last: bool) -> Stage:
+def _stage(
+    folder: Path,
+    told: dict[str, Any],
+    classes: Sequence[str],
+    sums: dict[str, str],
+    is_last: bool,
+) -> Stage:
+    _checked(folder, told["file"], sums)
     if told["stage"] not in STAGES:
         raise ModelError(f"{folder}: stage {told['stage']!r}; wanted: {', '.join(STAGES)}")
     thresholds = None

@@ -63,6 +63,7 @@ class Cnn:
     name = "cnn"
     library = "torch"
     suffix = ".onnx"
+    takes_prior = False
 
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {

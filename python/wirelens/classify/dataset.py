@@ -31,6 +31,9 @@ IDLE_TIMEOUT_NS = 120_000_000_000
 ACTIVE_TIMEOUT_NS = 1_800_000_000_000
 WAIT_NS = 10_000_000_000
 _RUN_FILE = "run.json"
+# −1 where a first packet's transport header could not be read.
+_FIRST_PAYLOAD = "pkt0_payload_bytes"
+_TCP, _UDP = 6, 17
 # Of a number of a packet that is not there; of others 0.
 _ABSENT = {"payload_bytes": -1.0}
 
@@ -191,6 +194,18 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def oddities(self) -> str:
+        """How many flows are unlike what most models are made for, in a sentence."""
+        protocols, first = self.sample.numbers(["protocol", _FIRST_PAYLOAD]).T
+        is_usual = (protocols == _TCP) | (protocols == _UDP)
+        depth = self.sample.features.packets
+        short = int((self.sample.packet_counts < depth).sum())
+        return (
+            f"{int((~is_usual).sum())} of {len(self)} flows are neither TCP nor UDP, "
+            f"{int((is_usual & (first < 0)).sum())} begin with a packet that was cut before the "
+            f"end of its headers, {short} have fewer than {depth} packets in time"
+        )
+
     def flows_by_class(self) -> dict[str, int]:
         """How many flows each class has."""
         counts = numpy.bincount(self.labels, minlength=len(self.classes))
@@ -276,7 +291,8 @@ def load(
     are told, those that are not among them.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
-    wanted = dict.fromkeys([*recipe.number_names(packets), *numbers, *PORT_NUMBERS, *steps])
+    others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
+    wanted = dict.fromkeys([*recipe.number_names(packets), *others, *steps])
     features = recipe.features(packets, list(wanted))
     table = first_packets(
         [str(path) for path in source.captures],
@@ -309,14 +325,16 @@ def load(
     files = numpy.array(keys["file"])[kept]
     by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
     long = numpy.array(keys["long_packets"])[kept]
+    hashes = _hashes(source.captures, files)
+    families = joined_families(by_row, [hashes[file] for file in files.tolist()])
     return Dataset(
         captures=source.captures,
         classes=names,
         labels=labels,
-        families=numpy.array(by_row),
+        families=numpy.array(families),
         capture_of=files,
         sample=Sample(read, kept, wait_ns),
-        fingerprint=_fingerprint(source.captures, files, kept, flow_keys, first_ns, found.labels),
+        fingerprint=_fingerprint(hashes, files, kept, flow_keys, first_ns, found.labels),
         segmentation="merged" if long.any() else "single",
         matching=found,
         keys=[flow_keys[row] for row in kept],
@@ -356,8 +374,39 @@ def _classes(
     return names, rows, warnings
 
 
+def joined_families(families: Sequence[str], captures: Sequence[str]) -> list[str]:
+    """Families such that no capture has flows of two.
+
+    Families that meet in a capture are one, under the name of the first; `captures` says of each
+    flow which capture it is of, by a hash of its content, so that a copy is the same capture.
+    """
+    leader: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def find(node: tuple[str, str]) -> tuple[str, str]:
+        while leader.setdefault(node, node) != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for family, capture in zip(families, captures, strict=True):
+        one, other = find(("family", family)), find(("capture", capture))
+        # A family's name stays the name; of two the first in order.
+        first, second = sorted((one, other), key=lambda node: (node[0] != "family", node[1]))
+        leader[second] = first
+    return [find(("family", family))[1] for family in families]
+
+
+def _hashes(captures: Sequence[Path], files: Array) -> dict[int, str]:
+    """SHA-256 of the captures that have labelled flows."""
+    hashes: dict[int, str] = {}
+    for file in numpy.unique(files).tolist():
+        with captures[file].open("rb") as capture:
+            hashes[file] = hashlib.file_digest(capture, "sha256").hexdigest()
+    return hashes
+
+
 def _fingerprint(
-    captures: Sequence[Path],
+    hashes: dict[int, str],
     files: Array,
     rows: Array,
     keys: Sequence[FlowKey],
@@ -365,10 +414,6 @@ def _fingerprint(
     labels: Sequence[str | None],
 ) -> str:
     """SHA-256 over the hashes of the captures that have labelled flows, and over the labels."""
-    hashes: dict[int, str] = {}
-    for file in numpy.unique(files).tolist():
-        with captures[file].open("rb") as capture:
-            hashes[file] = hashlib.file_digest(capture, "sha256").hexdigest()
     lines: list[Any] = sorted(
         [hashes[file], list(keys[row]), first_ns[row], labels[row]]
         for file, row in zip(files.tolist(), rows.tolist(), strict=True)

@@ -59,6 +59,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
             "it remembers them; the card has those of captures it had not seen"
         )
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
+    progress.tell(dataset.oddities())
     predictions = cascade.predict(dataset.sample)
     evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
     singles, ports = _singles(request.model, cascade, dataset)
@@ -66,9 +67,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
     tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
-    text = (
-        f"# {cascade.name} on {request.source.labels.path}\n\n{made}Model `{cascade.id}`. {tables}"
-    )
+    text = f"# {cascade.name} on {request.source.labels.path}\n\n{made}Model `{cascade.id}`; {dataset.oddities()}. {tables}"
     if request.output is not None:
         request.output.parent.mkdir(parents=True, exist_ok=True)
         request.output.write_text(text, encoding="utf-8")

@@ -21,8 +21,6 @@ from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
 from wirelens.trees import HeaderBits, to_forest
 
-WEIGHTINGS = ("none", "balanced", "root")
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -71,20 +69,6 @@ class Family(Protocol):
 
     def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         """Writes what is served; `rows` has the names of columns, `f` what is extracted."""
-
-
-def class_weights(labels: Array, class_count: int, weighting: str) -> Array:
-    """A weight for each flow: the same for all, or so that classes weigh the same.
-
-    `balanced` gives each class the same sum of weights; `root` goes half the way, by the square
-    root. Weights have a mean of 1.
-    """
-    power = {"none": 0.0, "balanced": 1.0, "root": 0.5}.get(weighting)
-    if power is None:
-        raise OptionError(f"class weights {weighting!r}; wanted: {', '.join(WEIGHTINGS)}")
-    counts = numpy.bincount(labels, minlength=class_count)
-    weights = (1 / numpy.maximum(counts, 1)[labels]) ** power
-    return weights / weights.mean()
 
 
 def _with_every_class(rows: Rows, class_count: int) -> Rows:

@@ -1,8 +1,8 @@
 """Features of flows: what a model reads of a flow's first packets, row by row.
 
-A row is made by the same code as in `wirelens classify`, so that training and serving cannot differ:
-header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md` tells what
-each means, to the bit.
+A row is made by the same code as in `wirelens classify`, so that training and serving cannot
+differ: header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md`
+tells what each means, to the bit.
 
 >>> features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
 >>> table = first_packets("testdata/demo.pcapng", features)

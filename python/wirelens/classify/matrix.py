@@ -59,7 +59,7 @@ def build(sample: Sample, recipe: Recipe, packets: int, training: Array) -> Matr
         if not recipe.is_dropped(name):
             by_packet.setdefault(packet_of(name), []).append(name)
     numbers = recipe.number_names(packets)
-    sifter = Sifter()
+    sifter = Sifter(recipe.rare_max)
     flow_numbers = [name for name in numbers if not name.startswith("pkt")]
     kept_numbers = sifter.keep(learned.numbers(flow_numbers), flow_numbers)
     kept_bits: list[str] = []

@@ -113,11 +113,13 @@ def rules_of(
     class_count: int,
     measures: Sequence[str] = UNCERTAINTIES,
     algorithms: Sequence[str] = ALGORITHMS,
+    wanted: float | None = None,
 ) -> list[Rule]:
     """Every way to set a stage's thresholds, the best first.
 
-    The best has the greatest normalized area; where nothing is to be gained all are as good, and
-    the first measure and algorithm come first.
+    The best has to assign the fewest flows to bring both stages to the F1 that is `wanted`, in
+    hundredths of all flows; without that, and of equals, it has the greatest normalized area. Where
+    nothing is to be gained all are as good, and the first measure and algorithm come first.
     """
     predicted = stage.predicted
     pair = Assignment(truth, predicted, following.predicted, class_count)
@@ -130,7 +132,15 @@ def rules_of(
             curve = pair.of_points(f"{measure}, {algorithm}", points, unsure)
             area = normalized_area(curve, oracle)
             rules.append(Rule(measure, algorithm, points, unsure, predicted, curve, area))
-    return sorted(rules, key=lambda rule: -rule.area if rule.area == rule.area else 0.0)
+
+    def order(rule: Rule) -> tuple[float, float]:
+        area = -rule.area if rule.area == rule.area else 0.0
+        if wanted is None:
+            return 0.0, area
+        part = smallest_portion(truth, predicted, following.predicted, rule, wanted, class_count)
+        return round(part, 2), area
+
+    return sorted(rules, key=order)
 
 
 def smallest_portion(

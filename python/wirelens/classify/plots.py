@@ -15,6 +15,8 @@ from wirelens.classify.thresholds import Curve
 _COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _GREY = "#777777"
+# Where the names of chosen models stand, so that those of one packet do not meet.
+_LABELS = {"fastest": ((6, -28), "left"), "fast": ((6, 8), "left"), "slow": ((-8, 6), "right")}
 _DPI = 150
 _STYLE = {
     "axes.spines.right": False,
@@ -72,17 +74,19 @@ def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -
         )
         for stage, chosen in placement.stages:
             point = (chosen.latency_us / 1e3, chosen.macro_f1)
+            place, side = _LABELS[stage]
             axes.annotate(
                 f"{stage}\n{chosen.name}",
                 point,
-                xytext=(6, -26 if stage != "slow" else 8),
+                xytext=place,
                 textcoords="offset points",
+                ha=side,
                 fontsize=8,
                 fontweight="bold",
             )
             axes.scatter(*point, s=150, facecolors="none", edgecolors="black", linewidth=1.2)
         axes.set_xscale("log")
-        axes.margins(x=0.12, y=0.12)
+        axes.margins(x=0.14, y=0.16)
         axes.set_xlabel("mean latency from a flow's first packet (ms): waiting and scoring alone")
         axes.set_ylabel("macro-F1, validation")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
@@ -109,13 +113,13 @@ def assignment(title: str, curves: Sequence[Curve], chosen: float, folder: Path,
             right.plot(curve.assigned, curve.f1, **style)
         for axes in (left, right):
             axes.axvline(chosen, color="#D55E00", linewidth=0.8)
-            axes.set_xlabel("assigned to the next stage (part of flows)")
+            axes.set_xlabel("assigned, were every flow to come here (part)")
             axes.set_xlim(0, 1)
         left.set_ylim(0, 1.02)
         left.set_ylabel("errors that are assigned (part)")
         right.set_ylabel("macro-F1 of both stages")
         right.annotate(
-            "chosen",
+            "threshold in use",
             (chosen, right.get_ylim()[0]),
             xytext=(3, 3),
             textcoords="offset points",

@@ -21,7 +21,6 @@ from wirelens.classify.families import (
     Family,
     Rows,
     Training,
-    class_weights,
     family,
     library_version,
 )
@@ -33,12 +32,13 @@ from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
+from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError
 
 PORT_TABLE = "port-table"
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 1
+_VERSION = 4
 # As families of networks name them.
 ONNX_NAMES = {"input": "row", "output": "probabilities"}
 
@@ -73,6 +73,7 @@ class PoolSettings:
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     # A table of what is known of ports beforehand.
     known_ports: Path | None = None
+    groups: Groups = Groups()
 
 
 @dataclass(frozen=True)
@@ -148,22 +149,42 @@ class Pool:
         self.progress.finish()
         return trained
 
-    def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
-        labels = self.dataset.labels[rows]
-        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting)
-        groups = self.dataset.families[rows]
+    def _port_columns(self) -> list[str]:
+        """What tables of ports look at: the client's port where it is among the numbers."""
+        asked = self.recipe.number_names(1)
+        return [*PORT_NUMBERS, *(name for name in ("client_port",) if name in asked)]
+
+    def _ports(self, rows: Array) -> Array:
+        return first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
+
+    def _trained_on(self, kind: Family, rows: Array) -> Array:
+        """Of some flows those that train: of flows that are alike as many as was said."""
         if kind.name in PORT_FAMILIES:
-            values = first_numbers(self.dataset.sample.of(rows), PORT_NUMBERS)
-            return Rows(values, list(PORT_NUMBERS), labels, weights, groups)
+            return rows
+        labels, families = self.dataset.labels[rows], self.dataset.families[rows]
+        seed = self.settings.seed
+        return rows[self.settings.groups.chosen(self._ports(rows), labels, families, seed)]
+
+    def _rows(self, kind: Family, depth: int, rows: Array) -> Rows:
+        labels, groups = self.dataset.labels[rows], self.dataset.families[rows]
+        if kind.name in PORT_FAMILIES:
+            names, size = self._port_columns(), len(self.dataset.classes)
+            weights = class_weights(labels, size, self.settings.weighting)
+            values = first_numbers(self.dataset.sample.of(rows), names)
+            return Rows(values, names, labels, weights, groups)
+        given = self.settings.groups.weights(self._ports(rows), labels, groups)
+        weights = class_weights(labels, len(self.dataset.classes), self.settings.weighting, given)
         values, columns = self.matrix.values(depth, rows), self.matrix.columns(depth)
         return Rows(values, columns, labels, weights, groups)
 
     def _features(self, kind: Family, depth: int) -> FlowFeatures:
-        numbers = PORT_NUMBERS if kind.name in PORT_FAMILIES else self.matrix.numbers_of(depth)
+        is_ports = kind.name in PORT_FAMILIES
+        numbers = self._port_columns() if is_ports else self.matrix.numbers_of(depth)
         return self.recipe.features(depth, numbers)
 
     def _key(self, kind: Family, depth: int, features: FlowFeatures) -> str:
-        columns = PORT_NUMBERS if kind.name in PORT_FAMILIES else self.matrix.columns(depth)
+        is_ports = kind.name in PORT_FAMILIES
+        columns = self._port_columns() if is_ports else self.matrix.columns(depth)
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
@@ -173,6 +194,7 @@ class Pool:
             "library": library_version(kind),
             "parameters": {**kind.parameters, **self.settings.changed.get(kind.name, {})},
             "weighting": self.settings.weighting,
+            "groups": [self.settings.groups.flows_max, self.settings.groups.weighting],
             "packets": depth,
             "schema": features.hash(),
             "columns": hashlib.sha256("\n".join(columns).encode()).hexdigest(),
@@ -270,7 +292,7 @@ class Pool:
         place: Path,
     ) -> tuple[Array, float]:
         """Trains on some flows and writes the file; its scores of others, and how far off it is."""
-        rows = self._rows(kind, depth, training)
+        rows = self._rows(kind, depth, self._trained_on(kind, training))
         settings = Training(
             self.dataset.classes,
             self.settings.seed,

@@ -106,8 +106,8 @@ class PortTable:
         inner = {p: spans(ports, self.others[p]) for p, ports in self.ports.items()}
         return spans(inner, [(_OTHER, self.overall)])
 
-    def shape(self) -> "Shape":
-        """The table as a tree of balanced comparisons."""
+    def shape(self, port: str = "server_port") -> "Shape":
+        """The table as a tree of balanced comparisons; `port` is the number it is of."""
         nodes: list[str | None] = []
         leaves: list[Array] = []
         # What is to be told apart: of a protocol (its spans of ports inside) or of a port.
@@ -115,7 +115,7 @@ class PortTable:
         for name, spans in waiting:
             kind, inside = name, spans
             while kind == "protocol" and len(inside) == 1:
-                kind, inside = "server_port", inside[0][1]
+                kind, inside = port, inside[0][1]
             if len(inside) == 1:
                 nodes.append(None)
                 leaves.append(inside[0][1])
@@ -131,20 +131,25 @@ class PortTable:
         tests: dict[str, int] = {}
         nodes = shape.numbered(tests)
         leaves = [[float(value) for value in leaf] for leaf in shape.leaves]
-        head = {
-            "format": "wirelens trees",
-            "version": 1,
-            "source": "wirelens port table",
-            "kind": "mean",
-            "classes": list(classes),
-            "schema": features.hash(),
-            "headers": features.headers,
-            "blocks": features.blocks(),
-            "payload_bytes": features.payload_bytes(),
-            "packets": features.packets or 1,
-            "numbers": list(features.numbers),
-        }
+        head = table_head(classes, features)
         return Trees(head, list(tests), [{"nodes": nodes, "leaves": leaves}])
+
+
+def table_head(classes: Sequence[str], features: HeaderBits) -> dict[str, Any]:
+    """The first line of a table's file."""
+    return {
+        "format": "wirelens trees",
+        "version": 1,
+        "source": "wirelens port table",
+        "kind": "mean",
+        "classes": list(classes),
+        "schema": features.hash(),
+        "headers": features.headers,
+        "blocks": features.blocks(),
+        "payload_bytes": features.payload_bytes(),
+        "packets": features.packets or 1,
+        "numbers": list(features.numbers),
+    }
 
 
 @dataclass(frozen=True)

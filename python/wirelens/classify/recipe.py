@@ -31,6 +31,8 @@ DROPPED = (
 PORTS = ("tcp_sprt_*", "tcp_dprt_*", "udp_sport_*", "udp_dport_*", "server_port", "client_port")
 
 _PACKET = re.compile(r"pkt(\d+)_(.*)")
+# byte:16, byte:34-63, and either of some packets alone: byte:0-27@0-2.
+_BYTES = re.compile(r"byte:(\d+)(?:-(\d+))?(?:@(\d+)(?:-(\d+))?)?")
 
 
 def packet_of(column: str) -> int:
@@ -46,7 +48,8 @@ class Recipe:
     blocks: tuple[str, ...] = ("ipv4", "tcp", "udp")
     payload_bytes: int = 0
     # As typed: numbers of the flow, `size_bytes` and the like for every packet, `byte:N` for
-    # the first N bytes of every packet's payload, or full names such as `pkt1_gap_ns`.
+    # the first N bytes of every packet's payload, `byte:A-B` for these, `@P-Q` behind it for those
+    # of packets P to Q (from 0), or full names such as `pkt1_gap_ns`.
     numbers: tuple[str, ...] = (
         "protocol",
         "server_port",
@@ -57,25 +60,26 @@ class Recipe:
     )
     dropped: tuple[str, ...] = DROPPED
     headers: str = "innermost"
+    # Columns in which no more training flows than this differ from the rest are left out.
+    rare_max: int = 0
 
     def number_names(self, packets: int) -> list[str]:
         """The numbers of a row of so many packets: of the flow, then packet by packet."""
         of_flow, by_packet = [], []
         named: list[str] = []
         for word in self.numbers:
-            kind, _, count = word.partition(":")
             if word in FLOW_NUMBERS:
                 of_flow.append(word)
             elif word in PACKET_NUMBERS:
                 by_packet.append(word)
-            elif kind == "byte" and count.isdigit() and int(count) > 0:
-                by_packet += [f"byte_{index}" for index in range(int(count))]
+            elif _BYTES.fullmatch(word):
+                named += _bytes(word, packets)
             elif _PACKET.fullmatch(word):
                 named.append(word)
             else:
                 raise OptionError(
                     f"number {word!r}; wanted: {', '.join((*FLOW_NUMBERS, *PACKET_NUMBERS))}, "
-                    "byte:16 or such as pkt1_gap_ns"
+                    "byte:16, byte:0-27@0-2 or such as pkt1_gap_ns"
                 )
         names = [*of_flow, *(f"pkt{k}_{kind}" for k in range(packets) for kind in by_packet)]
         names += [name for name in named if packet_of(name) < packets]
@@ -103,6 +107,20 @@ class Recipe:
         )
 
 
+def _bytes(word: str, packets: int) -> list[str]:
+    """Names of the payload bytes that `byte:…` asks of a row of so many packets."""
+    found = _BYTES.fullmatch(word)
+    assert found is not None
+    first, last, packet, packet_last = (None if g is None else int(g) for g in found.groups())
+    assert first is not None
+    if last is None:
+        first, last = 0, first - 1
+    if packet is None:
+        packet, packet_last = 0, packets - 1
+    rows = range(packet, min(packets - 1, packet if packet_last is None else packet_last) + 1)
+    return [f"pkt{row}_byte_{index}" for row in rows for index in range(first, last + 1)]
+
+
 class Sifter:
     """Columns worth keeping: not constant, and not the same as one before, on training flows.
 
@@ -110,17 +128,27 @@ class Sifter:
     a greater one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rare_max: int = 0) -> None:
         self._seen: set[bytes] = set()
+        self._rare_max = rare_max
         self.constant = 0
         self.duplicate = 0
+
+    def _is_constant(self, column: Array) -> bool:
+        if len(column) == 0 or (column == column[0]).all():
+            return True
+        if self._rare_max == 0:
+            return False
+        return bool(
+            len(column) - numpy.unique(column, return_counts=True)[1].max() <= self._rare_max
+        )
 
     def keep(self, values: Array, names: Iterable[str]) -> list[str]:
         """Of these columns, values by row and column, the names of those to keep."""
         columns = numpy.ascontiguousarray(numpy.asarray(values).T)
         kept = []
         for name, column in zip(names, columns, strict=True):
-            if len(column) == 0 or (column == column[0]).all():
+            if self._is_constant(column):
                 self.constant += 1
                 continue
             # As numbers, so that a bit and a number of the same values are the same.

@@ -48,9 +48,10 @@ class Evidence:
         )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is text and the rest are figures."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+    """A table; the first columns are texts and the rest are figures."""
+    rules = ["---"] * texts + ["---:"] * (len(header) - texts)
+    lines = [header, rules, *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -99,7 +100,7 @@ def stages_table(
         )
         reaching -= own
     header = ["stage", "model", "flows that reach it", "decided", "handed on", "right of decided"]
-    return table(header, rows)
+    return table(header, rows, texts=2)
 
 
 def classes_table(evidence: Evidence, predicted: Array, beside: Judged | None) -> str:

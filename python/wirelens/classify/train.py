@@ -1,289 +1,37 @@
 """From labelled captures to a cascade: what `wirelens train classify` does, step by step."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy
 
 from wirelens.classify import artifact, card, plots, report
-from wirelens.classify import matrix as matrices
 from wirelens.classify.cascade import load as load_cascade
-from wirelens.classify.dataset import WAIT_NS, Dataset, Source
-from wirelens.classify.dataset import load as load_dataset
-from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
-from wirelens.classify.operate import (
-    Aim,
-    Operation,
-    Rule,
-    StageScores,
-    Verdicts,
-    decide,
-    operate,
-    rules_of,
-    settled,
-    smallest_portion,
-)
-from wirelens.classify.place import Candidate, Margins, Placement, pareto_front, place
-from wirelens.classify.pool import PORT_TABLE, Plan, Pool, PoolSettings, Trained
+from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
+from wirelens.classify.operate import Rule, StageScores, rules_of
+from wirelens.classify.place import pareto_front
+from wirelens.classify.pool import PORT_TABLE
 from wirelens.classify.progress import Progress
-from wirelens.classify.recipe import Recipe
-from wirelens.classify.split import (
-    SHARES,
-    SIDE_NAMES,
-    TEST,
-    TRAINING,
-    VALIDATION,
-    absent_classes,
-    folds,
-    split,
-)
-from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES, Assignment
-from wirelens.errors import InternalError, OptionError
+from wirelens.classify.steps import Outcome, Request, choose, plan_of, read_flows
+from wirelens.classify.thresholds import Assignment
+from wirelens.errors import InternalError
 
 # Points of a curve that the artifact keeps.
 _CURVE_POINTS = 21
-# A stage that decides less than this part of flows is not worth its place.
-_DECIDED_MIN = 0.05
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for."""
-
-    source: Source
-    output: Path
-    name: str
-    pool: PoolSettings
-    recipe: Recipe = field(default_factory=Recipe)
-    margins: Margins = field(default_factory=Margins)
-    aim: Aim = field(default_factory=Aim)
-    shares: tuple[float, float, float] = SHARES
-    # Models are chosen by so many folds of training and validation flows; 0 by the latter.
-    folds: int = 0
-    flows_min: int = 20
-    wait_ns: int = WAIT_NS
-    measures: Sequence[str] = UNCERTAINTIES
-    algorithms: Sequence[str] = ALGORITHMS
-    # Stages by hand, as (stage, family, packets), in place of the rules.
-    placed: Sequence[tuple[str, str, int]] = ()
-    work: Path | None = None
-    plots: Path | None = None
-    report: Path | None = None
-    force: bool = False
-    # The line that was typed, for the card.
-    command: str = ""
-
-
-@dataclass
-class Outcome:
-    """What a training run found."""
-
-    dataset: Dataset
-    plan: Plan
-    split_told: str
-    trained: list[Trained]
-    placement: Placement
-    operation: Operation
-    # Of the test flows, or where there are none of those that models were chosen by.
-    judged_on: str
-    evidence: report.Evidence
-    verdicts: Verdicts
-    singles: list[report.Judged]
-    matrix: matrices.Matrix
-
-    def stage_models(self) -> list[tuple[str, Trained]]:
-        """Stages with their models."""
-        by_name = {model.name: model for model in self.trained}
-        return [(stage, by_name[chosen.name]) for stage, chosen in self.placement.stages]
 
 
 def train(request: Request, progress: Progress) -> Outcome:
     """Trains, chooses and writes a cascade."""
     artifact.check_name(request.name)
     artifact.check_free(request.output, request.force)
-    depth = max(request.pool.depths)
-    count = len(request.source.captures)
-    progress.tell(f"reading {count} captures, the first {depth} packets of each flow")
-    dataset = load_dataset(
-        request.source,
-        request.recipe,
-        depth,
-        flows_min=request.flows_min,
-        wait_ns=request.wait_ns,
-    )
-    for message in [*dataset.matching.messages(), *dataset.warnings]:
-        progress.warn(message)
-    progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
-    plan, told = _plan(request, dataset, progress)
+    dataset = read_flows(request, progress)
+    plan, told = plan_of(request, dataset, progress)
     progress.tell(told)
-    matrix = matrices.build(dataset.sample, request.recipe, depth, plan.training)
-    progress.tell(
-        f"{len(matrix.bit_columns)} bits and {len(matrix.number_columns)} numbers are kept; "
-        f"{matrix.constant} columns are constant, {matrix.duplicate} the same as another"
-    )
-    work = request.work or request.output.with_name(request.output.name + ".work")
-    pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress)
-    trained = pool.train()
-    chooser = _Chooser(request, dataset.labels[plan.checked], len(dataset.classes), trained)
-    placement, operation = chooser.choose()
-    for reason in placement.reasons:
+    outcome = choose(request, dataset, plan, told, progress)
+    for reason in outcome.placement.reasons:
         progress.tell(reason)
-    outcome = _judge(dataset, plan, told, trained, placement, operation, matrix)
     _write(request, outcome, progress)
     return outcome
-
-
-def _plan(request: Request, dataset: Dataset, progress: Progress) -> tuple[Plan, str]:
-    """Sides by family of captures, and a sentence about them."""
-    shares = request.shares
-    if request.folds:
-        # Training and validation are one: each of its flows is both, in turn.
-        shares = (shares[0] + shares[1], 0.0, shares[2])
-    elif shares[1] <= 0:
-        raise OptionError(
-            "a split without validation, by which models would be chosen; wanted: a part for it, "
-            "such as 50/10/40, or --folds 5"
-        )
-    seed = request.pool.seed
-    parts = split(dataset.labels, dataset.families, shares, seed)
-    training, test = parts.rows(TRAINING), parts.rows(TEST)
-    told = parts.describe()
-    if request.folds:
-        held = folds(dataset.labels[training], dataset.families[training], request.folds, seed)
-        checks = [(numpy.delete(training, rows), training[rows]) for rows in held]
-        told += f"; models are chosen by {request.folds} folds of the training flows"
-    else:
-        checks = [(training, parts.rows(VALIDATION))]
-    for side, rows in ((TRAINING, training), (VALIDATION, checks[-1][1]), (TEST, test)):
-        absent = absent_classes(dataset.labels, rows, dataset.classes)
-        if not absent or len(rows) == 0 or (request.folds and side == VALIDATION):
-            continue
-        few = f"no flow of {', '.join(absent)} in {SIDE_NAMES[side]}"
-        if side == TRAINING:
-            raise OptionError(
-                f"{few}, so it cannot be learned; wanted: captures of three families or more for "
-                "each class; leave it out of the labels, or try another --seed"
-            )
-        progress.warn(f"{few}: too few families of captures have it; nothing is known of it there")
-    return Plan(training, checks, test), told
-
-
-class _Chooser:
-    """Chooses stages and where they work, on the flows that models are chosen by."""
-
-    def __init__(
-        self, request: Request, truth: Array, class_count: int, trained: list[Trained]
-    ) -> None:
-        self.request, self.truth, self.class_count = request, truth, class_count
-        self.models = {model.name: model for model in trained}
-        self.profiles = [model.profile for model in trained]
-        self.best_f1 = max(profile.macro_f1 for profile in self.profiles)
-
-    def _rule(self, first: Candidate, second: Candidate) -> Rule:
-        rules = rules_of(
-            self.truth,
-            self._stage(first),
-            self._stage(second),
-            self.class_count,
-            self.request.measures,
-            self.request.algorithms,
-        )
-        return rules[0]
-
-    def _stage(self, profile: Candidate) -> StageScores:
-        scores = self.models[profile.name].check_scores
-        return StageScores(profile.name, scores, profile.batch_us, profile.waiting_us)
-
-    def _portion_needed(self, fast: Candidate, slow: Candidate) -> float:
-        wanted = self.best_f1 - self.request.aim.f1_margin
-        first, second = (self._stage(profile).predicted for profile in (fast, slow))
-        rule = self._rule(fast, slow)
-        return smallest_portion(self.truth, first, second, rule, wanted, self.class_count)
-
-    def choose(self) -> tuple[Placement, Operation]:
-        """Stages by the rules, or by hand, without those that turn out to decide nothing."""
-        if self.request.placed:
-            placement = self._by_hand()
-            return placement, self._operate(placement)
-        placement = place(self.profiles, self.request.margins, self._portion_needed)
-        operation = self._operate(placement)
-        while len(placement.stages) > 1:
-            # The last stage may decide as little as it likes: that is the aim.
-            idle = [
-                index for index, part in enumerate(operation.decided[:-1]) if part < _DECIDED_MIN
-            ]
-            if operation.decided[-1] == 0:
-                idle.append(len(placement.stages) - 1)
-            if not idle:
-                break
-            stage, model = placement.stages.pop(idle[0])
-            placement.reasons.append(
-                f"{stage} omitted: {model.name} decides {operation.decided[idle[0]]:.1%} of flows"
-            )
-            operation = self._operate(placement)
-        return placement, operation
-
-    def _by_hand(self) -> Placement:
-        found = Placement()
-        for stage, family, packets in self.request.placed:
-            model = self.models.get(f"{family}/{packets}")
-            if model is None:
-                raise OptionError(
-                    f"{stage}={family}/{packets}: not in the pool; wanted: one of "
-                    f"{', '.join(self.models)}"
-                )
-            found.stages.append((stage, model.profile))
-            found.reasons.append(f"{stage}: {model.name}, as was asked for")
-        return found
-
-    def _operate(self, placement: Placement) -> Operation:
-        chosen = [profile for _, profile in placement.stages]
-        pairs = list(zip(chosen, chosen[1:], strict=False))
-        stages = [self._stage(profile) for profile in chosen]
-        rules = [self._rule(first, second) for first, second in pairs]
-        aim, count = self.request.aim, self.class_count
-        operation = operate(self.truth, stages, rules, self.best_f1, aim, count)
-        for first, second in pairs:
-            found = rules_of(self.truth, self._stage(first), self._stage(second), count)
-            operation.areas.append({rule.curve.name: rule.area for rule in found})
-        return operation
-
-
-def _judge(
-    dataset: Dataset,
-    plan: Plan,
-    told: str,
-    trained: list[Trained],
-    placement: Placement,
-    operation: Operation,
-    matrix: matrices.Matrix,
-) -> Outcome:
-    """The cascade and every single model on the test flows, which chose nothing."""
-    has_test = len(plan.test) > 0
-    rows = plan.test if has_test else plan.checked
-    scores = {m.name: m.test_scores if has_test else m.check_scores for m in trained}
-    evidence = report.Evidence(dataset.labels[rows], dataset.families[rows], dataset.classes)
-    chosen = [scores[profile.name] for _, profile in placement.stages]
-    verdicts = decide(chosen, [rule.measure for rule in operation.rules], written(operation))
-    singles = [
-        report.Judged(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
-        for model in trained
-    ]
-    judged_on = "test flows" if has_test else "flows that models were chosen by, folds held out"
-    return Outcome(
-        dataset, plan, told, trained, placement, operation, judged_on, evidence, verdicts,
-        singles, matrix,
-    )  # fmt: skip
-
-
-def written(operation: Operation) -> list[tuple[float, ...]]:
-    """Thresholds of all stages but the last, as the artifact has them."""
-    return [
-        settled(point, rule.unsure, rule.predicted)
-        for rule, point in zip(operation.rules, operation.points, strict=True)
-    ]
 
 
 def _write(request: Request, outcome: Outcome, progress: Progress) -> None:

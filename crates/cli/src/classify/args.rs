@@ -19,7 +19,8 @@ use crate::duration::parse_duration;
   wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
   wirelens classify -r calls.pcap --model video-rate --every 1s   each flow anew each second
 
-A model is the folder that `wirelens train classify` wrote. What verdicts say and when flows are
+A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
+devices. What verdicts say and when flows are
 decided is told in docs/guide/classify.md.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
@@ -31,7 +32,7 @@ pub struct ClassifyArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: ClassifyOutputArguments,
-    /// Folder of a trained cascade
+    /// Folder of a trained cascade, or the name of one that ships
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
     /// Say it of each flow anew in each window of this length, with a model that was trained on

@@ -2,15 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use classify::Cascade;
 
 use crate::Host;
 use crate::failure::Failure;
 
-/// Reads the cascade in a folder.
+/// Folders above the program in which models are looked for: `target/release`, `target`, all.
+const PLACES_ABOVE: usize = 3;
+
+/// Reads the cascade in a folder, or the one of this name that ships.
 pub(crate) fn read(folder: &Path, host: &Host) -> Result<Cascade, Failure> {
+    let found = meant(folder);
+    let folder = found.as_path();
     if folder.is_file() {
         return Err(Failure::usage(format_args!(
             "{}: a file; a model is a folder with cascade.json in it",
@@ -38,4 +43,25 @@ pub(crate) fn read(folder: &Path, host: &Host) -> Result<Cascade, Failure> {
         // The error begins with the file's name.
         Failure::error(format_args!("{}/{error}", folder.display()))
     })
+}
+
+/// The folder that is meant: this one or, of a name that is no folder here, a model that ships.
+///
+/// Those lie in `models` beside the program or above it, as in a checkout, or where an installed
+/// program has its `share`.
+fn meant(folder: &Path) -> PathBuf {
+    let mut parts = folder.components();
+    let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+    if folder.exists() || !is_name {
+        return folder.to_path_buf();
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    program
+        .ancestors()
+        .skip(1)
+        .take(PLACES_ABOVE)
+        .flat_map(|above| [above.join("models"), above.join("share/wirelens/models")])
+        .map(|models| models.join(folder))
+        .find(|model| model.join("cascade.json").is_file())
+        .unwrap_or_else(|| folder.to_path_buf())
 }

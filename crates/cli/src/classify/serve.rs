@@ -31,6 +31,8 @@ pub(crate) struct Request {
 struct Unwanted;
 
 impl<S> TakeEnded<S> for Unwanted {
+    const WANTS_ANY: bool = false;
+
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 

@@ -13,6 +13,7 @@ use crate::duration::parse_duration;
 #[command(after_help = "Examples:
   wirelens nprint -r capture.pcap -4 -t -u -O flow > bits.csv      as nPrint prints it
   wirelens nprint -r capture.pcap --depth 10 -o flows.parquet      a row a flow, to join labels
+  wirelens nprint -r capture.pcap --depth 20 --sequences -o steps.parquet
   wirelens nprint -r day/ -6 -t -u --no-addresses -x _cksum_ -o bits.npy udp port 53
   wirelens nprint -r capture.pcap --all-ip --icmp -p 16 -F 0 --format jsonl
 
@@ -45,6 +46,12 @@ pub struct NprintArguments {
     #[arg(long, value_name = "N", conflicts_with = "index")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     pub depth: Option<u8>,
+    /// Sizes, directions and gaps of these packets instead of their bits
+    #[arg(long, requires = "depth", conflicts_with_all = [
+        "ipv4", "ipv6", "tcp", "udp", "icmp", "payload", "fill", "exclude", "no_addresses",
+        "no_ports",
+    ])]
+    pub sequences: bool,
     /// A flow has ended when it had no packet for so long
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     #[arg(requires = "depth")]

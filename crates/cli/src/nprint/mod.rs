@@ -5,6 +5,7 @@ mod flows;
 mod index;
 mod packets;
 mod rows;
+mod sequences;
 
 use std::io::Write as _;
 
@@ -14,6 +15,7 @@ use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionErr
 
 use crate::asked;
 use crate::failure::{Failure, Status};
+use crate::flows::{Done, FlowsRequest};
 use crate::reading::{Inputs, Needs, Opened, hash_seed};
 use crate::summary::{self, StageSummary};
 use args::{BitArguments, NprintArguments};
@@ -43,13 +45,22 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     let fields = if depth.is_some() { index::FLOW } else { &packet_fields };
     let shape = Shape { subscription: &subscription, fields, depth };
     arguments.output.chosen()?;
+    if arguments.sequences {
+        sequences::check(&arguments.output)?;
+    }
     let opened = inputs.open_any(NEEDS, 1)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
+    if let Some(depth) = depth.filter(|_| arguments.sequences) {
+        let (request, output) = (request(arguments), &arguments.output);
+        let done = sequences::run(request, &inputs, opened, output, depth)?;
+        return told(arguments, &inputs, &done);
+    }
     let rows = Rows::create(&arguments.output, &shape)?;
     if depth.is_some() {
-        by_flow(arguments, &inputs, opened, &subscription, rows)
+        let done = flows::run(request(arguments), &inputs, opened, &subscription, rows)?;
+        told(arguments, &inputs, &done)
     } else {
         by_packet(arguments, &inputs, opened, &subscription, rows)
     }
@@ -68,21 +79,19 @@ fn by_packet(
     summary::print(inputs, arguments.input.quiet, &received, Some(&stage))
 }
 
-fn by_flow(
-    arguments: &NprintArguments,
-    inputs: &Inputs,
-    opened: Opened,
-    subscription: &Subscription,
-    rows: Rows,
-) -> Result<Status, Failure> {
+/// What was typed about flows.
+fn request(arguments: &NprintArguments) -> FlowsRequest {
     let options = FlowOptions {
         idle_timeout: arguments.idle_timeout,
         active_timeout: arguments.active_timeout,
         window: None,
         flow_count_max: arguments.max_flows,
     };
-    let seed = hash_seed(arguments.input.seed);
-    let done = flows::run(options, seed, inputs, opened, subscription, rows)?;
+    FlowsRequest { options, seed: hash_seed(arguments.input.seed) }
+}
+
+/// Says what became of packets and flows.
+fn told(arguments: &NprintArguments, inputs: &Inputs, done: &Done) -> Result<Status, Failure> {
     let stage = summary_of(&done.outcome, "an IP header");
     let quiet = arguments.input.quiet;
     let status = summary::print(inputs, quiet, &done.received, Some(&stage))?;
@@ -136,6 +145,7 @@ fn print_schema(
 ) -> Result<Status, Failure> {
     let headers = if arguments.input.no_decap { Headers::Outermost } else { Headers::Innermost };
     let schema = match arguments.depth {
+        Some(depth) if arguments.sequences => FeatureSchema::of_steps(depth.into(), headers),
         Some(_) => FeatureSchema::of_flows(subscription, headers),
         None => FeatureSchema::of_packets(subscription, headers),
     };

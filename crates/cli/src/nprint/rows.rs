@@ -45,7 +45,7 @@ pub(super) struct Text {
     depth: usize,
 }
 
-enum Output {
+pub(super) enum Output {
     File(OutputFile),
     Stdout(File),
 }
@@ -129,24 +129,36 @@ impl NprintOutputArguments {
     }
 }
 
+/// Opens the output for columns of any kind. Not of NumPy's matrices, which hold bits.
+pub(super) fn table(
+    arguments: &NprintOutputArguments,
+    schema: Schema,
+) -> Result<Writer<Output>, Failure> {
+    let format = match arguments.chosen()? {
+        NprintFormat::Csv | NprintFormat::Npy => Format::Csv,
+        NprintFormat::Jsonl => Format::Jsonl,
+        NprintFormat::Parquet => Format::Parquet,
+        NprintFormat::Arrow => Format::Arrow,
+    };
+    Ok(match arguments.open()? {
+        out @ Output::File(_) => Writer::new(format, schema, out)?,
+        out @ Output::Stdout(_) => Writer::streaming(format, schema, out)?,
+    })
+}
+
 impl Rows {
     /// Opens the output, before any work is done for it.
     pub(super) fn create(
         arguments: &NprintOutputArguments,
         shape: &Shape<'_>,
     ) -> Result<Self, Failure> {
-        let format = match arguments.chosen()? {
+        match arguments.chosen()? {
             NprintFormat::Csv => return Text::create(arguments, shape),
             NprintFormat::Npy => return Matrix::create(arguments, shape),
-            NprintFormat::Jsonl => Format::Jsonl,
-            NprintFormat::Parquet => Format::Parquet,
-            NprintFormat::Arrow => Format::Arrow,
-        };
+            NprintFormat::Jsonl | NprintFormat::Parquet | NprintFormat::Arrow => {}
+        }
         let schema = shape.schema();
-        let out = match arguments.open()? {
-            out @ Output::File(_) => Writer::new(format, schema, out)?,
-            out @ Output::Stdout(_) => Writer::streaming(format, schema, out)?,
-        };
+        let out = table(arguments, schema)?;
         let rows_per_piece = (VALUES_PER_PIECE / schema.len()).max(1);
         let columns = Columns::new(schema);
         Ok(Self::Columns(Box::new(Table { out, columns, bits: shape.bits(), rows_per_piece })))
@@ -312,7 +324,7 @@ impl Matrix {
 }
 
 impl Output {
-    fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::File(file) => {
                 file.finish()?;

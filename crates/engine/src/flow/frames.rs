@@ -76,6 +76,9 @@ pub type EndedFlow<S> = (FlowRecord, Held<S>);
 
 /// Who receives flows as they end.
 pub trait TakeEnded<S> {
+    /// Whether it wants any: what nobody takes is neither gathered nor put in order.
+    const WANTS_ANY: bool = true;
+
     /// Takes flows that have ended since the last call, in the order of [`FlowRecord::order`].
     fn take(&mut self, flows: &[EndedFlow<S>]);
 }
@@ -145,7 +148,8 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
             self.counts.add_parts(reason, packets, bytes);
         });
         let output = &mut self.output;
-        let drained = FlowRest::drain(vec![rest], FLOWS_PER_PIECE, |flows| {
+        let rests = if T::WANTS_ANY { vec![rest] } else { Vec::new() };
+        let drained = FlowRest::drain(rests, FLOWS_PER_PIECE, |flows| {
             output.take(flows);
             Ok::<(), std::convert::Infallible>(())
         });
@@ -203,7 +207,9 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
         self.keep.on_pause(&mut States(&mut self.states));
         for Ended { record, slot, .. } in self.just_ended.drain(..) {
             let state = self.states.state(slot).map(std::mem::take);
-            self.ended.push((record, state.unwrap_or_default()));
+            if T::WANTS_ANY {
+                self.ended.push((record, state.unwrap_or_default()));
+            }
         }
     }
 

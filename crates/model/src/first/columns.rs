@@ -71,8 +71,8 @@ impl BitColumns {
         self.places.is_empty()
     }
 
-    /// Writes the values of a flow's records: 0, 1, and −1 for a bit that is not there. Packets that
-    /// the flow does not have may be left out.
+    /// Writes the values of a flow's records: 0, 1, and −1 for a bit that is not there. Packets
+    /// that the flow does not have may be left out.
     pub fn put(&self, records: &[u8], out: &mut [i8]) {
         for (out, place) in out.iter_mut().zip(&self.places) {
             *out = place.value(records);
@@ -184,12 +184,13 @@ mod tests {
             rows in 1_usize..5,
         ) {
             let blocks = [Block::Tcp, Block::Icmp];
-            let features =
-                FlowFeatures::new(Headers::Innermost, &blocks, payload_bytes, packets, &[]).unwrap();
+            let headers = Headers::Innermost;
+            let features = FlowFeatures::new(headers, &blocks, payload_bytes, packets, &[]);
+            let features = features.unwrap();
             let layout = features.layout();
             let some = Subscription::new(&Wanted { layout, ..Wanted::default() }).unwrap();
-            let of_packet = |packet| layout.columns().map(move |name| format!("pkt{packet}_{name}"));
-            let names: Vec<_> = (0..packets).flat_map(of_packet).collect();
+            let all = (0..packets).flat_map(|packet| layout.columns().map(move |n| (packet, n)));
+            let names: Vec<_> = all.map(|(packet, name)| format!("pkt{packet}_{name}")).collect();
             let all = BitColumns::new(&features, &names).unwrap();
             let mut seen = SeenBits::new(features.clone());
             let mut matrix = Vec::new();
@@ -207,7 +208,8 @@ mod tests {
                 seen.add(records);
                 matrix.push(wanted);
             }
-            let varies = |column: &usize| matrix.iter().any(|row| row[*column] != matrix[0][*column]);
+            let first = &matrix[0];
+            let varies = |&column: &usize| matrix.iter().any(|row| row[column] != first[column]);
             let varying: Vec<_> =
                 (0..names.len()).filter(varies).map(|column| names[column].clone()).collect();
             prop_assert_eq!(seen.varying(), varying);

@@ -1,10 +1,10 @@
 //! The features of a flow, from the frames of its first packets: the one way from frames to a row,
 //! for training and for serving.
 //!
-//! [`FlowFeatures`] says which there are, [`FirstPackets`] keeps what they are made of. A row is the
-//! compact records of the first packets ([`Layout::fill`](crate::Layout::fill)), and numbers beside
-//! them. A row of fewer packets is the beginning of one of more: models that look at different
-//! numbers of packets are given the same state.
+//! [`FlowFeatures`] says which there are, [`FirstPackets`] keeps what they are made of. A row is
+//! the compact records of the first packets ([`Layout::fill`](crate::Layout::fill)), and numbers
+//! beside them. A row of fewer packets is the beginning of one of more: models that look at
+//! different numbers of packets are given the same state.
 //!
 //! All numbers are rounded to 32-bit floating point: what a trainer that casts its rows to that saw
 //! is then what a model compares, to the last bit.

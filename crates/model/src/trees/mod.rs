@@ -13,8 +13,8 @@
 //! do: a row's score is the same to the last bit on every path and beside any other rows.
 //!
 //! Splits on other numbers, such as sizes and gaps, become bits as well: when a row is copied, one
-//! search for each number finds all of its thresholds that are below it, and the outcomes are appended
-//! to the row.
+//! search for each number finds all of its thresholds that are below it, and the outcomes are
+//! appended to the row.
 
 mod columns;
 mod file;

@@ -1,0 +1,107 @@
+"""Judges a way of training: each family of captures is classified by a cascade that never saw it.
+
+One split says how good a cascade is on the families that luck made its test. Here families are
+divided into folds, and for each fold a cascade is trained, chosen and placed on the others, from
+beginning to end; together their verdicts are of all flows.
+"""
+
+import numpy
+
+from wirelens.classify import plots, report
+from wirelens.classify.dataset import Dataset
+from wirelens.classify.metrics import Array
+from wirelens.classify.place import STAGES
+from wirelens.classify.pool import PORT_TABLE, Plan
+from wirelens.classify.progress import Progress
+from wirelens.classify.split import absent_classes, folds
+from wirelens.classify.steps import Outcome, Request, choose, read_flows
+from wirelens.errors import OptionError
+
+# What validation is of the flows that are not held out, as in the paper's 50 to 10 parts.
+_VALIDATION_FOLDS = 6
+
+
+def cross_validate(request: Request, count: int, progress: Progress) -> str:
+    """Trains `count` cascades and reports on their verdicts together, in Markdown."""
+    dataset = read_flows(request, progress)
+    held = folds(dataset.labels, dataset.families, count, request.pool.seed)
+    outcomes = []
+    for number, rows in enumerate(held):
+        plan = _plan(request, dataset, rows)
+        told = f"fold {number + 1} of {count}: {len(rows)} flows are held out"
+        progress.tell(told)
+        outcomes.append(choose(request, dataset, plan, told, progress))
+    text = _report(request, dataset, outcomes)
+    if request.report is not None:
+        request.report.parent.mkdir(parents=True, exist_ok=True)
+        request.report.write_text(text, encoding="utf-8")
+        progress.tell(f"wrote {request.report}")
+    return text
+
+
+def _plan(request: Request, dataset: Dataset, held: Array) -> Plan:
+    """Sides without the flows that are held out."""
+    rest = numpy.delete(numpy.arange(len(dataset)), held)
+    absent = absent_classes(dataset.labels, rest, dataset.classes)
+    if absent:
+        raise OptionError(
+            f"no flow of {', '.join(absent)} outside one fold; wanted: captures of two families or "
+            "more for each class; leave it out of the labels, or have more folds"
+        )
+    parts = folds(
+        dataset.labels[rest],
+        dataset.families[rest],
+        request.folds or _VALIDATION_FOLDS,
+        request.pool.seed,
+    )
+    if request.folds:
+        checks = [(numpy.delete(rest, rows), rest[rows]) for rows in parts]
+        return Plan(rest, checks, held)
+    # The first part that leaves every class something to be learned from.
+    for rows in parts:
+        training = numpy.delete(rest, rows)
+        if not absent_classes(dataset.labels, training, dataset.classes):
+            return Plan(training, [(training, rest[rows])], held)
+    raise OptionError(
+        "no validation side leaves flows of every class to train on; wanted: more families, or "
+        "--folds 5"
+    )
+
+
+def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
+    """All folds' verdicts as one."""
+    count = len(dataset)
+    labels = numpy.zeros(count, dtype=numpy.int64)
+    stages = numpy.zeros(count, dtype=numpy.int64)
+    singles = {one.name: numpy.zeros(count, dtype=numpy.int64) for one in outcomes[0].singles}
+    costs: dict[str, list[float]] = {name: [] for name in singles}
+    used: dict[str, list[str]] = {name: [] for name in STAGES}
+    for outcome in outcomes:
+        rows = outcome.plan.test
+        labels[rows] = outcome.verdicts.labels
+        names = [stage for stage, _ in outcome.placement.stages]
+        stages[rows] = numpy.array([STAGES.index(name) for name in names])[outcome.verdicts.stages]
+        for stage, profile in outcome.placement.stages:
+            used[stage].append(profile.name)
+        for one in outcome.singles:
+            singles[one.name][rows] = one.predicted
+            costs[one.name].append(one.cost_us or 0.0)
+    evidence = report.Evidence(dataset.labels, dataset.families, dataset.classes)
+    judged = [
+        report.Judged(name, predicted, float(numpy.mean(costs[name])))
+        for name, predicted in singles.items()
+    ]
+    service_us = float(numpy.mean([outcome.operation.service_us for outcome in outcomes]))
+    cascade = report.Judged("cascade", labels, service_us)
+    ports = next((one for one in judged if one.name.startswith(PORT_TABLE)), None)
+    told = [(stage, ", ".join(dict.fromkeys(used[stage])) or "none") for stage in STAGES]
+    tables = report.sections(evidence, cascade, stages, told, judged, ports)
+    if request.plots is not None:
+        title = f"cascades on {count} held-out flows"
+        plots.confusion(evidence.counts(labels), dataset.classes, title, request.plots)
+    made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
+    chosen = f"{request.folds} folds" if request.folds else "a validation side"
+    return (
+        f"# {request.name}: {len(outcomes)} folds of families\n\n{made}Each fold was classified by a "
+        f"cascade that was trained, and chosen by {chosen}, on the others. {tables}"
+    )
