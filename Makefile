@@ -45,12 +45,13 @@ python: ## build the Python package and install it into .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
 		--no-deps target/wheels/wirelens-*.whl
 
-demo: ## build, then show what is in the capture that ships: its packets, senders and flows
+demo: ## build, then show what is in the capture that ships: its packets, senders, flows and their services
 	@bash tools/setup.sh base
 	cargo build --release --locked
 	$(WIRELENS) info -r $(DEMO)
 	$(WIRELENS) top -r $(DEMO)
 	$(WIRELENS) flows -r $(DEMO)
+	$(WIRELENS) classify -r $(DEMO) --model models/services
 	@printf '%s\n' '' 'Now with a capture of your own:' \
 		'  $(WIRELENS) top -r FILE          pcap or pcapng, also .gz and .zst, a folder, or - for stdin' \
 		'  $(WIRELENS) top -r FILE --by flow -n 20' \
@@ -68,7 +69,7 @@ rust-test:
 python-test: python
 	@$(call pytest,not wide and not testbed and not train)
 
-test-train: build python ## models of scikit-learn, LightGBM and XGBoost, trained and scored by both sides
+test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
 	@$(call pytest,train)
 

@@ -63,6 +63,20 @@ def test_columns_that_say_nothing_new_are_left_out():
     assert (sifter.constant, sifter.duplicate) == (2, 2)
 
 
+def test_bytes_of_payload_are_named_by_ranges():
+    recipe = Recipe(numbers=("byte:1", "byte:34-35@1-2", "byte:3-3@0"))
+    assert recipe.number_names(2) == [
+        "pkt0_byte_0", "pkt0_byte_3", "pkt1_byte_0", "pkt1_byte_34", "pkt1_byte_35",
+    ]  # fmt: skip
+    assert recipe.number_names(1) == recipe.number_names(2)[:2]
+
+
+def test_columns_that_seldom_differ_may_be_left_out():
+    values = numpy.zeros((10, 2))
+    values[:3, 0], values[:4, 1] = 1, 2
+    assert Sifter(rare_max=3).keep(values, ["seldom", "often"]) == ["often"]
+
+
 def test_what_is_left_out_is_left_out():
     recipe = Recipe(numbers=("server_port", "size_bytes", "byte:2", "pkt1_gap_ns"))
     assert recipe.number_names(2) == [

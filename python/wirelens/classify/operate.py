@@ -172,13 +172,23 @@ def _thinned(points: list[Point]) -> list[Point]:
     return [points[index] for index in chosen]
 
 
+def _with_all(points: list[Point], class_count: int) -> list[Point]:
+    """These and, behind them, one that hands on everything.
+
+    An algorithm ends where the next stage gains nothing more, but the stage after that may.
+    """
+    if points and points[-1].assigned >= 1:
+        return points
+    return [*points, Point((-1.0,) * class_count, 1.0)]
+
+
 class _Grid:
     """All combinations of the stages' points with their F1 and costs."""
 
     def __init__(
         self, truth: Array, stages: list[StageScores], rules: list[Rule], class_count: int
     ) -> None:
-        self.points = [_thinned(rule.points) for rule in rules]
+        self.points = [_with_all(_thinned(rule.points), class_count) for rule in rules]
         shape = [len(points) for points in self.points]
         predicted = [stage.predicted for stage in stages]
         goes_on = [

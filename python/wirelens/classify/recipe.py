@@ -81,8 +81,10 @@ class Recipe:
                     f"number {word!r}; wanted: {', '.join((*FLOW_NUMBERS, *PACKET_NUMBERS))}, "
                     "byte:16, byte:0-27@0-2 or such as pkt1_gap_ns"
                 )
-        names = [*of_flow, *(f"pkt{k}_{kind}" for k in range(packets) for kind in by_packet)]
-        names += [name for name in named if packet_of(name) < packets]
+        names = list(of_flow)
+        for k in range(packets):
+            names += [f"pkt{k}_{kind}" for kind in by_packet]
+            names += [name for name in named if packet_of(name) == k]
         return [name for name in dict.fromkeys(names) if not self.is_dropped(name)]
 
     def is_dropped(self, column: str) -> bool:

@@ -135,6 +135,19 @@ def summary(evidence: Evidence, predicted: Array) -> str:
     return f"macro-F1 {macro_f1(counts):.3f}, weighted F1 {weighted_f1(counts):.3f}"
 
 
+def _over_priors(evidence: Evidence, systems: Sequence[Judged]) -> list[str]:
+    """How much better systems are than what is known of ports alone, if that is among them."""
+    prior = next((one for one in systems if one.name.startswith("port-prior")), None)
+    if prior is None:
+        return []
+    found = []
+    for system in systems:
+        gain = evidence.interval(system.predicted, prior.predicted)
+        if system.name != prior.name and gain.value > 0:
+            found.append(f"{system.name} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+    return [f"Over {prior.name}: {'; '.join(found) or 'none is better'}.\n"]
+
+
 def sections(
     evidence: Evidence,
     cascade: Judged,
@@ -149,6 +162,7 @@ def sections(
         f"{len(evidence.truth)} flows of {families} families of captures. Intervals are over "
         "families, drawn with replacement; macro-F1 is the mean over the classes that are there.\n",
         systems_table(evidence, [cascade, *others], beside),
+        *_over_priors(evidence, [cascade, *others]),
         "## Stages\n",
         stages_table(evidence, cascade.predicted, stages, names),
         "## Classes\n",

@@ -19,9 +19,8 @@ use crate::duration::parse_duration;
   wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
   wirelens classify -r calls.pcap --model video-rate --every 1s   each flow anew each second
 
-A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
-devices. What verdicts say and when flows are
-decided is told in docs/guide/classify.md.")]
+A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services
+or devices. What verdicts say and when flows are decided is told in docs/guide/classify.md.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
     #[command(flatten)]

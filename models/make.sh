@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Makes the models that ship anew, from data sets that do not:
+#   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
+#   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
+# More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-$here/../.venv/bin/python}
+[ $# -ge 2 ] || { sed -n '2,5p' "$0" >&2; exit 2; }
+kind=$1 data=$2
+shift 2
+
+# Names in the card are those of this folder, not of the machine.
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+ln -s "$here" "$place/models"
+ln -s "$(realpath "$data")" "$place/data"
+work=${WORK:-$place/work}
+
+train() {
+  (cd "$place" && "$python" -m wirelens.classify train "$@" -o "models/$kind" --force \
+    --recipe "models/recipes/$kind.toml" --work "$work")
+}
+
+# Each capture's label is the name of its folder; two of one device, as in EdnetCam1, are one.
+devices_of() {
+  printf 'file\tlabel\n'
+  (cd "$1" && ls -- */*.pcap) | while read -r file; do
+    name=${file%%/*}
+    case $name in EdnetCam? | EdimaxCam? | WeMoSwitch2 | WeMoInsightSwitch2) name=${name%?} ;; esac
+    printf '%s\t%s\n' "$file" "$name"
+  done
+}
+
+case $kind in
+  services) train --testbed data "$@" ;;
+  devices)
+    devices_of "$data" > "$place/devices.tsv"
+    train -r data --flows devices.tsv "$@"
+    ;;
+  *) echo "$kind: no model that ships; wanted: services or devices" >&2; exit 2 ;;
+esac

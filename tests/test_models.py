@@ -1,0 +1,61 @@
+"""The models that ship: whole, small, and right about captures that they were not trained on."""
+
+import csv
+import hashlib
+import json
+from collections import Counter
+
+import pytest
+from command import DEMO, ROOT, wirelens
+
+MODELS = ROOT / "models"
+NAMES = ("services", "devices")
+SAMPLE = ROOT / "testdata/testbed/services"
+BYTES_MAX = 8_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_is_whole_and_small(name: str) -> None:
+    folder = MODELS / name
+    sums = dict(
+        reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines()
+    )
+    files = {path.name: path for path in folder.iterdir()}
+    assert set(sums) == set(files) - {"SHA256SUMS"}
+    for file, digest in sums.items():
+        assert hashlib.sha256(files[file].read_bytes()).hexdigest() == digest, file
+    assert sum(path.stat().st_size for path in files.values()) <= BYTES_MAX
+    card = files["card.md"].read_text(encoding="utf-8")
+    assert "## How good it is" in card and "## Limits" in card
+    # No place of the machine that it was made on.
+    assert all("/work/" not in p.read_text(encoding="utf-8") for p in files.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_takes_it_by_its_name(name: str) -> None:
+    found = wirelens("classify", "-q", "-r", DEMO, "--model", name, "--format", "csv")
+    assert found.status == 0, found.stderr
+    head = json.loads((MODELS / name / "cascade.json").read_text(encoding="utf-8"))
+    assert {row["label"] for row in found.rows} <= set(head["classes"])
+    assert all(row["model"].startswith(f"{name}@") for row in found.rows)
+
+
+def test_most_services_of_a_run_that_nobody_trained_on_are_named_right() -> None:
+    seed = json.loads((SAMPLE / "run.json").read_text(encoding="utf-8"))["seed"]
+    with (MODELS / "recipes/services-runs.tsv").open(encoding="utf-8") as table:
+        assert str(seed) not in {row["seed"] for row in csv.DictReader(table, delimiter="\t")}
+    with (SAMPLE / "flows.tsv").open(encoding="utf-8") as table:
+        truth = {
+            (row["community_id"], row["first_ns"]): row["label"]
+            for row in csv.DictReader(table, delimiter="\t")
+        }
+    found = wirelens(
+        "classify", "-q", "-r", SAMPLE / "lan.pcapng.gz", "--model", "services", "--format", "csv"
+    )
+    assert found.status == 0, found.stderr
+    said = {(row["community_id"], str(row["first_ns"])): row["label"] for row in found.rows}
+    both = [(said[key], label) for key, label in truth.items() if key in said]
+    assert len(both) >= 0.9 * len(truth)
+    right = sum(one == other for one, other in both) / len(both)
+    majority = Counter(label for _, label in both).most_common(1)[0][1] / len(both)
+    assert right > max(0.7, majority + 0.2), (right, majority)
