@@ -7,8 +7,7 @@ use model::{FlowFeatures, Forest};
 
 use crate::Failure;
 
-/// `NAME.onnx` at `stem`, which reads the columns that `NAME.columns` names by their numbers; on one
-/// thread.
+/// `NAME.onnx` at `stem`, which reads the columns that `NAME.columns` names by their numbers.
 pub(crate) fn open(library: &Path, stem: &Path, forest: &Forest) -> Result<OnnxModel, Failure> {
     let read = |extension: &str| {
         let path = stem.with_extension(extension);
