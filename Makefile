@@ -69,7 +69,7 @@ rust-test:
 python-test: python
 	@$(call pytest,not wide and not testbed and not train)
 
-test-train: build python ## models of scikit-learn, LightGBM and XGBoost, trained and scored by both sides
+test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
 	@$(call pytest,train)
 

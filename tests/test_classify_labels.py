@@ -1,5 +1,7 @@
 """Flows find their labels, whichever way they are written down; what does not match is told."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,16 @@ def test_protocols_have_names_or_numbers():
     assert [protocol_number(text) for text in ("TCP", "ipv6-icmp", "132")] == [6, 58, 132]
     with pytest.raises(OptionError, match="below 256"):
         protocol_number("256")
+
+
+def test_without_the_extra_the_line_that_installs_it_is_told():
+    program = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "from wirelens.classify.__main__ import main; sys.exit(main(['train']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "error: wirelens.classify needs numpy, which is not installed; "
+        "install it with: pip install 'wirelens[train]'\n"
+    )

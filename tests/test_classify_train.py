@@ -81,7 +81,8 @@ def test_the_artifact_is_whole_and_says_how_good_it_is(made):
     assert checked.returncode == 0
     card = (folder / "apps" / "card.md").read_text(encoding="utf-8")
     assert "## Limits" in card and "bulk" in card
-    assert "| cascade |" in (folder / "r.md").read_text(encoding="utf-8")
+    text = (folder / "r.md").read_text(encoding="utf-8")
+    assert "| cascade |" in text and "| from, to | random | entropy, per-class |" in text
     pictures = {path.name for path in (folder / "plots").iterdir()}
     assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 3
 
@@ -234,6 +235,21 @@ def test_cross_validation_judges_every_flow_by_a_cascade_that_never_saw_it(made,
     assert not (folder / "crossed").exists()
 
 
+def test_labels_that_the_model_does_not_know_are_told(made, capsys, tmp_path):
+    folder, source = made
+    table = tmp_path / "flows.tsv"
+    text = source[3].read_text(encoding="utf-8")
+    table.write_text(text.replace("\tbulk\n", "\tother\n"), encoding="utf-8")
+    run("eval", "--model", folder / "apps", *source[:3], table, *source[4:])
+    told = capsys.readouterr()
+    assert "left out: classes that are not among the model's classes: other (" in told.err
+    header, *rows = text.splitlines()
+    strange = [row.rpartition("\t")[0] + "\tnobody" for row in rows]
+    table.write_text("\n".join([header, *strange]), encoding="utf-8")
+    run("eval", "--model", folder / "apps", *source[:3], table, *source[4:], status=2)
+    assert "no flow has a label of the classes bulk, chat" in capsys.readouterr().err
+
+
 def test_trees_may_start_from_what_ports_tell(made):
     folder, source = made
     known = folder / "known.tsv"
@@ -256,6 +272,18 @@ def test_one_run_of_the_testbed_is_too_few(capsys):
     told = capsys.readouterr().err
     assert "labels match no flow" not in told
     assert "1 families of captures; wanted: at least 3" in told
+
+
+def test_runs_that_were_rejected_are_passed_over(capsys, tmp_path):
+    sample = ROOT / "testdata/testbed/services"
+    for name in ("a", "b.rejected"):
+        shutil.copytree(sample, tmp_path / "runs" / name)
+    run_file = tmp_path / "runs" / "b.rejected" / "run.json"
+    told = json.loads(run_file.read_text(encoding="utf-8"))
+    run_file.write_text(json.dumps({**told, "accepted": False}), encoding="utf-8")
+    run("train", "--testbed", tmp_path / "runs", "-o", tmp_path / "never", "--families",
+        "port-table", "--flows-min", 1, status=2)  # fmt: skip
+    assert "reading 1 captures" in capsys.readouterr().err
 
 
 def test_folders_label_their_captures(tmp_path):

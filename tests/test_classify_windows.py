@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from command import wirelens
 from naive_windows import windows as counted_again
+from wirelens.classify.window_cascade import WindowCascade, WindowStage
 from wirelens.classify.windows import (
     PACKET_NUMBERS,
     SECOND_NS,
@@ -13,8 +15,8 @@ from wirelens.classify.windows import (
     window_numbers,
     windows,
 )
-from wirelens.errors import OptionError
-from wirelens.trees import HeaderBits
+from wirelens.errors import OptionError, OutputExistsError
+from wirelens.trees import HeaderBits, Trees
 
 numpy = pytest.importorskip("numpy")
 
@@ -96,3 +98,75 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(OptionError, match="is of a packet that is not read"):
         WindowFeatures(packets=1, numbers=["pkt1_offset_ns"])
     assert len(window_numbers(2, previous=False)) == 2 * len(PACKET_NUMBERS)
+
+
+def stage(name: str, features: WindowFeatures, tests: list[str], leaves: list[list[float]]):
+    """A tree by hand: each test's right side is a leaf, its left side the next test.
+
+    Breadth first, leaves are those of the tests in order, and then what no test is true of.
+    """
+    nodes = [0] if len(tests) == 1 else [0, 1, -1]
+    bits = features.header_bits()
+    head = {
+        "format": "wirelens trees", "version": 1, "kind": "mean", "classes": list(CLASSES),
+        "schema": features.hash(), "headers": "innermost", "blocks": bits.blocks(),
+        "payload_bytes": 0, "packets": features.packets, "numbers": list(features.numbers),
+    }  # fmt: skip
+    tree = {"nodes": [*nodes, -1, -1], "leaves": leaves}
+    return WindowStage(name, "other", Trees(head, tests, [tree]), "least-confidence", [0.25] * 3)
+
+
+CLASSES = ("still", "slow", "fluent")
+
+
+def test_the_command_says_what_python_says(tmp_path):
+    """The cascade of two trees, asked here by hand and by `wirelens classify --every`."""
+    first = WindowFeatures(numbers=["previous_main_rtp_timestamps", "pkt0_gap_ns"])
+    whole = WindowFeatures(numbers=["main_rtp_timestamps"])
+    tests = ["previous_main_rtp_timestamps > 25", "previous_main_rtp_timestamps > 5"]
+    stages = [
+        stage("fastest", first, tests, [[0.0, 0.1, 0.9], [0.3, 0.4, 0.3], [0.5, 0.3, 0.2]]),
+        stage("slow", whole, ["main_rtp_timestamps > 10"], [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6]]),
+    ]
+    WindowCascade("by-hand", CLASSES, stages).write(tmp_path / "by-hand", "# By hand\n")
+    ran = wirelens(
+        "classify", "-r", CALL, "--model", tmp_path / "by-hand", "--every", "1s", "--format", "csv"
+    )
+    assert ran.status == 0, ran.stderr
+    said = {int(row["window_ns"]): row for row in ran.rows}
+    before, now = (
+        dict(zip(table.keys()["window_ns"], numpy.asarray(table.numbers)[:, 0], strict=True))
+        for table in (windows(CALL, features) for features in (first, whole))
+    )
+    assert set(said) == set(now)
+    deciders = set()
+    for start, row in said.items():
+        label, name = ("fluent", "fastest") if before[start] > 25 else (None, "slow")
+        if label is None:
+            label = "fluent" if now[start] > 10 else "still"
+        assert (row["label"], row["stage"]) == (label, name)
+        assert row["packets_used"] == "1" or name == "slow"
+        deciders.add(name)
+        wait_ns = int(row["wait_ns"])
+        assert wait_ns == SECOND_NS if name == "slow" else wait_ns < SECOND_NS
+    assert deciders == {"fastest", "slow"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ([], "was trained on windows of 1 s; give --every 1s"),
+        (["--every", "2s"], "was trained on windows of 1 s; give --every 1s"),
+        (["--every", "1s", "--format", "eve"], "--format: not with --every"),
+        (["--every", "1s", "--consumers", "2"], "--consumers: not with --every"),
+    ],
+)
+def test_windows_are_those_of_training(tmp_path, arguments, wanted):
+    whole = WindowFeatures(numbers=["main_rtp_timestamps"])
+    one = [stage("slow", whole, ["main_rtp_timestamps > 10"], [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6]])]
+    WindowCascade("by-hand", CLASSES, one).write(tmp_path / "by-hand", "# By hand\n")
+    ran = wirelens("classify", "-r", CALL, "--model", tmp_path / "by-hand", *arguments)
+    assert ran.status == 2
+    assert wanted in ran.stderr
+    with pytest.raises(OutputExistsError):
+        WindowCascade("by-hand", CLASSES, one).write(tmp_path / "by-hand", "")

@@ -163,6 +163,10 @@ def test_whole_groups_are_held_out() -> None:
     shares = [is_held[labels == label].mean() for label in range(4)]
     assert all(0.1 < share < 0.3 for share in shares), shares
     assert (is_held == networks.held_out(labels, groups, 0.2, seed=1)).all()
+    # Of two groups the smaller, of one some of its rows.
+    two = networks.held_out(labels, numpy.arange(1000) < 700, 0.2, seed=1)
+    assert two[700:].all() and not two[:700].any()
+    assert 100 < networks.held_out(labels, numpy.zeros(1000), 0.2, seed=1).sum() < 300
 
 
 def cascade_of(folder: Path, model: bytes, features: FlowFeatures, columns: list[str]) -> None:

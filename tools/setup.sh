@@ -177,9 +177,9 @@ install_python() {
 
 # --- PyTorch --------------------------------------------------------------------------------
 
-# PyTorch trains networks. From PyPI it comes with 5 GB for graphics cards; Debian's is 650 MB. Its
-# folders alone are linked into .venv: with all of Debian's Python packages in sight, tests would run
-# with other versions than those that are pinned.
+# PyTorch trains networks. From PyPI it comes with 5 GB for graphics cards; Debian's is 570 MB. Its
+# folders alone are linked into .venv: with all of Debian's Python packages in sight, tests would
+# run with other versions than those that are pinned.
 readonly DEBIAN_PYTHON=/usr/lib/python3/dist-packages
 readonly TORCH_LINKS=$VENV/debian-torch
 
@@ -190,7 +190,8 @@ venv_tag() { "$VENV/bin/python" -c 'import sys; print("cpython-%d%d" % sys.versi
 
 debian_tag() {
   local version
-  version=$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*\.[0-9]*\).*/\1/p')
+  version=$(apt-cache policy python3 2>/dev/null |
+    sed -n 's/^ *Candidate: \([0-9]*\.[0-9]*\).*/\1/p')
   echo "cpython-${version/./}"
 }
 
@@ -214,7 +215,7 @@ set_up_torch() {
     can_find_torch && return
     say "PyTorch: not there, so networks are not tested"
   else
-    say "PyTorch: no package of this system is for $(venv_tag), so networks are not tested; for that:"
+    say "PyTorch: no package here is for $(venv_tag), so networks are not tested; for that, type"
     printf '  %s/bin/python -m pip install torch\n' "$VENV" >&2
   fi
 }

@@ -9,9 +9,10 @@ prototypes of 32 numbers, of which the nearest patch of a flow's image counts. P
 pulled onto patches of training flows every 20 epochs from the tenth on, after which the last
 layer is trained again for a while.
 
-Four things are ours. Sizes end at 1,500 bytes before they are scaled to 0 to 1. Each class has `prototypes` of them (one is where the original begins), as
-tried on held-out flows. Distances go into the last layer by log((d + 1) / (d + 10⁻⁴)), as
-described. Training ends when held-out flows get no better, not after 1,000 epochs.
+Four things are ours. Sizes end at 1,500 bytes before they are scaled to 0 to 1. Each class has
+`prototypes` of them; one is where the original begins. Distances go into the last layer by
+log((d + 1) / (d + 10⁻⁴)), as described. Training ends when held-out flows get no better, not
+after 1,000 epochs.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ def columns(packets: int) -> list[str]:
 
 
 class LeRes(nn.Module):
-    """Two convolutions around a way past them, which adds channels without parameters to speak of."""
+    """Two convolutions and a way past them, which adds channels with hardly a parameter."""
 
     def __init__(self, into: int, out: int, last: Any = None) -> None:
         super().__init__()

@@ -5,8 +5,9 @@
     python bench/classify/qoe.py report RUNS OUT RESULTS   tables and rows of them
     python bench/classify/qoe.py artifact RUNS OUT FOLDER  a cascade of all calls
 
-RUNS is the folder of `wirelens testbed make testbed/datasets/calls.toml`. Calls are never divided: each
-is held out in one of five folds, and of those that are left two choose thresholds and the rest train.
+RUNS is the folder of `wirelens testbed make testbed/datasets/calls.toml`. Calls are never
+divided: each is held out in one of five folds, and of those that are left two choose thresholds
+and the rest train.
 """
 
 import pickle

@@ -9,13 +9,14 @@ import numpy
 from qoe import CHANGED, FEATURES, matrix
 from qoe_data import CLASSES, Call, tier
 from qoe_report import STAGES
+from wirelens import _wirelens
 from wirelens.classify.families import Rows, Training, family, library_version
 from wirelens.classify.metrics import confusion, macro_f1
 from wirelens.classify.operate import Aim, StageScores, operate, rules_of, settled
 from wirelens.classify.recipe import Sifter
 from wirelens.classify.window_cascade import STAGE_NAMES, WindowCascade, WindowStage
 from wirelens.classify.windows import WindowFeatures
-from wirelens.trees import to_forest
+from wirelens.trees import Trees, load, score, to_forest
 
 Array = Any
 # Every fifth call chooses thresholds, the others train.
@@ -36,6 +37,17 @@ and means nothing by it.
 
     wirelens classify -r call.pcapng --model {name} --every 1s
 """
+
+
+def _scored(file: Path, tree: Trees, calls: list[Call], rows: Array) -> Array:
+    """What the runtime says of some seconds; no header bit is read."""
+    places = [list(FEATURES.numbers).index(name) for name in tree.head["numbers"]]
+    numbers = numpy.concatenate([call.numbers for call in calls])[rows][:, places]
+    forest = load(file)
+    record_len = len(_wirelens.header_columns(tree.head["blocks"], 0)) // 8
+    record_len += -(-record_len // 8)
+    records = bytes(record_len * len(rows))
+    return numpy.asarray(score(forest, records, numbers=numbers.astype(numpy.float64)))
 
 
 def artifact(calls: list[Call], folder: Path) -> None:
@@ -103,4 +115,7 @@ def artifact(calls: list[Call], folder: Path) -> None:
         name=folder.name, train=len(rest), choose=len(chooses), calls=len(calls), models=models
     )
     cascade.write(folder, card)
+    for stage, tree, told in zip(made, trees, scores, strict=True):
+        difference = abs(told - _scored(folder / f"{stage.name}.trees.jsonl", tree, calls, chooses))
+        print(f"{stage.name}: library and runtime differ by at most {difference.max():.2g}")
     print(chosen.why, chosen.decided, chosen.macro_f1, chosen.rules[0].measure)

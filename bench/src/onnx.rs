@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use model::Forest;
-use model::onnx::{Library, OnnxModel, Wiring};
+use model::onnx::{Library, OnnxFile, OnnxModel, Wiring};
+use model::{FlowFeatures, Forest};
 
 use crate::Failure;
 
-/// `NAME.onnx` at `stem`, which reads the columns that `NAME.columns` names by their numbers; on one
-/// thread.
+/// `NAME.onnx` at `stem`, which reads the columns that `NAME.columns` names by their numbers.
 pub(crate) fn open(library: &Path, stem: &Path, forest: &Forest) -> Result<OnnxModel, Failure> {
     let read = |extension: &str| {
         let path = stem.with_extension(extension);
@@ -24,14 +23,13 @@ pub(crate) fn open(library: &Path, stem: &Path, forest: &Forest) -> Result<OnnxM
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     let wiring = Wiring {
-        layout: forest.layout(),
-        packet_count: forest.packet_count(),
-        numbers: &[],
-        columns: &columns,
+        features: FlowFeatures::of_forest(forest).map_err(|error| error.to_string())?,
+        columns,
         class_count: forest.classes().len(),
-        input: "x",
-        output: "probabilities",
+        input: String::from("x"),
+        output: String::from("probabilities"),
     };
     let library = Library::load(library).map_err(|error| error.to_string())?;
-    OnnxModel::new(library, &read("onnx")?, &wiring).map_err(|error| error.to_string())
+    let file = OnnxFile::new(library, read("onnx")?, wiring).map_err(|error| error.to_string())?;
+    file.open().map_err(|error| error.to_string())
 }

@@ -15,6 +15,7 @@ _EXTRAS = {
     "lightgbm": "train",
     "xgboost": "train",
     "matplotlib": "train",
+    "onnxruntime": "onnx",
 }
 
 

@@ -64,8 +64,8 @@ const WINDOW: [Field; 1] = [Field::new(
 /// A row for each flow.
 pub const SCHEMA: Schema = &VERDICT;
 
-/// A row for each window of each flow; what is of a flow's first packet is of its first one, what is
-/// of packets of those in the window.
+/// A row for each window of each flow; what is of a flow's first packet is of its first one, what
+/// is of packets of those in the window.
 pub const WINDOW_SCHEMA: Schema = &joined::<18>(&WINDOW, &VERDICT);
 
 const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {

@@ -1,9 +1,9 @@
 //! Serving a cascade in windows of time: a verdict for each window of each flow, while it goes on.
 //!
-//! Within a window it is as with flows: the first stage is asked at the packet with which it has all
-//! that it looks at, the next one where it is unsure. A stage that looks at the whole window is asked
-//! when the window is over, and so is one whose packets did not come. Models are asked about one
-//! row at a time: an answer is due at once, and a flow has one row in a second.
+//! Within a window it is as with flows: the first stage is asked at the packet with which it has
+//! all that it looks at, the next one where it is unsure. A stage that looks at the whole window is
+//! asked when the window is over, and so is one whose packets did not come. Models are asked about
+//! one row at a time: an answer is due at once, and a flow has one row in a second.
 //!
 //! **A window is over** when a packet of any flow, or a mark, shows that time has come to its end.
 //! A window in which a flow has no packet has no verdict.

@@ -68,7 +68,7 @@ fn prefixes(
     let in_path = in_path.into_iter().flatten().filter(|python| python.is_file());
     prefixes.extend(in_path.filter_map(|python| above(&python)));
     prefixes.extend(home.map(|home| Path::new(home).join(".local")));
-    // A folder of PATH that is relative changes with where one stands; code is not taken from there.
+    // A relative folder of PATH changes with where one stands; code is not taken from there.
     let mut known = Vec::new();
     for prefix in prefixes.into_iter().filter(|prefix| prefix.is_absolute()) {
         if !known.contains(&prefix) {

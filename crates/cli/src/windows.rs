@@ -121,8 +121,8 @@ impl TakeEnded<Following> for Left {
     }
 }
 
-/// Reads `opened` to its end and hands each window of each flow to `put`, those of a flow in order of
-/// time. Windows in which a flow has no packet are none.
+/// Reads `opened` to its end and hands each window of each flow to `put`, those of a flow in order
+/// of time. Windows in which a flow has no packet are none.
 ///
 /// # Errors
 /// What `put` returns.

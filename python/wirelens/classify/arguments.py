@@ -149,7 +149,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
     add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
     add("--wait", metavar="SECONDS", type=float, default=10.0,
-        help="an undecided flow is decided by what there is after so long [default: 10]")  # fmt: skip
+        help="decide an undecided flow by what there is after so long [default: 10]")  # fmt: skip
 
 
 def _add_pool(parser: argparse.ArgumentParser) -> None:

@@ -143,11 +143,12 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         head = json.loads(text)
     except ValueError as error:
         raise ModelError(f"{folder / CASCADE_FILE}: no JSON ({error})") from error
-    seen = head.get("format") if isinstance(head, dict) else None
-    if seen != FORMAT or head.get("version") != VERSION:
+    told = head if isinstance(head, dict) else {}
+    seen, version = told.get("format"), told.get("version")
+    if seen != FORMAT or version != VERSION:
         raise ModelError(
-            f"{folder / CASCADE_FILE}: format {seen!r}, version "
-            f"{head.get('version') if isinstance(head, dict) else None}; wanted: {FORMAT!r} {VERSION}"
+            f"{folder / CASCADE_FILE}: format {seen!r}, version {version}; "
+            f"wanted: {FORMAT!r} {VERSION}"
         )
     try:
         stages = [

@@ -102,6 +102,6 @@ def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
     chosen = f"{request.folds} folds" if request.folds else "a validation side"
     return (
-        f"# {request.name}: {len(outcomes)} folds of families\n\n{made}Each fold was classified by a "
-        f"cascade that was trained, and chosen by {chosen}, on the others. {tables}"
+        f"# {request.name}: {len(outcomes)} folds of families\n\n{made}Each fold was classified "
+        f"by a cascade that was trained, and chosen by {chosen}, on the others. {tables}"
     )

@@ -214,9 +214,12 @@ class Dataset:
 
 def testbed_source(folder: Path) -> Source:
     """Runs of the testbed: the folder of one, or one that holds many. Each run is a family."""
-    runs = sorted(path.parent for path in folder.rglob(_RUN_FILE))
+    runs = sorted(path.parent for path in folder.rglob(_RUN_FILE) if _is_accepted(path))
     if not runs:
-        raise OptionError(f"{folder}: no run of the testbed; wanted: a folder with {_RUN_FILE}")
+        raise OptionError(
+            f"{folder}: no run of the testbed that its own checks accepted; wanted: a folder with "
+            f"{_RUN_FILE}, or one of such folders"
+        )
     captures: list[Path] = []
     rows: list[FlowLabel] = []
     families: list[str] = []
@@ -233,6 +236,14 @@ def testbed_source(folder: Path) -> Source:
         name = str(Path(*found[0].parts[-2:]))
         rows += _of_capture(table, name, len(rows))
     return Source(captures, LabelTable(str(folder), rows), families)
+
+
+def _is_accepted(path: Path) -> bool:
+    """Whether a run's own checks held."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["accepted"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise OptionError(f"{path}: not a run of the testbed ({error}); move it away") from error
 
 
 def _of_capture(table: Path, name: str, offset: int) -> list[FlowLabel]:
@@ -320,8 +331,12 @@ def load(
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:
-        told = "; ".join(found.messages()[:1])
-        raise OptionError(f"{source.labels.path}: no flow has a label of a class; {told}")
+        seen = sorted({label for label in found.labels if label is not None})
+        raise OptionError(
+            f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
+            f"{', '.join(seen) or 'none'}); "
+            + "; ".join([*found.messages()[:1], "look at --label and at the captures"])
+        )
     files = numpy.array(keys["file"])[kept]
     by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
     long = numpy.array(keys["long_packets"])[kept]

@@ -67,7 +67,8 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
     tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
-    text = f"# {cascade.name} on {request.source.labels.path}\n\n{made}Model `{cascade.id}`; {dataset.oddities()}. {tables}"
+    title = f"# {cascade.name} on {request.source.labels.path}"
+    text = f"{title}\n\n{made}Model `{cascade.id}`; {dataset.oddities()}. {tables}"
     if request.output is not None:
         request.output.parent.mkdir(parents=True, exist_ok=True)
         request.output.write_text(text, encoding="utf-8")

@@ -123,7 +123,8 @@ def held_out(labels: Array, groups: Array | None, share: float, seed: int) -> Ar
     """Which rows are held out to see when training should end, as booleans.
 
     Whole groups, where groups are given: rows of one capture say little about another. Groups are
-    drawn until each class has about this share; without groups rows are drawn.
+    drawn until each class has about this share; of a few large groups, the one that is nearest to
+    it. Without groups, and where there is only one, rows are drawn.
     """
     labels = numpy.asarray(labels)
     dice = numpy.random.default_rng(seed)
@@ -142,6 +143,10 @@ def held_out(labels: Array, groups: Array | None, share: float, seed: int) -> Ar
         if (after / scale).sum() < (before / scale).sum():
             is_held[group] = True
             taken += counts[group]
+    if not is_held.any() and len(names) > 1:
+        is_held[abs(wanted - counts).sum(axis=1).argmin()] = True
+    if groups is not None and is_held.all() == is_held.any():
+        return held_out(labels, None, share, seed)
     return is_held[index]
 
 
@@ -161,9 +166,10 @@ def fit(
     """Trains a network until `watched` gets no better; its weights are then those of its best.
 
     It is macro-F1 that is watched: on captures unlike those trained on the loss rises with the
-    confidence of wrong answers long before the answers get worse. `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
-    with learning rates of their own. `progress` is told the epoch from 0, the
-    loss and macro-F1.
+    confidence of wrong answers long before the answers get worse.
+
+    `extra_loss` is given rows, labels and outputs of a batch. `parameters` are PyTorch's groups,
+    with learning rates of their own. `progress` is told the epoch from 0, the loss and macro-F1.
     """
     if len(train) == 0 or len(watched) == 0:
         raise OptionError(

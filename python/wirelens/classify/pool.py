@@ -309,8 +309,8 @@ class Pool:
         if not difference <= _DIFFERENCE_MAX:
             raise ModelError(
                 f"{kind.name}, {depth} packets: served probabilities differ from "
-                f"{library_version(kind)}'s by {difference:.3g}; wanted: {_DIFFERENCE_MAX} at most; "
-                "please report it, and leave this family out with --families"
+                f"{library_version(kind)}'s by {difference:.3g}; wanted: {_DIFFERENCE_MAX} at "
+                "most; please report it, and leave this family out with --families"
             )
         return scores, difference
 

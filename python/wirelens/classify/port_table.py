@@ -167,8 +167,8 @@ class Shape:
 def shared_weights(parts: Sequence[Array], power: float) -> Array:
     """Weights of flows that share their weight with those that are like them in all `parts`.
 
-    With a power of 1 each group, such as flows of a family of captures with the same class and port,
-    weighs as much as one flow; with 0 each flow weighs 1.
+    With a power of 1 each group, such as flows of a family of captures with the same class and
+    port, weighs as much as one flow; with 0 each flow weighs 1.
     """
     if power == 0:
         return numpy.ones(len(parts[0]))

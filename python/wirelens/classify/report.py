@@ -103,6 +103,16 @@ def stages_table(
     return table(header, rows, texts=2)
 
 
+def areas_table(pairs: Sequence[str], areas: Sequence[dict[str, float]]) -> str:
+    """The normalized area of each way to assign, as in ServeFlow's Table 5; 1 is the oracle's."""
+    names = sorted({name for one in areas for name in one}, key=lambda n: (n != "random", n))
+    rows = [
+        [pair, *(f"{one[name]:.3f}" if one[name] == one[name] else "" for name in names)]
+        for pair, one in zip(pairs, areas, strict=True)
+    ]
+    return table(["from, to", *names], rows)
+
+
 def classes_table(evidence: Evidence, predicted: Array, beside: Judged | None) -> str:
     """Precision, recall and F1 of each class."""
     header = ["class", "flows", "precision", "recall", "F1"]

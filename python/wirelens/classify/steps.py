@@ -36,7 +36,12 @@ from wirelens.classify.split import (
     folds,
     split,
 )
-from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
+from wirelens.classify.thresholds import (
+    ALGORITHMS,
+    UNCERTAINTIES,
+    Assignment,
+    normalized_area,
+)
 from wirelens.errors import OptionError
 
 # A stage that decides less than this part of flows is not worth its place.
@@ -259,8 +264,11 @@ class _Chooser:
         aim, count = self.request.aim, self.class_count
         operation = operate(self.truth, stages, rules, self.best_f1, aim, count)
         for first, second in pairs:
-            found = rules_of(self.truth, self._stage(first), self._stage(second), count)
-            operation.areas.append({rule.curve.name: rule.area for rule in found})
+            one, other = self._stage(first), self._stage(second)
+            pair = Assignment(self.truth, one.predicted, other.predicted, count)
+            areas = {"random": normalized_area(pair.random(), pair.oracle())}
+            found = rules_of(self.truth, one, other, count)
+            operation.areas.append(areas | {rule.curve.name: rule.area for rule in found})
         return operation
 
 

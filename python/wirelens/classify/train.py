@@ -84,6 +84,14 @@ def report_text(request: Request, outcome: Outcome) -> str:
         outcome.singles,
         port_reference(outcome),
     )
+    if outcome.operation.areas:
+        models = [name for _, name in names]
+        pairs = [f"{one}, {other}" for one, other in zip(models, models[1:], strict=False)]
+        areas = report.areas_table(pairs, outcome.operation.areas)
+        tables += (
+            "\n## Assignment\n\nArea of improved macro-F1 over the assigned portion on the flows "
+            f"that models were chosen by, the oracle's being 1.\n\n{areas}"
+        )
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
     return f"# {request.name}: {outcome.judged_on}\n\n{made}{outcome.split_told}.\n\n{tables}"
 

@@ -217,8 +217,8 @@ impl Cascade {
         &self.features
     }
 
-    /// How long windows are, where the cascade is asked about flows in windows, again and again; else
-    /// it is asked once about each flow.
+    /// How long windows are, where the cascade is asked about flows in windows, again and again;
+    /// else it is asked once about each flow.
     #[must_use]
     pub const fn every(&self) -> Option<Span> {
         self.every

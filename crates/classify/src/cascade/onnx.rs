@@ -1,4 +1,5 @@
-//! A stage whose model ONNX Runtime runs. What trees say in their own file `cascade.json` says for it.
+//! A stage whose model ONNX Runtime runs. `cascade.json` says for it what trees say in their own
+//! file.
 
 use model::onnx::{Library, OnnxError, OnnxFile, Wiring};
 use model::{Block, FlowFeatures, Headers};

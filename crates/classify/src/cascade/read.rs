@@ -41,7 +41,6 @@ pub(super) struct Declared<'a> {
     /// All that it says, and what messages call it.
     #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) value: &'a Value,
-    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) path: String,
 }
 
@@ -265,8 +264,8 @@ fn thresholds(
     }
 }
 
-/// What rows of a stage are, with their hash, held against what was declared and what the first stage
-/// reads.
+/// What rows of a stage are, with their hash, held against what was declared and what the first
+/// stage reads.
 pub(super) fn check_features(
     declared: &Declared<'_>,
     features: &FlowFeatures,

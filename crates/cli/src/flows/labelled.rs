@@ -101,6 +101,12 @@ pub(super) fn run(
     let cascade = Arc::new(artifact::read(folder, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;
+    if cascade.every().is_some() {
+        return Err(Failure::usage(format_args!(
+            "--model: {} was trained on windows; give it to `wirelens classify --every`",
+            folder.display()
+        )));
+    }
     let Show::Rows(format) = output::show(&arguments.output)? else {
         return Err(Failure::usage(
             "--model: flows with labels are written as rows; give -o FILE or --format, or try \

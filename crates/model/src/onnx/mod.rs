@@ -1,8 +1,8 @@
 //! Models in ONNX, run by ONNX Runtime: networks, and whatever was trained elsewhere.
 //!
-//! Trees are faster where they are ([`trees`](crate::trees)), so nothing that ships needs this; it is
-//! for models that are no trees. The library is loaded while the program runs, so that it is needed
-//! by those alone who have such a model.
+//! Trees are faster where they are ([`trees`](crate::trees)), so nothing that ships needs this; it
+//! is for models that are no trees. The library is loaded while the program runs, so that it is
+//! needed by those alone who have such a model.
 //!
 //! - [`Library::load`] loads the shared library, from a path that the caller found.
 //! - [`OnnxFile::new`] reads a model, checks that it can be given rows and gives probabilities, and
@@ -10,8 +10,8 @@
 //! - [`OnnxFile::open`] makes it ready to score, once for each thread that does.
 //! - [`OnnxRows`] holds what is to be scored, as the numbers that the model reads.
 //!
-//! A model has one input, rows of numbers, 32 or 64 bits each; the names of its columns come from the
-//! artifact that the model belongs to. Its output is a probability for each class.
+//! A model has one input, rows of numbers, 32 or 64 bits each; the names of its columns come from
+//! the artifact that the model belongs to. Its output is a probability for each class.
 //!
 //! ONNX Runtime may add in another order for one row than for several, so a probability may differ
 //! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored
@@ -43,7 +43,7 @@ pub const COLUMN_COUNT_MAX: usize = 1 << 16;
 
 /// Rows that the library is given at once: what it allocates for them is bounded by it.
 const ROWS_TOGETHER: usize = 64;
-/// How far the probabilities of a row may be from 1 together: those of 32 bits are added in any order.
+/// How far the probabilities of a row may be from 1 together: those of 32 bits are rounded.
 const SUM_SLACK: f64 = 1e-3;
 
 /// What stands around a model: what rows are, and how they are given to it.

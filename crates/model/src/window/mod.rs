@@ -3,16 +3,16 @@
 //!
 //! **Windows** are of one length and aligned to the epoch, so windows of a second are the clock's
 //! seconds, the same for all flows and in every run. A packet is in the window of its stamp; one
-//! that comes late, when another flow's packet has shown that the window is over, is in the one that
-//! time has come to. So a window is over once, for all flows, and it can be told when.
+//! that comes late, when another flow's packet has shown that the window is over, is in the one
+//! that time has come to. So a window is over once, for all flows, and it can be told when.
 //!
 //! **Ways.** Who sent a flow's first packet says little of a call, so ways are told by weight: the
 //! *main* way is the one that had carried more bytes of the flow when the window began, and the
 //! way of its first packet in its first window. It does not change within a window; a row of few
 //! packets stays the beginning of one of more.
 //!
-//! **Bounded.** A flow has two ways of fixed size, the values of the window before, and the window's
-//! first packets; nothing grows with packets or time. [`WindowPackets::size_bytes`] tells.
+//! **Bounded.** A flow has two ways of fixed size, the values of the window before, and the
+//! window's first packets; nothing grows with packets or time. [`WindowPackets::size_bytes`] tells.
 //!
 //! As of first packets, all numbers are rounded to 32-bit floating point.
 

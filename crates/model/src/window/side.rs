@@ -10,10 +10,10 @@ use crate::sequence::{payload_bytes, size_bytes};
 /// unless its ends agree on more, so they mostly come from offloads and say little.
 pub const DISTINCT_MAX: u32 = 1_535;
 
-/// Packets of this length, from the IP header on, and longer ones are taken for parts of video frames
-/// where frames are told by sizes; audio is shorter. A packet begins a frame unless its length is
-/// within [`FRAME_BYTES_SPREAD`] of one of the two such packets before it: encoders cut a frame into
-/// parts of one length. Sharma et al. (IMC 2023) call it the IP/UDP heuristic.
+/// Packets of this length, from the IP header on, and longer ones are taken for parts of video
+/// frames where frames are told by sizes; audio is shorter. A packet begins a frame unless its
+/// length is within [`FRAME_BYTES_SPREAD`] of one of the two such packets before it: encoders cut a
+/// frame into parts of one length. Sharma et al. (IMC 2023) call it the IP/UDP heuristic.
 pub const FRAME_BYTES_MIN: u32 = 450;
 
 /// How far apart lengths of one frame's parts are at most.
