@@ -3,11 +3,12 @@
 #   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
+# WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,5p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,6p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -16,11 +17,11 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 ln -s "$here" "$place/models"
 ln -s "$(realpath "$data")" "$place/data"
-work=${WORK:-$place/work}
+if [ -n "${WORK:-}" ]; then ln -s "$(realpath "$WORK")" "$place/work"; fi
 
 train() {
   (cd "$place" && "$python" -m wirelens.classify train "$@" -o "models/$kind" --force \
-    --recipe "models/recipes/$kind.toml" --work "$work")
+    --recipe "models/recipes/$kind.toml" --work work)
 }
 
 # Each capture's label is the name of its folder; two of one device, as in EdnetCam1, are one.

@@ -314,6 +314,7 @@ def parser() -> argparse.ArgumentParser:
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
     training.add_argument("--recipe", metavar="FILE.toml", type=Path,
                           help="options from a file; what is typed comes before")  # fmt: skip
+    training.add_argument("--note", metavar="TEXT", default="", help="a paragraph for the card")
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
     training.add_argument("--cross-validate", metavar="N", type=int, default=0,
@@ -483,6 +484,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         report=asked.report,
         force=asked.force,
         command=f"wirelens train classify {shlex.join(typed)}",
+        note=asked.note,
     )
 
 

@@ -86,9 +86,10 @@ def _data(request: "Request", outcome: "Outcome") -> str:
     captures = len(numpy.unique(dataset.capture_of))
     counts = ", ".join(f"{name} {count}" for name, count in dataset.flows_by_class().items())
     dropped = ", ".join(request.recipe.dropped) or "none"
+    note = f"{request.note}\n\n" if request.note else ""
     return f"""## Data
 
-{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told};
+{note}{len(dataset)} labelled flows of {captures} captures: {counts}. {outcome.split_told};
 {dataset.oddities()}.
 Fingerprint of captures and labels: `{dataset.fingerprint}`.
 

@@ -74,6 +74,8 @@ class Request:
     force: bool = False
     # The line that was typed, for the card.
     command: str = ""
+    # A paragraph for the card.
+    note: str = ""
 
 
 @dataclass
