@@ -9,6 +9,7 @@
 #   bash bench/run.sh --only trees    models of trees, trained first, which takes five minutes
 #   bash bench/run.sh --only serve    flows of a capture through cascades of them
 #   bash bench/run.sh --only live     on an interface; root; a quarter of an hour, not in the others
+#   bash bench/run.sh --only serve-loads   flows of the testbed's services on emulated consumers
 #   bash bench/run.sh --output DIR    results there
 #
 # Captures are made once, under bench/data/, which takes about 9 GB there and
@@ -129,11 +130,20 @@ measure_live() {
   exec "$PYTHON" bench/live.py "$@"
 }
 
+# Models of its own, and loads that are emulated with what asking them takes.
+measure_loads() {
+  bash tools/setup.sh train
+  bash tools/setup.sh onnx
+  make --silent python
+  exec "$PYTHON" bench/classify/loads.py "$@"
+}
+
 export PATH="$PATH:/usr/sbin:${CARGO_HOME:-$HOME/.cargo}/bin"
 inputs=()
 bash tools/setup.sh bench
 mkdir -p "$DATA"
 if [ "${1-} ${2-}" = '--only live' ]; then measure_live "${@:3}"; fi
+if [ "${1-} ${2-}" = '--only serve-loads' ]; then measure_loads "${@:3}"; fi
 build
 build_yardsticks
 if wants trees "$@"; then make_trees; fi

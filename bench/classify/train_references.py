@@ -23,7 +23,8 @@ import fasttraffic
 import lexnet
 import numpy
 import tasks
-from wirelens.classify import cnn, families, matrix, networks
+from wirelens.classify import cnn, matrix, networks
+from wirelens.classify import weights as weighting
 from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import TEST, TRAINING, VALIDATION
@@ -33,7 +34,14 @@ FOLDER = Path("bench/data/classify")
 RECIPE = Recipe(
     blocks=("ipv4", "ipv6", "tcp", "udp", "icmp"),
     payload_bytes=fasttraffic.PAYLOAD_BYTES,
-    numbers=("protocol", "server_port", "size_bytes", "direction", "gap_ns", "payload_bytes"),
+    numbers=(
+        "protocol",
+        "server_port",
+        "size_bytes",
+        "direction",
+        "gap_ns",
+        "payload_bytes",
+    ),
 )
 
 
@@ -76,7 +84,9 @@ def rows_of(system: str, task: tasks.Task, packets: int) -> tuple[list[str], Any
         raw = numpy.frombuffer(sample.records(packets), dtype=numpy.uint8)
         return fasttraffic.columns(packets), fasttraffic.tokens(raw, RECIPE, packets)
     found = matrix.build(sample, RECIPE, packets, task.sides.rows(TRAINING))
-    return found.columns(packets), found.values(packets, numpy.arange(len(task.dataset)))
+    return found.columns(packets), found.values(
+        packets, numpy.arange(len(task.dataset))
+    )
 
 
 def train(
@@ -93,9 +103,12 @@ def train(
     sides = [task.sides.rows(side) for side in (TRAINING, VALIDATION, TEST)]
     weights = numpy.ones(len(labels))
     for rows in sides[:2]:
-        weights[rows] = families.class_weights(labels[rows], len(classes), tried.weighting)
+        weights[rows] = weighting.class_weights(
+            labels[rows], len(classes), tried.weighting
+        )
     fitting, watched = (
-        networks.Examples(values[rows], labels[rows], weights[rows]) for rows in sides[:2]
+        networks.Examples(values[rows], labels[rows], weights[rows])
+        for rows in sides[:2]
     )
     began = time.process_time()
     known: dict[str, Any] = {"seed": seed, "threads": 1}
@@ -108,7 +121,9 @@ def train(
             fitting, watched, packets, len(classes), tried.settings, **known
         )
     else:
-        network, history = cnn.fit(fitting, watched, columns, len(classes), tried.settings, **known)
+        network, history = cnn.fit(
+            fitting, watched, columns, len(classes), tried.settings, **known
+        )
     seconds = time.process_time() - began
 
     def judged(rows: Any) -> Any:
@@ -164,7 +179,9 @@ def best(task: str, system: str) -> Try:
     return Try(weighting, replace(first.settings, **changes))
 
 
-def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Trained) -> None:
+def tell(
+    task: str, system: str, packets: int, seed: int, tried: Try, found: Trained
+) -> None:
     """A line for people and for the table."""
     figures = {
         "task": task,
@@ -189,7 +206,9 @@ def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Tra
     print(" ".join(f"{name}={value}" for name, value in figures.items()), flush=True)
 
 
-def keep(task: tasks.Task, system: str, packets: int, found: Trained, values: Any) -> None:
+def keep(
+    task: tasks.Task, system: str, packets: int, found: Trained, values: Any
+) -> None:
     """Writes the model, and probabilities of some test flows to hold a runtime's against."""
     stem = FOLDER / f"{task.name}-{system}"
     networks.export(found.network, f"{stem}.onnx", len(found.columns))
@@ -226,7 +245,9 @@ def main() -> None:
             for system in asked.systems.split(","):
                 columns, values = rows_of(system, task, asked.packets)
                 for tried in grid(system) if asked.tune else [best(name, system)]:
-                    found = train(system, task, columns, values, tried, asked.packets, seed)
+                    found = train(
+                        system, task, columns, values, tried, asked.packets, seed
+                    )
                     tell(name, system, asked.packets, seed, tried, found)
                     if seed == seeds[0] and not asked.tune:
                         keep(task, system, asked.packets, found, values)

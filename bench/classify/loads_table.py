@@ -1,0 +1,287 @@
+"""Rows of bench/classify/loads.py as a table, and as pictures."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+Row = dict[str, Any]
+
+# By system: colour and line.
+_STYLES = {
+    "ours": ("#0b7a75", "-"),
+    "ours in ONNX Runtime": ("#6bb3ae", "-."),
+    "queueing": ("#b5483a", "-"),
+    "best effort": ("#d9a441", "-"),
+    "LEXNet": ("#8d99ae", "-"),
+    "FastTraffic": ("#4a5568", "-"),
+}
+SHOWN = 4_000
+
+
+def write(folder: Path) -> None:
+    """table.md, rates.png and latency.png beside runs.jsonl."""
+    rows = [
+        json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()
+    ]
+    facts = json.loads((folder / "environment.json").read_text())
+    costs = json.loads((folder / "costs.json").read_text())
+    (folder / "table.md").write_text(text(rows, facts, costs), encoding="utf-8")
+    note = f"emulated from times measured on {facts['cpu']}, {facts['cores']} cores"
+    compared = [
+        row for row in rows if row["consumers"] == 1 and row["system"] in _STYLES
+    ]
+    draw_rates(compared, note, folder / "rates.png")
+    draw_latency([row for row in compared if row["flows_per_s"] == SHOWN], note, folder)
+
+
+def told_us(value: float) -> str:
+    """Microseconds in the unit that fits."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} µs"
+
+
+def rate(value: float) -> str:
+    """Flows a second."""
+    return f"{value:,.0f}"
+
+
+def portion(value: float) -> str:
+    """A part of all."""
+    return f"{100 * value:.1f} %"
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, numbers to the right."""
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines)) + "\n"
+
+
+def by_load(rows: list[Row], value: Callable[[Row], str]) -> str:
+    """A line a system, a column a load."""
+    loads = sorted({row["flows_per_s"] for row in rows})
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    found = {(row["system"], row["flows_per_s"]): value(row) for row in rows}
+    lines = [[name, *(found.get((name, load), "") for load in loads)] for name in names]
+    return table(["new flows a second", *map(rate, loads)], lines)
+
+
+def text(rows: list[Row], facts: dict[str, Any], costs: dict[str, Any]) -> str:
+    """The whole table."""
+    one = [
+        row
+        for row in rows
+        if row["consumers"] == 1 and row["system"] != "ours, by depth"
+    ]
+    shown = [row for row in one if row["flows_per_s"] == SHOWN]
+    top = max(row["flows_per_s"] for row in rows)
+    machine = (
+        f"{facts['cpu']}, {facts['cores']} cores, load {facts['load_before'][0]:.1f}"
+    )
+    held, short = costs["flows"]["held_out"], costs["flows"]["short"]
+    parts = [
+        "# Loads of new flows, emulated\n",
+        (
+            f"{facts['date']}, commit {facts['commit']}. {machine}. {held} held-out flows, "
+            f"{portion(short['10'])} of them shorter than 10 packets. Times of models are measured, "
+            "the rest is emulated: see docs/guide/classify-loads.md.\n"
+        ),
+        "## What a model takes\n",
+        _costs(costs),
+        "## Service rate: verdicts a second, one consumer\n",
+        by_load(one, lambda row: rate(row["service_rate"])),
+        "## Flows without a verdict\n",
+        by_load(one, lambda row: portion(row["missed"])),
+        "## Mean latency\n",
+        by_load(one, lambda row: told_us(row["latency_mean_us"])),
+        "## Median latency\n",
+        by_load(one, lambda row: told_us(row["latency_median_us"])),
+        f"## At {rate(SHOWN)} new flows a second\n",
+        _breakdown(shown),
+        "## Consumers\n",
+        _consumers(rows),
+        f"## Depth of the slow model, ours, at {rate(SHOWN)} and {rate(top)} a second\n",
+        _depths([row for row in rows if row["system"] == "ours, by depth"], top),
+    ]
+    return "\n".join(parts)
+
+
+def _costs(costs: dict[str, Any]) -> str:
+    lines = []
+    for name, stages in costs.items():
+        if not isinstance(stages, list) or name.startswith("ours, depth"):
+            continue
+        for stage in stages:
+            figures = (
+                stage[f"{what}_us"]
+                for what in ("alone_mean", "alone_p99", "batch_mean")
+            )
+            lines.append(
+                [f"{name}, {stage['packets']} packets", *map(told_us, figures)]
+            )
+    head = ["model", "alone, mean", "alone, p99", "in batches of 64, mean"]
+    packet = told_us(costs["extraction_us_a_packet"])
+    return (
+        table(head, lines) + f"\nEach packet up to the depth: {packet} beside that.\n"
+    )
+
+
+def _breakdown(rows: list[Row]) -> str:
+    times = ("latency_median", "latency_mean", "latency_p99")
+    means = ("packets_mean", "queued_mean", "worked_mean")
+    lines = [
+        [
+            row["system"],
+            *(told_us(row[f"{name}_us"]) for name in (*times, *means)),
+            portion(row["missed"]),
+            f"{row['macro_f1']:.3f}",
+            f"{row['weighted_f1']:.3f}",
+            " / ".join(portion(part) for part in row["decided"]),
+        ]
+        for row in rows
+    ]
+    head = [
+        "system",
+        "median",
+        "mean",
+        "p99",
+        "waiting for packets, mean",
+        "in a queue, mean",
+    ]
+    head += ["worked on, mean", "missed", "macro-F1", "weighted F1", "decided by stage"]
+    return table(head, lines)
+
+
+def _consumers(rows: list[Row]) -> str:
+    lines = []
+    for name in ("queueing", "ours"):
+        for consumers in (1, 2):
+            same = [
+                r for r in rows if r["system"] == name and r["consumers"] == consumers
+            ]
+            best = max(same, key=lambda row: row["service_rate"])
+            line = [
+                f"{name}, {consumers}",
+                rate(best["service_rate"]),
+                rate(best["flows_per_s"]),
+            ]
+            lines.append([*line, portion(best["busy"])])
+    return table(["system, consumers", "most verdicts a second", "at", "busy"], lines)
+
+
+def _depths(rows: list[Row], top: float) -> str:
+    depths = sorted({row["depth"] for row in rows})
+    found = {(row["depth"], row["flows_per_s"]): row for row in rows}
+    kinds: list[tuple[str, Callable[[int], str]]] = [
+        ("macro-F1", lambda d: f"{found[d, SHOWN]['macro_f1']:.3f}"),
+        ("weighted F1", lambda d: f"{found[d, SHOWN]['weighted_f1']:.3f}"),
+        ("mean latency", lambda d: told_us(found[d, SHOWN]["latency_mean_us"])),
+        ("median latency", lambda d: told_us(found[d, SHOWN]["latency_median_us"])),
+        (
+            "decided by the slow model",
+            lambda d: portion(found[d, SHOWN]["decided"][-1]),
+        ),
+        ("most verdicts a second", lambda d: rate(found[d, top]["service_rate"])),
+        ("consumer busy then", lambda d: portion(found[d, top]["busy"])),
+    ]
+    lines = [[name, *(value(depth) for depth in depths)] for name, value in kinds]
+    return table(["packets", *map(str, depths)], lines)
+
+
+def draw_rates(rows: list[Row], note: str, path: Path) -> None:
+    """Service rate, mean latency and missed flows by load."""
+    figure, panels = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
+    figure.get_layout_engine().set(rect=(0, 0.12, 1, 0.88))
+    shown = (
+        ("service_rate", "verdicts a second", 1.0, "log"),
+        ("latency_mean_us", "mean latency, seconds", 1e-6, "log"),
+        ("missed", "flows without a verdict, %", 100.0, "linear"),
+    )
+    loads = sorted({row["flows_per_s"] for row in rows})
+    panels[0].plot(loads, loads, color="#c7ccd4", linewidth=1, zorder=1)
+    for axes, (name, label, scale, kind) in zip(panels, shown, strict=True):
+        for system, (colour, line) in _STYLES.items():
+            same = sorted((r for r in rows if r["system"] == system), key=_load_of)
+            values = [scale * row[name] for row in same]
+            axes.plot(
+                [_load_of(row) for row in same],
+                values,
+                line,
+                color=colour,
+                label=system,
+                marker=".",
+                markersize=5,
+            )
+        axes.set_xscale("log")
+        axes.set_yscale(kind)
+        _dress(axes, "new flows a second", label)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="lower center",
+        ncols=len(labels),
+        fontsize=9,
+        frameon=False,
+    )
+    figure.suptitle("One consumer under load", fontsize=12, x=0.01, ha="left")
+    figure.text(0.99, 0.965, note, fontsize=8, color="#555555", ha="right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def draw_latency(rows: list[Row], note: str, folder: Path) -> None:
+    """Distribution of latency, and what it is made of."""
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(13, 4.8), layout="constrained", width_ratios=(1.1, 1)
+    )
+    figure.get_layout_engine().set(rect=(0, 0, 1, 0.94))
+    for row in rows:
+        colour, line = _STYLES[row["system"]]
+        seconds = [max(value, 0.1) / 1e6 for value in row["latency_percentiles_us"]]
+        left.plot(seconds, range(1, 101), line, color=colour, label=row["system"])
+    left.set_xscale("log")
+    _dress(left, "from first packet to verdict, seconds", "% of classified flows")
+    left.legend(fontsize=8, frameon=False, loc="upper left")
+    parts = (
+        ("packets_mean_us", "waiting for packets", "#8d99ae"),
+        ("queued_mean_us", "in a queue", "#d9a441"),
+        ("worked_mean_us", "worked on", "#0b7a75"),
+    )
+    for shift, (name, label, colour) in enumerate(parts):
+        values = [max(row[name], 0.1) / 1e6 for row in rows]
+        places = [place + 0.27 * (shift - 1) for place in range(len(rows))]
+        widths = [value - 1e-7 for value in values]
+        right.barh(places, widths, 0.25, left=1e-7, color=colour, label=label)
+    right.set_xscale("log")
+    right.set_yticks(range(len(rows)), [row["system"] for row in rows], fontsize=9)
+    right.invert_yaxis()
+    _dress(right, "mean of classified flows, seconds", "")
+    right.set_xlim(1e-7, 1e3)
+    right.legend(fontsize=8, frameon=False, loc="lower right")
+    title = f"Latency at {rate(SHOWN)} new flows a second, one consumer"
+    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.text(0.99, 0.965, note, fontsize=8, color="#555555", ha="right")
+    figure.savefig(folder / "latency.png", dpi=120)
+    plt.close(figure)
+
+
+def _load_of(row: Row) -> float:
+    return float(row["flows_per_s"])
+
+
+def _dress(axes: Axes, across: str, up: str) -> None:
+    axes.set_xlabel(across, fontsize=9)
+    axes.set_ylabel(up, fontsize=9)
+    axes.grid(which="major", color="#e3e6ea")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
