@@ -225,7 +225,6 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    margins = Margins()
     add = parser.add_argument_group("Placement and operating point").add_argument
     add(
         "--latency",
@@ -273,6 +272,11 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="stages by hand, such as fastest=decision-tree/1; may be given several times",
     )
+    _add_margins(add)
+
+
+def _add_margins(add: Callable[..., argparse.Action]) -> None:
+    margins = Margins()
     add(
         "--fastest-part",
         metavar="PART",
