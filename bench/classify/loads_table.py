@@ -161,6 +161,11 @@ def _breakdown(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def _busy(row: Row) -> str:
+    """Work that came in 60 s, of 60 s of each consumer; more than there is where a queue grows."""
+    return portion(row["busy"]) if row["busy"] < 1 else "all the time"
+
+
 def _consumers(rows: list[Row]) -> str:
     lines = []
     for name in ("queueing", "ours"):
@@ -174,7 +179,7 @@ def _consumers(rows: list[Row]) -> str:
                 rate(best["service_rate"]),
                 rate(best["flows_per_s"]),
             ]
-            lines.append([*line, portion(best["busy"])])
+            lines.append([*line, _busy(best)])
     return table(["system, consumers", "most verdicts a second", "at", "busy"], lines)
 
 
@@ -191,7 +196,7 @@ def _depths(rows: list[Row], top: float) -> str:
             lambda d: portion(found[d, SHOWN]["decided"][-1]),
         ),
         ("most verdicts a second", lambda d: rate(found[d, top]["service_rate"])),
-        ("consumer busy then", lambda d: portion(found[d, top]["busy"])),
+        ("consumer busy then", lambda d: _busy(found[d, top])),
     ]
     lines = [[name, *(value(depth) for depth in depths)] for name, value in kinds]
     return table(["packets", *map(str, depths)], lines)
@@ -251,7 +256,7 @@ def draw_latency(rows: list[Row], note: str, folder: Path) -> None:
         left.plot(seconds, range(1, 101), line, color=colour, label=row["system"])
     left.set_xscale("log")
     _dress(left, "from first packet to verdict, seconds", "% of classified flows")
-    left.legend(fontsize=8, frameon=False, loc="upper left")
+    left.legend(fontsize=8, frameon=False, loc=(0.2, 0.25))
     parts = (
         ("packets_mean_us", "waiting for packets", "#8d99ae"),
         ("queued_mean_us", "in a queue", "#d9a441"),
@@ -266,8 +271,9 @@ def draw_latency(rows: list[Row], note: str, folder: Path) -> None:
     right.set_yticks(range(len(rows)), [row["system"] for row in rows], fontsize=9)
     right.invert_yaxis()
     _dress(right, "mean of classified flows, seconds", "")
-    right.set_xlim(1e-7, 1e3)
-    right.legend(fontsize=8, frameon=False, loc="lower right")
+    right.set_xlim(1e-7, 1e4)
+    right.set_axisbelow(True)
+    right.legend(fontsize=8, frameon=False, loc="upper right")
     title = f"Latency at {rate(SHOWN)} new flows a second, one consumer"
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     figure.text(0.99, 0.965, note, fontsize=8, color="#555555", ha="right")
