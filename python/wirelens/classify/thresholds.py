@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array, confusion, macro_f1_of_many
+from wirelens.classify.metrics import (
+    Array,
+    confusion,
+    macro_f1_of_many,
+    weighted_f1_of_many,
+)
 from wirelens.errors import OptionError
 
 LEAST_CONFIDENCE = "least-confidence"
@@ -185,12 +190,14 @@ class Curve:
     assigned: Array
     # Of all flows that the first model predicts wrong, how many are assigned; 0 to 1.
     caught: Array
-    # Macro-F1 of both models together.
+    # Macro-F1 of both models together, and weighted F1.
     f1: Array
+    weighted: Array
 
-    def area(self) -> float:
-        """Area between the improvement of F1 and the first model's own, over the portion."""
-        return float(numpy.trapezoid(self.f1 - self.f1[0], self.assigned))
+    def area(self, *, is_weighted: bool = False) -> float:
+        """Area between F1 and the first model's own, over the portion."""
+        values = self.weighted if is_weighted else self.f1
+        return float(numpy.trapezoid(values - values[0], self.assigned))
 
 
 class Assignment:
@@ -203,7 +210,7 @@ class Assignment:
         self.class_count = class_count
         self.is_correct = self.first == self.truth
 
-    def _curve(self, name: str, masks: list[Array]) -> Curve:
+    def of_masks(self, name: str, masks: list[Array]) -> Curve:
         """A curve through sets of assigned flows; begins with none and ends with all."""
         everything = numpy.ones(len(self.truth), dtype=bool)
         masks = [~everything, *masks, everything]
@@ -212,16 +219,18 @@ class Assignment:
             confusion(self.truth, numpy.where(mask, self.second, self.first), self.class_count)
             for mask in masks
         ]
+        every = numpy.stack(counts)
         return Curve(
             name,
             numpy.array([mask.mean() for mask in masks]),
             numpy.array([(mask & ~self.is_correct).sum() / wrong for mask in masks]),
-            macro_f1_of_many(numpy.stack(counts)),
+            macro_f1_of_many(every),
+            weighted_f1_of_many(every),
         )
 
     def of_points(self, name: str, points: Sequence[Point], unsure: Array) -> Curve:
         """The curve of thresholds. Where they end, the rest is assigned at random: a line."""
-        return self._curve(name, [assigned_by(point, unsure, self.first) for point in points])
+        return self.of_masks(name, [assigned_by(point, unsure, self.first) for point in points])
 
     def _of_order(self, name: str, order: Array) -> Curve:
         count, size = len(order), self.class_count * self.class_count
@@ -237,11 +246,13 @@ class Assignment:
         )
         counts = before.sum(axis=0) + numpy.cumsum(after - before, axis=0)
         wrong = numpy.bincount(step_of, ~self.is_correct[order], minlength=len(steps))
+        every = counts.reshape(-1, self.class_count, self.class_count)
         return Curve(
             name,
             steps / count,
             numpy.cumsum(wrong) / max(wrong.sum(), 1),
-            macro_f1_of_many(counts.reshape(-1, self.class_count, self.class_count)),
+            macro_f1_of_many(every),
+            weighted_f1_of_many(every),
         )
 
     def _of_orders(self, name: str, is_oracle: bool, seed: int) -> Curve:
@@ -254,7 +265,8 @@ class Assignment:
             curves.append(self._of_order(name, order))
         caught = numpy.mean([curve.caught for curve in curves], axis=0)
         f1 = numpy.mean([curve.f1 for curve in curves], axis=0)
-        return Curve(name, curves[0].assigned, caught, f1)
+        weighted = numpy.mean([curve.weighted for curve in curves], axis=0)
+        return Curve(name, curves[0].assigned, caught, f1, weighted)
 
     def oracle(self, seed: int = 1) -> Curve:
         """Wrong predictions first, which needs the truth; the mean of random orders of these."""
@@ -265,11 +277,11 @@ class Assignment:
         return self._of_orders("random", False, seed)
 
 
-def normalized_area(curve: Curve, oracle: Curve) -> float:
+def normalized_area(curve: Curve, oracle: Curve, *, is_weighted: bool = False) -> float:
     """Area of a curve over the oracle's absolute area, as in the paper's Table 5.
 
     1 is as good as knowing which predictions are wrong; not a number where the oracle gains
     nothing, since there is nothing to be had.
     """
-    reference = abs(oracle.area())
-    return curve.area() / reference if reference > 1e-12 else float("nan")
+    reference = abs(oracle.area(is_weighted=is_weighted))
+    return curve.area(is_weighted=is_weighted) / reference if reference > 1e-12 else float("nan")
