@@ -88,14 +88,13 @@ def curves_of(
             masks = numpy.zeros((_STEPS + 1, len(truth)), dtype=bool)
             for group in groups:
                 rows = group.judged
-                masks[:, rows] = _masks(
-                    group, measure, algorithm, unsure[rows], first[rows], class_count
-                )
+                own = unsure[rows], first[rows]
+                masks[:, rows] = carried_masks(group, measure, algorithm, *own, class_count)
             ways.append(pair.of_masks(f"{measure}, {algorithm}", list(masks)))
     return PairCurves(*names, pair.oracle(), pair.random(), ways)
 
 
-def _masks(
+def carried_masks(
     group: Carried, measure: str, algorithm: str, unsure: Array, predicted: Array, class_count: int
 ) -> Array:
     """For each portion, which of the judged flows go on by thresholds that assign no more than it
