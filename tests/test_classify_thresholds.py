@@ -135,7 +135,33 @@ def test_algorithm_2_is_its_direct_reading(seed):
     assert [(list(point.thresholds), point.assigned) for point in points] == naive
 
 
-@pytest.mark.parametrize("algorithm", thresholds.ALGORITHMS)
+@pytest.mark.parametrize("seed", range(40))
+def test_looking_ahead_takes_as_many_steps_as_are_steepest(seed):
+    unsure, predicted, is_correct, classes = random_case(seed)
+    found = {}
+    for label in range(classes):
+        steps = naive_slopes(unsure.tolist(), predicted.tolist(), is_correct.tolist(), label)
+        rest, long = list(steps[1]) if steps else [], []
+        while rest:
+            sizes = [sum(size for _, _, size in rest[: n + 1]) for n in range(len(rest))]
+            wrong = [sum(s * size for _, s, size in rest[: n + 1]) for n in range(len(rest))]
+            slopes = [w / size for w, size in zip(wrong, sizes, strict=True)]
+            best = max(range(len(rest)), key=lambda n: (slopes[n], n))
+            long.append((rest[best][0], slopes[best], sizes[best]))
+            rest = rest[best + 1 :]
+        found[label] = long
+    limits = [max(unsure[predicted == c], default=max(unsure)) for c in range(classes)]
+    wanted, assigned = [(tuple(limits), 0.0)], 0
+    while any(found.values()):
+        label = max((c for c in found if found[c]), key=lambda c: (found[c][0][1], -c))
+        limits[label], _, size = found[label].pop(0)
+        assigned += size
+        wanted.append((tuple(limits), assigned / len(unsure)))
+    points = per_class_points(unsure, predicted, is_correct, classes, looks_ahead=True)
+    assert [(point.thresholds, point.assigned) for point in points] == wanted
+
+
+@pytest.mark.parametrize("algorithm", (*thresholds.ALGORITHMS, thresholds.PER_CLASS_AHEAD))
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_assigned_grows_and_is_what_points_say(algorithm, seed):
     unsure, predicted, is_correct, classes = random_case(seed)

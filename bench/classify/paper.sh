@@ -42,8 +42,8 @@ case $task in
   *) echo "$task: no task; wanted: testbed, services or devices" >&2; exit 2 ;;
 esac
 if [ -n "$is_headers" ]; then
-  options=(--blocks ipv4,tcp,udp --numbers none --depths 1,5,10 --flows-min 10)
-  options+=(--families decision-tree,random-forest,lightgbm,xgboost,cnn)
+  options=(--blocks "ipv4,tcp,udp" --numbers none --depths "1,5,10" --flows-min 10)
+  options+=(--families "decision-tree,random-forest,lightgbm,xgboost,cnn")
 else
   options=(--recipe "models/recipes/$recipe.toml")
 fi

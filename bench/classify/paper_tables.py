@@ -26,14 +26,21 @@ from wirelens.classify.metrics import class_f1, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Placement
 from wirelens.classify.pool import Plan, Pool, Trained
 from wirelens.classify.progress import Progress
-from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES, uncertainty
+from wirelens.classify.thresholds import (
+    ALGORITHMS,
+    PER_CLASS_AHEAD,
+    UNCERTAINTIES,
+    uncertainty,
+)
 
 Array = Any
 Row = list[object]
+# The paper's algorithms, and the second of them when it looks further than a step.
+_WAYS = (*ALGORITHMS, PER_CLASS_AHEAD)
 _PACKETS = (2, 3, 5, 10)
 _QUANTILES = (5, 10, 25, 50, 75, 90, 95, 99, 100)
 # Portions that curves are kept at.
-_PORTIONS = numpy.linspace(0, 1, 51)
+_PORTIONS = numpy.linspace(0, 1, 41)
 
 
 class Judged:
@@ -69,7 +76,8 @@ class Judged:
         """Curves of two models; `is_own` where thresholds are chosen on the flows that judge."""
         carried = None if is_own else self.carried(first)
         scores = self.scores(first), self.scores(second)
-        return curves.curves_of((first, second), self.truth, scores, self.count, carried)
+        names = (first, second)
+        return curves.curves_of(names, self.truth, scores, self.count, carried, _WAYS)
 
     def waits_us(self, first: str, second: str) -> dict[str, tuple[Array, Array, Array]]:
         """By way to assign: portions, and the mean and median latency that they have."""
@@ -80,7 +88,7 @@ class Judged:
         found = {}
         for measure in UNCERTAINTIES:
             unsure = uncertainty(scores, measure).round(10)
-            for algorithm in ALGORITHMS:
+            for algorithm in _WAYS:
                 masks = numpy.zeros((101, len(told)), dtype=bool)
                 for group in self.carried(first):
                     rows = group.judged
@@ -100,7 +108,7 @@ def write(path: Path, titles: Sequence[str], rows: Sequence[Row]) -> None:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(titles)
         for row in rows:
-            writer.writerow([f"{cell:.5g}" if isinstance(cell, float) else cell for cell in row])
+            writer.writerow([f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row])
 
 
 def models_of(judged: Judged) -> list[Row]:

@@ -72,6 +72,7 @@ def curves_of(
     scores: tuple[Array, Array],
     class_count: int,
     carried: Sequence[Carried] | None = None,
+    algorithms: Sequence[str] = ALGORITHMS,
 ) -> PairCurves:
     """All ways to hand flows on from a model to the next.
 
@@ -84,7 +85,7 @@ def curves_of(
     ways = []
     for measure in UNCERTAINTIES:
         unsure = uncertainty(scores[0], measure).round(_DIGITS)
-        for algorithm in ALGORITHMS:
+        for algorithm in algorithms:
             masks = numpy.zeros((_STEPS + 1, len(truth)), dtype=bool)
             for group in groups:
                 rows = group.judged

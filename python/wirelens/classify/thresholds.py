@@ -26,6 +26,8 @@ UNCERTAINTIES = (LEAST_CONFIDENCE, ENTROPY)
 UNIVERSAL = "universal"
 PER_CLASS = "per-class"
 ALGORITHMS = (UNIVERSAL, PER_CLASS)
+# Algorithm 2 that looks further than one step; to compare with, not chosen by training.
+PER_CLASS_AHEAD = "per-class-ahead"
 
 # The paper's example of quantiles, from 0.01 to 0.99.
 QUANTILES = tuple(index / 100 for index in range(1, 100))
@@ -132,12 +134,29 @@ def _class_steps(unsure: Array, is_correct: Array, quantiles: Sequence[float]) -
     return steps
 
 
+def _merged(steps: list[_Step]) -> list[_Step]:
+    """Steps of which none is steeper than the one before: those that are go with it.
+
+    A class whose most uncertain flows are right else keeps back the errors behind them.
+    """
+    merged: list[_Step] = []
+    for step in steps:
+        merged.append(step)
+        while len(merged) > 1 and merged[-1].slope >= merged[-2].slope:
+            last, before = merged.pop(), merged.pop()
+            counts = before.incorrect + last.incorrect, before.correct + last.correct
+            merged.append(_Step(last.threshold, *counts))
+    return merged
+
+
 def per_class_points(
     unsure: Array,
     predicted: Array,
     is_correct: Array,
     class_count: int,
     quantiles: Sequence[float] = QUANTILES,
+    *,
+    looks_ahead: bool = False,
 ) -> list[Point]:
     """Algorithm 2: thresholds for each predicted class, the steepest class lowered first.
 
@@ -145,6 +164,9 @@ def per_class_points(
     the one with the greatest Δincorrect / (Δincorrect + Δcorrect) is taken, over and over; of
     equals the class that comes first. A class that is never predicted keeps the greatest
     uncertainty of all: nothing is known of how unsure its predictions are.
+
+    With `looks_ahead` a class's next step is of as many quantiles as make it the steepest, which
+    the paper's is not.
     """
     if len(unsure) == 0:
         return []
@@ -155,7 +177,8 @@ def per_class_points(
         is_class = predicted == index
         if is_class.any():
             thresholds[index] = float(unsure[is_class].max())
-            steps[index] = _class_steps(unsure[is_class], is_correct[is_class], quantiles)
+            own = _class_steps(unsure[is_class], is_correct[is_class], quantiles)
+            steps[index] = _merged(own) if looks_ahead else own
     queue = [(-s[0].slope, index, 0) for index, s in enumerate(steps) if s]
     heapq.heapify(queue)
     assigned = 0
@@ -179,6 +202,8 @@ def points_of(
         return universal_points(unsure, predicted, class_count)
     if algorithm == PER_CLASS:
         return per_class_points(unsure, predicted, is_correct, class_count)
+    if algorithm == PER_CLASS_AHEAD:
+        return per_class_points(unsure, predicted, is_correct, class_count, looks_ahead=True)
     raise OptionError(f"thresholds {algorithm!r}; wanted: {' or '.join(ALGORITHMS)}")
 
 
