@@ -44,7 +44,7 @@ _LOOK = {
     "legend.frameon": False,
     "font.size": 9,
 }
-_DPI = 130
+_DPI = 110
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
