@@ -338,7 +338,7 @@ def parser() -> argparse.ArgumentParser:
     judging.add_argument("--model", metavar="DIR", type=Path, required=True, help="the cascade")
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
                          help="write to this file [default: standard output]")  # fmt: skip
-    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw the confusion into DIR")
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     for command in (training, judging):
         command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return top
