@@ -43,6 +43,11 @@ class Task:
     sides: Split
 
 
+def device_of(folder: str) -> str:
+    """The type of device whose captures lie in a folder."""
+    return _SAME_TYPE.get(folder, folder)
+
+
 def _services() -> Source:
     folder = DATA / "services"
     labels = tables.read_labels(folder / "flows.tsv", "class")
@@ -59,7 +64,7 @@ def _devices() -> Source:
     for line, path in enumerate(captures, start=1):
         device = path.parent.name
         name = str(Path(*path.parts[-2:]))
-        rows.append(tables.FlowLabel(line, name, None, _SAME_TYPE.get(device, device)))
+        rows.append(tables.FlowLabel(line, name, None, device_of(device)))
     table = tables.LabelTable(str(folder), rows)
     return Source(captures, table, [str(path) for path in captures])
 
