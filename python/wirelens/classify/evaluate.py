@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 
 from wirelens.classify import curves, plots, report
-from wirelens.classify.cascade import Cascade, Predictions, load
+from wirelens.classify.cascade import Cascade, Predictions, load, meant
 from wirelens.classify.dataset import Dataset, Source
 from wirelens.classify.dataset import load as load_dataset
 from wirelens.classify.metrics import Array
@@ -136,7 +136,7 @@ def _singles(
         ports = one if stage.family == PORT_TABLE else ports
     reference = cascade.head.get("reference")
     if reference is not None and ports is None:
-        model = read_model(folder / reference["file"])
+        model = read_model(meant(folder) / reference["file"])
         predicted = scores_of(model, dataset.sample).argmax(axis=1)
         ports = report.Judged(PORT_TABLE, predicted, cost_of(model, dataset.sample).batch_us)
         singles.append(ports)
