@@ -2,8 +2,7 @@
 
 import numpy
 import pytest
-from test_classify_place import candidate
-from wirelens.classify import metrics, steps
+from wirelens.classify import metrics
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -13,9 +12,9 @@ from wirelens.classify.operate import (
     rules_of,
     settled,
 )
-from wirelens.classify.place import Placement
 from wirelens.classify.promise import Promise, parted
 from wirelens.classify.thresholds import assigned_by, uncertainty
+from wirelens.classify.worth import stages_worth
 
 CLASSES = 12
 
@@ -120,28 +119,27 @@ def test_the_margin_holds_for_families_that_chose_nothing():
     assert numpy.mean(portions[False]) < numpy.mean(portions[True]) < 0.9
 
 
-def test_a_second_stage_that_hands_on_much_is_a_detour(monkeypatch):
-    stages = [("fastest", "port-table"), ("fast", "decision-tree"), ("slow", "lightgbm")]
-    models = [(name, candidate(kind, 1 + 9 * (name == "slow"), 0.5, 1)) for name, kind in stages]
-    # Part of all flows at the last stage, by the stages there are.
-    last = {"fastest fast slow": 0.12, "fastest slow": 0.3, "fast slow": 0.18}
+def test_a_second_stage_that_hands_on_much_is_a_detour():
+    names = [("fastest", "port-table/1"), ("fast", "decision-tree/1"), ("slow", "lightgbm/10")]
+    # What each stage decides, by the stages there are.
+    decided = {(0, 1, 2): [0.6, 0.28, 0.12], (0, 2): [0.7, 0.3], (1, 2): [0.82, 0.18]}
 
-    def operation(_, placement):
-        names = " ".join(stage for stage, _ in placement.stages)
-        decided = [1 - last[names], last[names]]
-        handed_on = [last[names]]
-        if len(placement.stages) == 3:
-            decided, handed_on = [0.6, 0.28, 0.12], [0.4, handed]
-        return Operation([], [], 0.6, decided, handed_on, 1, 1, "")
+    def operation(some):
+        parts = decided[tuple(some)]
+        reach = [1 - sum(parts[:index]) for index in range(len(parts))]
+        handed_on = [after / before for before, after in zip(reach, reach[1:], strict=False)]
+        return Operation([], [], 0.6, parts, handed_on, 1, 1, "")
 
-    monkeypatch.setattr(steps._Chooser, "operate", operation)
-    monkeypatch.setattr(steps, "place", lambda *_: Placement(list(models)))
-    chooser = object.__new__(steps._Chooser)
-    chooser.profiles, chooser.request = [], steps.Request(None, None, "x", None)
-    handed = 0.3
-    placement, found = chooser.choose()
-    assert [stage for stage, _ in placement.stages] == ["fast", "slow"]
-    assert found.decided[-1] == 0.18
-    assert "hands on 30% of its flows; without port-table/1 18.0%" in placement.reasons[-1]
-    handed = 0.2
-    assert [stage for stage, _ in chooser.choose()[0].stages] == ["fastest", "fast", "slow"]
+    kept, found, reasons = stages_worth(names, operation)
+    assert (kept, found.decided[-1]) == ([1, 2], 0.18)
+    assert reasons == [
+        "fastest omitted: decision-tree/1 hands on 30% of its flows; without port-table/1 18.0% "
+        "of all go to the last stage"
+    ]
+    decided[0, 2] = [0.9, 0.1]
+    assert stages_worth(names, operation)[0] == [0, 2]
+    decided[0, 1, 2] = [0.6, 0.32, 0.08]
+    assert stages_worth(names, operation)[0] == [0, 1, 2]
+    # What decides next to nothing goes first.
+    decided[0, 1, 2] = [0.02, 0.6, 0.38]
+    assert stages_worth(names, operation)[0] == [1, 2]

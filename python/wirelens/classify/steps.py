@@ -43,14 +43,8 @@ from wirelens.classify.thresholds import (
     Assignment,
     normalized_area,
 )
+from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
-
-# A stage that decides less than this part of flows is not worth its place.
-_DECIDED_MIN = 0.05
-# A second stage of three that hands on a greater part of what reaches it is a detour, and one of
-# the first two goes.
-_HANDED_ON_MAX = 0.25
-_DETOUR = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -233,47 +227,13 @@ class _Chooser:
             placement = self._by_hand()
             return placement, self.operate(placement)
         placement = place(self.profiles, self.request.margins, self._portion_needed)
-        operation = self.operate(placement)
-        while len(placement.stages) > 1:
-            # The last stage may decide as little as it likes: that is the aim.
-            idle = [
-                index for index, part in enumerate(operation.decided[:-1]) if part < _DECIDED_MIN
-            ]
-            if operation.decided[-1] == 0:
-                idle.append(len(placement.stages) - 1)
-            if not idle:
-                break
-            stage, model = placement.stages.pop(idle[0])
-            placement.reasons.append(
-                f"{stage} omitted: {model.name} decides {operation.decided[idle[0]]:.1%} of flows"
-            )
-            operation = self.operate(placement)
-        if len(placement.stages) > len(_DETOUR) and operation.handed_on[1] > _HANDED_ON_MAX:
-            return self._without_detour(placement, operation)
-        return placement, operation
-
-    def _without_detour(
-        self, placement: Placement, operation: Operation
-    ) -> tuple[Placement, Operation]:
-        """One of the first two stages: the one that leaves fewer flows for the last.
-
-        Two thresholds that are chosen together promise more than they keep. That is worth it
-        where the second stage decides most of what it is asked, and not where it hands on much.
-        """
-        told = f"{placement.stages[1][1].name} hands on {operation.handed_on[1]:.0%} of its flows"
-        tried = []
-        for index in _DETOUR:
-            stages = [one for place, one in enumerate(placement.stages) if place != index]
-            omitted = placement.stages[index]
-            without = self.operate(Placement(stages))
-            tried.append((round(without.decided[-1], 2), index, stages, omitted, without))
-        _, _, stages, (stage, model), without = min(tried, key=lambda one: one[:2])
-        reasons = [
-            *placement.reasons,
-            f"{stage} omitted: {told}; without {model.name} {without.decided[-1]:.1%} of all go to "
-            f"the last stage",
-        ]
-        return Placement(stages, reasons), without
+        stages = placement.stages
+        kept, operation, reasons = stages_worth(
+            [(stage, model.name) for stage, model in stages],
+            lambda some: self.operate(Placement([stages[index] for index in some])),
+        )
+        reasons = [*placement.reasons, *reasons]
+        return Placement([stages[index] for index in kept], reasons), operation
 
     def _by_hand(self) -> Placement:
         found = Placement()
