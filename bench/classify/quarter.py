@@ -2,10 +2,10 @@
 
     python bench/classify/quarter.py FIRST SECOND OUT.tsv train OPTIONS OF wirelens train classify
 
-Which quarter is told by families that it is not of: by one threshold, by Algorithm 2, by Algorithm 2
-where a prediction counts as incorrect only if the second model mends it, or by a forest that learned
-from the first model's probabilities what the second gains. The oracle knows what it gains. A row of
-OUT a way.
+Which quarter is told by families that it is not of: by one threshold, by Algorithm 2, by
+Algorithm 2 where a prediction counts as incorrect only if the second model mends it, or by a
+forest that learned from the first model's probabilities what the second gains. The oracle knows
+what it gains. A row of OUT a way.
 """
 
 import sys
