@@ -38,20 +38,14 @@ case $task in
     source+=(--manifest "$DATA/services/MANIFEST.tsv")
     recipe=services-ndpi
     if [ -z "$is_headers" ]; then
-      if [ "$task" = frame-rate ]; then
-  runs=${RUNS:-../data/calls/calls}
-  mkdir -p "$WORK/frame-rate.work"
-  for step in train leaky; do "$PYTHON" bench/classify/qoe.py $step "$runs" "$WORK/frame-rate.work"; done
-  exec "$PYTHON" bench/classify/qoe.py report "$runs" "$WORK/frame-rate.work" "$RESULTS/frame-rate"
-fi
-stages=(--fastest port-prior/1 --fast boosted-ports/1 --slow boosted-ports/3)
+      stages=(--fast boosted-ports/1 --slow boosted-ports/3)
     fi
     ;;
   devices)
     bash models/make.sh labels "$DATA/devices/sentinel" > "$WORK/devices.tsv"
     source=(-r "$DATA/devices/sentinel" --flows "$WORK/devices.tsv")
     recipe=devices
-    if [ -z "$is_headers" ]; then stages=(--fast random-forest/1 --slow random-forest/10); fi
+    if [ -z "$is_headers" ]; then stages=(--fast lightgbm/1 --slow lightgbm/10); fi
     ;;
   *) echo "$task: no task; wanted: testbed, services or devices" >&2; exit 2 ;;
 esac

@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 
 # Which pairs are shown: folder, title, from, to.
 PAIRS = (
-    ("services", "services of many places", "port-prior/1", "boosted-ports/3"),
-    ("devices", "devices", "random-forest/1", "random-forest/10"),
+    ("services", "services of many places", "boosted-ports/1", "boosted-ports/3"),
+    ("devices", "devices", "lightgbm/1", "lightgbm/10"),
     ("testbed", "services of the testbed", "lightgbm/1", "lightgbm/10"),
 )
 WAITED = (
