@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy
 from wirelens.classify import arguments, recipe_file
 from wirelens.classify import matrix as matrices
+from wirelens.classify.dataset import Dataset
 from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import (
     Rule,
@@ -22,11 +23,11 @@ from wirelens.classify.operate import (
     settled,
     smallest_portion,
 )
-from wirelens.classify.pool import Pool
+from wirelens.classify.pool import Plan, Pool, Trained
 from wirelens.classify.progress import Progress
 from wirelens.classify.promise import Promise
 from wirelens.classify.split import folds
-from wirelens.classify.steps import plan_of, read_flows
+from wirelens.classify.steps import Request, plan_of, read_flows
 from wirelens.classify.thresholds import ALGORITHMS, PER_CLASS, UNIVERSAL
 
 MARGIN = 0.01
@@ -87,9 +88,8 @@ def judged(truth: Array, families: Array, scores: list[Array], best: Array, part
     ]
 
 
-def main() -> None:
-    """The command line above."""
-    names, out, typed = sys.argv[1:3], Path(sys.argv[3]), sys.argv[4:]
+def pool_of(typed: list[str]) -> tuple[Request, Dataset, Plan, list[Trained]]:
+    """The flows and the models of a line of `wirelens train classify`."""
     parser = arguments.parser()
     asked = parser.parse_args(typed)
     if asked.recipe is not None:
@@ -99,7 +99,14 @@ def main() -> None:
     plan, _ = plan_of(request, dataset, progress)
     matrix = matrices.build(dataset.sample, request.recipe, max(request.pool.depths), plan.training)
     work = request.work or request.output.with_name(request.output.name + ".work")
-    pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress).train()
+    pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress)
+    return request, dataset, plan, pool.train()
+
+
+def main() -> None:
+    """The command line above."""
+    names, out, typed = sys.argv[1:3], Path(sys.argv[3]), sys.argv[4:]
+    request, dataset, plan, pool = pool_of(typed)
     rows, count = plan.checked, len(dataset.classes)
     truth, families = dataset.labels[rows], dataset.families[rows]
     scores = {model.name: model.check_scores for model in pool}

@@ -28,9 +28,9 @@ Tells, for each second of a flow, how many frames of video a browser shows of it
 frames a second, 0-3 to 30+. Give it video calls over RTP: of other flows it says something as well,
 and means nothing by it.
 
-- Trained on {seconds} s of {calls} calls of the testbed between two Chromium (VP8, VP9 and H264; one
-  way; links of 0.1 to 3 Mbit/s); thresholds by models of other calls among these. Calls of other
-  programs, screens shared, and several videos in one flow were not among them.
+- Trained on {seconds} s of {calls} calls of the testbed between two Chromium (VP8, VP9 and H264;
+  one way; links of 0.1 to 3 Mbit/s); thresholds by models of other calls among these. Calls of
+  other programs, screens shared, and several videos in one flow were not among them.
 - It judges the way of a flow that has carried more bytes: of a call with video both ways, one.
 - Models, in order: {models}.
 - How good it is on calls that it has not seen: docs/guide/video-frame-rate.md.

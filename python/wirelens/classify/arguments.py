@@ -247,7 +247,8 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="without any of these: fewest flows handed on with a macro-F1 at most this much "
         "below the best single model's [default: %(default)s]")  # fmt: skip
     add("--sure", metavar="PART", type=difference, default=Aim().sure,
-        help="... in this part of draws of families of captures [default: %(default)s]")  # fmt: skip
+        help="... in this part of draws of families of captures [default: %(default)s]",
+    )  # fmt: skip
     add(
         "--uncertainty",
         choices=UNCERTAINTIES,

@@ -1,8 +1,8 @@
 """Trees that begin with a count: for classes that are intervals of what the count estimates.
 
 Tiers of frames a second are such classes, and the frames whose end a second's packets show are
-such a count. Trees that only see classes have to learn each tier's bounds from that tier's rows, and
-lose to the count itself where a tier has few. So a prior comes first: how far off the count was
+such a count. Trees that only see classes have to learn each tier's bounds from that tier's rows,
+and lose to the count itself where a tier has few. So a prior comes first: how far off the count was
 where it was about as great, which every row tells, and from which the probability of each class
 follows. Small trees of LightGBM start from its logarithm and learn the rest.
 """
