@@ -4,9 +4,10 @@
 #   bash bench/classify/paper.sh headers TASK   as the paper: header bits and nothing else, 50/10/40;
 #                                               but LightGBM of 40 rounds of 15 leaves, since a model
 #                                               of 200 of 128 takes minutes to train
+#   bash bench/classify/paper.sh frame-rate     seconds of the testbed's calls, by call (qoe.py)
 # TASK is testbed, services or devices. Options of `wirelens train classify`, such as --seed 2, may
 # follow. Models are kept in bench/data/paper, tables go to bench/data/paper/NAME, or to $RESULTS/NAME.
-# RUNS=DIR are the testbed's runs of services; captures lie beside the repository.
+# RUNS=DIR are the testbed's runs, of services or of calls; captures lie beside the repository.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -14,11 +15,17 @@ readonly PYTHON=${PYTHON:-.venv/bin/python} DATA=../shared/data WORK=${WORK:-ben
 readonly RESULTS=${RESULTS:-$WORK}
 is_headers=
 if [ "${1-}" = headers ]; then is_headers=headers- && shift; fi
-[ $# -ge 1 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
 task=$1
 shift
 mkdir -p "$WORK"
 
+if [ "$task" = frame-rate ]; then
+  runs=${RUNS:-../data/calls/calls}
+  mkdir -p "$WORK/frame-rate.work"
+  for step in train leaky; do "$PYTHON" bench/classify/qoe.py $step "$runs" "$WORK/frame-rate.work"; done
+  exec "$PYTHON" bench/classify/qoe.py report "$runs" "$WORK/frame-rate.work" "$RESULTS/frame-rate"
+fi
 stages=(--fastest decision-tree/1 --fast lightgbm/1 --slow lightgbm/10)
 case $task in
   testbed)
@@ -31,14 +38,14 @@ case $task in
     source+=(--manifest "$DATA/services/MANIFEST.tsv")
     recipe=services-ndpi
     if [ -z "$is_headers" ]; then
-      stages=(--fastest port-prior/1 --fast boosted-ports/1 --slow boosted-ports/3)
+      stages=(--fast boosted-ports/1 --slow boosted-ports/3)
     fi
     ;;
   devices)
     bash models/make.sh labels "$DATA/devices/sentinel" > "$WORK/devices.tsv"
     source=(-r "$DATA/devices/sentinel" --flows "$WORK/devices.tsv")
     recipe=devices
-    if [ -z "$is_headers" ]; then stages=(--fast random-forest/1 --slow random-forest/10); fi
+    if [ -z "$is_headers" ]; then stages=(--fast lightgbm/1 --slow lightgbm/10); fi
     ;;
   *) echo "$task: no task; wanted: testbed, services or devices" >&2; exit 2 ;;
 esac

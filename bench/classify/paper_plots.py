@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 
 # Which pairs are shown: folder, title, from, to.
 PAIRS = (
-    ("services", "services of many places", "port-prior/1", "boosted-ports/3"),
-    ("devices", "devices", "random-forest/1", "random-forest/10"),
+    ("services", "services of many places", "boosted-ports/1", "boosted-ports/3"),
+    ("devices", "devices", "lightgbm/1", "lightgbm/10"),
     ("testbed", "services of the testbed", "lightgbm/1", "lightgbm/10"),
 )
 WAITED = (
@@ -93,7 +93,8 @@ def draw_waiting(results: Path, path: Path) -> None:
         place.set_title(title, fontsize=9)
         place.legend(fontsize=7, loc="upper left")
     axes[0].set_ylabel("part of all flows")
-    axes[0].set_ylim(0, 1.02)
+    axes[0].set_ylim(0, 1.5)
+    axes[0].set_yticks([0, 0.25, 0.5, 0.75, 1])
     figure.savefig(path, dpi=_DPI)
 
 
