@@ -200,6 +200,12 @@ def test_what_is_there_is_replaced_only_where_asked(made, capsys):
         (("--set", "lightgbm=3"), "wanted: such as lightgbm.num_boost_round=400"),
         (("--numbers", "colour"), "number 'colour'; wanted: protocol"),
         (("--testbed", "/nowhere"), "one of these"),
+        (("--folds", "1"), "--folds 1; wanted: 2 or more"),
+        (("--set", "port-table.colour=3"), "port-table has no such parameter; wanted: such as sm"),
+        (("--families", "lightgbm", "--set", "lightgbm.colour=3"), "lightgbm has no such"),
+        (("--families", "xgboost", "--set", "xgboost.colour=3"), "xgboost has no such parameter"),
+        (("--families", "decision-tree", "--set", "decision-tree.colour=3"), "refuses colour=3"),
+        (("--families", "lightgbm", "--set", "lightgbm.num_leaves=many"), "refuses num_leaves="),
     ],
 )
 def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
@@ -207,6 +213,45 @@ def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
     run("train", *source, "-o", folder / "none", "--families", "port-table", *options, status=2)
     assert message in capsys.readouterr().err
     assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--seed", "-1"), ("--wait", "nan"), ("--wait", "0"), ("--f1", "1.5"), ("--gain", "nan"),
+        ("--assigned", "much"), ("--latency", "manyms"), ("--latency", "5"), ("--rare", "-1"),
+        ("--service-rate", "inf"), ("--threads", "0"), ("--flows-min", "0"), ("--folds", "x"),
+    ],
+)  # fmt: skip
+def test_a_value_that_an_option_cannot_have_is_a_line(made, capsys, typed):
+    folder, source = made
+    with pytest.raises(SystemExit, match="2"):
+        run("train", *source, "-o", folder / "none", *typed)
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: argument {typed[0]}: '{typed[1]}'; wanted: "), told
+    assert told.count("\n") == 1
+
+
+def test_labels_of_which_none_matches_are_told_with_examples(made, capsys, tmp_path):
+    folder, source = made
+    table = tmp_path / "flows.tsv"
+    rows = [f"tcp\t192.0.2.99\t{port}\t192.0.2.98\t80\tweb\n" for port in range(30)]
+    table.write_text("".join(["proto\tsrc\tsport\tdst\tdport\tapp\n", *rows]))
+    run("train", *source[:3], table, *source[4:], "-o", folder / "none", status=2)
+    told = capsys.readouterr().err
+    assert "30 of 30 labels match no flow, such as protocol 6 192.0.2.98 port 80 - " in told
+    assert "flows have no label and are left out, such as protocol " in told
+
+
+def test_work_that_cannot_be_read_is_named(made, capsys):
+    folder, source = made
+    work = folder / "broken.work"
+    shutil.copytree(folder / "apps.work", work)
+    for kept in work.glob("port-table-*.json"):
+        kept.write_text("{")
+    run("train", *source, "-o", folder / "broken", *QUICK, status=1)
+    told = capsys.readouterr().err
+    assert "port-table-1-" in told and "remove them, and they are made anew" in told
 
 
 def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
