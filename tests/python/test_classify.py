@@ -34,6 +34,7 @@ def test_verdicts_are_those_of_the_command(options: dict[str, int]) -> None:
     frame = verdicts.to_pandas()
     assert list(frame.columns) == list(wanted[0])
     assert len(frame) == len(wanted)
+    assert str(frame.dtypes["other_segmentation"]) == "int8"
     texts = ["src", "src_port", "community_id", "label", "stage", "packets_used", "cause", "model"]
     assert [[as_text(getattr(row, name)) for name in texts] for row in verdicts] == [
         [row[name] for name in texts] for row in wanted

@@ -154,6 +154,11 @@ def load(path: str | os.PathLike[str]) -> Cascade:
             f"{folder / CASCADE_FILE}: format {seen!r}, version {version}; "
             f"wanted: {FORMAT!r} {VERSION}"
         )
+    if told.get("kind") == "windows":
+        raise ModelError(
+            f"{folder}: a model of windows; wanted: one of flows; `wirelens classify --every` and "
+            "`wirelens.classify_flows(..., every=...)` ask it"
+        )
     try:
         stages = [
             _stage(folder, told, head["classes"], sums, index + 1 == len(head["stages"]))
