@@ -155,6 +155,8 @@ def test_a_table_that_cannot_be_meant_is_refused(tmp_path, text, message):
 
 def test_a_table_that_cannot_be_read_is_refused_in_a_line(tmp_path):
     for name, content, message in (
+        ("lines.csv", b'file,label\nx,"a\nb"\n', "line 2: class 'a.nb'; wanted: a name in"),
+        ("escape.csv", b"file,label\nx,\x1b[31mred\n", "class '.x1b.31mred'"),
         ("latin.tsv", b"file\tlabel\nx\tcaf\xe9\n", "no UTF-8 .byte 0xe9.; convert it"),
         ("long.csv", b"file,label\nx," + b"a" * 200_000 + b"\n", "field larger"),
         ("flows.parquet", b"no such thing", "wanted: a Parquet file"),

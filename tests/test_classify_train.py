@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -331,7 +332,19 @@ def test_runs_that_were_rejected_are_passed_over(capsys, tmp_path):
     assert "reading 1 captures" in capsys.readouterr().err
 
 
-def test_folders_label_their_captures(tmp_path):
+def test_folders_whose_names_are_no_names_of_classes_are_told(tmp_path):
+    from wirelens.classify import dataset
+    from wirelens.errors import OptionError
+
+    (tmp_path / "plain").mkdir()
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    with pytest.raises(OptionError, match="class 'caf.udce9'; wanted: a name in UTF-8"):
+        dataset.folder_source(tmp_path)
+    with pytest.raises(OptionError, match="nowhere: no such folder"):
+        dataset.folder_source(tmp_path / "nowhere")
+
+
+def test_folders_label_their_captures(tmp_path, capsys):
     for index, label in enumerate(("one", "two")):
         for number in range(6):
             target = tmp_path / "made" / label / f"{number}"
@@ -340,6 +353,9 @@ def test_folders_label_their_captures(tmp_path):
     run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m",
         "--families", "decision-tree", "--depths", 1)  # fmt: skip
     assert head_of(tmp_path / "m")["classes"] == ["one", "two"]
+    shutil.copy(tmp_path / "made/one/0/c00.pcap", tmp_path / "made")
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "n", status=2)
+    assert "made/c00.pcap: in no folder of a class, as are 1 captures" in capsys.readouterr().err
 
 
 def test_the_command_says_of_every_flow_what_python_says(made):
