@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import classify_flows
@@ -242,6 +243,19 @@ def test_labels_of_which_none_matches_are_told_with_examples(made, capsys, tmp_p
     told = capsys.readouterr().err
     assert "30 of 30 labels match no flow, such as protocol 6 192.0.2.98 port 80 - " in told
     assert "flows have no label and are left out, such as protocol " in told
+
+
+def test_a_class_with_too_few_flows_is_left_out_and_told(made, capsys):
+    folder, source = made
+    with open(source[3], encoding="utf-8") as table:
+        counts = Counter(row["app"] for row in csv.DictReader(table, delimiter="\t"))
+    fewest, count = counts.most_common()[-1]
+    run("train", *source, "-o", folder / "fewer", "--families", "decision-tree", "--depths", 1,
+        "--flows-min", count + 1)  # fmt: skip
+    told = capsys.readouterr().err
+    left_out = f"left out: classes that have fewer than {count + 1} flows (--flows-min): {fewest} ("
+    assert f"warning: {left_out}" in told
+    assert fewest not in head_of(folder / "fewer")["classes"]
 
 
 def test_work_that_cannot_be_read_is_named(made, capsys):
