@@ -245,6 +245,15 @@ def test_labels_of_which_none_matches_are_told_with_examples(made, capsys, tmp_p
     assert "flows have no label and are left out, such as protocol " in told
 
 
+def test_a_class_of_one_capture_is_told_where_folds_judge(tmp_path, capsys):
+    for index, label in enumerate(("one", "two")):
+        classify_flows.make(tmp_path / "made" / label, captures=1, flows=25, seed=index)
+    (tmp_path / "made/flows.tsv").unlink()
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m", "--families",
+        "decision-tree", "--depths", 1, "--split", "100/0/0", "--folds", 2)  # fmt: skip
+    assert "warning: only one family of captures has one, two: each" in capsys.readouterr().err
+
+
 def test_a_class_with_too_few_flows_is_left_out_and_told(made, capsys):
     folder, source = made
     with open(source[3], encoding="utf-8") as table:

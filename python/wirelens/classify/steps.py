@@ -136,6 +136,13 @@ def choose(
     return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
 
 
+def _of_one_family(dataset: Dataset, rows: Array) -> list[str]:
+    """Classes that no fold can both learn and be scored on."""
+    pairs = set(zip(dataset.labels[rows].tolist(), dataset.families[rows].tolist(), strict=True))
+    counts = numpy.bincount([label for label, _ in pairs], minlength=len(dataset.classes))
+    return [dataset.classes[label] for label in numpy.flatnonzero(counts == 1)]
+
+
 def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Plan, str]:
     """Sides by family of captures, and a sentence about them."""
     shares = request.shares
@@ -155,6 +162,11 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
         held = folds(dataset.labels[training], dataset.families[training], request.folds, seed)
         checks = [(numpy.delete(training, rows), training[rows]) for rows in held]
         told += f"; models are chosen by {request.folds} folds of the training flows"
+        if alone := _of_one_family(dataset, training):
+            progress.warn(
+                f"only one family of captures has {', '.join(alone)}: each fold that is scored on "
+                "flows of it never saw another, so figures of it say nothing; give more captures"
+            )
     else:
         checks = [(training, parts.rows(VALIDATION))]
     for side, rows in ((TRAINING, training), (VALIDATION, checks[-1][1]), (TEST, test)):
