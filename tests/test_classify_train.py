@@ -260,8 +260,9 @@ def test_a_class_with_too_few_flows_is_left_out_and_told(made, capsys):
         counts = Counter(row["app"] for row in csv.DictReader(table, delimiter="\t"))
     fewest, count = counts.most_common()[-1]
     run("train", *source, "-o", folder / "fewer", "--families", "decision-tree", "--depths", 1,
-        "--flows-min", count + 1)  # fmt: skip
+        "--flows-min", count + 1, "--drop", "tcp_opt_*", "--drop", "tcp_options")  # fmt: skip
     told = capsys.readouterr().err
+    assert "--drop tcp_options: no column has such a name" in told and "tcp_opt_*" not in told
     left_out = f"left out: classes that have fewer than {count + 1} flows (--flows-min): {fewest} ("
     assert f"warning: {left_out}" in told
     assert fewest not in head_of(folder / "fewer")["classes"]
@@ -276,6 +277,14 @@ def test_work_that_cannot_be_read_is_named(made, capsys):
     run("train", *source, "-o", folder / "broken", *QUICK, status=1)
     told = capsys.readouterr().err
     assert "port-table-1-" in told and "remove them, and they are made anew" in told
+
+
+def test_evaluation_finds_a_model_that_ships_by_its_name(made, capsys):
+    _, source = made
+    run("eval", *source, "--model", "services", status=2)
+    assert "no flow has a label of the classes bittorrent, dash, dns" in capsys.readouterr().err
+    run("eval", *source, "--model", "servces", status=1)
+    assert "servces: no such folder, and no model that ships" in capsys.readouterr().err
 
 
 def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):

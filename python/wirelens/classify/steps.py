@@ -114,6 +114,8 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
     )
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
+    for pattern in request.recipe.idle_patterns(depth):
+        progress.warn(f"--drop {pattern}: no column has such a name, so it leaves out nothing")
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
     return dataset
