@@ -164,7 +164,7 @@ def test_the_command_and_the_package_say_what_trees_say(tmp_path):
     with pytest.raises(OptionError, match="consumers: `2`: windows are told by one thread"):
         classify_flows(CALL, model, every=1, consumers=2)
     counted = wirelens("classify", "-q", "-r", CALL, "--model", model, "--every", "1s").stdout
-    assert counted.split()[:2] == ["label", "windows"]
+    assert counted.split()[:2] == [b"label", b"windows"]
     with pytest.raises(ModelError, match="a model of windows; wanted: one of flows"):
         load(model)
 
