@@ -245,3 +245,12 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
     assert absent.returncode == 1
     assert "slow.onnx: /nowhere/libonnxruntime.so: cannot open" in absent.stderr
     assert "pip install onnxruntime" in absent.stderr
+
+    from wirelens.classify.cascade import load
+
+    cascade_of(tmp_path / "broken", b"no model", features, columns)
+    broken = classify(tmp_path / "broken")
+    assert broken.returncode == 1
+    assert "slow.onnx: no ONNX model that ONNX Runtime can run" in broken.stderr
+    with pytest.raises(ModelError, match="slow.onnx: no ONNX model that ONNX Runtime can run"):
+        load(tmp_path / "broken")

@@ -63,7 +63,14 @@ class ServedOnnx:
         runtime = compat.need("onnxruntime", path.name)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        self.session = runtime.InferenceSession(str(path), options)
+        try:
+            self.session = runtime.InferenceSession(str(path), options)
+        except Exception as error:
+            # The runtime has a class of its own for each of its codes, and no name for all.
+            why = " ".join(str(error).split())
+            raise ModelError(
+                f"{path}: no ONNX model that ONNX Runtime can run ({why}); export it again"
+            ) from error
         self.columns, self.input, self.output = columns, into, out
 
     def prepare(self, sample: Sample) -> Array:
