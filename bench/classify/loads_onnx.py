@@ -56,9 +56,7 @@ def write(ours: Path, place: Path, learned: Learned) -> None:
     _write(place, head, files)
 
 
-def write_single(
-    like: Path, place: Path, model: Path, kind: str, features: FlowFeatures
-) -> None:
+def write_single(like: Path, place: Path, model: Path, kind: str, features: FlowFeatures) -> None:
     """A network on numbers as the only stage; classes and times are those of a cascade of ours."""
     head = json.loads((like / "cascade.json").read_text(encoding="utf-8"))
     stage = {"stage": "slow", "family": kind, "packets": features.packets}
