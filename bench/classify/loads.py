@@ -35,6 +35,8 @@ from wirelens.classify.metrics import macro_f1, weighted_f1
 LOADS = (200, 1_000, 4_000, 15_000, 30_000, 60_000, 120_000, 240_000, 480_000)
 # The load at which the paper looks at latency.
 SHOWN = 4_000
+# More than any depth bears, one by one.
+DEPTHS_MOST = 240_000
 SEED = 1
 TESTBED = Path("../data/services/services")
 _PACKAGES = ("lightgbm", "scikit-learn", "onnxruntime", "torch")
@@ -81,7 +83,7 @@ def judged(system: systems.System, flows: Flows, load: systems.Load, depth: int)
     }
 
 
-def all_systems(models: Models) -> Iterator[systems.System]:
+def all_systems(models: Models, has_references: bool) -> Iterator[systems.System]:
     """Those that are compared, one consumer each; those that need more packages come last."""
     for kind, name in (
         ("shipped", "ours, as shipped"),
@@ -104,7 +106,7 @@ def all_systems(models: Models) -> Iterator[systems.System]:
         ("LEXNet", lambda: models.slow_alone(models.lexnet())),
         ("FastTraffic", models.fasttraffic),
     )
-    for name, made in more:
+    for name, made in more if has_references else ():
         try:
             yield systems.System(name, made(), name.startswith("ours"))
         except ImportError as error:
@@ -130,8 +132,11 @@ def costs(chain: Chain) -> list[dict[str, Any]]:
 class Run:
     """Systems and loads one after the other, a line as soon as it is known."""
 
-    def __init__(self, models: Models, output: Path, loads: Sequence[int]) -> None:
+    def __init__(
+        self, models: Models, output: Path, loads: Sequence[int], has_references: bool
+    ) -> None:
         self.models, self.output, self.loads = models, output, loads
+        self.has_references = has_references
         self.flows = models.flows()
         self.told: dict[str, Any] = {
             "task": models.task.title,
@@ -149,7 +154,7 @@ class Run:
     def all(self) -> None:
         """Everything."""
         (self.output / "runs.jsonl").unlink(missing_ok=True)
-        for system in all_systems(self.models):
+        for system in all_systems(self.models, self.has_references):
             self._tell_costs(system.name, system.chain)
             for per_s in self.loads:
                 if system.in_batches and per_s < systems.PAPER_MOST:
@@ -171,7 +176,7 @@ class Run:
             chain, slow = self.models.chain(place), self.models.slow_alone(place)
             self._tell_costs(f"ours, paper's shape, depth {depth}", chain)
             for name, one in (("ours, by depth", chain), ("queueing, by depth", slow)):
-                for per_s in (SHOWN, max(self.loads)):
+                for per_s in (SHOWN, DEPTHS_MOST):
                     self._one(systems.System(name, one, True), per_s, depth)
 
     def _tell_costs(self, name: str, chain: Chain) -> None:
@@ -199,6 +204,9 @@ def main() -> None:
     parser.add_argument("--task", choices=loads_tasks.TASKS, default="services")
     parser.add_argument("--output", type=Path, help="folder for the results")
     parser.add_argument("--loads", default=",".join(map(str, LOADS)), help="new flows a second")
+    parser.add_argument(
+        "--ours-alone", action="store_true", help="without ONNX Runtime, LEXNet and FastTraffic"
+    )
     parser.add_argument("--draw", action="store_true", help="table and pictures of --output only")
     asked = parser.parse_args()
     name = f"{time.strftime('%Y-%m-%d', time.gmtime())}-{environment.cpu_slug()}-classify-loads"
@@ -212,7 +220,8 @@ def main() -> None:
         versions: Any = facts["versions"]
         versions |= {package: environment.python_version(package) for package in _PACKAGES}
         models = Models(loads_tasks.TASKS[asked.task], asked.testbed)
-        Run(models, output, [int(text) for text in asked.loads.split(",")]).all()
+        loads = [int(text) for text in asked.loads.split(",")]
+        Run(models, output, loads, not asked.ours_alone).all()
         facts["load_after"] = os.getloadavg()
         (output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     loads_table.write(output)

@@ -8,6 +8,7 @@ it.
 """
 
 import glob
+import importlib
 import importlib.util
 import json
 import subprocess
@@ -27,7 +28,7 @@ from wirelens.classify.dataset import Dataset, Sample, load
 from wirelens.classify.features import first_packets
 from wirelens.classify.pool import Plan
 from wirelens.classify.progress import Progress
-from wirelens.classify.served import BATCH, ServedTrees, read_model
+from wirelens.classify.served import BATCH, ServedTrees
 
 Array = Any
 
@@ -189,8 +190,15 @@ class Models:
         with numpy.load(stem.with_suffix(".npz")) as arrays:
             rows = arrays["rows"]
         told = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        model = read_model(stem.with_suffix(".onnx"), told)
-        asked, labels = _from_python(lambda first, last: model.score(rows, first, last), len(rows))
+        runtime: Any = importlib.import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = runtime.InferenceSession(str(stem.with_suffix(".onnx")), options)
+
+        def score(first: int, last: int) -> Array:
+            return session.run([told["output"]], {told["input"]: rows[first:last]})[0]
+
+        asked, labels = _from_python(score, len(rows))
         return _one(asked, labels, f"fasttraffic/{DEPTH}")
 
     def _reference(self, system: str) -> Path:
