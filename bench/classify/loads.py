@@ -154,6 +154,9 @@ class Run:
     def all(self) -> None:
         """Everything."""
         (self.output / "runs.jsonl").unlink(missing_ok=True)
+        # Asked at one time, as far as that goes.
+        for kind in ("shipped", "chosen", *(f"paper-{depth}" for depth in reversed(DEPTHS))):
+            self.models.chain(self.models.folder(kind))
         for system in all_systems(self.models, self.has_references):
             self._tell_costs(system.name, system.chain)
             for per_s in self.loads:

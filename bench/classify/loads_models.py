@@ -8,6 +8,7 @@ it.
 """
 
 import glob
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -95,6 +96,8 @@ class Models:
         self.plan, told = steps.plan_of(self.request, self.dataset, self.progress)
         self.progress.tell(told)
         self.sample: Sample = self.dataset.sample.of(self.plan.test)
+        # By the hash of a model's file: one that is in two systems costs the same in both.
+        self.known: dict[str, Asked] = {}
 
     def flows(self) -> Flows:
         """The held-out flows."""
@@ -143,6 +146,17 @@ class Models:
         return _one(self._asked(place, cascade)[last], scores.argmax(axis=1), name)
 
     def _asked(self, place: Path, cascade: Cascade) -> list[Asked]:
+        files = {told["stage"]: place / told["file"] for told in cascade.head["stages"]}
+        hashes = [
+            hashlib.sha256(files[stage.name].read_bytes()).hexdigest() for stage in cascade.stages
+        ]
+        if not set(hashes) <= set(self.known):
+            found = self._measured(place, cascade)
+            for seal, asked in zip(hashes, found, strict=True):
+                self.known.setdefault(seal, asked)
+        return [self.known[seal] for seal in hashes]
+
+    def _measured(self, place: Path, cascade: Cascade) -> list[Asked]:
         rows = FOLDER / f"{place.name}.rows"
         rows.mkdir(exist_ok=True)
         for stage in cascade.stages:
