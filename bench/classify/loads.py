@@ -140,7 +140,7 @@ class Run:
         self.flows = models.flows()
         self.told: dict[str, Any] = {
             "task": models.task.title,
-            "extraction_us_a_packet": round(self.flows.extraction_us, 4),
+            "packet_us": round(self.flows.packet_us, 4),
             "flows": {
                 "held_out": len(self.flows.labels),
                 "classes": len(self.flows.classes),

@@ -122,7 +122,7 @@ def _costs(costs: dict[str, Any]) -> str:
             figures = (told_us(stage[f"{what}_us"]) for what in wanted)
             lines.append([f"{name}: {stage['model']}", *figures])
     head = ["model", "alone, mean", "alone, p99", "in batches of 64, mean"]
-    packet = told_us(costs["extraction_us_a_packet"])
+    packet = told_us(costs["packet_us"])
     return table(head, lines) + f"\nEach packet up to the depth: {packet} beside that.\n"
 
 
