@@ -64,6 +64,36 @@ make_serve() {
   "$PYTHON" bench/make_serve.py "$DATA/serve-flows/headers.pcap"
 }
 
+# Loads of real flows, each with the cascade that `wirelens train classify` chose for such flows.
+make_own() {
+  make_load services models/services testdata/testbed/services
+  if [ ! -d "$REAL" ]; then
+    say "SKIPPED: services of many places, devices: no $REAL"
+    return
+  fi
+  make_load devices models/devices "$REAL/../devices"
+  if [ ! -e "$DATA/many-services/SHA256SUMS" ]; then
+    make --silent python
+    bash tools/setup.sh train
+    "$PYTHON" -m wirelens.classify train -r "$REAL" --flows "$REAL/flows.tsv" \
+      --label class --manifest "$REAL/MANIFEST.tsv" --seed 1 \
+      --recipe models/recipes/services-ndpi.toml -o "$DATA/many-services" --force
+  fi
+  make_load many-services "$DATA/many-services" "$REAL"
+}
+
+make_load() { # NAME MODEL CAPTURES
+  make_input "own/$1" draw_load "$3"
+  ln -sfn "$(realpath "$2")" "$DATA/own/$1/model"
+}
+
+draw_load() { # CAPTURES FOLDER
+  "$BENCH" load --read "$1" --flows-per-s 20000 --duration-s 5 --snaplen 256 \
+    --flow-packets-max 10 --output "$2/first.pcap"
+  "$BENCH" load --read "$1" --flows-per-s 20000 --duration-s 5 --snaplen 256 --flow-packets-max 100 \
+    --output "$2/long.pcap"
+}
+
 # Single-file C++ programs that say what the machine allows; kept beside the repository.
 build_yardsticks() {
   if ! [ -d "$YARDSTICKS" ]; then
@@ -147,7 +177,7 @@ if [ "${1-} ${2-}" = '--only serve-loads' ]; then measure_loads "${@:3}"; fi
 build
 build_yardsticks
 if wants trees "$@"; then make_trees; fi
-if wants serve "$@"; then make_serve; fi
+if wants serve "$@"; then make_serve; make_own; fi
 # Models bring rows and flows of their own.
 if ! [[ "$*" =~ --only[\ =](trees|serve|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
 exec "$PYTHON" bench/run.py "${inputs[@]/#/--input=}" "$@"

@@ -9,6 +9,7 @@ inputs that were added by hand, such as reduced findings, are left alone.
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "testdata" / "demo.pcapng"
 FRAME_LEN_MAX = 400
+# Of windows of a second, IPv4, TCP and UDP of two packets, and the number main_packets.
+WINDOW_SCHEMA = "797ba1fb1cb8a8f53294c428b0bcf7bb3ef371f313b615b0c7ba36cb78804905"
 
 MAC = bytes.fromhex("02574c000011 02574c000001")
 V4 = bytes([192, 0, 2, 1, 198, 51, 100, 2])
@@ -419,6 +422,30 @@ def tree_seeds() -> Iterator[tuple[str, str, bytes]]:
         yield "trees", kind, b"\x90" + f"{head}\n{tests}\n{tree}\n".encode()
 
 
+def cascade_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
+    """The cascade of the golden runs, one with windows in its place, and sums of their own."""
+    folder = HERE.parent / "testdata" / "cascade"
+    told = (folder / "cascade.json").read_bytes()
+    names = ("fastest", "fast", "slow")
+    files = [(folder / f"{name}.trees.jsonl").read_bytes() for name in names]
+    # Seals are made by the target.
+    trees = [b"".join(file.splitlines(keepends=True)[:-1]) for file in files]
+    traffic = b"".join(bytes([len(frame[:250])]) + frame[:250] for frame in frames[:12])
+    yield "cascade", "flows", b"\0".join([b"\0" + told, *trees, traffic])
+    # Of windows the last stage is enough; the schema is that of these columns.
+    windows = json.loads(told) | {"kind": "windows", "window_ns": 10**9}
+    windows["stages"] = [windows["stages"][-1] | {"packets": 2}]
+    text = trees[-1].decode().replace("pkt2_size_bytes", "main_packets")
+    head, _, tree = text.splitlines()
+    told_of_trees = json.loads(head) | {"packets": 2, "schema": WINDOW_SCHEMA}
+    tests = '{"tests":["main_packets > 2.5","pkt1_udp_sport_0 is there"]}'
+    file = f"{json.dumps(told_of_trees)}\n{tests}\n{tree}\n".encode()
+    head_of_windows = b"\0" + json.dumps(windows).encode()
+    yield "cascade", "windows", b"\0".join([head_of_windows, b"", b"", file, traffic])
+    sums = (folder / "SHA256SUMS").read_bytes()
+    yield "cascade", "sums", b"\0".join([b"\1" + told, *trees, sums])
+
+
 def flow_seeds() -> Iterator[tuple[str, str, bytes]]:
     fin, syn, rst, ack, unknown, absolute = 1, 2, 4, 16, 6, 7
 
@@ -452,7 +479,7 @@ def main() -> None:
     counts: dict[tuple[str, str], int] = {}
     written: set[tuple[str, bytes]] = set()
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
-    for seeds in (*of_frames, flow_seeds(), tree_seeds()):
+    for seeds in (*of_frames, flow_seeds(), tree_seeds(), cascade_seeds(frames)):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

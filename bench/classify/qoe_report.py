@@ -16,6 +16,9 @@ Array = Any
 COUNT = len(CLASSES)
 # The stages of the cascade: what they read, how many packets, and who learns it.
 STAGES = (("rtp", 1, "decision-tree"), ("rtp", 1, "lightgbm"), ("rtp", WHOLE, "lightgbm"))
+# Which packets of a second are waited for, and how the waiting is told.
+WAITED = (2, 3, 5, 10, 20)
+QUANTILES = (5, 10, 25, 50, 75, 90, 95, 99, 100)
 COLUMNS = (
     "reads", "packets", "model", "seconds", "accuracy", "weighted_f1", "macro_f1", "macro_f1_low",
     "macro_f1_high", "within_one_tier", "error_fps", "accuracy_folds_min", "accuracy_folds_max",
@@ -146,6 +149,18 @@ def curves(told: Told) -> list[list[object]]:
     return rows
 
 
+def waiting(told: Told) -> list[list[object]]:
+    """When the n-th packet of a second comes after its first, in milliseconds: Figure 3c."""
+    first_ns = told.number("pkt0_offset_ns")
+    rows: list[list[object]] = []
+    for packet in WAITED:
+        is_there = told.number(f"pkt{packet - 1}_direction") != 0
+        waits = (told.number(f"pkt{packet - 1}_offset_ns") - first_ns)[is_there] / 1e6
+        found = map(float, numpy.percentile(waits, QUANTILES))
+        rows.append([packet, float(is_there.mean()), *found])
+    return rows
+
+
 def write(path: Path, titles: Iterable[str], rows: list[list[object]]) -> None:
     """A table of rows, figures with four digits."""
     with path.open("w", newline="") as file:
@@ -189,6 +204,8 @@ def report(calls: list[Call], out: Path, results: Path) -> None:
         results / "curves.tsv",
         ("step", "assignment", "normalized_area", "assigned", "caught", "macro_f1"), curves(told),
     )  # fmt: skip
+    titles = ("packets", "part_of_seconds", *(f"p{q}_ms" for q in QUANTILES))
+    write(results / "waiting.tsv", titles, waiting(told))
     windows = numpy.concatenate([call.window_ns for call in calls])
     write(
         results / "seconds.tsv",

@@ -43,6 +43,8 @@ struct Arguments {
 enum Command {
     /// Make a backbone-like capture, as frames, as 40-byte records and as columns
     Gen(generate::GenArguments),
+    /// Make a load of flows drawn from captures, under addresses of their own
+    Load(generate::LoadArguments),
     /// Write a capture anew: cut, as records, as columns
     Convert(generate::ConvertArguments),
     /// Integers between two threads through seven queues (Figure 3 of the paper)
@@ -70,6 +72,7 @@ type Failure = String;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Gen(arguments) => generate::generate(&arguments),
+        Command::Load(arguments) => generate::load(&arguments),
         Command::Convert(arguments) => generate::convert(&arguments),
         Command::Queues(arguments) => queues::run(&arguments),
         Command::Pipeline(arguments) => pipeline::run(&arguments),

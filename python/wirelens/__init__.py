@@ -4,6 +4,7 @@ The questions are functions, the same as the commands of `wirelens`:
 
 - `top`: who sends what, by source, pair, port, protocol or flow
 - `flows`: who talks to whom, from first packet to end, with features for models if asked
+- `classify_flows`: what each flow is, such as a service, by a trained model
 - `packets`: every packet as a row, in batches, however large the capture
 
 Each takes a path, a folder, or a list of them, and gives a result that iterates over rows,
@@ -35,7 +36,7 @@ from wirelens.errors import (
     OutputExistsError,
     WirelensError,
 )
-from wirelens.questions import Packet, flows, packets, top
+from wirelens.questions import Packet, classify_flows, flows, packets, top
 from wirelens.results import Field, Stream, Table
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Table",
     "WirelensError",
     "__version__",
+    "classify_flows",
     "flows",
     "packets",
     "top",

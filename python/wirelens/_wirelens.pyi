@@ -14,6 +14,7 @@ __all__ = [
     "WindowRows",
     "__version__",
     "captures",
+    "classify_flows",
     "command",
     "first_packets",
     "flow_schema",
@@ -50,6 +51,15 @@ class FlowsOptions(TypedDict):
     window: str | None
     stats: bool
     names: str
+    max_flows: int
+    batch_size: int
+    seed: int | None
+
+class ClassifyOptions(TypedDict):
+    model: str | os.PathLike[str]
+    every: str | None
+    consumers: int
+    waiting_max: int
     max_flows: int
     batch_size: int
     seed: int | None
@@ -202,6 +212,7 @@ def windows(
     inputs: InputOptions, asked: FeatureOptions, every_ns: int, options: FirstOptions
 ) -> Reader: ...
 def top(inputs: InputOptions, options: TopOptions) -> Reader: ...
+def classify_flows(inputs: InputOptions, options: ClassifyOptions) -> Reader: ...
 def flows(inputs: InputOptions, options: FlowsOptions) -> Reader: ...
 def packets(inputs: InputOptions, options: PacketOptions) -> Reader: ...
 def command(arguments: Sequence[str]) -> int: ...

@@ -12,7 +12,7 @@ from wirelens.errors import OptionError
 from wirelens.results import Stream, Table, table_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import FlowsOptions, InputOptions, PacketOptions
+    from wirelens._wirelens import ClassifyOptions, FlowsOptions, InputOptions, PacketOptions
 
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = Path | Iterable[Path]
@@ -242,6 +242,97 @@ def flows(
     }
     start = functools.partial(_wirelens.flows, inputs, options)
     return Stream(_named("flows", inputs), start, _row_of)
+
+
+def classify_flows(
+    source: Source,
+    model: Path,
+    *,
+    every: Duration | None = None,
+    filter: str | None = None,
+    consumers: int = 1,
+    waiting_max: int = 65_536,
+    max_flows: int = 4_194_304,
+    seed: int | None = None,
+    count: int | None = None,
+    snaplen: int | None = None,
+    batch_size: int = 8192,
+) -> Stream[Any]:
+    """What flows are, such as a service or a device, from their first packets, by a trained model.
+
+    The same verdicts as those of the command `wirelens classify`, which
+    `docs/guide/classify.md` explains. What trains such models is `wirelens.classify`.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
+        can be read once.
+    model
+        Folder of a trained cascade, or the name of one that ships: ``"services"`` or
+        ``"devices"``.
+    every
+        With a model that was trained on windows their length, such as ``"1s"``: each flow is
+        told of anew in each window in which it has packets.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+    consumers
+        Threads that answer for the models after the first; results do not depend on it.
+    waiting_max
+        Flows that wait for more packets at most; one more is decided by the last model asked.
+    max_flows
+        Flows kept at most; beyond, idle ones make room.
+    seed
+        Seed of the hash that spreads flows, drawn by default.
+    count
+        Stop after this many frames, in order of time.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    batch_size
+        Rows of a batch at most.
+
+    Returns
+    -------
+    Stream
+        Iterates over verdicts, in the order in which they come. ``.fields`` tells what each
+        column means and its unit, ``.counts`` at the end how many flows were odd.
+
+    Raises
+    ------
+    ModelError
+        Where `model` is missing, was changed, or wants what this version does not extract.
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `source` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        At the end, where a capture cannot be read to its own.
+
+    Examples
+    --------
+    >>> import collections
+    >>> import wirelens
+    >>> verdicts = wirelens.classify_flows("testdata/demo.pcapng", "services")
+    >>> collections.Counter(verdict.label for verdict in verdicts).most_common(2)
+    [('dns', 203), ('rtp', 40)]
+    """
+    inputs = _inputs(source, filter, None, True, count, snaplen)
+    options: ClassifyOptions = {
+        "model": model,
+        "every": None if every is None else _duration(every),
+        "consumers": consumers,
+        "waiting_max": waiting_max,
+        "max_flows": max_flows,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    start = functools.partial(_wirelens.classify_flows, inputs, options)
+    return Stream(_named("classify_flows", inputs), start, _row_of)
 
 
 def packets(

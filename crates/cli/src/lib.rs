@@ -60,8 +60,13 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
 pub enum Host {
     /// The program `wirelens`.
     Program,
-    /// This Python, which has the command as a module.
-    Python(PathBuf),
+    /// A Python, which has the command as a module.
+    Python {
+        /// Its program.
+        interpreter: PathBuf,
+        /// The folder of the package `wirelens`.
+        package: PathBuf,
+    },
 }
 
 /// Runs the command with these arguments, the program's name first.

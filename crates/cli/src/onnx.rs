@@ -60,7 +60,7 @@ fn prefixes(
 ) -> Vec<PathBuf> {
     let above = |program: &Path| Some(program.parent()?.parent()?.to_owned());
     let mut prefixes = Vec::new();
-    if let Host::Python(interpreter) = host {
+    if let Host::Python { interpreter, .. } = host {
         prefixes.extend(above(interpreter));
     }
     prefixes.extend(active.map(PathBuf::from));
@@ -122,7 +122,10 @@ mod tests {
         fs::write(bin.join("python3"), "").unwrap();
         let path = env::join_paths([Path::new("relative"), &bin, &bin]).unwrap();
         let found = prefixes(
-            &Host::Python(PathBuf::from("/opt/own/bin/python")),
+            &Host::Python {
+                interpreter: PathBuf::from("/opt/own/bin/python"),
+                package: PathBuf::new(),
+            },
             Some(OsStr::new("/opt/active")),
             Some(&path),
             Some(OsStr::new("/home/me")),

@@ -29,7 +29,7 @@ impl Python {
         let set = env::var_os(PYTHON_SETTING).filter(|python| !python.is_empty());
         let path = match (set, host) {
             (Some(python), _) => PathBuf::from(python),
-            (None, Host::Python(interpreter)) => interpreter.clone(),
+            (None, Host::Python { interpreter, .. }) => interpreter.clone(),
             (None, Host::Program) => {
                 let beside = checkout.map(|root| root.join(".venv/bin/python"));
                 beside.filter(|python| python.is_file()).unwrap_or_else(|| "python3".into())

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod classify;
 mod first;
 mod flows;
 mod handed;
@@ -31,6 +32,8 @@ mod _wirelens {
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
+    use crate::classify::classify_flows;
+    #[pymodule_export]
     use crate::first::{FirstRows, captures, first_packets, flow_schema};
     #[pymodule_export]
     use crate::flows::flows;
@@ -55,8 +58,7 @@ mod _wirelens {
     /// Runs the command with these arguments, the program's name first; its exit status.
     #[pyfunction]
     fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
-        let interpreter = py.import("sys")?.getattr("executable")?.extract()?;
-        let host = cli::Host::Python(interpreter);
+        let host = crate::onnx::host(py)?;
         Ok(py.detach(|| cli::status(arguments, &host)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cli::Host;
@@ -40,8 +40,12 @@ fn refused(text: impl std::fmt::Display) -> PyErr {
 }
 
 /// The Python that runs this; its packages are looked through first.
-fn host(py: Python<'_>) -> PyResult<Host> {
-    Ok(Host::Python(py.import("sys")?.getattr("executable")?.extract()?))
+pub(crate) fn host(py: Python<'_>) -> PyResult<Host> {
+    let module: PathBuf = py.import("wirelens")?.getattr("__file__")?.extract()?;
+    Ok(Host::Python {
+        interpreter: py.import("sys")?.getattr("executable")?.extract()?,
+        package: module.parent().map(Path::to_path_buf).unwrap_or_default(),
+    })
 }
 
 impl OnnxModel {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use arrow_array::Array;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Float64Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::{DataType, TimeUnit};
 use pyo3::prelude::*;
@@ -39,6 +39,7 @@ pub(crate) fn list<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'p
         DataType::UInt32 => UInt32Type,
         DataType::UInt16 => UInt16Type,
         DataType::UInt8 => UInt8Type,
+        DataType::Int8 => Int8Type,
         DataType::Float64 => Float64Type,
         DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType,
     )
@@ -70,6 +71,7 @@ pub(crate) fn memory(array: &dyn Array) -> Result<&[u8], Refusal> {
         DataType::UInt32 => array.as_primitive::<UInt32Type>().values().inner().as_slice(),
         DataType::UInt16 => array.as_primitive::<UInt16Type>().values().inner().as_slice(),
         DataType::UInt8 => array.as_primitive::<UInt8Type>().values().inner().as_slice(),
+        DataType::Int8 => array.as_primitive::<Int8Type>().values().inner().as_slice(),
         DataType::Float64 => array.as_primitive::<Float64Type>().values().inner().as_slice(),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             array.as_primitive::<TimestampNanosecondType>().values().inner().as_slice()

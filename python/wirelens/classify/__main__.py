@@ -54,8 +54,10 @@ def main(arguments: Sequence[str]) -> int:
                 print(found.text, end="")
     except OptionError as error:
         return _failed(progress, error, 2)
-    except (WirelensError, MissingPackageError, OSError) as error:
+    except (WirelensError, MissingPackageError) as error:
         return _failed(progress, error, 1)
+    except OSError as error:
+        return _failed(progress, _told(error), 1)
     except KeyboardInterrupt:
         progress.finish()
         print("interrupted; the same line goes on where it stopped", file=sys.stderr)
@@ -63,7 +65,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _failed(progress: Progress, error: Exception, status: int) -> int:
+def _told(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}; give another place, or look at who may write there"
+
+
+def _failed(progress: Progress, error: Exception | str, status: int) -> int:
     progress.finish()
     print(f"error: {error}", file=sys.stderr)
     return status

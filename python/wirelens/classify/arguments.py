@@ -27,6 +27,7 @@ from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
+from wirelens.classify.typed import Parser, difference, part, positive, time_us, whole
 from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
 
@@ -34,7 +35,6 @@ from wirelens.errors import OptionError
 NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")
 _DEPTHS = "1,2,3,5,10"
 _DEPTH_MAX = 255
-_UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 T = TypeVar("T")
 
 _TRAIN_EXAMPLES = """Examples:
@@ -115,7 +115,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add(
         "--payload-bytes",
         metavar="N",
-        type=int,
+        type=whole(0, 65_535),
         default=0,
         help="bits of the first N bytes of payload [default: 0]",
     )
@@ -128,7 +128,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "byte:34-63@0-2 for these of the first three packets; or single ones such as "
         "pkt1_gap_ns; none for none [default: %(default)s]",
     )
-    add("--rare", metavar="N", type=int, default=0,
+    add("--rare", metavar="N", type=whole(0), default=0,
         help="leave out columns in which at most N training flows differ from all others "
         "[default: 0]")  # fmt: skip
     add("--no-ports", action="store_true", help="leave out all bits and numbers of ports")
@@ -148,7 +148,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="keep what is left out by default: " + ", ".join(DROPPED),
     )
     add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
-    add("--wait", metavar="SECONDS", type=float, default=10.0,
+    add("--wait", metavar="SECONDS", type=positive, default=10.0,
         help="decide an undecided flow by what there is after so long [default: 10]")  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="none; balanced: classes weigh the same; root: half way [default: none]",
     )
-    add("--group-flows", metavar="N", type=int, default=0,
+    add("--group-flows", metavar="N", type=whole(0), default=0,
         help="train on at most N flows of one family of captures, class, protocol and server port, "
         "drawn [default: all]")  # fmt: skip
     add("--group-weights", choices=GROUPINGS, default="none",
@@ -200,7 +200,7 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
     add(
         "--folds",
         metavar="N",
-        type=int,
+        type=whole(0),
         default=0,
         help="choose models by N folds of training and validation flows, each scored by models "
         "of the others, and train the ones that serve on all of these [default: by validation]",
@@ -208,15 +208,16 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
     add(
         "--flows-min",
         metavar="N",
-        type=int,
+        type=whole(1),
         default=20,
         help="leave out classes with fewer flows [default: 20]",
     )
-    add("--seed", metavar="N", type=int, default=1, help="seed of all that is drawn [default: 1]")
+    add("--seed", metavar="N", type=whole(0), default=1,
+        help="seed of all that is drawn [default: 1]")  # fmt: skip
     add(
         "--threads",
         metavar="N",
-        type=int,
+        type=whole(1, 1024),
         default=1,
         help="threads of the training libraries [default: 1]",
     )
@@ -229,26 +230,26 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     add(
         "--latency",
         metavar="TIME",
-        type=_time_us,
+        type=time_us,
         help="best F1 with at most this mean latency, such as 5ms or 800us",
     )
     add(
         "--service-rate",
         metavar="N",
-        type=float,
+        type=positive,
         help="best F1 with so many flows a second and core",
     )
     add(
         "--assigned",
         metavar="PART",
-        type=_part,
+        type=part,
         help="best F1 with at most this part of flows at the last stage, such as 0.2 or 20%%",
     )
-    add("--f1", metavar="F1", type=float, help="fewest flows handed on with this macro-F1")
+    add("--f1", metavar="F1", type=part, help="fewest flows handed on with this macro-F1")
     add(
         "--f1-margin",
         metavar="F1",
-        type=float,
+        type=difference,
         default=Aim().f1_margin,
         help="without any of these: fewest flows handed on with a macro-F1 at most this much "
         "below the best single model's [default: %(default)s]",
@@ -280,32 +281,32 @@ def _add_margins(add: Callable[..., argparse.Action]) -> None:
     add(
         "--fastest-part",
         metavar="PART",
-        type=_part,
+        type=part,
         default=margins.fastest_part,
         help="the fastest model has this part of the best one-packet F1 [default: %(default)s]",
     )
     add(
         "--fastest-time",
         metavar="PART",
-        type=_part,
+        type=part,
         default=margins.fastest_time,
         help="... and takes at most this part of the fast model's time [default: %(default)s]",
     )
     add(
         "--gain",
         metavar="F1",
-        type=float,
+        type=difference,
         default=margins.gain,
         help="what waiting for packets must gain [default: %(default)s]",
     )
-    add("--depth-gain", metavar="F1", type=float, default=margins.depth_gain,
+    add("--depth-gain", metavar="F1", type=difference, default=margins.depth_gain,
         help="more packets that add less are not waited for [default: %(default)s]")  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of both commands."""
     raw = argparse.RawDescriptionHelpFormatter
-    top = argparse.ArgumentParser(prog="wirelens", allow_abbrev=False)
+    top = Parser(prog="wirelens", allow_abbrev=False)
     commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
     training = commands.add_parser(
         "train", prog="wirelens train classify", epilog=_TRAIN_EXAMPLES, formatter_class=raw,
@@ -317,11 +318,11 @@ def parser() -> argparse.ArgumentParser:
                           help="folder of the cascade to write")  # fmt: skip
     training.add_argument("--name", help="its name in verdicts [default: from DIR]")
     training.add_argument("--recipe", metavar="FILE.toml", type=Path,
-                          help="options from a file; what is typed comes before")  # fmt: skip
+                          help="options from a file; what is typed replaces them")  # fmt: skip
     training.add_argument("--note", metavar="TEXT", default="", help="a paragraph for the card")
     training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
     training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
-    training.add_argument("--cross-validate", metavar="N", type=int, default=0,
+    training.add_argument("--cross-validate", metavar="N", type=whole(0), default=0,
                           help="judge this way of training instead, by N folds of families: "
                           "each is classified by a cascade trained on the others; writes the "
                           "report and no cascade, and needs the work of N trainings")  # fmt: skip
@@ -335,34 +336,21 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )  # fmt: skip
     _add_source(judging)
-    judging.add_argument("--model", metavar="DIR", type=Path, required=True, help="the cascade")
+    judging.add_argument("--model", metavar="DIR", type=Path, required=True,
+                         help="the cascade, or the name of one that ships")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
                          help="write to this file [default: standard output]")  # fmt: skip
-    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw the confusion into DIR")
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     for command in (training, judging):
         command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return top
 
 
-def _time_us(text: str) -> float:
-    for unit, factor in sorted(_UNITS_US.items(), key=lambda item: -len(item[0])):
-        if text.endswith(unit):
-            return float(text.removesuffix(unit)) * factor
-    raise argparse.ArgumentTypeError(f"{text!r}; wanted: a time such as 5ms or 800us")
-
-
-def _part(text: str) -> float:
-    value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r}; wanted: a part such as 0.2 or 20%")
-    return value
-
-
 def parse_depths(text: str) -> list[int]:
     """Numbers of packets: 1,2,5 or 1-20."""
     depths: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
+    for word in text.split(","):
+        first, _, last = word.partition("-")
         if not first.isdigit() or not (last or first).isdigit():
             raise OptionError(f"depths {text!r}; wanted: such as 1,2,5 or 1-20")
         depths.update(range(int(first), int(last or first) + 1))
@@ -450,8 +438,8 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         kinds = [kind for kind in kinds if kind not in NEED_PORTS]
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
-    if asked.wait <= 0 or asked.threads < 1 or asked.folds < 0 or asked.folds == 1:
-        raise OptionError("--wait, --threads, --folds: wanted: more than 0, 1 or more, 0 or 2 up")
+    if asked.folds == 1:
+        raise OptionError("--folds 1; wanted: 2 or more")
     return steps.Request(
         source=source_of(asked),
         output=asked.output,

@@ -28,6 +28,8 @@ CASCADE_FILE = "cascade.json"
 CARD_FILE = "card.md"
 SUMS_FILE = "SHA256SUMS"
 _ID_DIGITS = 12
+# Of the package; the same models as those of the repository.
+_SHIPPED = Path(__file__).resolve().parent.parent / "models"
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,14 @@ class Cascade:
 def load(path: str | os.PathLike[str]) -> Cascade:
     """Reads an artifact, and checks that nothing of it was changed.
 
+    A name such as ``"services"`` that is no folder here is that of a model that ships.
+
     Raises
     ------
     ModelError
         Where a file is missing, is not what `SHA256SUMS` has, or says what cannot be meant.
     """
-    folder = Path(path)
+    folder = meant(path)
     sums = _read_sums(folder)
     text = _checked(folder, CASCADE_FILE, sums)
     try:
@@ -166,6 +170,15 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         ) from error
     _check_schemas(folder, cascade)
     return cascade
+
+
+def meant(path: str | os.PathLike[str]) -> Path:
+    """The folder that is meant: this one or, of a name that is no folder here, one that ships."""
+    folder = Path(path)
+    if folder.exists() or len(folder.parts) != 1:
+        return folder
+    shipped = _SHIPPED / folder
+    return shipped if (shipped / CASCADE_FILE).is_file() else folder
 
 
 def _check_schemas(folder: Path, cascade: Cascade) -> None:

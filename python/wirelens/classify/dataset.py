@@ -214,6 +214,8 @@ class Dataset:
 
 def testbed_source(folder: Path) -> Source:
     """Runs of the testbed: the folder of one, or one that holds many. Each run is a family."""
+    if not folder.is_dir():
+        raise OptionError(f"{folder}: no such folder; wanted: a run of the testbed, or many")
     runs = sorted(path.parent for path in folder.rglob(_RUN_FILE) if _is_accepted(path))
     if not runs:
         raise OptionError(
@@ -256,6 +258,8 @@ def _of_capture(table: Path, name: str, offset: int) -> list[FlowLabel]:
 
 def folder_source(folder: Path) -> Source:
     """A folder for each class, whose captures hold flows of this class and of no other."""
+    if not folder.is_dir():
+        raise OptionError(f"{folder}: no such folder; wanted: one with a folder for each class")
     folders = sorted(path for path in folder.iterdir() if path.is_dir())
     if len(folders) < 2:
         raise OptionError(f"{folder}: {len(folders)} folders; wanted: one for each of the classes")
@@ -327,7 +331,7 @@ def load(
     found = match(
         source.labels, source.captures, zip(keys["file"], flow_keys, first_ns, strict=True)
     )
-    names, kept, warnings = _classes(found.labels, flows_min, classes)
+    names, kept, warnings = _classes(found, flows_min, classes)
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:
@@ -335,7 +339,7 @@ def load(
         raise OptionError(
             f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
             f"{', '.join(seen) or 'none'}); "
-            + "; ".join([*found.messages()[:1], "look at --label and at the captures"])
+            + "; ".join([*found.messages(), "look at --label and at the captures"])
         )
     files = numpy.array(keys["file"])[kept]
     by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
@@ -359,9 +363,10 @@ def load(
 
 
 def _classes(
-    labels: Sequence[str | None], flows_min: int, classes: Sequence[str] | None
+    found: Matching, flows_min: int, classes: Sequence[str] | None
 ) -> tuple[list[str], Array, list[str]]:
     """Names of classes, rows that have one of them, and what was left out."""
+    labels = found.labels
     counts: dict[str, int] = {}
     for label in labels:
         if label is not None:
@@ -382,7 +387,7 @@ def _classes(
         seen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "none"
         raise OptionError(
             f"{len(names)} classes with at least {flows_min} flows (seen: {seen}); wanted: two or "
-            "more; label more flows, or lower --flows-min"
+            "more; " + "; ".join([*found.messages(), "label more flows, or lower --flows-min"])
         )
     chosen = set(names)
     rows = numpy.array([row for row, label in enumerate(labels) if label in chosen], dtype=int)

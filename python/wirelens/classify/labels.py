@@ -38,6 +38,7 @@ _PROTOCOLS = {
 }  # fmt: skip
 # Protocols whose ports are ports; of others what a table has in their place is not compared.
 _WITH_PORTS = frozenset({6, 17, 33, 132, 136})
+_PORT_MAX = 65_535
 # A first packet's time in a table may be rounded to microseconds.
 _TIME_SLACK_NS = 1_000
 _EXAMPLES = 3
@@ -116,17 +117,33 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, str]]:
     if not place.is_file():
         raise OptionError(f"{place}: no such file; wanted: a table as TSV, CSV or Parquet")
     if place.suffix == ".parquet":
-        table = compat.need("pyarrow.parquet", "a Parquet file of labels").read_table(place)
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows]
-    with place.open(newline="", encoding="utf-8-sig") as text:
-        header = text.readline()
-        text.seek(0)
-        delimiter = "\t" if "\t" in header else ","
-        return [
-            {k: v or "" for k, v in row.items() if k is not None}
-            for row in csv.DictReader(text, delimiter=delimiter)
-        ]
+        return _read_parquet(place)
+    try:
+        with place.open(newline="", encoding="utf-8-sig") as text:
+            header = text.readline()
+            text.seek(0)
+            delimiter = "\t" if "\t" in header else ","
+            return [
+                {k: v or "" for k, v in row.items() if k is not None}
+                for row in csv.DictReader(text, delimiter=delimiter)
+            ]
+    except UnicodeDecodeError as error:
+        seen = f"byte {error.object[error.start]:#04x}"
+        raise OptionError(
+            f"{place}: no UTF-8 ({seen}); convert it, such as with iconv -f LATIN1 -t UTF-8"
+        ) from error
+    except csv.Error as error:
+        raise OptionError(f"{place}: {error}; wanted: a table as TSV, CSV or Parquet") from error
+
+
+def _read_parquet(place: Path) -> list[dict[str, str]]:
+    parquet = compat.need("pyarrow.parquet", "a Parquet file of labels")
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(place).to_pylist()
+    except (ValueError, OSError) as error:
+        # Arrow's own errors are of these kinds.
+        raise OptionError(f"{place}: {error}; wanted: a Parquet file with a flow a row") from error
+    return [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows]
 
 
 def _columns(path: Path, rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -195,13 +212,26 @@ def _flow_label(
 ) -> FlowLabel:
     def number(name: str) -> int | None:
         text = row.get(columns.get(name, ""), "").strip()
-        return int(text) if text else None
+        # Programs that know missing numbers only as floats write 443.0.
+        digits = text.removesuffix(".0")
+        if text and not (digits.isascii() and digits.isdigit()):
+            raise OptionError(f"{name} {text!r}; wanted: a whole number")
+        return int(digits) if text else None
+
+    def port(name: str) -> int:
+        found = number(name) or 0
+        if found > _PORT_MAX:
+            raise OptionError(f"{name} {found}; wanted: 0 to {_PORT_MAX}")
+        return found
 
     key = None
     if "src" in columns:
         protocol = protocol_number(row[columns["proto"]])
         ends = [_address(row[columns["src"]]), _address(row[columns["dst"]])]
-        key = flow_key(protocol, ends[0], number("sport") or 0, ends[1], number("dport") or 0)
+        # What stands there of protocols without ports is of no interest.
+        has_ports = protocol in _WITH_PORTS
+        ports = [port("sport"), port("dport")] if has_ports else [0, 0]
+        key = flow_key(protocol, ends[0], ports[0], ends[1], ports[1])
     file = row[columns["file"]].strip() if "file" in columns else ""
     return FlowLabel(
         line,
@@ -248,6 +278,8 @@ class Matching:
     # Flows that several rows match, with different labels: they have none.
     ambiguous: list[str] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
+    # Rows of the table without a label.
+    blank: int = 0
 
     def messages(self) -> list[str]:
         """What did not match, by count and example."""
@@ -260,6 +292,8 @@ class Matching:
             if left:
                 examples = "; ".join(left[:_EXAMPLES])
                 told.append(f"{len(left)} of {total} {what}, such as {examples}")
+        if self.blank:
+            told.append(f"{self.blank} rows of the table have no label")
         return told
 
 
@@ -285,7 +319,7 @@ def match(
         else:
             index[place, row.key].append(row)
     used: set[int] = set()
-    found = Matching([], [], len(table.rows))
+    found = Matching([], [], len(table.rows), blank=table.blank)
     for capture, key, first_ns in flows:
         rows: list[FlowLabel] = []
         for where_from in ((capture, key), (None, key), (capture, None)):

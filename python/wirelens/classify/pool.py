@@ -8,6 +8,7 @@ is not there; changed data or settings find nothing and train anew.
 import hashlib
 import json
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from wirelens.classify import parameters
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
     PORT_FAMILIES,
@@ -40,7 +42,7 @@ from wirelens.classify.served import (
     told_features,
 )
 from wirelens.classify.weights import Groups, class_weights
-from wirelens.errors import ModelError
+from wirelens.errors import ModelError, OptionError
 
 PORT_TABLE = "port-table"
 # Scores of the file that is served and of the library that trained it are the same but for this.
@@ -218,9 +220,7 @@ class Pool:
         kept = stem.with_suffix(".json")
         if not kept.is_file():
             self._train(kind, depth, features, stem)
-        told = json.loads(kept.read_text(encoding="utf-8"))
-        with numpy.load(stem.with_suffix(".npz")) as arrays:
-            check_scores, test_scores = arrays["check"], arrays["test"]
+        told, check_scores, test_scores = _read_kept(stem)
         truth = self.dataset.labels[self.plan.checked]
         counts = confusion(truth, check_scores.argmax(axis=1), len(self.dataset.classes))
         return Trained(
@@ -307,7 +307,7 @@ class Pool:
             self.settings.changed.get(kind.name, {}),
             self._known,
         )
-        model = kind.fit(rows, settings)
+        model = _fitted(kind, rows, settings)
         kind.save(model, place, rows, settings, features.header_bits())
         scores, difference = self._score(place, kind, depth, asked), 0.0
         if len(asked):
@@ -356,3 +356,29 @@ def _plan_hash(plan: Plan) -> str:
         digest.update(numpy.ascontiguousarray(rows, dtype=numpy.int64).tobytes())
         digest.update(b"|")
     return digest.hexdigest()
+
+
+def _fitted(kind: Family, rows: Rows, settings: Training) -> Any:
+    """A trained model; where its library refuses what `--set` says, in our words."""
+    if not settings.changed:
+        return kind.fit(rows, settings)
+    parameters.check(kind.name, kind.library, kind.parameters, settings.changed)
+    try:
+        return kind.fit(rows, settings)
+    except Exception as error:
+        # Each library has errors of its own kinds.
+        told = ", ".join(f"{name}={value}" for name, value in settings.changed.items())
+        why = " ".join(str(error).split())
+        raise OptionError(f"--set: {kind.name} refuses {told}: {why}") from error
+
+
+def _read_kept(stem: Path) -> tuple[dict[str, Any], Array, Array]:
+    """What is kept of a trained model: what is told of it, and its scores."""
+    try:
+        told: dict[str, Any] = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        with numpy.load(stem.with_suffix(".npz")) as arrays:
+            return told, arrays["check"], arrays["test"]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ModelError(
+            f"{stem}.json and .npz: cannot be read ({error}); remove them, and they are made anew"
+        ) from error

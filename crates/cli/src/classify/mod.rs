@@ -6,6 +6,7 @@ mod commented;
 mod eve;
 mod lines;
 pub(crate) mod outside;
+pub mod rows;
 pub(crate) mod serve;
 pub(crate) mod summary;
 mod table;
@@ -14,7 +15,7 @@ mod zeek;
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::{Cascade, TakeVerdicts, Verdict, columns};
+use classify::{Cascade, Counts, TakeVerdicts, Verdict, columns};
 use engine::columns::{Columns, Schema};
 use engine::run::Control;
 use model::Headers;
@@ -23,6 +24,7 @@ use model::block::Block;
 use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
+use crate::flows::Done;
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
 use crate::reading::{Inputs, Needs, hash_seed};
@@ -91,6 +93,12 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     if !quiet {
         eprint!("{}{}", done.lines(), summary::lines(&cascade, &counts));
     }
+    account_for(&cascade, &done, &counts)?;
+    Ok(status)
+}
+
+/// Every flow has its verdict.
+fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), Failure> {
     // In windows a flow has as many verdicts as windows.
     let is_of_flows = cascade.every().is_none();
     let has_all = !is_of_flows || counts.decided() == done.counts.total();
@@ -101,7 +109,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
             counts.decided()
         )));
     }
-    Ok(status)
+    Ok(())
 }
 
 /// Tunnels are opened as they were in training.
@@ -214,11 +222,7 @@ impl Form {
             Self::Table => verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict)),
             Self::Rows(Some(rows), columns) => {
                 for piece in verdicts.chunks(ROWS_PER_PIECE) {
-                    columns.clear();
-                    let mut verdicts = piece.iter();
-                    let filled =
-                        verdicts.try_for_each(|verdict| columns::push(columns, cascade, verdict));
-                    filled.map_err(Failure::error)?;
+                    rows::fill(columns, cascade, piece).map_err(Failure::error)?;
                     rows.write(columns)?;
                 }
                 Ok(())

@@ -95,7 +95,7 @@ fn own_program(host: &Host) -> Result<PathBuf, Failure> {
             Failure::error(format_args!("testbed: this program's own file: {error}"))
         }),
         // pip puts the script beside the Python that it is for.
-        Host::Python(interpreter) => {
+        Host::Python { interpreter, .. } => {
             let script = interpreter.with_file_name("wirelens");
             if script.is_file() {
                 return Ok(script);
@@ -175,9 +175,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let interpreter = root.path().join("python3");
         let script = root.path().join("wirelens");
-        assert!(own_program(&Host::Python(interpreter.clone())).is_err());
+        let host = Host::Python { interpreter, package: PathBuf::new() };
+        assert!(own_program(&host).is_err());
         std::fs::write(&script, "").unwrap();
-        assert_eq!(own_program(&Host::Python(interpreter)).unwrap(), script);
+        assert_eq!(own_program(&host).unwrap(), script);
         let library = root.path().join("testbed");
         std::fs::create_dir_all(library.join(PACKAGE)).unwrap();
         std::fs::write(library.join(PACKAGE).join("__main__.py"), "").unwrap();

@@ -1,0 +1,133 @@
+//! Verdicts as rows, for those who take them as they come: the package for Python.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use classify::{Cascade, Counts, Options, TakeVerdicts, Verdict, columns};
+use engine::columns::{Columns, RowRefused};
+use engine::run::Control;
+use model::Headers;
+use packet::HashSeed;
+
+use super::serve::{self, Request};
+use super::{ROWS_PER_PIECE, account_for, artifact, needs, summary};
+use crate::Host;
+use crate::flows::Done;
+use crate::reading::{Inputs, Needs, Opened};
+use crate::summary::StageSummary;
+
+/// What is asked.
+#[derive(Debug)]
+pub struct RowsRequest {
+    /// By whom.
+    pub cascade: Arc<Cascade>,
+    /// How many flows may wait, and who answers.
+    pub options: Options,
+    /// Flows kept at most.
+    pub flow_count_max: usize,
+    /// Spreads flows.
+    pub seed: HashSeed,
+}
+
+/// What became of packets, flows and verdicts.
+pub struct Found {
+    /// Of packets and flows.
+    pub done: Done,
+    /// Of verdicts.
+    pub counts: Counts,
+}
+
+/// Reads the cascade in a folder, or the one of this name that ships.
+///
+/// # Errors
+/// Why it cannot be served, in a line.
+pub fn read(folder: &Path, host: &Host) -> Result<Cascade, String> {
+    artifact::read(folder, host).map_err(|failure| failure.message().to_owned())
+}
+
+/// Whether it was trained on the headers inside of tunnels.
+#[must_use]
+pub fn wants_inner(cascade: &Cascade) -> bool {
+    cascade.features().headers() == Headers::Innermost
+}
+
+/// What it looks at of a frame.
+#[must_use]
+pub fn looks_at(cascade: &Cascade) -> Needs {
+    needs(cascade)
+}
+
+/// Asks about all flows, and hands rows over as verdicts come.
+///
+/// # Errors
+/// Those of `put`, after which nothing more is read; a value that its column does not take.
+pub fn compute<E: From<RowRefused>>(
+    request: RowsRequest,
+    inputs: &Inputs,
+    opened: Opened,
+    put: impl FnMut(&Columns) -> Result<(), E>,
+) -> Result<Found, E> {
+    let RowsRequest { cascade, options, flow_count_max, seed } = request;
+    let output = Rows {
+        columns: Columns::new(cascade.schema()),
+        cascade: Arc::clone(&cascade),
+        put,
+        control: &inputs.control,
+        failure: None,
+    };
+    let request = Request { cascade, options, flow_count_max, seed, pace: None };
+    let ((done, counts), output) = serve::serve(&request, inputs, opened, output);
+    output.failure.map_or(Ok(Found { done, counts }), Err)
+}
+
+impl Found {
+    /// The closing lines of the command.
+    ///
+    /// # Errors
+    /// A flow without a verdict, in a line.
+    pub fn lines(&self, cascade: &Cascade, inputs: &Inputs) -> Result<String, String> {
+        let Self { done, counts } = self;
+        account_for(cascade, done, counts).map_err(|failure| failure.message().to_owned())?;
+        let stage = StageSummary { name: "classify", ..done.stage() };
+        let received = crate::summary::lines(inputs, &done.received, Some(&stage));
+        Ok(received + &done.lines() + &summary::lines(cascade, counts))
+    }
+}
+
+/// Puts verdicts in the place of what was there.
+pub(super) fn fill(
+    into: &mut Columns,
+    cascade: &Cascade,
+    verdicts: &[Verdict],
+) -> Result<(), RowRefused> {
+    into.clear();
+    verdicts.iter().try_for_each(|verdict| columns::push(into, cascade, verdict))
+}
+
+/// Verdicts on their way out.
+struct Rows<'a, P, E> {
+    cascade: Arc<Cascade>,
+    columns: Columns,
+    put: P,
+    control: &'a Control,
+    failure: Option<E>,
+}
+
+impl<P, E> TakeVerdicts for Rows<'_, P, E>
+where
+    E: From<RowRefused>,
+    P: FnMut(&Columns) -> Result<(), E>,
+{
+    fn take(&mut self, verdicts: &[Verdict]) {
+        let Self { cascade, columns, put, .. } = self;
+        let mut pieces = verdicts.chunks(ROWS_PER_PIECE).take_while(|_| self.failure.is_none());
+        let taken = pieces.try_for_each(|piece| {
+            fill(columns, cascade, piece)?;
+            put(columns)
+        });
+        if let Err(failure) = taken {
+            self.failure = Some(failure);
+            self.control.stop();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Cascades: whatever an artifact says, it is read or refused, and what was read gives each flow
+//! one verdict.
+//!
+//! Input: a byte, then with zeros between them `cascade.json`, the files of the stages `fastest`,
+//! `fast` and `slow` without their last lines, and frames, each behind its length in a byte. The
+//! seals of the files and `SHA256SUMS` are made here, as neither can be guessed; where the byte is
+//! odd, the last part is `SHA256SUMS` instead.
+#![no_main]
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+
+use classify::{Cascade, Classifier, Counts, Options, TakeVerdicts, Verdict, WindowClassifier};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
+use engine::run::{Control, run_one};
+use fuzz::input::Input;
+use libfuzzer_sys::fuzz_target;
+use packet::dissect::{DissectOptions, dissect};
+use packet::{Batch, HashSeed, LinkType, Record, Source, Timestamp};
+use sha2::{Digest, Sha256};
+
+const FILES: [&str; 4] =
+    ["cascade.json", "fastest.trees.jsonl", "fast.trees.jsonl", "slow.trees.jsonl"];
+const SUMS: &str = "SHA256SUMS";
+/// Rows of more than this take longer to fill than is learnt from them.
+const PACKETS_MAX: usize = 16;
+const FRAMES_MAX: usize = 64;
+/// From one frame to the next: some wait, one is an hour late.
+const STEPS_NS: [i64; 4] = [1_000, 700_000_000, 11_000_000_000, 3_600_000_000_000];
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input::new(bytes);
+    let has_own_sums = input.u8() & 1 == 1;
+    let mut parts = input.rest().splitn(FILES.len() + 1, |&byte| byte == 0);
+    let mut files: Vec<(&str, Vec<u8>)> = FILES
+        .iter()
+        .map(|&name| (name, parts.next().unwrap_or_default().to_vec()))
+        .collect();
+    for (_, file) in files.iter_mut().skip(1) {
+        seal(file);
+    }
+    let last = parts.next().unwrap_or_default();
+    let sums = if has_own_sums { last.to_vec() } else { sums_of(&files) };
+    files.push((SUMS, sums));
+    let read = |name: &str, len_max: usize| {
+        let found = files.iter().find(|(file, _)| *file == name);
+        let (_, bytes) = found.ok_or(io::ErrorKind::NotFound)?;
+        assert!(bytes.len() <= len_max, "an input is shorter than any bound");
+        Ok(bytes.clone())
+    };
+    match Cascade::read(read) {
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        Ok(cascade) if cascade.features().packets() <= PACKETS_MAX => {
+            serve(&Arc::new(cascade), if has_own_sums { &[] } else { last });
+        }
+        Ok(_) => {}
+    }
+});
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The last line of a file of trees, where it has whole lines.
+fn seal(file: &mut Vec<u8>) {
+    if file.last() == Some(&b'\n') {
+        let line = format!("{{\"sha256\":\"{}\"}}\n", hash(file));
+        file.extend_from_slice(line.as_bytes());
+    }
+}
+
+fn sums_of(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let lines: String =
+        files.iter().map(|(name, bytes)| format!("{}  {name}\n", hash(bytes))).collect();
+    lines.into_bytes()
+}
+
+/// Frames in memory.
+struct Frames {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    is_read: bool,
+}
+
+impl Frames {
+    fn new(bytes: &[u8]) -> Self {
+        let mut input = Input::new(bytes);
+        let mut made = Self { bytes: Vec::new(), records: Vec::new(), is_read: false };
+        let mut now = 1_700_000_000_000_000_000i64;
+        while !input.is_empty() && made.records.len() < FRAMES_MAX {
+            let len = usize::from(input.u8());
+            now += STEPS_NS[len % STEPS_NS.len()];
+            let frame = input.bytes(len);
+            let captured_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+            made.records.push(Record {
+                timestamp: Timestamp::from_ns(now),
+                offset: u32::try_from(made.bytes.len()).unwrap_or(u32::MAX),
+                captured_len,
+                wire_len: captured_len,
+                layers: dissect(
+                    LinkType::ETHERNET,
+                    frame,
+                    captured_len,
+                    DissectOptions::default(),
+                ),
+                ..Record::default()
+            });
+            made.bytes.extend_from_slice(frame);
+        }
+        made
+    }
+}
+
+impl Source for Frames {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        let is_new = !std::mem::replace(&mut self.is_read, true);
+        is_new.then_some(Batch { bytes: &self.bytes, records: &self.records, tick: None })
+    }
+}
+
+/// Verdicts, looked at and counted.
+struct Seen {
+    cascade: Arc<Cascade>,
+    count: u64,
+}
+
+impl TakeVerdicts for Seen {
+    fn take(&mut self, verdicts: &[Verdict]) {
+        for verdict in verdicts {
+            assert!(!self.cascade.class(verdict.label).is_empty());
+            assert!(usize::from(verdict.packets_used) <= self.cascade.features().packets());
+            self.count += 1;
+        }
+    }
+}
+
+struct Unwanted;
+
+impl<S> TakeEnded<S> for Unwanted {
+    const WANTS_ANY: bool = false;
+
+    fn take(&mut self, _: &[EndedFlow<S>]) {}
+}
+
+/// Each flow has one verdict, each window of a flow one at most.
+fn serve(cascade: &Arc<Cascade>, frames: &[u8]) {
+    let options = Options { waiting_max: 3, ..Options::default() };
+    let seen = Seen { cascade: Arc::clone(cascade), count: 0 };
+    if let Some(features) = cascade.window().cloned() {
+        let classifier =
+            WindowClassifier::new(Arc::clone(cascade), features, options, (), seen);
+        let (classifier, _) = through(cascade, frames, classifier);
+        check(&classifier.finish());
+        return;
+    }
+    let (classifier, flow_count) =
+        through(cascade, frames, Classifier::new(Arc::clone(cascade), options, (), seen));
+    let found = classifier.finish();
+    assert_eq!(found.0.decided(), flow_count);
+    check(&found);
+}
+
+fn check((counts, seen): &(Counts, Seen)) {
+    assert_eq!((counts.begun, counts.decided()), (seen.count, seen.count));
+}
+
+fn through<K: FromFrames>(cascade: &Cascade, frames: &[u8], classifier: K) -> (K, u64) {
+    let timeouts = cascade.flows();
+    let flows = FlowOptions {
+        idle_timeout: timeouts.idle,
+        active_timeout: timeouts.active,
+        window: None,
+        flow_count_max: 64,
+    };
+    let mut stage = FlowFrames::new(flows, HashSeed::new(7), classifier, Unwanted);
+    run_one(&mut Frames::new(frames), &mut stage, &Control::default());
+    let FramesDone { keep, counts, .. } = stage.finish();
+    (keep, counts.total())
+}
