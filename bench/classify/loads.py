@@ -6,9 +6,9 @@ Tables 6 and 7.
 Held-out flows are drawn anew, each a flow of its own with its own gaps, 200 to 60,000 a second for
 60 s of event time and more than that for 20 s, and sent through emulated systems (systems.py) whose
 consumers take the measured time of each model (loads_models.py, which trains them first). Tasks are
-services (the testbed's) and devices. Writes runs.jsonl (a line for each system and load), costs.json,
-environment.json, table.md and pictures into a folder of results. loads_live.py replays such loads
-through the program itself.
+services (the testbed's) and devices. Writes runs.jsonl (a line for each system and load),
+costs.json, environment.json, table.md and pictures into a folder of results. loads_live.py replays
+such loads through the program itself.
 """
 
 import argparse

@@ -1,10 +1,11 @@
-"""Loads of new flows through `wirelens classify` itself: replayed in real time, and as fast as it goes.
+"""Loads of new flows through `wirelens classify` itself: in real time, and as fast as it goes.
 
     .venv/bin/python bench/classify/loads_live.py [--output DIR] [--testbed DIR]
 
-Captures of held-out flows of the testbed's services (load_capture.py) are replayed with --pace, and what comes
-out is set beside the emulation of the same flows at the same times (systems.py). Then the same capture is
-read without --pace with one consumer and with two, in turns: the counterpart of ServeFlow's Table 6.
+Captures of held-out flows of the testbed's services (load_capture.py) are replayed with --pace,
+and what comes out is set beside the emulation of the same flows at the same times (systems.py).
+Then the same capture is read without --pace with one consumer and with two, in turns: the
+counterpart of ServeFlow's Table 6.
 Writes live.jsonl and live.md into a folder of results.
 """
 
@@ -87,7 +88,7 @@ def classify(capture: Path, model: Path, verdicts: Path, *more: str) -> Ran:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the program said, by flow of the load; a verdict that no frame decided has no latency."""
+    """What the program said, by flow of the load; what no frame decided has no latency."""
 
     has: Array
     labels: Array
@@ -152,7 +153,7 @@ class Live:
         sent = systems.Load(load["flows_per_s"], float(load["seconds"]), rows, first_us)
         chain = self.models.chain(place)
         emulated = systems.emulate(systems.System(kind, chain, True), self.flows, sent, SEED)
-        # A frame decided these, so the program knows how long that took; the emulation knows of all.
+        # A frame decided these, so the program knows how long that took.
         timed = told.has & numpy.isfinite(told.latency_us)
         truth, size = self.flows.labels[rows], len(self.flows.classes)
         shallow = sum(stage.packets == 1 for stage in chain.stages)

@@ -3,8 +3,8 @@
 Cascades that `wirelens.classify` trained on a task's flows: as it chooses them, as the recipe that
 ships places them, and of the shape of ServeFlow's; the same trees in ONNX; LEXNet and FastTraffic
 on the same sides. Held-out flows are those of the captures that are on the test side. A cost is
-measured once, row by row and in batches, by `wirelens-bench asks`: Rust, as `wirelens classify` does
-it.
+measured once, row by row and in batches, by `wirelens-bench asks`: Rust, as `wirelens classify`
+does it.
 """
 
 import glob

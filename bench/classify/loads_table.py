@@ -86,8 +86,8 @@ def text(rows: list[Row], facts: dict[str, Any], costs: dict[str, Any]) -> str:
         f"# Loads of new flows, emulated: {costs['task']}\n",
         (
             f"{facts['date']}, commit {facts['commit']}. {machine}. {held} held-out flows, "
-            f"{portion(short['10'])} of them shorter than 10 packets. Times of models are measured, "
-            "the rest is emulated: see docs/guide/classify-loads.md.\n"
+            f"{portion(short['10'])} of them shorter than 10 packets. Times of models are "
+            "measured, the rest is emulated: see docs/guide/classify-loads.md.\n"
         ),
         "## What a model takes\n",
         _costs(costs),
