@@ -238,14 +238,16 @@ def draw_latency(rows: list[Row], title: str, note: str, folder: Path) -> None:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(13, 4.8), layout="constrained", width_ratios=(1.1, 1)
     )
-    figure.get_layout_engine().set(rect=(0, 0, 1, 0.94))
+    figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.84))
     for row in rows:
         colour, line = _STYLES[row["system"]]
         seconds = [max(value, 0.1) / 1e6 for value in row["latency_percentiles_us"]]
         left.plot(seconds, range(1, 101), line, color=colour, label=row["system"])
     left.set_xscale("log")
     _dress(left, "from first packet to verdict, seconds", "% of classified flows")
-    left.legend(fontsize=8, frameon=False, loc=(0.2, 0.25))
+    handles, labels = left.get_legend_handles_labels()
+    below: dict[str, Any] = {"loc": "lower center", "ncols": (len(labels) + 1) // 2}
+    figure.legend(handles, labels, fontsize=9, frameon=False, **below)
     parts = (
         ("packets_mean_us", "waiting for packets", "#8d99ae"),
         ("queued_mean_us", "in a queue", "#d9a441"),
