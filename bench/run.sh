@@ -166,6 +166,7 @@ measure_loads() {
   bash tools/setup.sh train
   bash tools/setup.sh onnx
   make --silent python
+  build
   exec "$PYTHON" bench/classify/loads.py "$@"
 }
 
