@@ -1,4 +1,4 @@
-"""Loads at their own speed through `wirelens classify --pace`: how long after its frame is a verdict?
+"""Loads through `wirelens classify --pace`: how long after its frame does a verdict come?
 
     bash bench/run.sh --only own    makes the loads and the models, and says what a core can do
     .venv/bin/python bench/paced.py OUTPUT

@@ -214,13 +214,8 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
     )
     add("--seed", metavar="N", type=whole(0), default=1,
         help="seed of all that is drawn [default: 1]")  # fmt: skip
-    add(
-        "--threads",
-        metavar="N",
-        type=whole(1, 1024),
-        default=1,
-        help="threads of the training libraries [default: 1]",
-    )
+    add("--threads", metavar="N", type=whole(1, 1024), default=1,
+        help="threads of the training libraries [default: 1]")  # fmt: skip
     add("--work", metavar="DIR", type=Path,
         help="where trained models are kept for the next run [default: DIR.work]")  # fmt: skip
 
