@@ -354,7 +354,7 @@ def serve_jobs() -> Iterator[Job]:
             yield Job("serve", f"{shown}, {together}", "serve", 0, command, from_json)
 
 
-def own_serve_jobs() -> Iterator[Job]:
+def own_jobs() -> Iterator[Job]:
     """The same by cascades that `wirelens train classify` chose, on loads of real flows."""
     for name in ("many-services", "devices", "services"):
         for capture, shown in (("first", "10 packets a flow"), ("long", "100 packets a flow")):
@@ -364,7 +364,7 @@ def own_serve_jobs() -> Iterator[Job]:
                 command += ["--batch", str(batch)]
                 group = f"our own cascade: {name}, at most {shown}, {together}"
                 if (OWN / name).exists():
-                    yield Job("serve", group, "serve", 0, command, from_json)
+                    yield Job("own", group, "serve", 0, command, from_json)
 
 
 def missing_flow_peers() -> list[str]:
@@ -385,7 +385,8 @@ def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
         jobs += tree_jobs()
     if "serve" in only:
         jobs += serve_jobs()
-        jobs += own_serve_jobs()
+    if "own" in only:
+        jobs += own_jobs()
     if "top" in only:
         for source in inputs:
             jobs += top_jobs(source, is_quick)

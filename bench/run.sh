@@ -8,6 +8,7 @@
 #   bash bench/run.sh --only fig3,fig4,crossing,top,flows
 #   bash bench/run.sh --only trees    models of trees, trained first, which takes five minutes
 #   bash bench/run.sh --only serve    flows of a capture through cascades of them
+#   bash bench/run.sh --only own      flows of real captures through cascades that training chose
 #   bash bench/run.sh --only live     on an interface; root; a quarter of an hour, not in the others
 #   bash bench/run.sh --only serve-loads   flows of the testbed's services on emulated consumers
 #   bash bench/run.sh --output DIR    results there
@@ -165,6 +166,7 @@ measure_loads() {
   bash tools/setup.sh train
   bash tools/setup.sh onnx
   make --silent python
+  build
   exec "$PYTHON" bench/classify/loads.py "$@"
 }
 
@@ -177,7 +179,8 @@ if [ "${1-} ${2-}" = '--only serve-loads' ]; then measure_loads "${@:3}"; fi
 build
 build_yardsticks
 if wants trees "$@"; then make_trees; fi
-if wants serve "$@"; then make_serve; make_own; fi
+if wants serve "$@"; then make_serve; fi
+if wants own "$@"; then make_own; fi
 # Models bring rows and flows of their own.
-if ! [[ "$*" =~ --only[\ =](trees|serve|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
+if ! [[ "$*" =~ --only[\ =](trees|serve|own|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
 exec "$PYTHON" bench/run.py "${inputs[@]/#/--input=}" "$@"

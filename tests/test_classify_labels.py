@@ -131,6 +131,8 @@ def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
     path = tmp_path / "flows.csv"
     path.write_text("Proto,src,sport,dst,dport,label\ntcp,192.0.2.1,1,192.0.2.2,2,\n")
     assert (read_labels(path).rows, read_labels(path).blank) == ([], 1)
+    found = match(read_labels(path), CAPTURES, [(0, WEB, 5)])
+    assert found.messages()[-1] == "1 rows of the table have no label"
 
 
 @pytest.mark.parametrize(
@@ -143,11 +145,36 @@ def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
         ("proto src sport dst dport label\ntcp here 1 there 2 a\n", "no address in src or dst"),
         ("proto src sport dst dport label\nxyz 192.0.2.1 1 192.0.2.2 2 a\n", "protocol 'xyz'"),
         ("proto src sport dst dport label\ntcp 192.0.2.1 x 192.0.2.2 2 a\n", "line 2: .*'x'"),
+        ("proto src sport dst dport label\ntcp 192.0.2.1 1 192.0.2.2 99999 a\n", "dport 99999"),
     ],
 )
 def test_a_table_that_cannot_be_meant_is_refused(tmp_path, text, message):
     with pytest.raises(OptionError, match=message):
         table(tmp_path, text)
+
+
+def test_a_table_that_cannot_be_read_is_refused_in_a_line(tmp_path):
+    for name, content, message in (
+        ("lines.csv", b'file,label\nx,"a\nb"\n', "line 2: class 'a.nb'; wanted: a name in"),
+        ("escape.csv", b"file,label\nx,\x1b[31mred\n", "class '.x1b.31mred'"),
+        ("latin.tsv", b"file\tlabel\nx\tcaf\xe9\n", "no UTF-8 .byte 0xe9.; convert it"),
+        ("long.csv", b"file,label\nx," + b"a" * 200_000 + b"\n", "field larger"),
+        ("flows.parquet", b"no such thing", "wanted: a Parquet file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(OptionError, match=message):
+            read_labels(tmp_path / name)
+
+
+def test_ports_may_be_written_as_floats_and_are_not_looked_at_where_there_are_none(tmp_path):
+    labels = table(
+        tmp_path,
+        "proto src sport dst dport label\n"
+        "tcp 192.0.2.1 50000.0 198.51.100.7 443.0 web\n"
+        "icmp 192.0.2.1 type-8 198.51.100.7 99999 ping\n",
+    )
+    flows = [(0, WEB, 5), (0, flow_key(1, "192.0.2.1", 8, "198.51.100.7", 0), 5)]
+    assert match(labels, CAPTURES, flows).labels == ["web", "ping"]
 
 
 def test_captures_that_a_name_does_not_tell_apart_are_refused():

@@ -95,6 +95,29 @@ def test_other_tools_are_told_the_same(tmp_path: Path) -> None:
     assert wirelens("flows", "-r", copy, *CSV).rows == wirelens("flows", "-r", DEMO, *CSV).rows
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("classify", "--model", MODEL, "--format", "csv", "-o"),
+        ("classify", "--model", MODEL, "--format", "eve", "-o"),
+        ("classify", "--model", MODEL, "--pcapng"),
+        ("flows", "--model", MODEL, "--format", "csv", "-o"),
+        ("flows", "--format", "csv", "-o"),
+        ("top", "--format", "csv", "-o"),
+        ("nprint", "--format", "csv", "-o"),
+    ],
+)
+def test_no_output_takes_the_place_of_a_capture(line: tuple[str, ...], tmp_path: Path) -> None:
+    capture = tmp_path / "own.pcapng"
+    capture.write_bytes(DEMO.read_bytes())
+    (tmp_path / "link").symlink_to(capture)
+    ran = wirelens(line[0], "-r", capture, *line[1:], tmp_path / "link", "--force")
+    assert ran.status == 2
+    assert f"link: would take the place of {capture}, which is read" in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "own.pcapng"]
+    assert capture.read_bytes() == DEMO.read_bytes()
+
+
 def test_an_interface_is_told_what_a_capture_is(link: Link, tmp_path: Path) -> None:
     ways = [(), ("--latency", "low"), ("--threads", "2"), ("--consumers", "2")]
     with ExitStack() as stack:

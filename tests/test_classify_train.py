@@ -5,8 +5,10 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import classify_flows
@@ -208,6 +210,12 @@ def test_what_is_there_is_replaced_only_where_asked(made, capsys):
         (("--set", "lightgbm=3"), "wanted: such as lightgbm.num_boost_round=400"),
         (("--numbers", "colour"), "number 'colour'; wanted: protocol"),
         (("--testbed", "/nowhere"), "one of these"),
+        (("--folds", "1"), "--folds 1; wanted: 2 or more"),
+        (("--set", "port-table.colour=3"), "port-table has no such parameter; wanted: such as sm"),
+        (("--families", "lightgbm", "--set", "lightgbm.colour=3"), "lightgbm has no such"),
+        (("--families", "xgboost", "--set", "xgboost.colour=3"), "xgboost has no such parameter"),
+        (("--families", "decision-tree", "--set", "decision-tree.colour=3"), "refuses colour=3"),
+        (("--families", "lightgbm", "--set", "lightgbm.num_leaves=many"), "refuses num_leaves="),
     ],
 )
 def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
@@ -215,6 +223,76 @@ def test_what_cannot_be_meant_is_a_message(made, capsys, options, message):
     run("train", *source, "-o", folder / "none", "--families", "port-table", *options, status=2)
     assert message in capsys.readouterr().err
     assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--seed", "-1"), ("--wait", "nan"), ("--wait", "0"), ("--f1", "1.5"), ("--gain", "nan"),
+        ("--assigned", "much"), ("--latency", "manyms"), ("--latency", "5"), ("--rare", "-1"),
+        ("--service-rate", "inf"), ("--threads", "0"), ("--flows-min", "0"), ("--folds", "x"),
+    ],
+)  # fmt: skip
+def test_a_value_that_an_option_cannot_have_is_a_line(made, capsys, typed):
+    folder, source = made
+    with pytest.raises(SystemExit, match="2"):
+        run("train", *source, "-o", folder / "none", *typed)
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: argument {typed[0]}: '{typed[1]}'; wanted: "), told
+    assert told.count("\n") == 1
+
+
+def test_labels_of_which_none_matches_are_told_with_examples(made, capsys, tmp_path):
+    folder, source = made
+    table = tmp_path / "flows.tsv"
+    rows = [f"tcp\t192.0.2.99\t{port}\t192.0.2.98\t80\tweb\n" for port in range(30)]
+    table.write_text("".join(["proto\tsrc\tsport\tdst\tdport\tapp\n", *rows]))
+    run("train", *source[:3], table, *source[4:], "-o", folder / "none", status=2)
+    told = capsys.readouterr().err
+    assert "30 of 30 labels match no flow, such as protocol 6 192.0.2.98 port 80 - " in told
+    assert "flows have no label and are left out, such as protocol " in told
+
+
+def test_a_class_of_one_capture_is_told_where_folds_judge(tmp_path, capsys):
+    for index, label in enumerate(("one", "two")):
+        classify_flows.make(tmp_path / "made" / label, captures=1, flows=25, seed=index)
+    (tmp_path / "made/flows.tsv").unlink()
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m", "--families",
+        "decision-tree", "--depths", 1, "--split", "100/0/0", "--folds", 2)  # fmt: skip
+    assert "warning: only one family of captures has one, two: each" in capsys.readouterr().err
+
+
+def test_a_class_with_too_few_flows_is_left_out_and_told(made, capsys):
+    folder, source = made
+    with open(source[3], encoding="utf-8") as table:
+        counts = Counter(row["app"] for row in csv.DictReader(table, delimiter="\t"))
+    fewest, count = counts.most_common()[-1]
+    run("train", *source, "-o", folder / "fewer", "--families", "decision-tree", "--depths", 1,
+        "--flows-min", count + 1, "--drop", "tcp_opt_*", "--drop", "tcp_options")  # fmt: skip
+    told = capsys.readouterr().err
+    assert "--drop tcp_options: no column has such a name" in told and "tcp_opt_*" not in told
+    left_out = f"left out: classes that have fewer than {count + 1} flows (--flows-min): {fewest} ("
+    assert f"warning: {left_out}" in told
+    assert fewest not in head_of(folder / "fewer")["classes"]
+
+
+def test_work_that_cannot_be_read_is_named(made, capsys):
+    folder, source = made
+    work = folder / "broken.work"
+    shutil.copytree(folder / "apps.work", work)
+    for kept in work.glob("port-table-*.json"):
+        kept.write_text("{")
+    run("train", *source, "-o", folder / "broken", *QUICK, status=1)
+    told = capsys.readouterr().err
+    assert "port-table-1-" in told and "remove them, and they are made anew" in told
+
+
+def test_evaluation_finds_a_model_that_ships_by_its_name(made, capsys):
+    _, source = made
+    run("eval", *source, "--model", "services", status=2)
+    assert "no flow has a label of the classes bittorrent, dash, dns" in capsys.readouterr().err
+    run("eval", *source, "--model", "servces", status=1)
+    assert "servces: no such folder, and no model that ships" in capsys.readouterr().err
 
 
 def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
@@ -295,7 +373,19 @@ def test_runs_that_were_rejected_are_passed_over(capsys, tmp_path):
     assert "reading 1 captures" in capsys.readouterr().err
 
 
-def test_folders_label_their_captures(tmp_path):
+def test_folders_whose_names_are_no_names_of_classes_are_told(tmp_path):
+    from wirelens.classify import dataset
+    from wirelens.errors import OptionError
+
+    (tmp_path / "plain").mkdir()
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    with pytest.raises(OptionError, match="class 'caf.udce9'; wanted: a name in UTF-8"):
+        dataset.folder_source(tmp_path)
+    with pytest.raises(OptionError, match="nowhere: no such folder"):
+        dataset.folder_source(tmp_path / "nowhere")
+
+
+def test_folders_label_their_captures(tmp_path, capsys):
     for index, label in enumerate(("one", "two")):
         for number in range(6):
             target = tmp_path / "made" / label / f"{number}"
@@ -304,6 +394,9 @@ def test_folders_label_their_captures(tmp_path):
     run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m",
         "--families", "decision-tree", "--depths", 1)  # fmt: skip
     assert head_of(tmp_path / "m")["classes"] == ["one", "two"]
+    shutil.copy(tmp_path / "made/one/0/c00.pcap", tmp_path / "made")
+    run("train", "--folders", tmp_path / "made", "-o", tmp_path / "n", status=2)
+    assert "made/c00.pcap: in no folder of a class, as are 1 captures" in capsys.readouterr().err
 
 
 def test_the_command_says_of_every_flow_what_python_says(made):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command import wirelens
 from naive_windows import windows as counted_again
+from wirelens import classify_flows
 from wirelens.classify.window_cascade import WindowCascade, WindowStage
 from wirelens.classify.windows import (
     PACKET_NUMBERS,
@@ -15,7 +16,7 @@ from wirelens.classify.windows import (
     window_numbers,
     windows,
 )
-from wirelens.errors import OptionError, OutputExistsError
+from wirelens.errors import ModelError, OptionError, OutputExistsError
 from wirelens.trees import HeaderBits, Trees
 
 numpy = pytest.importorskip("numpy")
@@ -119,7 +120,7 @@ def stage(name: str, features: WindowFeatures, tests: list[str], leaves: list[li
 CLASSES = ("still", "slow", "fluent")
 
 
-def test_the_command_says_what_python_says(tmp_path):
+def test_the_command_and_the_package_say_what_trees_say(tmp_path):
     """The cascade of two trees, asked here by hand and by `wirelens classify --every`."""
     first = WindowFeatures(numbers=["previous_main_rtp_timestamps", "pkt0_gap_ns"])
     whole = WindowFeatures(numbers=["main_rtp_timestamps"])
@@ -150,6 +151,22 @@ def test_the_command_says_what_python_says(tmp_path):
         wait_ns = int(row["wait_ns"])
         assert wait_ns == SECOND_NS if name == "slow" else wait_ns < SECOND_NS
     assert deciders == {"fastest", "slow"}
+    from wirelens.classify.cascade import load
+
+    model = tmp_path / "by-hand"
+    verdicts = classify_flows(CALL, model, every=1)
+    assert [(row.window_ns, row.label, row.confidence, row.wait_ns) for row in verdicts] == [
+        (start, row["label"], float(row["confidence"]), int(row["wait_ns"]))
+        for start, row in said.items()
+    ]
+    with pytest.raises(OptionError, match="every: `None`: the model was trained on windows"):
+        classify_flows(CALL, model)
+    with pytest.raises(OptionError, match="consumers: `2`: windows are told by one thread"):
+        classify_flows(CALL, model, every=1, consumers=2)
+    counted = wirelens("classify", "-q", "-r", CALL, "--model", model, "--every", "1s").stdout
+    assert counted.split()[:2] == [b"label", b"windows"]
+    with pytest.raises(ModelError, match="a model of windows; wanted: one of flows"):
+        load(model)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 import csv
 import hashlib
 import json
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from command import DEMO, ROOT, wirelens
@@ -39,6 +41,27 @@ def test_the_command_takes_it_by_its_name(name: str) -> None:
     head = json.loads((MODELS / name / "cascade.json").read_text(encoding="utf-8"))
     assert {row["label"] for row in found.rows} <= set(head["classes"])
     assert all(row["model"].startswith(f"{name}@") for row in found.rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_with_another_byte_is_refused_in_a_line(name: str, tmp_path: Path) -> None:
+    model = tmp_path / name
+    shutil.copytree(MODELS / name, model)
+    stages = json.loads((model / "cascade.json").read_text(encoding="utf-8"))["stages"]
+    for file in ("cascade.json", "SHA256SUMS", *(stage["file"] for stage in stages)):
+        whole = (model / file).read_bytes()
+        places = [0, 1, len(whole) // 3, len(whole) // 2, len(whole) - 2, len(whole) - 1]
+        changed = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in places]
+        for content in (*changed, b"", whole[:-1], whole[: len(whole) // 2], whole + b"\n"):
+            (model / file).write_bytes(content)
+            ran = wirelens("classify", "-q", "-r", DEMO, "--model", model)
+            # Of the sums only those of the files that are read matter.
+            may_be_fine = file == "SHA256SUMS" and ran.status == 0
+            assert may_be_fine or (ran.status == 1 and not ran.stdout), (file, len(content))
+            assert may_be_fine or ran.stderr.startswith(f"wirelens: {model}/"), ran.stderr
+            assert ran.stderr.count("\n") == (0 if may_be_fine else 1), ran.stderr
+        (model / file).write_bytes(whole)
+    assert wirelens("classify", "-q", "-r", DEMO, "--model", model).status == 0
 
 
 def test_most_services_of_a_run_that_nobody_trained_on_are_named_right() -> None:

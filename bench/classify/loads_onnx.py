@@ -13,6 +13,7 @@ from wirelens.classify.families import Training, family
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.pool import Plan, Pool
 from wirelens.classify.progress import Progress
+from wirelens.classify.served import told_features
 
 _INPUT, _OUTPUT = "row", "probabilities"
 _CONVERTED = ("decision-tree", "random-forest", "lightgbm")
@@ -56,9 +57,7 @@ def write(ours: Path, place: Path, learned: Learned) -> None:
     _write(place, head, files)
 
 
-def write_single(
-    like: Path, place: Path, model: Path, kind: str, features: FlowFeatures
-) -> None:
+def write_single(like: Path, place: Path, model: Path, kind: str, features: FlowFeatures) -> None:
     """A network on numbers as the only stage; classes and times are those of a cascade of ours."""
     head = json.loads((like / "cascade.json").read_text(encoding="utf-8"))
     stage = {"stage": "slow", "family": kind, "packets": features.packets}
@@ -71,16 +70,8 @@ def write_single(
 def _wired(
     stage: str, features: FlowFeatures, columns: list[str], into: str, out: str
 ) -> dict[str, Any]:
-    told = {
-        "headers": features.headers,
-        "blocks": list(features.blocks),
-        "payload_bytes": features.payload_bytes,
-        "packets": features.packets,
-        "numbers": list(features.numbers),
-        "schema": features.hash(),
-    }
     wiring = {"columns": columns, "input": into, "output": out}
-    return {"file": f"{stage}.onnx", "features": told, **wiring}
+    return {"file": f"{stage}.onnx", "features": told_features(features), **wiring}
 
 
 def _write(place: Path, head: dict[str, Any], files: dict[str, bytes]) -> None:

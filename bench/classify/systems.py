@@ -124,7 +124,7 @@ def _emulate_one(system: System, flows: Flows, load: Load) -> Times:
 def _records_us(stage: Asked, flows: Flows, seen: int) -> Array:
     """Processor time of a stage's packets by row, those `seen` before left out."""
     packets = numpy.maximum(numpy.minimum(flows.packets, stage.packets) - seen, 0)
-    return packets * flows.extraction_us
+    return packets * flows.packet_us
 
 
 def _visits(chain: Chain, flows: Flows, load: Load) -> _Visits:

@@ -1,7 +1,7 @@
 //! What each model of a cascade takes for each of many rows: asked alone, and in batches.
 //!
-//! It is what loads of flows are emulated with (`bench/classify/loads.py`): the copy of a row and its
-//! score, as the classifier of `wirelens classify` does them, without the packets before it.
+//! It is what loads of flows are emulated with (`bench/classify/loads.py`): the copy of a row and
+//! its score, as the classifier of `wirelens classify` does them, without the packets before it.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub(crate) struct AsksArguments {
     /// A cascade
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// A folder with rows for each stage: compact records, STAGE.records, and numbers beside them as
-    /// 64-bit floats, STAGE.numbers
+    /// A folder with rows for each stage: compact records, STAGE.records, and numbers beside them
+    /// as 64-bit floats, STAGE.numbers
     #[arg(long, value_name = "DIR")]
     rows: PathBuf,
     /// Times to ask about every row; the middle one is told

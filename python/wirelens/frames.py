@@ -15,6 +15,7 @@ _NUMBERS = {
     "UInt32": ("uint32", "UInt32"),
     "UInt16": ("uint16", "UInt16"),
     "UInt8": ("uint8", "UInt8"),
+    "Int8": ("int8", "Int8"),
     "Float64": ("float64", "Float64"),
 }
 

@@ -1,6 +1,11 @@
 //! From what was typed to what is asked for: beyond this file nobody knows of arguments.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
 use capture::OpenError;
+use capture::input::Input;
 use capture::live::{Latency, LiveOptions};
 use engine::flow::FlowOptions;
 use packet::Span;
@@ -22,6 +27,31 @@ pub(crate) fn find(
     let request = InputRequest { interface: live.and_then(interface), ..request(arguments) };
     let found = Inputs::find(&request, transport, interrupt::control());
     found.map_err(|error| explain(error, &request))
+}
+
+/// Refuses to put an output in the place of a capture that is read, also where files may be
+/// replaced: nobody means that.
+pub(crate) fn spare<'a>(
+    inputs: &Inputs,
+    outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
+) -> Result<(), Failure> {
+    let same = |one: &Path| fs::metadata(one).map(|file| (file.dev(), file.ino())).ok();
+    for output in outputs.into_iter().flatten() {
+        // A pipe or a terminal is not replaced by a write.
+        let Some(place) = same(output).filter(|_| output.is_file()) else { continue };
+        let read = inputs
+            .resolved
+            .inputs
+            .iter()
+            .find(|input| matches!(input, Input::File(path) if same(path) == Some(place)));
+        if let Some(read) = read {
+            return Err(Failure::usage(format_args!(
+                "{}: would take the place of {read}, which is read; give another name",
+                output.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What was typed about an interface.

@@ -56,14 +56,17 @@ impl ClassifyOptions {
             span.map_or_else(|| String::from("None"), |span| format!("{}s", span.as_seconds_f64()))
         };
         if asked == cascade.every() {
-            return Ok(());
+            return if asked.is_some() && self.consumers > 1 {
+                Err(refused("consumers", self.consumers, "windows are told by one thread"))
+            } else {
+                Ok(())
+            };
         }
         let wanted = match cascade.every() {
             None => String::from("the model was trained on flows, each told of once; leave it out"),
-            every @ Some(_) => format!(
-                "the model was trained on windows; wanted `{}`, with one consumer",
-                text(every)
-            ),
+            every @ Some(_) => {
+                format!("the model was trained on windows; wanted `{}`", text(every))
+            }
         };
         Err(refused("every", text(asked), &wanted))
     }

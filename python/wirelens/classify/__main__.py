@@ -79,4 +79,8 @@ def _failed(progress: Progress, error: Exception | str, status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # Before there was anything to do: libraries take seconds to load.
+        sys.exit(INTERRUPTED)

@@ -141,6 +141,12 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         Where a file is missing, is not what `SHA256SUMS` has, or says what cannot be meant.
     """
     folder = meant(path)
+    if not folder.is_dir():
+        shipped = ", ".join(sorted(file.parent.name for file in _SHIPPED.glob(f"*/{CASCADE_FILE}")))
+        raise ModelError(
+            f"{folder}: no such folder, and no model that ships has this name (they are "
+            f"{shipped or 'not here'}); give the folder that `wirelens train classify` wrote"
+        )
     sums = _read_sums(folder)
     text = _checked(folder, CASCADE_FILE, sums)
     try:
@@ -153,6 +159,11 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         raise ModelError(
             f"{folder / CASCADE_FILE}: format {seen!r}, version {version}; "
             f"wanted: {FORMAT!r} {VERSION}"
+        )
+    if told.get("kind") == "windows":
+        raise ModelError(
+            f"{folder}: a model of windows; wanted: one of flows; `wirelens classify --every` and "
+            "`wirelens.classify_flows(..., every=...)` ask it"
         )
     try:
         stages = [
@@ -245,5 +256,5 @@ def _stage(
             "wanted: of every stage but the last"
         )
     measure = told.get("uncertainty", UNCERTAINTIES[0])
-    model = read_model(folder / told["file"], told)
+    model = read_model(folder / told["file"], told, len(classes))
     return Stage(told["stage"], told["family"], int(told["packets"]), model, measure, thresholds)

@@ -17,6 +17,7 @@ from wirelens.classify.labels import (
     FlowLabel,
     LabelTable,
     Matching,
+    class_name,
     find_capture,
     flow_key,
     match,
@@ -263,9 +264,17 @@ def folder_source(folder: Path) -> Source:
     folders = sorted(path for path in folder.iterdir() if path.is_dir())
     if len(folders) < 2:
         raise OptionError(f"{folder}: {len(folders)} folders; wanted: one for each of the classes")
+    if any(path.is_file() for path in folder.iterdir()):
+        loose = [path for path in captures_of([folder]) if path.parent == folder]
+        if loose:
+            raise OptionError(
+                f"{loose[0]}: in no folder of a class, as are {len(loose)} captures; move them "
+                "into one, or away"
+            )
     captures: list[Path] = []
     rows: list[FlowLabel] = []
     for place in folders:
+        class_name(place.name)
         for capture in captures_of([place]):
             name = str(capture)
             rows.append(FlowLabel(len(rows) + 1, name, None, place.name))

@@ -8,6 +8,7 @@ alone labels every flow of these captures. What matches nothing is told, never d
 import csv
 import ipaddress
 import os
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,6 +110,13 @@ def flow_key(protocol: int, src: str, src_port: int, dst: str, dst_port: int) ->
     has_ports = protocol in _WITH_PORTS
     one, other = (src, src_port if has_ports else 0), (dst, dst_port if has_ports else 0)
     return (protocol, one, other) if one <= other else (protocol, other, one)
+
+
+def class_name(text: str) -> str:
+    """A class's name, which terminals, logs and Markdown can show in a line."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text):
+        raise OptionError(f"class {text!r}; wanted: a name in UTF-8 without control characters")
+    return text
 
 
 def read_table(path: str | os.PathLike[str]) -> list[dict[str, str]]:
@@ -237,7 +245,7 @@ def _flow_label(
         line,
         file or None,
         key,
-        row[label].strip(),
+        class_name(row[label].strip()),
         number("first_ns"),
         number("last_ns"),
         row[family].strip() if family is not None else None,

@@ -4,7 +4,7 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 
@@ -39,6 +39,12 @@ def packet_of(column: str) -> int:
     """The packet that a column of a row is of; 0 for numbers of the flow."""
     found = _PACKET.fullmatch(column)
     return int(found[1]) if found else 0
+
+
+def _bare(column: str) -> str:
+    """A column's name without its packet."""
+    found = _PACKET.fullmatch(column)
+    return found[2] if found else column
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,16 @@ class Recipe:
 
     def is_dropped(self, column: str) -> bool:
         """Whether a column, with its packet or without, is left out."""
-        found = _PACKET.fullmatch(column)
-        bare = found[2] if found else column
+        bare = _bare(column)
         return any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.dropped)
+
+    def idle_patterns(self, packets: int) -> list[str]:
+        """Patterns beyond the usual ones that no column has."""
+        bits = FlowFeatures(self.headers, self.blocks, self.payload_bytes, 1).bit_columns()
+        numbers = replace(self, dropped=()).number_names(packets)
+        names = {_bare(name) for name in (*bits, *numbers)}
+        asked = [pattern for pattern in self.dropped if pattern not in (*DROPPED, *PORTS)]
+        return [pattern for pattern in asked if not fnmatch.filter(names, pattern)]
 
     def bit_column_count(self) -> int:
         """How many bits of a packet are not left out."""

@@ -55,7 +55,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) 
     """A table; the first columns are texts and the rest are figures."""
     rules = ["---"] * texts + ["---:"] * (len(header) - texts)
     lines = [header, rules, *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    # Classes have any name.
+    escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in lines)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
 
 def systems_table(evidence: Evidence, systems: Sequence[Judged], beside: Judged | None) -> str:

@@ -113,6 +113,8 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
     )
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
+    for pattern in request.recipe.idle_patterns(depth):
+        progress.warn(f"--drop {pattern}: no column has such a name, so it leaves out nothing")
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
     return dataset
@@ -136,6 +138,13 @@ def choose(
     return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
 
 
+def _of_one_family(dataset: Dataset, rows: Array) -> list[str]:
+    """Classes that no fold can both learn and be scored on."""
+    pairs = set(zip(dataset.labels[rows].tolist(), dataset.families[rows].tolist(), strict=True))
+    counts = numpy.bincount([label for label, _ in pairs], minlength=len(dataset.classes))
+    return [dataset.classes[label] for label in numpy.flatnonzero(counts == 1)]
+
+
 def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Plan, str]:
     """Sides by family of captures, and a sentence about them."""
     shares = request.shares
@@ -155,6 +164,11 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
         held = folds(dataset.labels[training], dataset.families[training], request.folds, seed)
         checks = [(numpy.delete(training, rows), training[rows]) for rows in held]
         told += f"; models are chosen by {request.folds} folds of the training flows"
+        if alone := _of_one_family(dataset, training):
+            progress.warn(
+                f"only one family of captures has {', '.join(alone)}: each fold that is scored on "
+                "flows of it never saw another, so figures of it say nothing; give more captures"
+            )
     else:
         checks = [(training, parts.rows(VALIDATION))]
     for side, rows in ((TRAINING, training), (VALIDATION, checks[-1][1]), (TEST, test)):

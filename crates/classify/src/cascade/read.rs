@@ -167,7 +167,7 @@ fn span(object: &Object<'_>, name: &str) -> Result<Span, CascadeError> {
 }
 
 fn classes(root: &Object<'_>) -> Result<Vec<String>, CascadeError> {
-    let wanted = format!("2 to {CLASS_COUNT_MAX} names, each once");
+    let wanted = format!("2 to {CLASS_COUNT_MAX} names without control characters, each once");
     let list = root.list("classes", &wanted)?;
     let names: Option<Vec<_>> = list.iter().map(|name| name.as_str().map(str::to_owned)).collect();
     let names = names.ok_or_else(|| root.wrong("classes", &wanted))?;
@@ -176,7 +176,7 @@ fn classes(root: &Object<'_>) -> Result<Vec<String>, CascadeError> {
     sorted.dedup();
     let is_fine = (2..=CLASS_COUNT_MAX).contains(&names.len())
         && sorted.len() == names.len()
-        && names.iter().all(|name| !name.is_empty());
+        && names.iter().all(|name| !name.is_empty() && !name.contains(char::is_control));
     if is_fine { Ok(names) } else { Err(root.wrong("classes", &wanted)) }
 }
 

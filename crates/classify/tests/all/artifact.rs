@@ -94,6 +94,7 @@ fn what_cannot_be_is_told_by_its_field() {
         ("\"flows\",", "\"windows\",", "`window_ns` is missing; wanted: nanoseconds"),
         ("\"flows\",", "\"x\",", "`kind`: \"x\"; wanted: flows or windows"),
         ("\"web\",\n  \"bulk\"", "\"dns\",\n  \"bulk\"", "`classes`: [\"dns\",\"dns\","),
+        ("\"web\",\n  \"bulk\"", "\"\\u001b[2J\",\n  \"bulk\"", "names without control characters"),
         ("120000000000", "0", "`flows.idle_timeout_ns`: 0; wanted: nanoseconds"),
         ("\"wait_ns\": 10000000000,", "", "`wait_ns` is missing"),
         ("\"single\"", "\"many\"", "`segmentation`: \"many\"; wanted: single or merged"),

@@ -126,8 +126,9 @@ impl Commented {
 }
 
 fn comment(cascade: &Cascade, verdict: &Verdict) -> String {
+    let plural = if verdict.packets_used == 1 { "" } else { "s" };
     format!(
-        "wirelens: {} {:.3} ({}, {} packets, {}) {}",
+        "wirelens: {} {:.3} ({}, {} packet{plural}, {}) {}",
         cascade.class(verdict.label),
         verdict.confidence,
         verdict.stage,

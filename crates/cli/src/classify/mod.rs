@@ -52,6 +52,8 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
     let cascade = Arc::new(artifact::read(&arguments.model, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    let files = [&arguments.output.output, &arguments.output.pcapng];
+    asked::spare(&inputs, files.map(Option::as_ref))?;
     let no_decap = arguments.input.no_decap;
     match_headers(&mut inputs, &cascade, &arguments.model, no_decap)?;
     let shown = Shown::of(arguments)?;

@@ -14,7 +14,9 @@ pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
     let stages: Vec<_> = cascade.stages().iter().map(classify::Stage::name).collect();
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    let titles = ["label", "flows", "share", "confidence"].into_iter();
+    // A flow is told of in each window.
+    let counted = if cascade.every().is_some() { "windows" } else { "flows" };
+    let titles = ["label", counted, "share", "confidence"].into_iter();
     table.set_header(titles.chain(stages.iter().map(|stage| stage.name())));
     let mut labels: Vec<_> = cascade.classes().iter().zip(&counts.labels).collect();
     labels.retain(|(_, label)| label.total() > 0);

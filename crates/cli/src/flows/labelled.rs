@@ -100,6 +100,7 @@ pub(super) fn run(
 ) -> Result<Status, Failure> {
     let cascade = Arc::new(artifact::read(folder, host)?);
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;
     if cascade.every().is_some() {
         return Err(Failure::usage(format_args!(

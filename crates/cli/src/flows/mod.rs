@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
         return labelled::run(arguments, folder, host);
     }
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
     let is_ranked = show == Show::Table && inputs.interface.is_none();
     let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);

@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
         return print_schema(arguments, &subscription);
     }
     let inputs = asked::find(&arguments.input, None, true)?;
+    asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let depth = arguments.depth.map(usize::from);
     let packet_fields = index::packet_fields(
         arguments.index,

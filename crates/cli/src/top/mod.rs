@@ -40,6 +40,7 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     let by = arguments.by;
     let inputs = asked::find(&arguments.input, Some(&arguments.live), needs_transport(by))?;
+    asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
     let has_view = show == Show::Table && inputs.interface.is_some() && view::is_watched();
     let window = arguments.window.or(has_view.then_some(view::REFRESH));
