@@ -22,6 +22,7 @@ NPRINT_PACKETS = 50_000
 # What train_trees.py makes, of the shape of ServeFlow's models.
 TREES = Path("bench/data/trees")
 SERVE = Path("bench/data/serve")
+OWN = Path("bench/data/own")
 TREE_MODELS = ("tree", "forest", "lightgbm", "lightgbm-10")
 
 
@@ -353,6 +354,19 @@ def serve_jobs() -> Iterator[Job]:
             yield Job("serve", f"{shown}, {together}", "serve", 0, command, from_json)
 
 
+def own_jobs() -> Iterator[Job]:
+    """The same by cascades that `wirelens train classify` chose, on loads of real flows."""
+    for name in ("many-services", "devices", "services"):
+        for capture, shown in (("first", "10 packets a flow"), ("long", "100 packets a flow")):
+            for batch, together in ((256, "in batches"), (1, "one by one")):
+                command = [BENCH, "serve", "--model", str(OWN / name / "model")]
+                command += ["--capture", str(OWN / name / f"{capture}.pcap")]
+                command += ["--batch", str(batch)]
+                group = f"our own cascade: {name}, at most {shown}, {together}"
+                if (OWN / name).exists():
+                    yield Job("own", group, "serve", 0, command, from_json)
+
+
 def missing_flow_peers() -> list[str]:
     """Programs that would be measured if they were here."""
     programs = ("softflowd", "nfpcapd", "argus", "tshark")
@@ -371,6 +385,8 @@ def all_jobs(inputs: list[Input], only: set[str], is_quick: bool) -> list[Job]:
         jobs += tree_jobs()
     if "serve" in only:
         jobs += serve_jobs()
+    if "own" in only:
+        jobs += own_jobs()
     if "top" in only:
         for source in inputs:
             jobs += top_jobs(source, is_quick)

@@ -25,7 +25,7 @@ from jobs import Input, Job, Part, all_jobs, missing_flow_peers
 
 FIGURES = ["fig3", "fig4", "crossing", "top", "flows", "nprint"]
 # Those whose models take minutes to train: measured where they are asked for.
-MORE_FIGURES = ["trees", "serve"]
+MORE_FIGURES = ["trees", "serve", "own"]
 # A job that takes longer hangs.
 TIMEOUT_S = 900
 

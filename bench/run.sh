@@ -8,6 +8,7 @@
 #   bash bench/run.sh --only fig3,fig4,crossing,top,flows
 #   bash bench/run.sh --only trees    models of trees, trained first, which takes five minutes
 #   bash bench/run.sh --only serve    flows of a capture through cascades of them
+#   bash bench/run.sh --only own      flows of real captures through cascades that training chose
 #   bash bench/run.sh --only live     on an interface; root; a quarter of an hour, not in the others
 #   bash bench/run.sh --only serve-loads   flows of the testbed's services on emulated consumers
 #   bash bench/run.sh --output DIR    results there
@@ -62,6 +63,36 @@ make_serve() {
   make_input serve-flows make_backbone 300000
   make --silent python
   "$PYTHON" bench/make_serve.py "$DATA/serve-flows/headers.pcap"
+}
+
+# Loads of real flows, each with the cascade that `wirelens train classify` chose for such flows.
+make_own() {
+  make_load services models/services testdata/testbed/services
+  if [ ! -d "$REAL" ]; then
+    say "SKIPPED: services of many places, devices: no $REAL"
+    return
+  fi
+  make_load devices models/devices "$REAL/../devices"
+  if [ ! -e "$DATA/many-services/SHA256SUMS" ]; then
+    make --silent python
+    bash tools/setup.sh train
+    "$PYTHON" -m wirelens.classify train -r "$REAL" --flows "$REAL/flows.tsv" \
+      --label class --manifest "$REAL/MANIFEST.tsv" --seed 1 \
+      --recipe models/recipes/services-ndpi.toml -o "$DATA/many-services" --force
+  fi
+  make_load many-services "$DATA/many-services" "$REAL"
+}
+
+make_load() { # NAME MODEL CAPTURES
+  make_input "own/$1" draw_load "$3"
+  ln -sfn "$(realpath "$2")" "$DATA/own/$1/model"
+}
+
+draw_load() { # CAPTURES FOLDER
+  "$BENCH" load --read "$1" --flows-per-s 20000 --duration-s 5 --snaplen 256 \
+    --flow-packets-max 10 --output "$2/first.pcap"
+  "$BENCH" load --read "$1" --flows-per-s 20000 --duration-s 5 --snaplen 256 --flow-packets-max 100 \
+    --output "$2/long.pcap"
 }
 
 # Single-file C++ programs that say what the machine allows; kept beside the repository.
@@ -135,6 +166,7 @@ measure_loads() {
   bash tools/setup.sh train
   bash tools/setup.sh onnx
   make --silent python
+  build
   exec "$PYTHON" bench/classify/loads.py "$@"
 }
 
@@ -148,6 +180,7 @@ build
 build_yardsticks
 if wants trees "$@"; then make_trees; fi
 if wants serve "$@"; then make_serve; fi
+if wants own "$@"; then make_own; fi
 # Models bring rows and flows of their own.
-if ! [[ "$*" =~ --only[\ =](trees|serve|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
+if ! [[ "$*" =~ --only[\ =](trees|serve|own|trees,serve)($|\ ) ]]; then make_inputs "$@"; fi
 exec "$PYTHON" bench/run.py "${inputs[@]/#/--input=}" "$@"

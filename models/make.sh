@@ -2,15 +2,31 @@
 # Makes the models that ship anew, from data sets that do not:
 #   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
+#   bash models/make.sh labels CAPTURES     prints the labels of these
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,6p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,7p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
+
+# Each capture's label is the name of its folder; two of one device, as in EdnetCam1, are one.
+devices_of() {
+  printf 'file\tlabel\n'
+  (cd "$1" && ls -- */*.pcap) | while read -r file; do
+    name=${file%%/*}
+    case $name in EdnetCam? | EdimaxCam? | WeMoSwitch2 | WeMoInsightSwitch2) name=${name%?} ;; esac
+    printf '%s\t%s\n' "$file" "$name"
+  done
+}
+
+if [ "$kind" = labels ]; then
+  devices_of "$data"
+  exit
+fi
 
 # Names in the card are those of this folder, not of the machine.
 place=$(mktemp -d)
@@ -22,16 +38,6 @@ if [ -n "${WORK:-}" ]; then ln -s "$(realpath "$WORK")" "$place/work"; fi
 train() {
   (cd "$place" && "$python" -m wirelens.classify train "$@" -o "models/$kind" --force \
     --recipe "models/recipes/$kind.toml" --work work)
-}
-
-# Each capture's label is the name of its folder; two of one device, as in EdnetCam1, are one.
-devices_of() {
-  printf 'file\tlabel\n'
-  (cd "$1" && ls -- */*.pcap) | while read -r file; do
-    name=${file%%/*}
-    case $name in EdnetCam? | EdimaxCam? | WeMoSwitch2 | WeMoInsightSwitch2) name=${name%?} ;; esac
-    printf '%s\t%s\n' "$file" "$name"
-  done
 }
 
 case $kind in

@@ -13,6 +13,7 @@ from wirelens.classify.operate import (
     smallest_portion,
 )
 from wirelens.classify.place import Candidate, Margins, pareto_front, place
+from wirelens.classify.promise import Promise
 from wirelens.classify.thresholds import assigned_by
 
 
@@ -107,8 +108,9 @@ def choose(seed, aim, count=3):
     truth, stages = stages_of(seed)
     stages = stages[-count:]
     rules = [rules_of(truth, a, b, 5)[0] for a, b in zip(stages, stages[1:], strict=False)]
-    best = max(alone(truth, stage) for stage in stages)
-    return operate(truth, stages, rules, best, aim, 5), best, truth, stages
+    best = max(stages, key=lambda stage: alone(truth, stage))
+    found = operate(truth, stages, rules, Promise(truth, best.predicted, 5), aim, 5)
+    return found, alone(truth, best), truth, stages
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,6 +145,8 @@ def test_what_cannot_be_reached_is_an_error():
         Aim(f1=0.5, assigned=0.1)
     with pytest.raises(OptionError, match="a positive number"):
         Aim(latency_us=0)
+    with pytest.raises(OptionError, match="a part from 0 to less than 1"):
+        Aim(sure=1.0)
 
 
 def test_a_stage_alone_decides_everything():
@@ -155,8 +159,8 @@ def test_better_models_hand_on_less():
     portions = []
     for first in (poor, better):
         rule = rules_of(truth, first, good, 5)[0]
-        wanted = alone(truth, good) - 0.01
-        portions.append(smallest_portion(truth, first.predicted, good.predicted, rule, wanted, 5))
+        promise = Promise(truth, good.predicted, 5)
+        portions.append(smallest_portion(rule, good.predicted, promise, 0.01))
     assert portions[1] < portions[0] < 1
 
 

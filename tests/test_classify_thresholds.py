@@ -7,7 +7,8 @@ from math import floor, log
 import numpy
 import pytest
 from wirelens import OptionError
-from wirelens.classify import thresholds
+from wirelens.classify import curves, thresholds
+from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
 from wirelens.classify.thresholds import (
     ENTROPY,
     LEAST_CONFIDENCE,
@@ -134,7 +135,33 @@ def test_algorithm_2_is_its_direct_reading(seed):
     assert [(list(point.thresholds), point.assigned) for point in points] == naive
 
 
-@pytest.mark.parametrize("algorithm", thresholds.ALGORITHMS)
+@pytest.mark.parametrize("seed", range(40))
+def test_looking_ahead_takes_as_many_steps_as_are_steepest(seed):
+    unsure, predicted, is_correct, classes = random_case(seed)
+    found = {}
+    for label in range(classes):
+        steps = naive_slopes(unsure.tolist(), predicted.tolist(), is_correct.tolist(), label)
+        rest, long = list(steps[1]) if steps else [], []
+        while rest:
+            sizes = [sum(size for _, _, size in rest[: n + 1]) for n in range(len(rest))]
+            wrong = [sum(s * size for _, s, size in rest[: n + 1]) for n in range(len(rest))]
+            slopes = [w / size for w, size in zip(wrong, sizes, strict=True)]
+            best = max(range(len(rest)), key=lambda n: (slopes[n], n))
+            long.append((rest[best][0], slopes[best], sizes[best]))
+            rest = rest[best + 1 :]
+        found[label] = long
+    limits = [max(unsure[predicted == c], default=max(unsure)) for c in range(classes)]
+    wanted, assigned = [(tuple(limits), 0.0)], 0
+    while any(found.values()):
+        label = max((c for c in found if found[c]), key=lambda c: (found[c][0][1], -c))
+        limits[label], _, size = found[label].pop(0)
+        assigned += size
+        wanted.append((tuple(limits), assigned / len(unsure)))
+    points = per_class_points(unsure, predicted, is_correct, classes, looks_ahead=True)
+    assert [(point.thresholds, point.assigned) for point in points] == wanted
+
+
+@pytest.mark.parametrize("algorithm", (*thresholds.ALGORITHMS, thresholds.PER_CLASS_AHEAD))
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_assigned_grows_and_is_what_points_say(algorithm, seed):
     unsure, predicted, is_correct, classes = random_case(seed)
@@ -177,6 +204,51 @@ def test_curves_lie_between_random_and_oracle():
     # Of flows in random order as many errors are caught as flows are assigned.
     assert numpy.abs(random.caught - random.assigned).max() < 0.03
     assert normalized_area(oracle, oracle) == 1
+
+
+def probabilities(predicted, dice, classes):
+    """Of each row: most for what is predicted, how much is drawn."""
+    scores = numpy.full((len(predicted), classes), 0.0)
+    sure = 0.4 + 0.6 * dice.random(len(predicted))
+    scores += ((1 - sure) / (classes - 1))[:, None]
+    scores[numpy.arange(len(predicted)), predicted] = sure
+    return scores
+
+
+def test_a_curve_of_carried_thresholds_is_that_of_a_direct_reading():
+    dice = numpy.random.default_rng(3)
+    truth = dice.integers(0, 3, 400)
+    first = numpy.where(dice.random(400) < 0.6, truth, dice.integers(0, 3, 400))
+    second = numpy.where(dice.random(400) < 0.9, truth, dice.integers(0, 3, 400))
+    scores = probabilities(first, dice, 3), probabilities(second, dice, 3)
+    halves = numpy.arange(200), numpy.arange(200, 400)
+    groups = [
+        curves.Carried(mine, truth[rest], scores[0][rest]) for mine, rest in (halves, halves[::-1])
+    ]
+    pair = curves.curves_of(("a", "b"), truth, scores, 3, groups)
+    assert [way.name for way in pair.ways][1] == "least-confidence, per-class"
+    unsure = uncertainty(scores[0], LEAST_CONFIDENCE).round(10)
+    found = []
+    for step in range(101):
+        goes_on = numpy.zeros(400, dtype=bool)
+        for mine, rest in (halves, halves[::-1]):
+            naive = naive_algorithm_2(
+                unsure[rest].tolist(),
+                first[rest].tolist(),
+                (first == truth)[rest].tolist(),
+                3,
+            )
+            limits, _ = [one for one in naive if one[1] <= step / 100 + 1e-9][-1]
+            goes_on[mine] = unsure[mine] > numpy.array(limits)[first[mine]]
+        if step == 0:
+            goes_on[:] = False
+        counts = confusion(truth, numpy.where(goes_on, second, first), 3)
+        found.append((goes_on.mean(), macro_f1(counts), weighted_f1(counts)))
+    way = pair.ways[1]
+    # Before the first point nothing goes on, behind the last everything.
+    inner = numpy.stack([way.assigned, way.f1, way.weighted], axis=1)[1:-1]
+    assert inner == pytest.approx(numpy.array(found))
+    assert curves.at(way, 1, way.caught) == 1 and curves.at(way, 0, way.caught) == 0
 
 
 def test_nothing_to_gain_is_no_number():

@@ -84,9 +84,17 @@ def test_the_artifact_is_whole_and_says_how_good_it_is(made):
     card = (folder / "apps" / "card.md").read_text(encoding="utf-8")
     assert "## Limits" in card and "bulk" in card
     text = (folder / "r.md").read_text(encoding="utf-8")
-    assert "| cascade |" in text and "| from, to | random | entropy, per-class |" in text
+    assert "| cascade |" in text and "| from, to | F1 | random | least-confid" in text
     pictures = {path.name for path in (folder / "plots").iterdir()}
-    assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 3
+    assert {"front.png", "confusion.png"} < pictures and len(pictures) >= 4
+    with (folder / "plots" / "assignment.tsv").open(encoding="utf-8") as file:
+        points = list(csv.DictReader(file, delimiter="\t"))
+    ways = {point["way"] for point in points}
+    assert {"oracle", "random", "entropy, per-class", "least-confidence, universal"} <= ways
+    # Every curve begins with the first model alone and ends with the second alone.
+    ends = {(p["assigned"], p["caught"], p["from"], p["macro_f1"]) for p in points}
+    starts = {end for end in ends if end[0] == "0.0000"}
+    assert len(starts) == len(head["stages"]) - 1 and {end[1] for end in starts} == {"0.0000"}
 
 
 def test_the_same_line_again_trains_nothing_and_writes_the_same(made, capsys):
@@ -294,7 +302,8 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
         "--label", "app", "-o", tmp_path / "new.md", "--plots", tmp_path)  # fmt: skip
     text = (tmp_path / "new.md").read_text(encoding="utf-8")
     assert "180 flows of 6 families" in text and "| port-table" in text
-    assert (tmp_path / "confusion.png").is_file()
+    assert "## Assignment" in text and "| oracle | " in text
+    assert (tmp_path / "confusion.png").is_file() and (tmp_path / "assignment.tsv").is_file()
     assert "trained on" not in capsys.readouterr().err
     run("eval", "--model", folder / "apps", *source)
     told = capsys.readouterr()

@@ -13,6 +13,7 @@ import pytest
 from test_trees import CLASSES, Flows
 from wirelens import ModelError, onnx
 from wirelens.classify.features import FlowFeatures, first_packets
+from wirelens.classify.served import read_model
 
 pytestmark = pytest.mark.train
 
@@ -240,6 +241,14 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
         assert verdict["label"] == ["low", "high"][int(row.argmax())]
         assert abs(verdict["confidence"] - row.max()) < 1e-5
     assert verdicts == [json.loads(line) for line in classify(tmp_path / "own").stdout.splitlines()]
+
+    # In Python an artifact's model is asked as the command asks it.
+    told = json.loads((tmp_path / "own" / "cascade.json").read_text())["stages"][0]
+    served = read_model(tmp_path / "own" / told["file"], told, 2)
+    prepared = (bytes(table.records), numbers.tobytes(), len(table))
+    assert abs(served.score(prepared, 0, len(table)) - scores).max() < 1e-5
+    assert abs(served.score(prepared, 7, 9) - scores[7:9]).max() < 1e-5
+    assert served.score(prepared, 3, 3).shape == (0, 2)
 
     absent = classify(tmp_path / "own", ORT_DYLIB_PATH="/nowhere/libonnxruntime.so")
     assert absent.returncode == 1

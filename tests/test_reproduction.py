@@ -9,7 +9,11 @@ PAGE = ROOT / "docs" / "reproduction.md"
 # By heading: what each paper numbers. A paper that is begun later has its heading only.
 NUMBERED = {
     "Packet-level analytics": ["Figure 1", "Figure 2", "Figure 3", "Figure 4"],
-    "ServeFlow": [],
+    "ServeFlow": [
+        *(f"Figure {number}" for number in range(1, 14)),
+        *(f"Table {number}" for number in range(1, 11)),
+        *(f"Algorithm {number}" for number in (1, 2)),
+    ],
     "TitanLog": [],
     "Dragonfly": [],
     "SwiftQueue": [],
@@ -67,3 +71,13 @@ def test_a_missing_row_and_an_empty_cell_are_found() -> None:
     found = complaints(page.replace(line, "|".join(cells)))
     assert len(found) == 1 and "empty cell" in found[0]
     assert complaints(page.replace("## Dragonfly", "")) == ["no heading: Dragonfly"]
+
+
+def test_each_row_of_each_paper_is_missed() -> None:
+    page = PAGE.read_text()
+    for paper, labels in NUMBERED.items():
+        section = sections(page)[paper]
+        for label in labels:
+            row = next(line for line in section.splitlines() if line.startswith(f"| {label}:"))
+            without = page.replace(section, section.replace(f"{row}\n", ""))
+            assert complaints(without) == [f"{paper}: {label} has 0 rows"]

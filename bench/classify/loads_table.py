@@ -14,32 +14,33 @@ from matplotlib.axes import Axes
 
 Row = dict[str, Any]
 
-# By system: colour and line.
+# Of the systems that are drawn: colour and line.
 _STYLES = {
-    "ours": ("#0b7a75", "-"),
-    "ours in ONNX Runtime": ("#6bb3ae", "-."),
+    "ours, as shipped": ("#0b7a75", "-"),
+    "ours, as shipped, in batches": ("#0b7a75", ":"),
+    "ours, chosen": ("#5b8c2a", "-"),
+    "ours, as shipped, in ONNX Runtime": ("#6bb3ae", "-."),
     "queueing": ("#b5483a", "-"),
     "best effort": ("#d9a441", "-"),
     "LEXNet": ("#8d99ae", "-"),
     "FastTraffic": ("#4a5568", "-"),
 }
+_BY_DEPTH = ("ours, by depth", "queueing, by depth")
 SHOWN = 4_000
 
 
 def write(folder: Path) -> None:
     """table.md, rates.png and latency.png beside runs.jsonl."""
-    rows = [
-        json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()
-    ]
+    rows = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     facts = json.loads((folder / "environment.json").read_text())
     costs = json.loads((folder / "costs.json").read_text())
     (folder / "table.md").write_text(text(rows, facts, costs), encoding="utf-8")
     note = f"emulated from times measured on {facts['cpu']}, {facts['cores']} cores"
-    compared = [
-        row for row in rows if row["consumers"] == 1 and row["system"] in _STYLES
-    ]
-    draw_rates(compared, note, folder / "rates.png")
-    draw_latency([row for row in compared if row["flows_per_s"] == SHOWN], note, folder)
+    title = costs["task"]
+    compared = [row for row in rows if row["consumers"] == 1 and row["system"] in _STYLES]
+    draw_rates(compared, title, note, folder / "rates.png")
+    shown = [row for row in compared if row["flows_per_s"] == SHOWN]
+    draw_latency(shown, title, note, folder)
 
 
 def told_us(value: float) -> str:
@@ -77,23 +78,16 @@ def by_load(rows: list[Row], value: Callable[[Row], str]) -> str:
 
 def text(rows: list[Row], facts: dict[str, Any], costs: dict[str, Any]) -> str:
     """The whole table."""
-    one = [
-        row
-        for row in rows
-        if row["consumers"] == 1 and row["system"] != "ours, by depth"
-    ]
+    one = [row for row in rows if row["consumers"] == 1 and row["system"] not in _BY_DEPTH]
     shown = [row for row in one if row["flows_per_s"] == SHOWN]
-    top = max(row["flows_per_s"] for row in rows)
-    machine = (
-        f"{facts['cpu']}, {facts['cores']} cores, load {facts['load_before'][0]:.1f}"
-    )
+    machine = f"{facts['cpu']}, {facts['cores']} cores, load {facts['load_before'][0]:.1f}"
     held, short = costs["flows"]["held_out"], costs["flows"]["short"]
     parts = [
-        "# Loads of new flows, emulated\n",
+        f"# Loads of new flows, emulated: {costs['task']}\n",
         (
             f"{facts['date']}, commit {facts['commit']}. {machine}. {held} held-out flows, "
-            f"{portion(short['10'])} of them shorter than 10 packets. Times of models are measured, "
-            "the rest is emulated: see docs/guide/classify-loads.md.\n"
+            f"{portion(short['10'])} of them shorter than 10 packets. Times of models are "
+            "measured, the rest is emulated: see docs/guide/classify-loads.md.\n"
         ),
         "## What a model takes\n",
         _costs(costs),
@@ -109,8 +103,8 @@ def text(rows: list[Row], facts: dict[str, Any], costs: dict[str, Any]) -> str:
         _breakdown(shown),
         "## Consumers\n",
         _consumers(rows),
-        f"## Depth of the slow model, ours, at {rate(SHOWN)} and {rate(top)} a second\n",
-        _depths([row for row in rows if row["system"] == "ours, by depth"], top),
+        "## Depth of the slow model\n",
+        _depths([row for row in rows if row["system"] in _BY_DEPTH]),
     ]
     return "\n".join(parts)
 
@@ -118,26 +112,23 @@ def text(rows: list[Row], facts: dict[str, Any], costs: dict[str, Any]) -> str:
 def _costs(costs: dict[str, Any]) -> str:
     lines = []
     for name, stages in costs.items():
-        if not isinstance(stages, list) or name.startswith("ours, depth"):
+        # The same models are asked about in batches, and by best effort.
+        if not isinstance(stages, list) or name.endswith("in batches") or "depth" in name:
+            continue
+        if name == "best effort":
             continue
         for stage in stages:
-            figures = (
-                stage[f"{what}_us"]
-                for what in ("alone_mean", "alone_p99", "batch_mean")
-            )
-            lines.append(
-                [f"{name}, {stage['packets']} packets", *map(told_us, figures)]
-            )
+            wanted = ("alone_mean", "alone_p99", "batch_mean")
+            figures = (told_us(stage[f"{what}_us"]) for what in wanted)
+            lines.append([f"{name}: {stage['model']}", *figures])
     head = ["model", "alone, mean", "alone, p99", "in batches of 64, mean"]
-    packet = told_us(costs["extraction_us_a_packet"])
-    return (
-        table(head, lines) + f"\nEach packet up to the depth: {packet} beside that.\n"
-    )
+    packet = told_us(costs["packet_us"])
+    return table(head, lines) + f"\nEach packet up to the depth: {packet} beside that.\n"
 
 
 def _breakdown(rows: list[Row]) -> str:
     times = ("latency_median", "latency_mean", "latency_p99")
-    means = ("packets_mean", "queued_mean", "worked_mean")
+    means = ("packets_mean", "queued_mean", "spent_mean")
     lines = [
         [
             row["system"],
@@ -168,41 +159,39 @@ def _busy(row: Row) -> str:
 
 def _consumers(rows: list[Row]) -> str:
     lines = []
-    for name in ("queueing", "ours"):
+    for name in ("queueing", "ours, as shipped"):
         for consumers in (1, 2):
-            same = [
-                r for r in rows if r["system"] == name and r["consumers"] == consumers
-            ]
+            same = [row for row in rows if row["system"] == name and row["consumers"] == consumers]
             best = max(same, key=lambda row: row["service_rate"])
-            line = [
-                f"{name}, {consumers}",
-                rate(best["service_rate"]),
-                rate(best["flows_per_s"]),
-            ]
-            lines.append([*line, _busy(best)])
+            figures = [rate(best["service_rate"]), rate(best["flows_per_s"]), _busy(best)]
+            lines.append([f"{name}, {consumers}", *figures])
     return table(["system, consumers", "most verdicts a second", "at", "busy"], lines)
 
 
-def _depths(rows: list[Row], top: float) -> str:
+def _depths(rows: list[Row]) -> str:
     depths = sorted({row["depth"] for row in rows})
-    found = {(row["depth"], row["flows_per_s"]): row for row in rows}
-    kinds: list[tuple[str, Callable[[int], str]]] = [
-        ("macro-F1", lambda d: f"{found[d, SHOWN]['macro_f1']:.3f}"),
-        ("weighted F1", lambda d: f"{found[d, SHOWN]['weighted_f1']:.3f}"),
-        ("mean latency", lambda d: told_us(found[d, SHOWN]["latency_mean_us"])),
-        ("median latency", lambda d: told_us(found[d, SHOWN]["latency_median_us"])),
-        (
-            "decided by the slow model",
-            lambda d: portion(found[d, SHOWN]["decided"][-1]),
-        ),
-        ("most verdicts a second", lambda d: rate(found[d, top]["service_rate"])),
-        ("consumer busy then", lambda d: _busy(found[d, top])),
-    ]
-    lines = [[name, *(value(depth) for depth in depths)] for name, value in kinds]
-    return table(["packets", *map(str, depths)], lines)
+    top = max(row["flows_per_s"] for row in rows)
+    lines = []
+    for name in _BY_DEPTH:
+        found = {(row["depth"], row["flows_per_s"]): row for row in rows if row["system"] == name}
+        kinds: list[tuple[str, float, Callable[[Row], str]]] = [
+            ("macro-F1", SHOWN, lambda row: f"{row['macro_f1']:.3f}"),
+            ("weighted F1", SHOWN, lambda row: f"{row['weighted_f1']:.3f}"),
+            ("mean latency", SHOWN, lambda row: told_us(row["latency_mean_us"])),
+            ("median latency", SHOWN, lambda row: told_us(row["latency_median_us"])),
+            ("decided by the slow model", SHOWN, lambda row: portion(row["decided"][-1])),
+            ("most verdicts a second", top, lambda row: rate(row["service_rate"])),
+        ]
+        label = name.removesuffix(", by depth")
+        lines += [
+            [f"{label}: {what}", *(told(found[depth, load]) for depth in depths)]
+            for what, load, told in kinds
+        ]
+    sent = f"\nAt {rate(SHOWN)} new flows a second; most verdicts at {rate(top)}.\n"
+    return table(["packets", *map(str, depths)], lines) + sent
 
 
-def draw_rates(rows: list[Row], note: str, path: Path) -> None:
+def draw_rates(rows: list[Row], title: str, note: str, path: Path) -> None:
     """Service rate, mean latency and missed flows by load."""
     figure, panels = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
     figure.get_layout_engine().set(rect=(0, 0.12, 1, 0.88))
@@ -234,29 +223,31 @@ def draw_rates(rows: list[Row], note: str, path: Path) -> None:
         handles,
         labels,
         loc="lower center",
-        ncols=len(labels),
+        ncols=(len(labels) + 1) // 2,
         fontsize=9,
         frameon=False,
     )
-    figure.suptitle("One consumer under load", fontsize=12, x=0.01, ha="left")
+    figure.suptitle(f"One consumer under load: {title}", fontsize=12, x=0.01, ha="left")
     figure.text(0.99, 0.965, note, fontsize=8, color="#555555", ha="right")
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
-def draw_latency(rows: list[Row], note: str, folder: Path) -> None:
+def draw_latency(rows: list[Row], title: str, note: str, folder: Path) -> None:
     """Distribution of latency, and what it is made of."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(13, 4.8), layout="constrained", width_ratios=(1.1, 1)
     )
-    figure.get_layout_engine().set(rect=(0, 0, 1, 0.94))
+    figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.84))
     for row in rows:
         colour, line = _STYLES[row["system"]]
         seconds = [max(value, 0.1) / 1e6 for value in row["latency_percentiles_us"]]
         left.plot(seconds, range(1, 101), line, color=colour, label=row["system"])
     left.set_xscale("log")
     _dress(left, "from first packet to verdict, seconds", "% of classified flows")
-    left.legend(fontsize=8, frameon=False, loc=(0.2, 0.25))
+    handles, labels = left.get_legend_handles_labels()
+    below: dict[str, Any] = {"loc": "lower center", "ncols": (len(labels) + 1) // 2}
+    figure.legend(handles, labels, fontsize=9, frameon=False, **below)
     parts = (
         ("packets_mean_us", "waiting for packets", "#8d99ae"),
         ("queued_mean_us", "in a queue", "#d9a441"),
@@ -274,8 +265,12 @@ def draw_latency(rows: list[Row], note: str, folder: Path) -> None:
     right.set_xlim(1e-7, 1e4)
     right.set_axisbelow(True)
     right.legend(fontsize=8, frameon=False, loc="upper right")
-    title = f"Latency at {rate(SHOWN)} new flows a second, one consumer"
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.suptitle(
+        f"Latency at {rate(SHOWN)} new flows a second, one consumer: {title}",
+        fontsize=12,
+        x=0.01,
+        ha="left",
+    )
     figure.text(0.99, 0.965, note, fontsize=8, color="#555555", ha="right")
     figure.savefig(folder / "latency.png", dpi=120)
     plt.close(figure)

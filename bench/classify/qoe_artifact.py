@@ -6,31 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from qoe import CHANGED, FEATURES, matrix
-from qoe_data import CLASSES, Call, tier
-from qoe_report import STAGES
+from qoe import COUNTS, FEATURES, STAGES, Learner
+from qoe_data import CLASSES, Call
+from qoe_report import stage_scores
 from wirelens import _wirelens
-from wirelens.classify.families import Rows, Training, family, library_version
-from wirelens.classify.metrics import confusion, macro_f1
-from wirelens.classify.operate import Aim, StageScores, operate, rules_of, settled
-from wirelens.classify.recipe import Sifter
-from wirelens.classify.window_cascade import STAGE_NAMES, WindowCascade, WindowStage
+from wirelens.classify.families import family, library_version
+from wirelens.classify.steps import written
+from wirelens.classify.window_cascade import (
+    STAGE_NAMES,
+    WindowCascade,
+    WindowStage,
+    where_it_works,
+)
 from wirelens.classify.windows import WindowFeatures
 from wirelens.trees import Trees, load, score, to_forest
 
 Array = Any
-# Every fifth call chooses thresholds, the others train.
-CHOOSING_EVERY = 5
-
 CARD = """# {name}
 
 Tells, for each second of a flow, how many frames of video a browser shows of it: eleven tiers of 3
 frames a second, 0-3 to 30+. Give it video calls over RTP: of other flows it says something as well,
 and means nothing by it.
 
-- Trained on {train} s, thresholds chosen on {choose} s, of {calls} calls of the testbed between two
-  Chromium (VP8, VP9 and H264; one way; links of 0.1 to 3 Mbit/s). Calls of other programs, screens
-  shared, and several videos in one flow were not among them.
+- Trained on {seconds} s of {calls} calls of the testbed between two Chromium (VP8, VP9 and H264;
+  one way; links of 0.1 to 3 Mbit/s); thresholds by models of other calls among these. Calls of
+  other programs, screens shared, and several videos in one flow were not among them.
 - It judges the way of a flow that has carried more bytes: of a call with video both ways, one.
 - Models, in order: {models}.
 - How good it is on calls that it has not seen: docs/guide/video-frame-rate.md.
@@ -52,70 +52,64 @@ def _scored(file: Path, tree: Trees, calls: list[Call], rows: Array) -> Array:
 
 def artifact(calls: list[Call], folder: Path) -> None:
     """Trains the stages, sets their thresholds and writes the folder."""
-    labels = numpy.concatenate([tier(call.fps) for call in calls])
-    call_of = numpy.concatenate([[i] * len(call.fps) for i, call in enumerate(calls)])
-    is_choosing = call_of % CHOOSING_EVERY == CHOOSING_EVERY - 1
-    rest, chooses = numpy.flatnonzero(~is_choosing), numpy.flatnonzero(is_choosing)
-    count, truth = len(CLASSES), labels[chooses]
-    trees, scores = [], []
-    for what, depth, name in STAGES:
-        values, columns = matrix(calls, what, depth)
-        kept = Sifter().keep(values[rest], columns)
-        values = values[:, [columns.index(column) for column in kept]]
-        kind = family(name)
-        training = Training(CLASSES, seed=1, threads=1, changed=CHANGED.get(name, {}))
-        model = kind.fit(Rows(values[rest], kept, labels[rest], numpy.ones(len(rest))), training)
-        rows = Rows(values[chooses], kept, truth, numpy.ones(len(truth)))
-        scores.append(kind.predict(model, rows))
+    learners = [Learner(calls, *stage) for stage in STAGES]
+    truth, everything = learners[0].labels, numpy.arange(len(learners[0].labels))
+    stages = stage_scores([learner.held_out(everything) for learner in learners])
+    kept, chosen, reasons = where_it_works(truth, learners[0].call_of, stages, len(CLASSES))
+    trees, scores, made = [], [], []
+    for index, place in enumerate(kept):
+        learner, name = learners[place], STAGES[place][2]
+        model, columns = learner.fit(everything)
         # All stages have the same layout; no header bit is read.
-        packets = 1
-        read = WindowFeatures(blocks=FEATURES.blocks, packets=packets, numbers=kept)
-        trees.append(to_forest(model, kept, CLASSES, read.header_bits()))
-    stages = [StageScores(n, s, 1.0, 1.0) for n, s in zip(STAGE_NAMES, scores, strict=True)]
-    rules = [
-        rules_of(truth, first, second, count)[0]
-        for first, second in zip(stages, stages[1:], strict=False)
-    ]
-    best = max(macro_f1(confusion(truth, stage.predicted, count)) for stage in stages)
-    chosen = operate(truth, stages, rules, best, Aim(), count)
-    made = []
-    for index, (stage, (_, _, name)) in enumerate(zip(STAGE_NAMES, STAGES, strict=True)):
-        if index < len(rules):
-            rule = chosen.rules[index]
-            thresholds = settled(chosen.points[index], rule.unsure, rule.predicted)
-            made.append(WindowStage(stage, name, trees[index], rule.measure, thresholds))
+        read = WindowFeatures(blocks=FEATURES.blocks, packets=1, numbers=columns).header_bits()
+        tree = learner.kind.trees(model, columns, CLASSES, read) if name == COUNTS else to_forest(
+            model, columns, CLASSES, read
+        )  # fmt: skip
+        scores.append(learner.kind.predict(model, learner.rows(everything, columns)))
+        trees.append(tree)
+        if index < len(chosen.rules):
+            measure, thresholds = chosen.rules[index].measure, written(chosen)[index]
+            made.append(WindowStage(STAGE_NAMES[place], name, tree, measure, thresholds))
         else:
-            made.append(WindowStage(stage, name, trees[index]))
+            made.append(WindowStage(STAGE_NAMES[place], name, tree))
     fingerprint = hashlib.sha256(
         b"".join(call.numbers.tobytes() + call.fps.tobytes() for call in calls)
     ).hexdigest()
-    seconds = numpy.bincount(labels, minlength=count).tolist()
+    seconds = numpy.bincount(truth, minlength=len(CLASSES)).tolist()
     cascade = WindowCascade(
         name=folder.name,
         classes=CLASSES,
         stages=made,
         profile={
             "operating_point": chosen.why,
-            "decided": dict(zip(STAGE_NAMES, map(float, chosen.decided), strict=True)),
+            "decided": {
+                stage.name: float(part) for stage, part in zip(made, chosen.decided, strict=True)
+            },
+            "reasons": reasons,
             "macro_f1_choosing": chosen.macro_f1,
         },
         training={
             "fingerprint": f"sha256:{fingerprint}",
             "captures": len(calls),
-            "windows": len(labels),
+            "windows": len(truth),
             "windows_by_class": dict(zip(CLASSES, seconds, strict=True)),
             "seed": 1,
-            "split": f"{len(rest)} s train, {len(chooses)} s of other calls choose thresholds",
-            "libraries": {name: library_version(family(name)) for _, _, name in STAGES},
+            "split": "all calls train; thresholds by models of other calls",
+            "libraries": {
+                name: library_version(family("lightgbm" if name == COUNTS else name))
+                for _, _, name in (STAGES[place] for place in kept)
+            },
             "wirelens": importlib.metadata.version("wirelens"),
         },
     )
-    models = ", ".join(f"{name} ({what}, packets {depth})" for what, depth, name in STAGES)
-    card = CARD.format(
-        name=folder.name, train=len(rest), choose=len(chooses), calls=len(calls), models=models
+    models = ", ".join(
+        f"{name} ({what}, packets {depth})" for what, depth, name in (STAGES[p] for p in kept)
     )
+    card = CARD.format(name=folder.name, seconds=len(truth), calls=len(calls), models=models)
     cascade.write(folder, card)
     for stage, tree, told in zip(made, trees, scores, strict=True):
-        difference = abs(told - _scored(folder / f"{stage.name}.trees.jsonl", tree, calls, chooses))
+        difference = abs(
+            told - _scored(folder / f"{stage.name}.trees.jsonl", tree, calls, everything)
+        )
         print(f"{stage.name}: library and runtime differ by at most {difference.max():.2g}")
-    print(chosen.why, chosen.decided, chosen.macro_f1, chosen.rules[0].measure)
+    print(chosen.why, chosen.decided, chosen.macro_f1, reasons)

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from qoe import FEATURES, FOLD_COUNT, LEAKY_MODELS, MODELS, WHOLE, leaky_sides, sides
+from qoe import FEATURES, FOLD_COUNT, LEAKY_MODELS, MODELS, STAGES, WHOLE, leaky_sides, sides
 from qoe_data import CLASSES, TIER_MIDDLES, Call, tier
 from wirelens.classify.metrics import accuracy, confusion, family_interval, macro_f1, weighted_f1
-from wirelens.classify.operate import Aim, StageScores, operate, rules_of
-from wirelens.classify.thresholds import Assignment, assigned_by, normalized_area, uncertainty
+from wirelens.classify.operate import StageScores, decide, rules_of
+from wirelens.classify.steps import written
+from wirelens.classify.thresholds import Assignment, normalized_area
+from wirelens.classify.window_cascade import STAGE_NAMES, where_it_works
 
 Array = Any
 COUNT = len(CLASSES)
-# The stages of the cascade: what they read, how many packets, and who learns it.
-STAGES = (("rtp", 1, "decision-tree"), ("rtp", 1, "lightgbm"), ("rtp", WHOLE, "lightgbm"))
+# Which packets of a second are waited for, and how the waiting is told.
+WAITED = (2, 3, 5, 10, 20)
+QUANTILES = (5, 10, 25, 50, 75, 90, 95, 99, 100)
 COLUMNS = (
     "reads", "packets", "model", "seconds", "accuracy", "weighted_f1", "macro_f1", "macro_f1_low",
     "macro_f1_high", "within_one_tier", "error_fps", "accuracy_folds_min", "accuracy_folds_max",
@@ -40,7 +43,7 @@ class Told:
     def pooled(self, what: str, depth: int | str, family: str) -> Array:
         """Probabilities of all seconds."""
         scores = numpy.zeros((len(self.truth), COUNT))
-        for fold, (_, _, test) in enumerate(self.sides):
+        for fold, (_, test) in enumerate(self.sides):
             scores[test] = self.scores(what, depth, family, fold, "test")
         return scores
 
@@ -54,7 +57,7 @@ class Told:
         counts = confusion(self.truth, said, COUNT)
         interval = family_interval(self.truth, said, self.call_of, COUNT)
         told = TIER_MIDDLES[said] if fps is None else fps
-        folds = [float((said[test] == self.truth[test]).mean()) for _, _, test in self.sides]
+        folds = [float((said[test] == self.truth[test]).mean()) for _, test in self.sides]
         return [
             *names, len(said), accuracy(counts), weighted_f1(counts), macro_f1(counts),
             interval.low, interval.high, float((abs(said - self.truth) <= 1).mean()),
@@ -65,7 +68,7 @@ class Told:
 def baselines(told: Told) -> list[list[object]]:
     """What needs no training, or nearly none."""
     majority = numpy.zeros(len(told.truth), dtype=numpy.int64)
-    for rest, _, test in told.sides:
+    for rest, test in told.sides:
         majority[test] = numpy.bincount(told.truth[rest], minlength=COUNT).argmax()
     rows = [told.row(["-", 0, "most frequent tier"], majority)]
     for name, what in (
@@ -80,7 +83,7 @@ def baselines(told: Told) -> list[list[object]]:
 
 def leaky(told: Told) -> list[list[object]]:
     """What it would look like with seconds of a call on both sides."""
-    _, _, test = leaky_sides(told.calls)
+    _, test = leaky_sides(told.calls)
     rows = []
     for what, depth, families in LEAKY_MODELS:
         for family in families:
@@ -94,35 +97,36 @@ def leaky(told: Told) -> list[list[object]]:
     return rows
 
 
+def stage_scores(scores: Sequence[Array]) -> list[tuple[str, StageScores]]:
+    """The stages of the cascade; only the whole second is waited for."""
+    return [
+        (name, StageScores(f"{family} ({depth})", said, 1.0, float(depth == WHOLE)))
+        for name, (_, depth, family), said in zip(STAGE_NAMES, STAGES, scores, strict=True)
+    ]
+
+
 def cascade(told: Told) -> tuple[list[list[object]], Array, Array]:
-    """The cascade of each fold, its thresholds from the two calls that choose them."""
+    """A row a fold, and what the cascade said of every second, and which stage did.
+
+    Stages and thresholds are chosen by the calls that train, as models say that were trained
+    without the call; the models that are asked were trained on all of these.
+    """
+    rows: list[list[object]] = []
     said = numpy.zeros(len(told.truth), dtype=numpy.int64)
     by = numpy.zeros(len(told.truth), dtype=numpy.int64)
-    rows: list[list[object]] = []
-    for fold, (_, chooses, test) in enumerate(told.sides):
-        truth = told.truth[chooses]
-        stages = [
-            StageScores(str(k), told.scores(*stage, fold, "chooses"), 1.0, 1.0)
-            for k, stage in enumerate(STAGES)
-        ]
-        rules = [
-            rules_of(truth, first, second, COUNT)[0]
-            for first, second in zip(stages, stages[1:], strict=False)
-        ]
-        best = max(macro_f1(confusion(truth, stage.predicted, COUNT)) for stage in stages)
-        chosen = operate(truth, stages, rules, best, Aim(), COUNT)
-        scores = [told.scores(*stage, fold, "test") for stage in STAGES]
-        stage_of = numpy.zeros(len(test), dtype=numpy.int64)
-        for index, (rule, point) in enumerate(zip(chosen.rules, chosen.points, strict=True)):
-            unsure = uncertainty(scores[index], rule.measure).round(10)
-            goes_on = assigned_by(point, unsure, scores[index].argmax(axis=1))
-            stage_of[(stage_of == index) & goes_on] = index + 1
-        guesses = numpy.stack([score.argmax(axis=1) for score in scores])
-        said[test] = guesses[stage_of, numpy.arange(len(test))]
-        by[test] = stage_of
-        parts = numpy.bincount(stage_of, minlength=len(STAGES)) / len(test)
-        told_rules = [f"{rule.measure}, {rule.algorithm}" for rule in chosen.rules]
-        rows.append([fold, *parts.tolist(), *told_rules, chosen.macro_f1])
+    for fold, (rest, test) in enumerate(told.sides):
+        stages = stage_scores([told.scores(*stage, fold, "held_out") for stage in STAGES])
+        kept, chosen, _ = where_it_works(told.truth[rest], told.call_of[rest], stages, COUNT)
+        scores = [told.scores(*STAGES[place], fold, "test") for place in kept]
+        found = decide(scores, [rule.measure for rule in chosen.rules], written(chosen))
+        said[test], by[test] = found.labels, numpy.asarray(kept)[found.stages]
+        parts = numpy.bincount(by[test], minlength=len(STAGES)) / len(test)
+        rules = dict.fromkeys(STAGE_NAMES[:-1], "-")
+        for place, rule in zip(kept, chosen.rules, strict=False):
+            rules[STAGE_NAMES[place]] = f"{rule.measure}, {rule.algorithm}"
+        own = macro_f1(confusion(told.truth[test], said[test], COUNT))
+        slow = macro_f1(confusion(told.truth[test], scores[-1].argmax(axis=1), COUNT))
+        rows.append([fold, *parts.tolist(), *rules.values(), chosen.macro_f1, own, slow])
     return rows, said, by
 
 
@@ -143,6 +147,33 @@ def curves(told: Told) -> list[list[object]]:
                 [step, curve.name, area, *map(float, point)]
                 for point in zip(curve.assigned, curve.caught, curve.f1, strict=True)
             ]
+    return rows
+
+
+def beside(told: Told, said: Array) -> list[list[object]]:
+    """How much better the cascade and its slow model are than others, in macro-F1."""
+    slow = told.pooled(*STAGES[-1]).argmax(axis=1)
+    count = tier(told.number("main_rtp_markers"))
+    rows: list[list[object]] = []
+    for name, than, one, other in (
+        ("cascade", "slow alone", said, slow),
+        ("cascade", "frames by RTP markers", said, count),
+        ("slow alone", "frames by RTP markers", slow, count),
+    ):
+        found = family_interval(told.truth, one, told.call_of, COUNT, beside=other)
+        rows.append([name, than, found.value, found.low, found.high])
+    return rows
+
+
+def waiting(told: Told) -> list[list[object]]:
+    """When the n-th packet of a second comes after its first, in milliseconds: Figure 3c."""
+    first_ns = told.number("pkt0_offset_ns")
+    rows: list[list[object]] = []
+    for packet in WAITED:
+        is_there = told.number(f"pkt{packet - 1}_direction") != 0
+        waits = (told.number(f"pkt{packet - 1}_offset_ns") - first_ns)[is_there] / 1e6
+        found = map(float, numpy.percentile(waits, QUANTILES))
+        rows.append([packet, float(is_there.mean()), *found])
     return rows
 
 
@@ -167,11 +198,16 @@ def report(calls: list[Call], out: Path, results: Path) -> None:
                 rows.append(told.row([what, depth, family], said))
     folds, said, by = cascade(told)
     rows.append(told.row(["rtp", "1, 1, whole", "cascade"], said))
+    write(
+        results / "beside.tsv", ("model", "than", "macro_f1_more", "low", "high"),
+        beside(told, said),
+    )  # fmt: skip
     write(results / "models.tsv", COLUMNS, rows)
     stages = ("fastest", "fast", "slow")
     write(
         results / "cascade.tsv",
-        ("fold", *stages, "fastest_rule", "fast_rule", "macro_f1_choosing"), folds,
+        ("fold", *stages, "fastest_rule", "fast_rule", "macro_f1_choosing", "macro_f1",
+         "macro_f1_slow_alone"), folds,
     )  # fmt: skip
     titles = (
         "reads",
@@ -189,6 +225,8 @@ def report(calls: list[Call], out: Path, results: Path) -> None:
         results / "curves.tsv",
         ("step", "assignment", "normalized_area", "assigned", "caught", "macro_f1"), curves(told),
     )  # fmt: skip
+    titles = ("packets", "part_of_seconds", *(f"p{q}_ms" for q in QUANTILES))
+    write(results / "waiting.tsv", titles, waiting(told))
     windows = numpy.concatenate([call.window_ns for call in calls])
     write(
         results / "seconds.tsv",

@@ -1,6 +1,7 @@
 """The tasks that systems are compared on: captures with labels, and their sides.
 
-They lie beside the repository in `../shared/data`, since they may not be passed on.
+They lie beside the repository in `../shared/data`, since they may not be passed on; runs of the
+testbed, which anyone can make, in `../data`.
 """
 
 from collections.abc import Sequence
@@ -8,11 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wirelens.classify import labels as tables
-from wirelens.classify.dataset import Dataset, Source, capture_families, captures_of, load
+from wirelens.classify.dataset import (
+    Dataset,
+    Source,
+    capture_families,
+    captures_of,
+    load,
+    testbed_source,
+)
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import Split, split
 
 DATA = Path("../shared/data")
+TESTBED = Path("../data/services/services")
 # One type of device, set up under several names.
 _SAME_TYPE = {
     "EdnetCam1": "EdnetCam",
@@ -22,7 +31,7 @@ _SAME_TYPE = {
     "WeMoSwitch2": "WeMoSwitch",
     "WeMoInsightSwitch2": "WeMoInsightSwitch",
 }
-NAMES = ("services", "devices")
+NAMES = ("services", "devices", "testbed")
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,11 @@ class Task:
     name: str
     dataset: Dataset
     sides: Split
+
+
+def device_of(folder: str) -> str:
+    """The type of device whose captures lie in a folder."""
+    return _SAME_TYPE.get(folder, folder)
 
 
 def _services() -> Source:
@@ -50,14 +64,19 @@ def _devices() -> Source:
     for line, path in enumerate(captures, start=1):
         device = path.parent.name
         name = str(Path(*path.parts[-2:]))
-        rows.append(tables.FlowLabel(line, name, None, _SAME_TYPE.get(device, device)))
+        rows.append(tables.FlowLabel(line, name, None, device_of(device)))
     table = tables.LabelTable(str(folder), rows)
     return Source(captures, table, [str(path) for path in captures])
 
 
+def _testbed() -> Source:
+    """21 services whose truth is known; a run is a family."""
+    return testbed_source(TESTBED)
+
+
 def load_task(name: str, recipe: Recipe, packets: int, seed: int) -> Task:
     """Reads a task's captures and divides its flows by family of captures."""
-    source = {"services": _services, "devices": _devices}[name]()
+    source = {"services": _services, "devices": _devices, "testbed": _testbed}[name]()
     # Classes are those of the task, however rare.
     dataset = load(source, recipe, packets, flows_min=2)
     return Task(name, dataset, split(dataset.labels, dataset.families, seed=seed))
@@ -65,7 +84,7 @@ def load_task(name: str, recipe: Recipe, packets: int, seed: int) -> Task:
 
 def packets_of(name: str) -> int:
     """The slow model's depth on a task, which the paper gives to every system."""
-    return {"services": 10, "devices": 10}[name]
+    return {"services": 10, "devices": 10, "testbed": 10}[name]
 
 
 def described(task: Task) -> Sequence[str]:

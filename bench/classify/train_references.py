@@ -169,6 +169,8 @@ def grid(system: str) -> list[Try]:
 BEST: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("services", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
     ("devices", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+    ("testbed", "lexnet"): ("root", {"features_rate": 3e-3, "prototypes_rate": 1e-2}),
+    ("testbed", "fasttraffic"): ("none", {}),
 }
 
 

@@ -5,10 +5,11 @@
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
-//! through a cascade of them ([`serve`]). Each measurement prints one line of JSON.
+//! through a cascade of them ([`serve`], [`asks`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
+mod asks;
 mod clock;
 mod crossing;
 mod extract;
@@ -42,6 +43,8 @@ struct Arguments {
 enum Command {
     /// Make a backbone-like capture, as frames, as 40-byte records and as columns
     Gen(generate::GenArguments),
+    /// Make a load of flows drawn from captures, under addresses of their own
+    Load(generate::LoadArguments),
     /// Write a capture anew: cut, as records, as columns
     Convert(generate::ConvertArguments),
     /// Integers between two threads through seven queues (Figure 3 of the paper)
@@ -58,6 +61,8 @@ enum Command {
     Trees(trees::TreesArguments),
     /// Packets in memory through a cascade, to verdicts
     Serve(serve::ServeArguments),
+    /// What each model of a cascade takes for each of many rows
+    Asks(asks::AsksArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -67,6 +72,7 @@ type Failure = String;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Gen(arguments) => generate::generate(&arguments),
+        Command::Load(arguments) => generate::load(&arguments),
         Command::Convert(arguments) => generate::convert(&arguments),
         Command::Queues(arguments) => queues::run(&arguments),
         Command::Pipeline(arguments) => pipeline::run(&arguments),
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Trees(arguments) => trees::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Asks(arguments) => asks::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

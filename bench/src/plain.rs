@@ -14,7 +14,7 @@ use crate::Failure;
 /// Scores rows of a cascade's stages.
 pub(crate) trait Score {
     /// Adds a row of a stage.
-    fn push(&mut self, stage: usize, records: &[u8]);
+    fn push(&mut self, stage: usize, records: &[u8], numbers: &[f64]);
 
     /// The probabilities of all rows of a stage, row by row; the rows are forgotten.
     fn score(&mut self, stage: usize) -> &[f64];
@@ -33,6 +33,7 @@ pub(crate) struct Held {
 pub(crate) struct Plain<S> {
     cascade: Arc<Cascade>,
     scoring: S,
+    numbers: Vec<f64>,
     /// By stage: flows that have what it looks at.
     ready: Vec<Vec<FlowSlot>>,
     /// Flows that wait for packets, or did.
@@ -44,7 +45,7 @@ pub(crate) struct Plain<S> {
 impl<S: Score> Plain<S> {
     pub(crate) fn new(cascade: Arc<Cascade>, scoring: S) -> Self {
         let ready = vec![Vec::new(); cascade.stages().len()];
-        Self { cascade, scoring, ready, waiting: Vec::new(), check: 0 }
+        Self { cascade, scoring, numbers: Vec::new(), ready, waiting: Vec::new(), check: 0 }
     }
 
     /// The same as of the classifier.
@@ -53,13 +54,15 @@ impl<S: Score> Plain<S> {
     }
 
     fn ask(&mut self, states: &mut States<'_, Held>) {
-        let Self { cascade, scoring, ready, waiting, check } = self;
+        let Self { cascade, scoring, numbers, ready, waiting, check } = self;
         let class_count = cascade.classes().len();
         for (at, stage) in cascade.stages().iter().enumerate() {
             let asked = std::mem::take(&mut ready[at]);
             for &slot in &asked {
                 if let Some(flow) = states.of(slot) {
-                    scoring.push(at, flow.packets.records(stage.features()));
+                    numbers.clear();
+                    flow.packets.numbers(stage.features(), numbers);
+                    scoring.push(at, flow.packets.records(stage.features()), numbers);
                 }
             }
             let scores = scoring.score(at).chunks_exact(class_count);
@@ -165,10 +168,10 @@ fn forest(model: &Model) -> Result<&Forest, Failure> {
 }
 
 impl Score for Trees {
-    fn push(&mut self, stage: usize, records: &[u8]) {
+    fn push(&mut self, stage: usize, records: &[u8], numbers: &[f64]) {
         let (forest, rows) = &mut self.forests[stage];
         // What does not fit is missed by the check.
-        let _ = forest.push(rows, records);
+        let _ = forest.push_with(rows, records, numbers);
     }
 
     fn score(&mut self, stage: usize) -> &[f64] {
@@ -207,9 +210,9 @@ impl Onnx {
 
 #[cfg(feature = "onnx")]
 impl Score for Onnx {
-    fn push(&mut self, stage: usize, records: &[u8]) {
+    fn push(&mut self, stage: usize, records: &[u8], numbers: &[f64]) {
         let (model, rows) = &mut self.models[stage];
-        let _ = model.push(rows, records, &[]);
+        let _ = model.push(rows, records, numbers);
     }
 
     fn score(&mut self, stage: usize) -> &[f64] {

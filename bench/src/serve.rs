@@ -22,7 +22,7 @@ const FLOW_COUNT_MAX: usize = 1 << 20;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// An artifact of trees, as bench/train_serve.py writes it
+    /// An artifact of trees, as bench/make_serve.py writes it
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     /// The capture, read into memory first

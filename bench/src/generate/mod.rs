@@ -1,8 +1,10 @@
 //! Makes large captures: planned traffic ([`plan`], [`frames`]), real captures
-//! mixed in under other addresses ([`mix`]), and every form that peers want to
-//! read ([`outputs`]).
+//! mixed in under other addresses ([`mix`]), loads of real flows ([`load`]), and every
+//! form that peers want to read ([`outputs`]).
 
+mod addresses;
 mod frames;
+mod load;
 mod mix;
 mod outputs;
 mod plan;
@@ -16,6 +18,7 @@ use packet::{LinkType, Source, Timestamp};
 
 use crate::Failure;
 use frames::FrameMaker;
+pub(crate) use load::{LoadArguments, load};
 use mix::Captures;
 use outputs::Outputs;
 use plan::{Event, Origin, Plan};

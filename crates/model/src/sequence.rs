@@ -9,6 +9,8 @@
 
 use packet::{FlowDirection, Layers, Record, Timestamp};
 
+use crate::first::FirstPackets;
+
 /// One packet of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
@@ -77,9 +79,17 @@ impl FirstSteps {
         if self.steps.is_empty() {
             // Most flows of a flood have one packet.
             self.steps.reserve_exact(1);
+        } else if self.steps.len() == 1 {
+            self.steps.reserve_exact(depth.min(FirstPackets::GROWN_PACKETS) - 1);
         }
         let (size_bytes, payload_bytes) = (size_bytes(record), payload_bytes(record));
         self.steps.push(Step { size_bytes, is_forward, gap_ns, payload_bytes });
+    }
+
+    /// Forgets all packets.
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        (self.forward, self.latest) = (None, None);
     }
 
     /// Bytes of the list of packets, with the room that it has.

@@ -235,21 +235,16 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help="best F1 with so many flows a second and core",
     )
-    add(
-        "--assigned",
-        metavar="PART",
-        type=part,
+    add("--assigned", metavar="PART", type=part,
         help="best F1 with at most this part of flows at the last stage, such as 0.2 or 20%%",
-    )
+    )  # fmt: skip
     add("--f1", metavar="F1", type=part, help="fewest flows handed on with this macro-F1")
-    add(
-        "--f1-margin",
-        metavar="F1",
-        type=difference,
-        default=Aim().f1_margin,
+    add("--f1-margin", metavar="F1", type=difference, default=Aim().f1_margin,
         help="without any of these: fewest flows handed on with a macro-F1 at most this much "
-        "below the best single model's [default: %(default)s]",
-    )
+        "below the best single model's [default: %(default)s]")  # fmt: skip
+    add("--sure", metavar="PART", type=difference, default=Aim().sure,
+        help="... in this part of draws of families of captures [default: %(default)s]",
+    )  # fmt: skip
     add(
         "--uncertainty",
         choices=UNCERTAINTIES,
@@ -336,7 +331,7 @@ def parser() -> argparse.ArgumentParser:
                          help="the cascade, or the name of one that ships")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
                          help="write to this file [default: standard output]")  # fmt: skip
-    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw the confusion into DIR")
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     for command in (training, judging):
         command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return top
@@ -459,7 +454,9 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
             asked.rare,
         ),
         margins=Margins(asked.fastest_part, asked.fastest_time, asked.gain, asked.depth_gain),
-        aim=Aim(asked.latency, asked.service_rate, asked.assigned, asked.f1, asked.f1_margin),
+        aim=Aim(
+            asked.latency, asked.service_rate, asked.assigned, asked.f1, asked.f1_margin, asked.sure
+        ),
         shares=parse_shares(asked.split),
         folds=asked.folds,
         flows_min=asked.flows_min,

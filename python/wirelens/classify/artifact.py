@@ -14,6 +14,7 @@ from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Datase
 from wirelens.classify.operate import Operation, settled
 from wirelens.classify.pool import PORT_TABLE, Trained
 from wirelens.classify.progress import Progress
+from wirelens.classify.served import told_features
 from wirelens.errors import OptionError, OutputExistsError
 
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
@@ -65,14 +66,7 @@ def _stage(parts: Parts, index: int) -> dict[str, Any]:
         else:
             told["thresholds"] = dict(zip(parts.dataset.classes, written, strict=True))
     if model.file.suffix == ".onnx":
-        told["features"] = {
-            "headers": model.features.headers,
-            "blocks": list(model.features.blocks),
-            "payload_bytes": model.features.payload_bytes,
-            "packets": model.features.packets,
-            "numbers": list(model.features.numbers),
-            "schema": model.features.hash(),
-        }
+        told["features"] = told_features(model.features)
         told |= {"columns": model.columns, **model.details}
     return told
 

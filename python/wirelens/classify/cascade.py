@@ -256,5 +256,5 @@ def _stage(
             "wanted: of every stage but the last"
         )
     measure = told.get("uncertainty", UNCERTAINTIES[0])
-    model = read_model(folder / told["file"], told)
+    model = read_model(folder / told["file"], told, len(classes))
     return Stage(told["stage"], told["family"], int(told["packets"]), model, measure, thresholds)

@@ -1,17 +1,20 @@
 """Judges a cascade on labelled captures: what `wirelens eval classify` does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 
-from wirelens.classify import plots, report
+from wirelens.classify import curves, plots, report
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
 from wirelens.classify.dataset import Dataset, Source
 from wirelens.classify.dataset import load as load_dataset
+from wirelens.classify.metrics import Array
 from wirelens.classify.pool import PORT_TABLE
 from wirelens.classify.progress import Progress
 from wirelens.classify.served import cost_of, read_model, scores_of
+from wirelens.classify.thresholds import uncertainty
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,17 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     progress.tell(dataset.oddities())
     predictions = cascade.predict(dataset.sample)
     evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
-    singles, ports = _singles(request.model, cascade, dataset)
+    scores = [cascade.alone(dataset.sample, index) for index in range(len(cascade.stages))]
+    singles, ports = _singles(request.model, cascade, dataset, scores)
     names = [(s.name, f"{s.family}/{s.packets}") for s in cascade.stages]
     whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
     tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
     title = f"# {cascade.name} on {request.source.labels.path}"
+    pairs = _pairs(cascade, dataset, scores)
+    if pairs:
+        told = "Of these flows; thresholds are chosen on them, which flatters those of classes."
+        tables += "\n" + report.assignment_section(pairs, told)
     text = f"{title}\n\n{made}Model `{cascade.id}`; {dataset.oddities()}. {tables}"
     if request.output is not None:
         request.output.parent.mkdir(parents=True, exist_ok=True)
@@ -76,20 +84,54 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     if request.plots is not None:
         title = f"{cascade.id} on {len(dataset)} flows"
         counts = evidence.counts(predictions.labels)
-        path = plots.confusion(counts, cascade.classes, title, request.plots)
-        progress.tell(f"wrote {path}")
+        made_of = [plots.confusion(counts, cascade.classes, title, request.plots)]
+        made_of += _draw_pairs(cascade, pairs, scores, request.plots)
+        for path in made_of:
+            progress.tell(f"wrote {path}")
     return Outcome(cascade, dataset, predictions, evidence, text)
 
 
+def _pairs(cascade: Cascade, dataset: Dataset, scores: Sequence[Array]) -> list[curves.PairCurves]:
+    """What handing on from stage to stage brings on these flows."""
+    names = [f"{stage.family}/{stage.packets}" for stage in cascade.stages]
+    return [
+        curves.curves_of(
+            (names[index], names[index + 1]),
+            dataset.labels,
+            (scores[index], scores[index + 1]),
+            len(cascade.classes),
+        )
+        for index in range(len(cascade.stages) - 1)
+    ]
+
+
+def _draw_pairs(
+    cascade: Cascade, pairs: Sequence[curves.PairCurves], scores: Sequence[Array], folder: Path
+) -> list[Path]:
+    """A picture a pair of stages, with the portion that the cascade's own thresholds assign."""
+    if not pairs:
+        return []
+    made = [curves.write(pairs, folder / "assignment.tsv")]
+    for index, pair in enumerate(pairs):
+        stage, following = cascade.stages[index], cascade.stages[index + 1]
+        unsure = uncertainty(scores[index], stage.measure)
+        assert stage.thresholds is not None
+        goes_on = unsure > stage.thresholds[scores[index].argmax(axis=1)]
+        title = f"{stage.name} ({pair.first}) to {following.name} ({pair.second})"
+        name = f"{stage.name}-{following.name}.png"
+        portion = float(goes_on.mean())
+        made.append(plots.assignment(title, pair.curves, portion, folder, name))
+    return made
+
+
 def _singles(
-    folder: Path, cascade: Cascade, dataset: Dataset
+    folder: Path, cascade: Cascade, dataset: Dataset, scores: Sequence[Array]
 ) -> tuple[list[report.Judged], report.Judged | None]:
     """Each stage's model alone, and the table of ports among them or beside them."""
     singles, ports = [], None
-    for index, stage in enumerate(cascade.stages):
-        predicted = cascade.alone(dataset.sample, index).argmax(axis=1)
+    for stage, own in zip(cascade.stages, scores, strict=True):
         cost = cost_of(stage.model, dataset.sample)
-        one = report.Judged(f"{stage.family}/{stage.packets}", predicted, cost.batch_us)
+        one = report.Judged(f"{stage.family}/{stage.packets}", own.argmax(axis=1), cost.batch_us)
         singles.append(one)
         ports = one if stage.family == PORT_TABLE else ports
     reference = cascade.head.get("reference")

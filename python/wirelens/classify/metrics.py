@@ -42,8 +42,14 @@ def macro_f1_of_many(counts: Array) -> Array:
 
 def weighted_f1(counts: Array) -> float:
     """The mean F1 of classes, each weighted by its flows in the truth."""
-    flows = counts.sum(axis=1)
-    return float((class_f1(counts) * flows).sum() / max(flows.sum(), 1))
+    return float(weighted_f1_of_many(counts[None])[0])
+
+
+def weighted_f1_of_many(counts: Array) -> Array:
+    """The same for many confusions, the first axis counting them."""
+    flows = counts.sum(axis=-1)
+    total = (class_f1(counts) * flows).sum(axis=-1)
+    return total / numpy.maximum(flows.sum(axis=-1), 1)
 
 
 def accuracy(counts: Array) -> float:

@@ -3,7 +3,9 @@
 Points come from the validation set by Algorithm 1 or 2 (thresholds.py). Which of them is a
 matter of what is wanted: a bound on latency, a service rate, a part of flows that may wait for
 the slow stage, an F1. Unless told, the cascade is to be as good as the best single model but for
-a margin, and as few flows as possible are handed on.
+a margin, and as few flows as possible are handed on. Where families of captures are told, what a
+point does is measured on flows whose families had no part in its thresholds, and the margin is
+to hold for most draws of families (promise.py).
 """
 
 import math
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy
 
 from wirelens.classify.metrics import Array, confusion, macro_f1, macro_f1_of_many
+from wirelens.classify.promise import Promise, parted
 from wirelens.classify.thresholds import (
     ALGORITHMS,
     UNCERTAINTIES,
@@ -29,8 +32,10 @@ from wirelens.errors import OptionError
 # Uncertainties that differ by less are the same: trees give the same leaves again and again, and
 # which way the last bit of a logarithm is rounded must decide nothing.
 _DIGITS = 10
-# Points of a stage that are tried in pairs with those of the next.
+# Points of a stage that are tried, by themselves and in pairs with those of the next.
 _POINTS_MAX = 60
+# What a difference of two sums may be off by.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,22 @@ class Rule:
     curve: Curve
     # Normalized area of F1, as in the paper's Table 5.
     area: float
+    # Rows by fold of families, with the points that the other families give.
+    held: Sequence[tuple[Array, list[Point]]] = ()
+
+    def goes_on(self, point: Point) -> Array:
+        """Which rows a point hands on, each by thresholds that its family had no part in.
+
+        Of the points that the other families give it is the one that assigns as much. Without
+        families it is the point itself.
+        """
+        if not self.held or point.assigned in (0.0, 1.0):
+            return assigned_by(point, self.unsure, self.predicted)
+        found = numpy.zeros(len(self.unsure), dtype=bool)
+        for rows, points in self.held:
+            nearest = min(points, key=lambda other: abs(other.assigned - point.assigned))
+            found[rows] = assigned_by(nearest, self.unsure[rows], self.predicted[rows])
+        return found
 
 
 @dataclass(frozen=True)
@@ -73,8 +94,10 @@ class Aim:
     service_rate: float | None = None
     assigned: float | None = None
     f1: float | None = None
-    # Otherwise: at most this much below the best single model.
+    # Otherwise: at most this much below the best single model ...
     f1_margin: float = 0.01
+    # ... in this part of draws of families; 0 asks only what is so of the flows at hand.
+    sure: float = 0.9
 
     def __post_init__(self) -> None:
         named = [self.latency_us, self.service_rate, self.assigned, self.f1]
@@ -85,6 +108,8 @@ class Aim:
             )
         if any(not value > 0 or math.isinf(value) for value in given) or self.f1_margin < 0:
             raise OptionError("an aim of nothing or less; wanted: a positive number")
+        if not 0 <= self.sure < 1:
+            raise OptionError(f"sure {self.sure:g}; wanted: a part from 0 to less than 1")
 
 
 @dataclass
@@ -113,63 +138,60 @@ def rules_of(
     class_count: int,
     measures: Sequence[str] = UNCERTAINTIES,
     algorithms: Sequence[str] = ALGORITHMS,
-    wanted: float | None = None,
+    aim: Aim | None = None,
+    families: Array | None = None,
 ) -> list[Rule]:
     """Every way to set a stage's thresholds, the best first.
 
-    The best has to assign the fewest flows to bring both stages to the F1 that is `wanted`, in
-    hundredths of all flows; without that, and of equals, it has the greatest normalized area. Where
-    nothing is to be gained all are as good, and the first measure and algorithm come first.
+    The best has to assign the fewest flows to bring both stages within the aim's margin of the
+    next one's F1, in hundredths of all flows; without an aim, and of equals, it has the greatest
+    normalized area. Where nothing is to be gained all are as good, and the first measure and
+    algorithm come first.
     """
-    predicted = stage.predicted
-    pair = Assignment(truth, predicted, following.predicted, class_count)
+    predicted, second = stage.predicted, following.predicted
+    pair = Assignment(truth, predicted, second, class_count)
     oracle = pair.oracle()
+    is_right = pair.is_correct
+    parts = parted(truth, families)
     rules = []
     for measure in measures:
         unsure = uncertainty(stage.scores, measure).round(_DIGITS)
         for algorithm in algorithms:
-            points = points_of(algorithm, unsure, predicted, pair.is_correct, class_count)
+            points = points_of(algorithm, unsure, predicted, is_right, class_count)
             curve = pair.of_points(f"{measure}, {algorithm}", points, unsure)
             area = normalized_area(curve, oracle)
-            rules.append(Rule(measure, algorithm, points, unsure, predicted, curve, area))
+            held = [
+                (rows, points_of(algorithm, unsure[o], predicted[o], is_right[o], class_count))
+                for rows, o in parts
+            ]
+            rules.append(Rule(measure, algorithm, points, unsure, predicted, curve, area, held))
+    promise = None if aim is None else Promise(truth, second, class_count, families, aim.sure)
 
     def order(rule: Rule) -> tuple[float, float]:
         area = -rule.area if rule.area == rule.area else 0.0
-        if wanted is None:
+        if promise is None or aim is None:
             return 0.0, area
-        part = smallest_portion(truth, predicted, following.predicted, rule, wanted, class_count)
-        return round(part, 2), area
+        return round(smallest_portion(rule, second, promise, aim.f1_margin), 2), area
 
     return sorted(rules, key=order)
 
 
-def smallest_portion(
-    truth: Array, first: Array, second: Array, rule: Rule, f1: float, class_count: int
-) -> float:
-    """The smallest assigned portion with which two models reach this F1; 1 where none does."""
-    reached = _pair_f1(truth, first, second, rule, class_count)
-    for point, value in zip(rule.points, reached, strict=True):
-        if value >= f1:
+def smallest_portion(rule: Rule, second: Array, promise: Promise, margin: float) -> float:
+    """The smallest assigned portion with which two models keep a promise; 1 where none does."""
+    for point in _thinned(rule.points):
+        told = numpy.where(rule.goes_on(point), second, rule.predicted)
+        if promise.gap(told) >= -margin - _ROUNDING:
             return point.assigned
     return 1.0
-
-
-def _pair_f1(truth: Array, first: Array, second: Array, rule: Rule, class_count: int) -> Array:
-    counts = [
-        confusion(
-            truth, numpy.where(assigned_by(p, rule.unsure, first), second, first), class_count
-        )
-        for p in rule.points
-    ]
-    return macro_f1_of_many(numpy.stack(counts))
 
 
 def _thinned(points: list[Point]) -> list[Point]:
     """At most so many points, spread over portions."""
     if len(points) <= _POINTS_MAX:
         return points
-    chosen = numpy.unique(numpy.linspace(0, len(points) - 1, _POINTS_MAX).round().astype(int))
-    return [points[index] for index in chosen]
+    portions = numpy.array([point.assigned for point in points])
+    wanted = numpy.linspace(portions[0], portions[-1], _POINTS_MAX)
+    return [points[index] for index in numpy.unique(numpy.searchsorted(portions, wanted))]
 
 
 def _with_all(points: list[Point], class_count: int) -> list[Point]:
@@ -192,9 +214,10 @@ class _Grid:
         shape = [len(points) for points in self.points]
         predicted = [stage.predicted for stage in stages]
         goes_on = [
-            [assigned_by(point, rule.unsure, guess) for point in points]
-            for rule, points, guess in zip(rules, self.points, predicted, strict=False)
+            [rule.goes_on(point) for point in points]
+            for rule, points in zip(rules, self.points, strict=True)
         ]
+        self._predicted, self._goes_on = predicted, goes_on
         self.f1 = numpy.zeros(shape)
         # Of all flows, the part that reaches each stage after the first.
         self.reach = numpy.zeros([*shape, len(rules)])
@@ -220,6 +243,20 @@ class _Grid:
         # A flow that reaches a stage has waited for it once: of the last it reaches.
         self.latency_us = self.service_us + waits[0] + self.reach @ numpy.diff(waits)
 
+    def gaps(self, promise: Promise, margin: float) -> Array:
+        """By how much each combination is above the promise's model; far below where it is more
+        than the margin below it on these flows already.
+        """
+        found = numpy.full(self.f1.shape, -numpy.inf)
+        for place in numpy.argwhere(self.f1 >= promise.f1 - margin - _ROUNDING):
+            said = self._predicted[0]
+            reaches = numpy.ones(len(said), dtype=bool)
+            for index, choice in enumerate(place):
+                reaches = reaches & self._goes_on[index][choice]
+                said = numpy.where(reaches, self._predicted[index + 1], said)
+            found[tuple(place)] = promise.gap(said)
+        return found
+
     def best(self, allowed: Array, order: Sequence[Array]) -> tuple[int, ...] | None:
         """Of what is allowed, that which is least by the first of `order`, then the next."""
         places = numpy.argwhere(allowed)
@@ -233,12 +270,12 @@ def operate(
     truth: Array,
     stages: list[StageScores],
     rules: list[Rule],
-    best_f1: float,
+    best: Promise,
     aim: Aim,
     class_count: int,
 ) -> Operation:
-    """The operating point. `rules` has one for each stage but the last; `best_f1` is the best
-    single model's macro-F1 on the validation set.
+    """The operating point. `rules` has one for each stage but the last; `best` is to be as good
+    as the best single model on the validation set.
     """
     if not rules:
         alone = stages[0]
@@ -246,7 +283,7 @@ def operate(
         latency_us = alone.waiting_us + alone.batch_us
         return Operation([], [], value, [1.0], [], alone.batch_us, latency_us, "one stage alone")
     grid = _Grid(truth, stages, rules, class_count)
-    place, why = _choose(grid, best_f1, aim)
+    place, why = _choose(grid, best, aim)
     reach = [1.0, *grid.reach[place].tolist(), 0.0]
     return Operation(
         rules=rules,
@@ -263,7 +300,7 @@ def operate(
     )
 
 
-def _choose(grid: _Grid, best_f1: float, aim: Aim) -> tuple[tuple[int, ...], str]:
+def _choose(grid: _Grid, best: Promise, aim: Aim) -> tuple[tuple[int, ...], str]:
     """Indices of points, and a sentence that tells why."""
     last = grid.reach[..., -1] if grid.reach.shape[-1] else numpy.zeros(grid.f1.shape)
     total = grid.reach.sum(axis=-1)
@@ -286,11 +323,18 @@ def _choose(grid: _Grid, best_f1: float, aim: Aim) -> tuple[tuple[int, ...], str
                 "ask for less, or train cheaper families"
             )
         return place, f"the best macro-F1 with {told}"
-    wanted = aim.f1 if aim.f1 is not None else best_f1 - aim.f1_margin
-    told = f"macro-F1 {wanted:.3f} or more"
     if aim.f1 is None:
-        told += f", {aim.f1_margin:g} below the best single model ({best_f1:.3f})"
-    place = _cheapest(grid, wanted, aim, best_f1, last, total)
+        margin = aim.f1_margin
+        wanted, gaps = best.f1 - margin, grid.gaps(best, margin)
+        told = f"macro-F1 {wanted:.3f} or more, {margin:g} below the best single model"
+        told += f" ({best.f1:.3f})"
+        if best.is_drawn:
+            told += f", in {best.sure:.0%} of draws of families"
+    else:
+        wanted, gaps, margin = aim.f1, grid.f1 - aim.f1, 0.0
+        told = f"macro-F1 {wanted:.3f} or more"
+    room = margin if aim.f1 is None else max(0.0, best.f1 - wanted)
+    place = _cheapest(grid, gaps + margin, room / 2, last, total)
     if place is not None:
         return place, f"the fewest flows handed on with {told}"
     place = grid.best(numpy.ones(grid.f1.shape, dtype=bool), [-grid.f1, last, total])
@@ -304,29 +348,28 @@ def _choose(grid: _Grid, best_f1: float, aim: Aim) -> tuple[tuple[int, ...], str
 
 
 def _cheapest(
-    grid: _Grid, wanted: float, aim: Aim, best_f1: float, last: Array, total: Array
+    grid: _Grid, above: Array, half: float, last: Array, total: Array
 ) -> tuple[int, ...] | None:
-    """The fewest flows to the last stage, then to the one before it.
+    """The fewest flows to the last stage, then to the one before it, of points that are `above`
+    what is wanted.
 
     With two thresholds the last would spend the whole margin, and the first stage would have to
     be without fault. So the last stage's portion is that which is needed with half of the margin
     and no first stage at work; the rest of the margin is the first's.
     """
-    if grid.f1.ndim < 2:
-        return grid.best(grid.f1 >= wanted, [last, total])
-    half = wanted + (aim.f1_margin / 2 if aim.f1 is None else max(0.0, best_f1 - wanted) / 2)
-    for strict in (half, wanted):
+    enough = above >= -_ROUNDING
+    if above.ndim < 2:
+        return grid.best(enough, [last, total])
+    for strict in (half, 0.0):
         # Where the first stage hands on all it can.
-        hands_on_most = grid.f1[-1] >= strict
+        hands_on_most = above[-1] >= strict - _ROUNDING
         if not hands_on_most.any():
             continue
-        enough = int(numpy.flatnonzero(hands_on_most)[0])
-        bound = float(last[-1, enough])
-        allowed = (grid.f1 >= wanted) & (last <= bound + 1e-12)
-        place = grid.best(allowed, [total, -grid.f1])
+        bound = float(last[-1, int(numpy.flatnonzero(hands_on_most)[0])])
+        place = grid.best(enough & (last <= bound + 1e-12), [total, -grid.f1])
         if place is not None:
             return place
-    return grid.best(grid.f1 >= wanted, [last, total])
+    return grid.best(enough, [last, total])
 
 
 def settled(point: Point, unsure: Array, predicted: Array) -> tuple[float, ...]:

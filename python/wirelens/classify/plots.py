@@ -93,8 +93,13 @@ def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -
         return _save(figure, folder, "front.png")
 
 
-def assignment(title: str, curves: Sequence[Curve], chosen: float, folder: Path, name: str) -> Path:
-    """Assigned portion against caught errors, and against F1, with oracle and random."""
+def assignment(
+    title: str, curves: Sequence[Curve], chosen: float | None, folder: Path, name: str
+) -> Path:
+    """Assigned portion against caught errors, and against F1, with oracle and random.
+
+    `chosen` is the portion that is in use, where one is.
+    """
     library, figures = _library()
     with library.rc_context(_STYLE):
         figure = figures.Figure(figsize=(8.4, 3.4), layout="constrained")
@@ -112,20 +117,22 @@ def assignment(title: str, curves: Sequence[Curve], chosen: float, folder: Path,
             left.plot(curve.assigned, curve.caught, **style)
             right.plot(curve.assigned, curve.f1, **style)
         for axes in (left, right):
-            axes.axvline(chosen, color="#D55E00", linewidth=0.8)
+            if chosen is not None:
+                axes.axvline(chosen, color="#D55E00", linewidth=0.8)
             axes.set_xlabel("assigned, were every flow to come here (part)")
             axes.set_xlim(0, 1)
         left.set_ylim(0, 1.02)
         left.set_ylabel("errors that are assigned (part)")
         right.set_ylabel("macro-F1 of both stages")
-        right.annotate(
-            "threshold in use",
-            (chosen, right.get_ylim()[0]),
-            xytext=(3, 3),
-            textcoords="offset points",
-            fontsize=8,
-            color="#D55E00",
-        )
+        if chosen is not None:
+            right.annotate(
+                "threshold in use",
+                (chosen, right.get_ylim()[0]),
+                xytext=(3, 3),
+                textcoords="offset points",
+                fontsize=8,
+                color="#D55E00",
+            )
         figure.suptitle(title, fontsize=10)
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)

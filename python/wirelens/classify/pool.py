@@ -33,7 +33,14 @@ from wirelens.classify.place import Candidate
 from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
-from wirelens.classify.served import Cost, Served, cost_of, read_model, scores_of
+from wirelens.classify.served import (
+    Cost,
+    Served,
+    cost_of,
+    read_model,
+    scores_of,
+    told_features,
+)
 from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError, OptionError
 
@@ -325,7 +332,12 @@ class Pool:
         return cost_of(self._served(place, kind, depth), sample)
 
     def _served(self, place: Path, kind: Family, depth: int) -> Served:
-        return read_model(place, {"columns": self.matrix.columns(depth), **_details(kind)})
+        told = {
+            "features": told_features(self._features(kind, depth)),
+            "columns": self.matrix.columns(depth),
+            **_details(kind),
+        }
+        return read_model(place, told, len(self.dataset.classes))
 
 
 def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]:

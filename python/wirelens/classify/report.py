@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy
 
+from wirelens.classify.curves import PairCurves, at
 from wirelens.classify.metrics import (
     Array,
     Interval,
@@ -17,6 +18,8 @@ from wirelens.classify.metrics import (
 
 # Classes up to which a confusion is a table that can be read.
 _CONFUSION_MAX = 40
+# Portions of flows that curves are told at.
+_PORTIONS = (0.1, 0.25, 0.5)
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,51 @@ def stages_table(
     return table(header, rows, texts=2)
 
 
-def areas_table(pairs: Sequence[str], areas: Sequence[dict[str, float]]) -> str:
+def areas_table(pairs: Sequence[PairCurves]) -> str:
     """The normalized area of each way to assign, as in ServeFlow's Table 5; 1 is the oracle's."""
-    names = sorted({name for one in areas for name in one}, key=lambda n: (n != "random", n))
-    rows = [
-        [pair, *(f"{one[name]:.3f}" if one[name] == one[name] else "" for name in names)]
-        for pair, one in zip(pairs, areas, strict=True)
+    names = [way.name for way in (pairs[0].random, *pairs[0].ways)] if pairs else []
+    rows = []
+    for pair in pairs:
+        for is_weighted in (False, True):
+            areas = [pair.area(c, is_weighted=is_weighted) for c in (pair.random, *pair.ways)]
+            told = [f"{area:.3f}" if area == area else "" for area in areas]
+            rows.append([pair.name, "weighted" if is_weighted else "macro", *told])
+    return table(["from, to", "F1", *names], rows, texts=2)
+
+
+def pair_table(pair: PairCurves) -> str:
+    """What each way to assign catches, and what F1 comes of it, at some portions."""
+    rows = []
+    for curve in pair.curves:
+        best = int(curve.f1.argmax())
+        cells = [f"{at(curve, part, curve.caught):.3f}" for part in _PORTIONS]
+        cells += [f"{at(curve, part, curve.f1):.3f}" for part in _PORTIONS]
+        cells += [f"{at(curve, part, curve.weighted):.3f}" for part in _PORTIONS]
+        cells.append(f"{curve.f1[best]:.3f} at {curve.assigned[best]:.0%}")
+        rows.append([curve.name, *cells])
+    whats = ("caught", "macro-F1", "weighted F1")
+    header = [f"{what}, {part:.0%}" for what in whats for part in _PORTIONS]
+    return table([pair.name, *header, "best macro-F1"], rows)
+
+
+def assignment_section(pairs: Sequence[PairCurves], told: str) -> str:
+    """What assigning more flows to the next stage brings, beside an oracle and chance."""
+    parts = [
+        "## Assignment\n",
+        f"{told} Normalized area: that of F1's improvement over the portion that is handed on, "
+        "were every flow to come to the first of two stages; the oracle's, who knows which flows "
+        "are wrong, is 1.\n",
+        areas_table(pairs),
     ]
-    return table(["from, to", *names], rows)
+    for pair in pairs:
+        ends = pair.random
+        parts += [
+            f"{pair.first} alone has macro-F1 {ends.f1[0]:.3f} and weighted F1 "
+            f"{ends.weighted[0]:.3f}, {pair.second} {ends.f1[-1]:.3f} and "
+            f"{ends.weighted[-1]:.3f}. By portion: of the errors how many are caught, and F1.\n",
+            pair_table(pair),
+        ]
+    return "\n".join(parts)
 
 
 def classes_table(evidence: Evidence, predicted: Array, beside: Judged | None) -> str:

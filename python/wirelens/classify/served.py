@@ -2,15 +2,15 @@
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
 
-from wirelens import compat, trees
+from wirelens import onnx, trees
 from wirelens.classify.dataset import Sample
+from wirelens.classify.features import FlowFeatures
 from wirelens.classify.metrics import Array
 from wirelens.errors import ModelError
 
@@ -57,38 +57,71 @@ class ServedTrees:
 
 
 class ServedOnnx:
-    """An ONNX file on columns as 32-bit floats, by ONNX Runtime on one thread."""
+    """An ONNX file on features of flows, run by the runtime: ONNX Runtime, one row at a time.
 
-    def __init__(self, path: Path, columns: Sequence[str], into: str, out: str) -> None:
-        runtime = compat.need("onnxruntime", path.name)
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        try:
-            self.session = runtime.InferenceSession(str(path), options)
-        except Exception as error:
-            # The runtime has a class of its own for each of its codes, and no name for all.
-            why = " ".join(str(error).split())
-            raise ModelError(
-                f"{path}: no ONNX model that ONNX Runtime can run ({why}); export it again"
-            ) from error
-        self.columns, self.input, self.output = columns, into, out
+    It gives the library one row, so that a verdict is the same beside any other flows.
+    """
 
-    def prepare(self, sample: Sample) -> Array:
-        """The matrix of columns."""
-        return sample.values(self.columns)
+    def __init__(self, path: Path, stage: dict[str, Any], class_count: int) -> None:
+        told = stage["features"]
+        features = FlowFeatures(
+            told["headers"],
+            told["blocks"],
+            told["payload_bytes"],
+            told["packets"],
+            told["numbers"],
+        )
+        self.model = onnx.load(
+            path,
+            features,
+            stage["columns"],
+            classes=class_count,
+            input=stage["input"],
+            output=stage["output"],
+        )
+        self.packets, self.names = features.packets, features.numbers
 
-    def score(self, prepared: Array, first: int, last: int) -> Array:
+    def prepare(self, sample: Sample) -> tuple[bytes, bytes, int]:
+        """Records and numbers of all rows, end to end; how many rows."""
+        return sample.records(self.packets), sample.numbers(self.names).tobytes(), len(sample)
+
+    def score(self, prepared: tuple[bytes, bytes, int], first: int, last: int) -> Array:
         """Probabilities of some rows."""
-        found = self.session.run([self.output], {self.input: prepared[first:last]})[0]
+        records, numbers, count = prepared
+        if first >= last:
+            return numpy.zeros((0, self.model.class_count))
+        of_records, of_numbers = len(records) // count, len(numbers) // count
+        found = onnx.score(
+            self.model,
+            records[first * of_records : last * of_records],
+            numbers[first * of_numbers : last * of_numbers],
+            1,
+        )
         return numpy.asarray(found, dtype=numpy.float64)
 
 
-def read_model(path: Path, stage: dict[str, Any] | None = None) -> Served:
-    """Reads a model's file; for ONNX `stage` tells what goes in and comes out."""
+def told_features(features: FlowFeatures) -> dict[str, Any]:
+    """What an artifact tells of the features that an ONNX file reads."""
+    return {
+        "headers": features.headers,
+        "blocks": list(features.blocks),
+        "payload_bytes": features.payload_bytes,
+        "packets": features.packets,
+        "numbers": list(features.numbers),
+        "schema": features.hash(),
+    }
+
+
+def read_model(
+    path: Path, stage: dict[str, Any] | None = None, class_count: int | None = None
+) -> Served:
+    """Reads a model's file; for ONNX `stage` tells what goes in and comes out, as an artifact
+    does, and how many classes there are has to be told.
+    """
     if path.suffix == ".onnx":
-        if stage is None:
+        if stage is None or class_count is None:
             raise ModelError(f"{path}: an ONNX file; wanted: what its input and output are")
-        return ServedOnnx(path, stage["columns"], stage["input"], stage["output"])
+        return ServedOnnx(path, stage, class_count)
     return ServedTrees(path)
 
 

@@ -25,6 +25,7 @@ from wirelens.classify.operate import (
 from wirelens.classify.place import Candidate, Margins, Placement, place
 from wirelens.classify.pool import Plan, Pool, PoolSettings, Trained
 from wirelens.classify.progress import Progress
+from wirelens.classify.promise import Promise
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import (
     SHARES,
@@ -42,10 +43,8 @@ from wirelens.classify.thresholds import (
     Assignment,
     normalized_area,
 )
+from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
-
-# A stage that decides less than this part of flows is not worth its place.
-_DECIDED_MIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,8 @@ def choose(
     work = request.work or request.output.with_name(request.output.name + ".work")
     pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress)
     trained = pool.train()
-    chooser = _Chooser(request, dataset.labels[plan.checked], len(dataset.classes), trained)
+    rows, size = plan.checked, len(dataset.classes)
+    chooser = _Chooser(request, dataset.labels[rows], size, dataset.families[rows], trained)
     placement, operation = chooser.choose()
     return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
 
@@ -193,16 +193,19 @@ class _Chooser:
         request: Request,
         truth: Array,
         class_count: int,
+        families: Array,
         trained: list[Trained],
         rows: Array | None = None,
     ) -> None:
         self.request, self.class_count = request, class_count
         # Of the flows that models are chosen by, those that are looked at.
         self.rows = numpy.arange(len(truth)) if rows is None else rows
-        self.truth = truth[self.rows]
+        self.truth, self.families = truth[self.rows], numpy.asarray(families)[self.rows]
         self.models = {model.name: model for model in trained}
         self.profiles = [model.profile for model in trained]
-        self.best_f1 = max(self._f1(profile) for profile in self.profiles)
+        best = self._stage(max(self.profiles, key=self._f1)).predicted
+        sure = request.aim.sure
+        self.best = Promise(self.truth, best, class_count, self.families, sure)
 
     def _f1(self, profile: Candidate) -> float:
         predicted = self._stage(profile).predicted
@@ -219,7 +222,8 @@ class _Chooser:
             self.class_count,
             self.request.measures,
             self.request.algorithms,
-            self._f1(second) - aim.f1_margin if is_of_f1 else None,
+            aim if is_of_f1 else None,
+            self.families,
         )
         return rules[0]
 
@@ -228,10 +232,8 @@ class _Chooser:
         return StageScores(profile.name, scores, profile.batch_us, profile.waiting_us)
 
     def _portion_needed(self, fast: Candidate, slow: Candidate) -> float:
-        wanted = self.best_f1 - self.request.aim.f1_margin
-        first, second = (self._stage(profile).predicted for profile in (fast, slow))
-        rule = self._rule(fast, slow)
-        return smallest_portion(self.truth, first, second, rule, wanted, self.class_count)
+        second, margin = self._stage(slow).predicted, self.request.aim.f1_margin
+        return smallest_portion(self._rule(fast, slow), second, self.best, margin)
 
     def choose(self) -> tuple[Placement, Operation]:
         """Stages by the rules, or by hand, without those that turn out to decide nothing."""
@@ -239,22 +241,13 @@ class _Chooser:
             placement = self._by_hand()
             return placement, self.operate(placement)
         placement = place(self.profiles, self.request.margins, self._portion_needed)
-        operation = self.operate(placement)
-        while len(placement.stages) > 1:
-            # The last stage may decide as little as it likes: that is the aim.
-            idle = [
-                index for index, part in enumerate(operation.decided[:-1]) if part < _DECIDED_MIN
-            ]
-            if operation.decided[-1] == 0:
-                idle.append(len(placement.stages) - 1)
-            if not idle:
-                break
-            stage, model = placement.stages.pop(idle[0])
-            placement.reasons.append(
-                f"{stage} omitted: {model.name} decides {operation.decided[idle[0]]:.1%} of flows"
-            )
-            operation = self.operate(placement)
-        return placement, operation
+        stages = placement.stages
+        kept, operation, reasons = stages_worth(
+            [(stage, model.name) for stage, model in stages],
+            lambda some: self.operate(Placement([stages[index] for index in some])),
+        )
+        reasons = [*placement.reasons, *reasons]
+        return Placement([stages[index] for index in kept], reasons), operation
 
     def _by_hand(self) -> Placement:
         found = Placement()
@@ -276,7 +269,7 @@ class _Chooser:
         stages = [self._stage(profile) for profile in chosen]
         rules = [self._rule(first, second) for first, second in pairs]
         aim, count = self.request.aim, self.class_count
-        operation = operate(self.truth, stages, rules, self.best_f1, aim, count)
+        operation = operate(self.truth, stages, rules, self.best, aim, count)
         for first, second in pairs:
             one, other = self._stage(first), self._stage(second)
             pair = Assignment(self.truth, one.predicted, other.predicted, count)
@@ -327,6 +320,7 @@ def _cross_decided(
     others give. Which stages there are is chosen by the whole.
     """
     truth, count = dataset.labels[plan.checked], len(dataset.classes)
+    families = dataset.families[plan.checked]
     ends = numpy.cumsum([len(rows) for _, rows in plan.checks]).tolist()
     by_name = {model.name: model for model in trained}
     chosen = [by_name[profile.name].check_scores for _, profile in placement.stages]
@@ -335,7 +329,8 @@ def _cross_decided(
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         mine = numpy.arange(first, last)
         rest = numpy.delete(numpy.arange(len(truth)), mine)
-        operation = _Chooser(request, truth, count, trained, rest).operate(placement)
+        chooser = _Chooser(request, truth, count, families, trained, rest)
+        operation = chooser.operate(placement)
         scores = [one[mine] for one in chosen]
         found = decide(scores, [rule.measure for rule in operation.rules], written(operation))
         labels[mine], stages[mine] = found.labels, found.stages

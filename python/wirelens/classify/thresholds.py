@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array, confusion, macro_f1_of_many
+from wirelens.classify.metrics import (
+    Array,
+    confusion,
+    macro_f1_of_many,
+    weighted_f1_of_many,
+)
 from wirelens.errors import OptionError
 
 LEAST_CONFIDENCE = "least-confidence"
@@ -21,6 +26,8 @@ UNCERTAINTIES = (LEAST_CONFIDENCE, ENTROPY)
 UNIVERSAL = "universal"
 PER_CLASS = "per-class"
 ALGORITHMS = (UNIVERSAL, PER_CLASS)
+# Algorithm 2 that looks further than one step; to compare with, not chosen by training.
+PER_CLASS_AHEAD = "per-class-ahead"
 
 # The paper's example of quantiles, from 0.01 to 0.99.
 QUANTILES = tuple(index / 100 for index in range(1, 100))
@@ -127,12 +134,29 @@ def _class_steps(unsure: Array, is_correct: Array, quantiles: Sequence[float]) -
     return steps
 
 
+def _merged(steps: list[_Step]) -> list[_Step]:
+    """Steps of which none is steeper than the one before: those that are go with it.
+
+    A class whose most uncertain flows are right else keeps back the errors behind them.
+    """
+    merged: list[_Step] = []
+    for step in steps:
+        merged.append(step)
+        while len(merged) > 1 and merged[-1].slope >= merged[-2].slope:
+            last, before = merged.pop(), merged.pop()
+            counts = before.incorrect + last.incorrect, before.correct + last.correct
+            merged.append(_Step(last.threshold, *counts))
+    return merged
+
+
 def per_class_points(
     unsure: Array,
     predicted: Array,
     is_correct: Array,
     class_count: int,
     quantiles: Sequence[float] = QUANTILES,
+    *,
+    looks_ahead: bool = False,
 ) -> list[Point]:
     """Algorithm 2: thresholds for each predicted class, the steepest class lowered first.
 
@@ -140,6 +164,9 @@ def per_class_points(
     the one with the greatest Δincorrect / (Δincorrect + Δcorrect) is taken, over and over; of
     equals the class that comes first. A class that is never predicted keeps the greatest
     uncertainty of all: nothing is known of how unsure its predictions are.
+
+    With `looks_ahead` a class's next step is of as many quantiles as make it the steepest, which
+    the paper's is not.
     """
     if len(unsure) == 0:
         return []
@@ -150,7 +177,8 @@ def per_class_points(
         is_class = predicted == index
         if is_class.any():
             thresholds[index] = float(unsure[is_class].max())
-            steps[index] = _class_steps(unsure[is_class], is_correct[is_class], quantiles)
+            own = _class_steps(unsure[is_class], is_correct[is_class], quantiles)
+            steps[index] = _merged(own) if looks_ahead else own
     queue = [(-s[0].slope, index, 0) for index, s in enumerate(steps) if s]
     heapq.heapify(queue)
     assigned = 0
@@ -174,6 +202,8 @@ def points_of(
         return universal_points(unsure, predicted, class_count)
     if algorithm == PER_CLASS:
         return per_class_points(unsure, predicted, is_correct, class_count)
+    if algorithm == PER_CLASS_AHEAD:
+        return per_class_points(unsure, predicted, is_correct, class_count, looks_ahead=True)
     raise OptionError(f"thresholds {algorithm!r}; wanted: {' or '.join(ALGORITHMS)}")
 
 
@@ -185,12 +215,14 @@ class Curve:
     assigned: Array
     # Of all flows that the first model predicts wrong, how many are assigned; 0 to 1.
     caught: Array
-    # Macro-F1 of both models together.
+    # Macro-F1 of both models together, and weighted F1.
     f1: Array
+    weighted: Array
 
-    def area(self) -> float:
-        """Area between the improvement of F1 and the first model's own, over the portion."""
-        return float(numpy.trapezoid(self.f1 - self.f1[0], self.assigned))
+    def area(self, *, is_weighted: bool = False) -> float:
+        """Area between F1 and the first model's own, over the portion."""
+        values = self.weighted if is_weighted else self.f1
+        return float(numpy.trapezoid(values - values[0], self.assigned))
 
 
 class Assignment:
@@ -203,7 +235,7 @@ class Assignment:
         self.class_count = class_count
         self.is_correct = self.first == self.truth
 
-    def _curve(self, name: str, masks: list[Array]) -> Curve:
+    def of_masks(self, name: str, masks: list[Array]) -> Curve:
         """A curve through sets of assigned flows; begins with none and ends with all."""
         everything = numpy.ones(len(self.truth), dtype=bool)
         masks = [~everything, *masks, everything]
@@ -212,16 +244,18 @@ class Assignment:
             confusion(self.truth, numpy.where(mask, self.second, self.first), self.class_count)
             for mask in masks
         ]
+        every = numpy.stack(counts)
         return Curve(
             name,
             numpy.array([mask.mean() for mask in masks]),
             numpy.array([(mask & ~self.is_correct).sum() / wrong for mask in masks]),
-            macro_f1_of_many(numpy.stack(counts)),
+            macro_f1_of_many(every),
+            weighted_f1_of_many(every),
         )
 
     def of_points(self, name: str, points: Sequence[Point], unsure: Array) -> Curve:
         """The curve of thresholds. Where they end, the rest is assigned at random: a line."""
-        return self._curve(name, [assigned_by(point, unsure, self.first) for point in points])
+        return self.of_masks(name, [assigned_by(point, unsure, self.first) for point in points])
 
     def _of_order(self, name: str, order: Array) -> Curve:
         count, size = len(order), self.class_count * self.class_count
@@ -237,11 +271,13 @@ class Assignment:
         )
         counts = before.sum(axis=0) + numpy.cumsum(after - before, axis=0)
         wrong = numpy.bincount(step_of, ~self.is_correct[order], minlength=len(steps))
+        every = counts.reshape(-1, self.class_count, self.class_count)
         return Curve(
             name,
             steps / count,
             numpy.cumsum(wrong) / max(wrong.sum(), 1),
-            macro_f1_of_many(counts.reshape(-1, self.class_count, self.class_count)),
+            macro_f1_of_many(every),
+            weighted_f1_of_many(every),
         )
 
     def _of_orders(self, name: str, is_oracle: bool, seed: int) -> Curve:
@@ -254,7 +290,8 @@ class Assignment:
             curves.append(self._of_order(name, order))
         caught = numpy.mean([curve.caught for curve in curves], axis=0)
         f1 = numpy.mean([curve.f1 for curve in curves], axis=0)
-        return Curve(name, curves[0].assigned, caught, f1)
+        weighted = numpy.mean([curve.weighted for curve in curves], axis=0)
+        return Curve(name, curves[0].assigned, caught, f1, weighted)
 
     def oracle(self, seed: int = 1) -> Curve:
         """Wrong predictions first, which needs the truth; the mean of random orders of these."""
@@ -265,11 +302,11 @@ class Assignment:
         return self._of_orders("random", False, seed)
 
 
-def normalized_area(curve: Curve, oracle: Curve) -> float:
+def normalized_area(curve: Curve, oracle: Curve, *, is_weighted: bool = False) -> float:
     """Area of a curve over the oracle's absolute area, as in the paper's Table 5.
 
     1 is as good as knowing which predictions are wrong; not a number where the oracle gains
     nothing, since there is nothing to be had.
     """
-    reference = abs(oracle.area())
-    return curve.area() / reference if reference > 1e-12 else float("nan")
+    reference = abs(oracle.area(is_weighted=is_weighted))
+    return curve.area(is_weighted=is_weighted) / reference if reference > 1e-12 else float("nan")

@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy
 
-from wirelens.classify import artifact, card, plots, report
+from wirelens.classify import artifact, card, curves, plots, report
 from wirelens.classify.cascade import load as load_cascade
-from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
-from wirelens.classify.operate import Rule, StageScores, rules_of
+from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
+from wirelens.classify.operate import Rule
 from wirelens.classify.place import pareto_front
 from wirelens.classify.pool import PORT_TABLE
 from wirelens.classify.progress import Progress
 from wirelens.classify.steps import Outcome, Request, choose, plan_of, read_flows
-from wirelens.classify.thresholds import Assignment
 from wirelens.errors import InternalError
 
 # Points of a curve that the artifact keeps.
@@ -84,35 +83,63 @@ def report_text(request: Request, outcome: Outcome) -> str:
         outcome.singles,
         port_reference(outcome),
     )
-    if outcome.operation.areas:
-        models = [name for _, name in names]
-        pairs = [f"{one}, {other}" for one, other in zip(models, models[1:], strict=False)]
-        areas = report.areas_table(pairs, outcome.operation.areas)
-        tables += (
-            "\n## Assignment\n\nArea of improved macro-F1 over the assigned portion on the flows "
-            f"that models were chosen by, the oracle's being 1.\n\n{areas}"
-        )
+    pairs = curve_pairs(outcome)
+    if pairs:
+        told = f"Of {outcome.judged_on}; thresholds of other flows, those that choose models."
+        tables += "\n" + report.assignment_section(pairs, told)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
     return f"# {request.name}: {outcome.judged_on}\n\n{made}{outcome.split_told}.\n\n{tables}"
 
 
+def curve_pairs(outcome: Outcome) -> list[curves.PairCurves]:
+    """What handing on from stage to stage brings, of the flows that judge the cascade."""
+    plan, labels = outcome.plan, outcome.dataset.labels
+    has_test = len(plan.test) > 0
+    checked = labels[plan.checked]
+    found = []
+    models = [model for _, model in outcome.stage_models()]
+    for first, second in zip(models, models[1:], strict=False):
+        choosing = first.check_scores
+        if has_test:
+            groups = [curves.Carried(numpy.arange(len(plan.test)), checked, choosing)]
+        else:
+            groups = _folds(outcome, checked, choosing)
+        scores = [
+            model.test_scores if has_test else model.check_scores for model in (first, second)
+        ]
+        names = (first.name, second.name)
+        truth = outcome.evidence.truth
+        class_count = len(outcome.dataset.classes)
+        found.append(curves.curves_of(names, truth, (scores[0], scores[1]), class_count, groups))
+    return found
+
+
+def _folds(outcome: Outcome, truth: Array, scores: Array) -> list[curves.Carried]:
+    """Each fold with the others; of one side, that side with itself."""
+    if len(outcome.plan.checks) == 1:
+        return [curves.Carried(numpy.arange(len(truth)), truth, scores)]
+    ends = numpy.cumsum([len(rows) for _, rows in outcome.plan.checks])[:-1]
+    every = numpy.arange(len(truth))
+    groups = []
+    for mine in numpy.split(every, ends):
+        rest = numpy.delete(every, mine)
+        groups.append(curves.Carried(mine, truth[rest], scores[rest]))
+    return groups
+
+
 def draw(outcome: Outcome, folder: Path) -> list[Path]:
-    """All pictures of a run."""
+    """All pictures of a run, and the table of their curves."""
     profiles = [model.profile for model in outcome.trained]
     made = [plots.front(profiles, outcome.placement, folder)]
-    truth = outcome.dataset.labels[outcome.plan.checked]
-    stages = outcome.stage_models()
-    class_count = len(outcome.dataset.classes)
-    for index, ((stage, first), (following, second)) in enumerate(
-        zip(stages, stages[1:], strict=False)
-    ):
-        one, other = (StageScores(m.name, m.check_scores, 0, 0) for m in (first, second))
-        pair = Assignment(truth, one.predicted, other.predicted, class_count)
-        rules = rules_of(truth, one, other, class_count)
-        curves = [pair.oracle(), *(rule.curve for rule in rules), pair.random()]
-        title = f"{stage} ({first.name}) to {following} ({second.name}), validation"
+    stages = [stage for stage, _ in outcome.placement.stages]
+    pairs = curve_pairs(outcome)
+    for index, pair in enumerate(pairs):
+        title = f"{stages[index]} ({pair.first}) to {stages[index + 1]} ({pair.second})"
         assigned = outcome.operation.points[index].assigned
-        made.append(plots.assignment(title, curves, assigned, folder, f"{stage}-{following}.png"))
+        name = f"{stages[index]}-{stages[index + 1]}.png"
+        made.append(plots.assignment(title, pair.curves, assigned, folder, name))
+    if pairs:
+        made.append(curves.write(pairs, folder / "assignment.tsv"))
     counts = outcome.evidence.counts(outcome.verdicts.labels)
     title = f"cascade on {len(outcome.evidence.truth)} {outcome.judged_on}"
     made.append(plots.confusion(counts, outcome.dataset.classes, title, folder))

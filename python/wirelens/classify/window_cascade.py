@@ -16,11 +16,46 @@ from typing import Any
 from wirelens.classify.artifact import check_name
 from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, SUMS_FILE, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS
+from wirelens.classify.metrics import Array, confusion, macro_f1
+from wirelens.classify.operate import Aim, Operation, StageScores, operate, rules_of
+from wirelens.classify.promise import Promise
 from wirelens.classify.windows import SECOND_NS
+from wirelens.classify.worth import stages_worth
 from wirelens.errors import OutputExistsError
 from wirelens.trees import Trees
 
 STAGE_NAMES = ("fastest", "fast", "slow")
+
+
+def where_it_works(
+    truth: Array,
+    captures: Array,
+    stages: Sequence[tuple[str, StageScores]],
+    class_count: int,
+    aim: Aim | None = None,
+) -> tuple[list[int], Operation, list[str]]:
+    """Places of the stages that are worth it, where they work, and why others went.
+
+    As `wirelens train classify` chooses for flows. Scores are of windows that a stage's model was
+    not trained on; `captures` tells which windows are no evidence of each other.
+    """
+    wanted = Aim() if aim is None else aim
+
+    def alone(stage: StageScores) -> float:
+        return macro_f1(confusion(truth, stage.predicted, class_count))
+
+    best = max((stage for _, stage in stages), key=alone)
+    promise = Promise(truth, best.predicted, class_count, captures, wanted.sure)
+
+    def together(some: list[int]) -> Operation:
+        chosen = [stages[place][1] for place in some]
+        rules = [
+            rules_of(truth, first, second, class_count, aim=wanted, families=captures)[0]
+            for first, second in zip(chosen, chosen[1:], strict=False)
+        ]
+        return operate(truth, chosen, rules, promise, wanted, class_count)
+
+    return stages_worth([(name, stage.name) for name, stage in stages], together)
 
 
 @dataclass(frozen=True)

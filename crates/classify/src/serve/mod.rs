@@ -204,7 +204,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             if flow.packets.packet_count() == count {
                 return;
             }
-            flow.stamp(time);
+            flow.stamp(time, cascade.features.packets());
             if frame.record.segments > 1 && flow.merged_packet == 0 {
                 flow.merged_packet = count + 1;
             }

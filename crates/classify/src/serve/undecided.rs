@@ -1,5 +1,7 @@
 //! Flows that are not decided, in the order in which they began.
 
+use std::mem;
+
 use engine::flow::{FlowPacket, FlowSlot};
 use model::FirstPackets;
 use packet::{FlowDirection, FlowKey, Span, Timestamp};
@@ -77,11 +79,11 @@ impl Undecided {
         }
     }
 
-    /// Remembers when a packet after the first was seen.
-    pub(super) fn stamp(&mut self, time: Timestamp) {
+    /// Remembers when a packet after the first was seen, of `depth` that are wanted.
+    pub(super) fn stamp(&mut self, time: Timestamp, depth: usize) {
         if self.packets.packet_count() > 1 {
             if self.later.is_empty() {
-                self.later.reserve_exact(1);
+                self.later.reserve_exact(depth.min(FirstPackets::GROWN_PACKETS) - 1);
             }
             self.later.push(time);
         }
@@ -135,6 +137,7 @@ impl Pool {
         let place = match self.free.pop() {
             Some(place) => {
                 if let Some(old) = self.get_mut(place) {
+                    flow.packets = mem::take(&mut old.packets);
                     *old = flow;
                 }
                 place
@@ -155,7 +158,8 @@ impl Pool {
     /// A flow has been decided: what was kept of it is given back.
     pub(super) fn release(&mut self, place: u32) {
         let Some(flow) = self.get_mut(place) else { return };
-        (flow.packets, flow.later) = (FirstPackets::default(), Vec::new());
+        flow.packets.clear();
+        flow.later = Vec::new();
         let (previous, next) = (flow.previous, flow.next);
         match self.get_mut(previous) {
             Some(neighbour) => neighbour.next = next,

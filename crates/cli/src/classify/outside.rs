@@ -1,5 +1,6 @@
 //! The world outside event time: captures at their own speed, and how long verdicts took.
 
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -72,43 +73,61 @@ fn realtime() -> Timestamp {
     Timestamp::from_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Hands out the frames of a source when their time has come.
+/// Frames of a batch, copied: a batch of a capture that is mostly silent lasts for minutes.
+pub(super) struct Piece {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+/// Copies a source to its end, or until nobody takes pieces any more; how many frames were read.
 ///
-/// Frames are copied, since a batch of a capture that is mostly silent lasts for minutes.
-pub(super) struct Paced<'a, S> {
-    source: &'a mut S,
+/// It is a thread of its own: reading stalls where a capture comes from a disk, a replay must not.
+pub(super) fn read_ahead(source: &mut impl Source, to: &SyncSender<Piece>) -> u64 {
+    let mut count = 0;
+    while let Some(batch) = source.next_batch() {
+        let mut piece = Piece { bytes: Vec::new(), records: Vec::with_capacity(BATCH_LEN_MAX) };
+        for frame in batch.frames() {
+            // A batch of frames is far below 4 GiB.
+            let offset = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
+            piece.bytes.extend_from_slice(frame.bytes);
+            piece.records.push(Record { offset, ..*frame.record });
+        }
+        count += piece.records.len() as u64;
+        if to.send(piece).is_err() {
+            break;
+        }
+    }
+    count
+}
+
+/// Hands out frames that were read ahead when their time has come.
+pub(super) struct Paced<'a> {
+    ahead: Receiver<Piece>,
     pace: &'a Pace,
     control: &'a Control,
     bytes: Vec<u8>,
     records: Vec<Record>,
     /// The first that has not been handed out.
     next: usize,
+    handed: u64,
 }
 
-impl<'a, S: Source> Paced<'a, S> {
+impl<'a> Paced<'a> {
     /// None handed out yet.
-    pub(super) fn new(source: &'a mut S, pace: &'a Pace, control: &'a Control) -> Self {
-        let records = Vec::with_capacity(BATCH_LEN_MAX);
-        Self { source, pace, control, bytes: Vec::new(), records, next: 0 }
+    pub(super) fn new(ahead: Receiver<Piece>, pace: &'a Pace, control: &'a Control) -> Self {
+        let (bytes, records) = (Vec::new(), Vec::new());
+        Self { ahead, pace, control, bytes, records, next: 0, handed: 0 }
     }
 
-    /// Frames that were read and not handed out, since the run was stopped.
-    pub(super) fn left(&self) -> u64 {
-        self.records.len().saturating_sub(self.next) as u64
+    /// Frames that were handed out. Others were read if the run was stopped.
+    pub(super) const fn handed(&self) -> u64 {
+        self.handed
     }
 
-    /// Copies the next frames.
+    /// Takes the next frames.
     fn fetch(&mut self) -> Option<()> {
-        let batch = self.source.next_batch()?;
-        self.bytes.clear();
-        self.records.clear();
-        self.next = 0;
-        for frame in batch.frames() {
-            // A batch of frames is far below 4 GiB.
-            let offset = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
-            self.bytes.extend_from_slice(frame.bytes);
-            self.records.push(Record { offset, ..*frame.record });
-        }
+        let piece = self.ahead.recv().ok()?;
+        (self.bytes, self.records, self.next) = (piece.bytes, piece.records, 0);
         Some(())
     }
 
@@ -130,7 +149,7 @@ impl<'a, S: Source> Paced<'a, S> {
     }
 }
 
-impl<S: Source> Source for Paced<'_, S> {
+impl Source for Paced<'_> {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         if self.next >= self.records.len() {
             self.fetch()?;
@@ -148,6 +167,7 @@ impl<S: Source> Source for Paced<'_, S> {
             self.next += 1;
         }
         let records = self.records.get(first..self.next.min(self.records.len()));
+        self.handed += records.map_or(0, <[Record]>::len) as u64;
         Some(Batch { bytes: &self.bytes, records: records.unwrap_or_default(), tick: None })
     }
 }
@@ -181,11 +201,18 @@ mod tests {
         }
     }
 
+    /// All of them, read ahead.
+    fn seconds() -> Receiver<Piece> {
+        let (to, ahead) = std::sync::mpsc::sync_channel(100);
+        let mut source = Seconds { bytes: vec![0], records: Vec::new() };
+        assert_eq!(read_ahead(&mut source, &to), 99);
+        ahead
+    }
+
     #[test]
     fn every_frame_is_handed_out_once_and_in_order() {
         let (pace, control) = (Pace::new(1e6), Control::default());
-        let mut source = Seconds { bytes: vec![0], records: Vec::new() };
-        let mut paced = Paced::new(&mut source, &pace, &control);
+        let mut paced = Paced::new(seconds(), &pace, &control);
         let mut seen = Vec::new();
         while let Some(batch) = paced.next_batch() {
             for frame in batch.frames() {
@@ -195,18 +222,17 @@ mod tests {
             }
         }
         assert_eq!(seen, (1..=99).collect::<Vec<u8>>());
-        assert_eq!(paced.left(), 0);
+        assert_eq!(paced.handed(), 99);
     }
 
     #[test]
     fn a_stop_leaves_what_was_not_handed_out() {
         let (pace, control) = (Pace::new(1.0), Control::default());
-        let mut source = Seconds { bytes: vec![0], records: Vec::new() };
-        let mut paced = Paced::new(&mut source, &pace, &control);
+        let mut paced = Paced::new(seconds(), &pace, &control);
         assert_eq!(paced.next_batch().map(|batch| batch.records.len()), Some(1));
         control.stop();
         assert!(paced.next_batch().is_none());
-        assert_eq!(paced.left(), 2);
+        assert_eq!(paced.handed(), 1);
     }
 
     #[test]

@@ -11,12 +11,15 @@ use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, T
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
-use super::outside::{Outside, Pace, Paced};
+use super::outside::{Outside, Pace, Paced, read_ahead};
 use crate::flows::Done;
 use crate::reading::{Inputs, Opened, Received};
 
 /// Pieces of verdicts that wait for the thread that writes them, of all sockets together.
 const PIECES_WAITING_MAX: usize = 64;
+
+/// Batches that are read ahead of a replay.
+const PIECES_AHEAD_MAX: usize = 32;
 
 /// What is asked of `classify`.
 pub(crate) struct Request {
@@ -130,29 +133,71 @@ pub(crate) fn serve<T: TakeVerdicts>(
             let mut source = inputs.in_order(opened);
             let bar = inputs.bar();
             let control = &inputs.control;
-            let mut left = 0;
-            let served = match request.pace {
-                Some(factor) => {
-                    let pace = Arc::new(Pace::new(factor));
-                    let mut paced = Paced::new(&mut source, &pace, control);
-                    let outside = Outside::Paced(Arc::clone(&pace));
-                    let served = request.run(&mut paced, outside, 1, control, output, Unwanted);
-                    left = paced.left();
-                    served
-                }
-                None => {
-                    let outside = if is_live { Outside::Live } else { Outside::None };
-                    request.run(&mut source, outside, 1, control, output, Unwanted)
-                }
+            let (mut left, mut output) = (0, output);
+            let (mut done, counts) = if let Some(factor) = request.pace {
+                let paced = paced(request, &mut source, factor, control, &mut output);
+                left = paced.1;
+                paced.0
+            } else if is_live {
+                apart(request, &mut source, Outside::Live, control, &mut output)
+            } else {
+                let served = request.run(&mut source, Outside::None, 1, control, output, Unwanted);
+                output = served.output;
+                served.part
             };
             drop(bar);
-            let Served { part: (mut done, counts), output, .. } = served;
             done.received = source.received();
             let received = &mut done.received.report.received;
             *received = received.saturating_sub(left);
             ((done, counts), output)
         }
     }
+}
+
+/// At the capture's own speed, or `factor` times that; and how many frames were read, but not
+/// handed out before the run was stopped.
+fn paced<T: TakeVerdicts>(
+    request: &Request,
+    source: &mut (impl Source + Send),
+    factor: f64,
+    control: &Control,
+    output: &mut T,
+) -> (Part, u64) {
+    let pace = Arc::new(Pace::new(factor));
+    let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || read_ahead(source, &to));
+        let mut paced = Paced::new(ahead, &pace, control);
+        let outside = Outside::Paced(Arc::clone(&pace));
+        let part = apart(request, &mut paced, outside, control, output);
+        let handed = paced.handed();
+        // Nobody listens to the reader from here on.
+        drop(paced);
+        (part, joined(reading) - handed)
+    })
+}
+
+/// Serves on a thread of its own: writing verdicts stalls now and then, and no frame shall wait
+/// for that.
+fn apart<T: TakeVerdicts>(
+    request: &Request,
+    source: &mut (impl Source + Send),
+    outside: Outside,
+    control: &Control,
+    output: &mut T,
+) -> Part {
+    let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
+    thread::scope(|scope| {
+        let output_there = Sent(sender);
+        let serving = scope
+            .spawn(move || request.run(source, outside, 1, control, output_there, Unwanted).part);
+        receiver.iter().for_each(|verdicts: Vec<Verdict>| output.take(&verdicts));
+        joined(serving)
+    })
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Sockets that share a link, each with flows of its own: the kernel gives both directions of a
@@ -181,11 +226,7 @@ fn side_by_side<T: TakeVerdicts>(
             .collect();
         drop(sender);
         receiver.iter().for_each(|verdicts: Vec<Verdict>| output.take(&verdicts));
-        let finished = workers.into_iter().map(|worker| match worker.join() {
-            Ok(finished) => finished,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        finished.collect()
+        workers.into_iter().map(joined).collect()
     });
     let (mut whole, mut counts) = (Done::default(), Counts::default());
     let mut sources = Vec::with_capacity(count);

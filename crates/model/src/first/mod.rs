@@ -19,6 +19,8 @@ pub use columns::{BitColumns, SeenBits};
 pub use features::{FeaturesError, FlowFeatures};
 pub use number::Number;
 
+use std::mem;
+
 use packet::{FlowDirection, Frame, Timestamp, flow_key};
 
 use crate::block::Block;
@@ -42,6 +44,9 @@ pub struct FirstPackets {
 const USUAL_LEN_MAX: u32 = 1_500;
 
 impl FirstPackets {
+    /// Packets for which room is made when a second one comes, if so many are read.
+    pub const GROWN_PACKETS: usize = 16;
+
     /// Takes in the flow's next frame, unless it has as many as are read. `features` are the same
     /// for all frames of a flow: of several models, [`FlowFeatures::of_all`].
     #[inline]
@@ -62,6 +67,10 @@ impl FirstPackets {
             self.ports = flow_key::ports(frame);
             // Most flows of a flood have one packet: no more is set aside for it.
             self.records.reserve_exact(record_len);
+        } else if self.packet_count == 1 {
+            // One that goes on mostly goes on to the end: growing once costs less than thrice.
+            self.records
+                .reserve_exact(record_len * (features.packets().min(Self::GROWN_PACKETS) - 1));
         }
         self.records.resize(len + record_len, 0);
         layout.fill(frame, self.records.get_mut(len..).unwrap_or_default());
@@ -71,6 +80,19 @@ impl FirstPackets {
         let is_long = frame.record.segments > 1 || size_bytes(frame.record) > USUAL_LEN_MAX;
         self.long_count += u8::from(is_long);
         self.packet_count += 1;
+    }
+
+    /// Forgets all packets; keeps the room of one, for the next flow.
+    pub fn clear(&mut self) {
+        let is_large = self.packet_count > 1;
+        let (mut records, mut steps) = (mem::take(&mut self.records), mem::take(&mut self.steps));
+        if is_large {
+            records = Vec::new();
+            steps = FirstSteps::default();
+        }
+        records.clear();
+        steps.clear();
+        *self = Self { records, steps, ..Self::default() };
     }
 
     /// Packets that were taken in.

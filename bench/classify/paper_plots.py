@@ -1,0 +1,123 @@
+"""Pictures of the tables that paper_tables.py wrote: Figures 9, 10, 12 and 3 of ServeFlow.
+
+    python bench/classify/paper_plots.py RESULTS IMAGES
+
+RESULTS is a folder of such tables, a folder a task; IMAGES is where the two pictures go.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+# Which pairs are shown: folder, title, from, to.
+PAIRS = (
+    ("services", "services of many places", "boosted-ports/1", "boosted-ports/3"),
+    ("devices", "devices", "lightgbm/1", "lightgbm/10"),
+    ("testbed", "services of the testbed", "lightgbm/1", "lightgbm/10"),
+)
+WAITED = (
+    ("headers-services", "services of many places"),
+    ("headers-devices", "devices"),
+    ("headers-testbed", "services of the testbed"),
+)
+_STYLES = {
+    "oracle": ("black", "--"),
+    "least-confidence, universal": ("#0072B2", "-"),
+    "least-confidence, per-class": ("#E69F00", "-"),
+    "entropy, universal": ("#009E73", "-"),
+    "entropy, per-class": ("#CC79A7", "-"),
+    "random": ("#777777", ":"),
+}
+_LOOK = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "grid.color": "#e5e5e5",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "font.size": 9,
+}
+_DPI = 110
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """A table's rows."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def draw_assignment(results: Path, path: Path) -> None:
+    """A column a task: above errors that are caught, below macro-F1."""
+    figure, axes = plt.subplots(2, len(PAIRS), figsize=(10, 5.6), layout="constrained", sharex=True)
+    for column, (folder, title, first, second) in enumerate(PAIRS):
+        rows = [
+            row
+            for row in rows_of(results / folder / "curves.tsv")
+            if (row["from"], row["to"]) == (first, second)
+        ]
+        for name, (colour, line) in _STYLES.items():
+            mine = [row for row in rows if row["way"] == name]
+            portions = [float(row["assigned"]) for row in mine]
+            for place, what in zip(axes[:, column], ("caught", "macro_f1"), strict=True):
+                values = [float(row[what]) for row in mine]
+                place.plot(portions, values, color=colour, linestyle=line, label=name, lw=1.4)
+        axes[0, column].set_title(f"{title}\n{first} to {second}", fontsize=9)
+        axes[1, column].set_xlabel("handed on (part of flows)")
+        axes[1, column].set_xlim(0, 1)
+    axes[0, 0].set_ylabel("errors that are caught (part)")
+    axes[1, 0].set_ylabel("macro-F1 of both")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=_DPI)
+
+
+def draw_waiting(results: Path, path: Path) -> None:
+    """When the n-th packet comes after the first: a part of flows by time, a picture a task."""
+    figure, axes = plt.subplots(
+        1, len(WAITED), figsize=(10, 3.1), layout="constrained", sharey=True
+    )
+    colours = ("#0072B2", "#009E73", "#E69F00", "#CC79A7")
+    for place, (folder, title) in zip(axes, WAITED, strict=True):
+        for row, colour in zip(rows_of(results / folder / "waiting.tsv"), colours, strict=False):
+            _draw_wait(place, row, colour)
+        place.set_xscale("log")
+        place.set_xlim(0.01, 100_000)
+        place.set_xlabel("ms after the first packet")
+        place.set_title(title, fontsize=9)
+        place.legend(fontsize=7, loc="upper left")
+    axes[0].set_ylabel("part of all flows")
+    axes[0].set_ylim(0, 1.5)
+    axes[0].set_yticks([0, 0.25, 0.5, 0.75, 1])
+    figure.savefig(path, dpi=_DPI)
+
+
+def _draw_wait(place: Axes, row: dict[str, str], colour: str) -> None:
+    part = float(row["part_of_flows"])
+    quantiles = [(int(n[1:-3]), float(row[n])) for n in row if n.endswith("_ms")]
+    place.plot(
+        [time for _, time in quantiles],
+        [part * quantile / 100 for quantile, _ in quantiles],
+        color=colour,
+        marker=".",
+        lw=1.4,
+        label=f"packet {row['packets']}: {part:.0%} have it",
+    )
+
+
+def main() -> None:
+    """Draws both."""
+    results, images = map(Path, sys.argv[1:])
+    with plt.rc_context(_LOOK):
+        draw_assignment(results, images / "classify-assignment.png")
+        draw_waiting(results, images / "classify-waiting.png")
+
+
+if __name__ == "__main__":
+    main()
