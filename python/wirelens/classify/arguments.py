@@ -160,12 +160,8 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         default=",".join(DEFAULT_FAMILIES),
         help="out of " + ", ".join(FAMILY_NAMES) + " [default: %(default)s]",
     )
-    add(
-        "--depths",
-        metavar="LIST",
-        default=_DEPTHS,
-        help="numbers of packets, such as 1,2,5 or 1-20 [default: %(default)s]",
-    )
+    add("--depths", metavar="LIST", default=_DEPTHS,
+        help="numbers of packets, such as 1,2,5 or 1-20 [default: %(default)s]")  # fmt: skip
     add(
         "--set",
         metavar="FAMILY.NAME=VALUE",
