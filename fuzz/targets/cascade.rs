@@ -33,10 +33,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let has_own_sums = input.u8() & 1 == 1;
     let mut parts = input.rest().splitn(FILES.len() + 1, |&byte| byte == 0);
-    let mut files: Vec<(&str, Vec<u8>)> = FILES
-        .iter()
-        .map(|&name| (name, parts.next().unwrap_or_default().to_vec()))
-        .collect();
+    let mut files: Vec<(&str, Vec<u8>)> =
+        FILES.iter().map(|&name| (name, parts.next().unwrap_or_default().to_vec())).collect();
     for (_, file) in files.iter_mut().skip(1) {
         seal(file);
     }
@@ -101,12 +99,7 @@ impl Frames {
                 offset: u32::try_from(made.bytes.len()).unwrap_or(u32::MAX),
                 captured_len,
                 wire_len: captured_len,
-                layers: dissect(
-                    LinkType::ETHERNET,
-                    frame,
-                    captured_len,
-                    DissectOptions::default(),
-                ),
+                layers: dissect(LinkType::ETHERNET, frame, captured_len, DissectOptions::default()),
                 ..Record::default()
             });
             made.bytes.extend_from_slice(frame);
@@ -151,8 +144,7 @@ fn serve(cascade: &Arc<Cascade>, frames: &[u8]) {
     let options = Options { waiting_max: 3, ..Options::default() };
     let seen = Seen { cascade: Arc::clone(cascade), count: 0 };
     if let Some(features) = cascade.window().cloned() {
-        let classifier =
-            WindowClassifier::new(Arc::clone(cascade), features, options, (), seen);
+        let classifier = WindowClassifier::new(Arc::clone(cascade), features, options, (), seen);
         let (classifier, _) = through(cascade, frames, classifier);
         check(&classifier.finish());
         return;
