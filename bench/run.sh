@@ -65,7 +65,7 @@ make_serve() {
   "$PYTHON" bench/make_serve.py "$DATA/serve-flows/headers.pcap"
 }
 
-# Loads of real flows, each with the cascade that `wirelens train classify` chose for such flows.
+# Loads of real flows, each with a cascade for them: those that ship, and one placed for speed.
 make_own() {
   make_load services models/services testdata/testbed/services
   if [ ! -d "$REAL" ]; then
@@ -78,7 +78,8 @@ make_own() {
     bash tools/setup.sh train
     "$PYTHON" -m wirelens.classify train -r "$REAL" --flows "$REAL/flows.tsv" \
       --label class --manifest "$REAL/MANIFEST.tsv" --seed 1 \
-      --recipe models/recipes/services-ndpi.toml -o "$DATA/many-services" --force
+      --recipe models/recipes/services-ndpi.toml -o "$DATA/many-services" --force \
+      --place fastest=port-prior/1 --place slow=boosted-ports/3
   fi
   make_load many-services "$DATA/many-services" "$REAL"
 }
