@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/live_latency.py OUTPUT       as root, after bench/run.sh --only own
 
-Flows of the sample of services, 500 new ones a second, go over a pair of interfaces in a network of their
-own, to `wirelens classify -i` in either mode of the ring. One line of JSON a run goes to
+Flows of the sample of services, 500 new ones a second, go over a pair of interfaces in a network
+of their own to `wirelens classify -i`, in either mode of the ring. One line of JSON a run goes to
 OUTPUT/live-latency.jsonl.
 """
 
