@@ -15,6 +15,7 @@ from wirelens.classify.operate import (
 from wirelens.classify.promise import Promise, parted
 from wirelens.classify.thresholds import assigned_by, uncertainty
 from wirelens.classify.worth import stages_worth
+from wirelens.errors import OptionError
 
 CLASSES = 12
 
@@ -140,6 +141,18 @@ def test_a_second_stage_that_hands_on_much_is_a_detour():
     assert stages_worth(names, operation)[0] == [0, 2]
     decided[0, 1, 2] = [0.6, 0.32, 0.08]
     assert stages_worth(names, operation)[0] == [0, 1, 2]
+    # What was asked for may need a stage: a rate that only the quickest reaches, or all of them.
+    decided[0, 1, 2] = [0.6, 0.28, 0.12]
+    refused = {(1, 2)}
+
+    def within_rate(some):
+        if tuple(some) in refused:
+            raise OptionError("not possible with these models")
+        return operation(some)
+
+    assert stages_worth(names, within_rate)[0] == [0, 2]
+    refused.add((0, 2))
+    assert stages_worth(names, within_rate)[0] == [0, 1, 2]
     # What decides next to nothing goes first.
     decided[0, 1, 2] = [0.02, 0.6, 0.38]
     assert stages_worth(names, operation)[0] == [1, 2]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from wirelens.classify.operate import Operation
+from wirelens.errors import OptionError
 
 # A stage that decides less than this part of flows is not worth its place.
 _DECIDED_MIN = 0.05
@@ -34,9 +35,11 @@ def stages_worth(
         )
         operation = operate(kept)
     if len(kept) > len(_DETOUR) and operation.handed_on[1] > _HANDED_ON_MAX:
-        gone, operation, told = _without_detour(names, kept, operation, operate)
-        kept.pop(gone)
-        reasons.append(told)
+        shorter = _without_detour(names, kept, operation, operate)
+        if shorter:
+            gone, operation, told = shorter
+            kept.pop(gone)
+            reasons.append(told)
     return kept, operation, reasons
 
 
@@ -45,16 +48,23 @@ def _without_detour(
     kept: list[int],
     operation: Operation,
     operate: Callable[[list[int]], Operation],
-) -> tuple[int, Operation, str]:
+) -> tuple[int, Operation, str] | None:
     """Without one of the first two stages, whichever leaves fewer flows for the last.
+
+    None where what was asked for, such as a service rate, needs both.
 
     Two thresholds that are chosen together promise more than they keep. That is worth it where the
     second stage decides most of what it is asked, and not where it hands on much.
     """
     tried = []
     for gone in _DETOUR:
-        without = operate([one for place, one in enumerate(kept) if place != gone])
+        try:
+            without = operate([one for place, one in enumerate(kept) if place != gone])
+        except OptionError:
+            continue
         tried.append((round(without.decided[-1], 2), gone, without))
+    if not tried:
+        return None
     _, gone, without = min(tried, key=lambda one: one[:2])
     stage, model = names[kept[gone]]
     told = (
