@@ -21,6 +21,7 @@ from pathlib import Path
 
 from jobs import BENCH, SCRATCH, WIRELENS
 from live import make_link, wait_until
+from paced import LATENCY
 
 LOAD = "testdata/testbed/services"
 FLOWS_PER_S = 500
@@ -28,10 +29,6 @@ SECONDS = 8
 ROUNDS = 3
 # Offloads were on where some of the flows were captured: their frames are longer than a wire's.
 MTU = 65_535
-LATENCY = re.compile(
-    r"latency of (?P<verdicts>\d+) verdicts that a frame decided:"
-    r" p50 (?P<p50_us>[\d.]+) µs, p99 (?P<p99_us>[\d.]+) µs, max (?P<max_us>[\d.]+) µs"
-)
 DROPPED = re.compile(r"(\d+) packets dropped")
 
 

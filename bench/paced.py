@@ -36,10 +36,10 @@ def packet_count(capture: Path) -> int:
     return int(json.loads(told.stdout)["packets"])
 
 
-def replay(name: str, factor: float) -> dict[str, object]:
+def replay(name: str, factor: float, packets: int) -> dict[str, object]:
     capture = OWN / name / "first.pcap"
     # Slow replays are cut, or they would take minutes.
-    count = int(packet_count(capture) * 0.9 * min(1.0, 1.2 * factor))
+    count = int(packets * 0.9 * min(1.0, 1.2 * factor))
     command = [WIRELENS, "classify", "-r", capture, "--model", OWN / name / "model"]
     command += ["--pace", str(factor), "-c", str(count), "-o", OWN / "verdicts.csv", "--force"]
     load_before = os.getloadavg()[0]
@@ -55,9 +55,10 @@ def replay(name: str, factor: float) -> dict[str, object]:
 def main() -> None:
     output = Path(sys.argv[1])
     output.mkdir(parents=True, exist_ok=True)
-    rows = [
-        replay(name, factor) for _ in range(ROUNDS) for factor in FACTORS for name in NAMES
-    ]  # Rounds take turns.
+    packets = {name: packet_count(OWN / name / "first.pcap") for name in NAMES}
+    # Rounds take turns.
+    runs = [(name, factor) for _ in range(ROUNDS) for factor in FACTORS for name in NAMES]
+    rows = [replay(name, factor, packets[name]) for name, factor in runs]
     lines = [json.dumps(row) for row in rows]
     (output / "paced.jsonl").write_text("\n".join(lines) + "\n")
     table = ["| cascade | new flows a second | p50 | p99, each round |", "|---|---:|---:|---:|"]

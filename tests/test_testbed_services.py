@@ -296,8 +296,9 @@ def test_flows_are_what_their_labels_say_by_the_word_of_tshark(tmp_path: Path) -
     # At standard ports only: a dissector goes by those, and would be misled as others are.
     run = run_scenario(SMALL, tmp_path, "--set", "other_port_share=0")
     assert not left_behind()
+    # A visit may fail on a slow machine, by the share that the run itself allows; its flows are
+    # labelled all the same, but need not have come to speak their protocol.
     assert run.failed_checks() == []
-    assert run.report["visits_failed"] == 0
     found = dissect(run.folder / "lan.pcapng")
     labels: Counter[str] = Counter()
     for flow in run.table("flows.tsv"):
@@ -305,7 +306,8 @@ def test_flows_are_what_their_labels_say_by_the_word_of_tshark(tmp_path: Path) -
         ends = frozenset(((flow["src_ip"], flow["src_port"]), (flow["dst_ip"], flow["dst_port"])))
         seen = found[flow["protocol"], ends] & PROTOCOLS - CARRIED.get(label, set())
         assert seen <= DISSECTED[label], f"{label}: tshark sees {seen} in {flow}"
-        assert seen or label in HIDDEN, f"{label}: tshark sees nothing known in {flow}"
+        is_spoken = flow["variant"] != "failed" and label not in HIDDEN
+        assert seen or not is_spoken, f"{label}: tshark sees nothing known in {flow}"
         labels[label] += bool(seen)
         assert flow["service"] and flow["variant"] or label in HIDDEN
     assert set(+labels) == set(DISSECTED)

@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from wirelens.classify.plots import STYLE
 
 # Which pairs are shown: folder, title, from, to.
 PAIRS = (
@@ -34,15 +35,6 @@ _STYLES = {
     "entropy, universal": ("#009E73", "-"),
     "entropy, per-class": ("#CC79A7", "-"),
     "random": ("#777777", ":"),
-}
-_LOOK = {
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.grid": True,
-    "grid.color": "#e5e5e5",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "font.size": 9,
 }
 _DPI = 110
 
@@ -114,7 +106,7 @@ def _draw_wait(place: Axes, row: dict[str, str], colour: str) -> None:
 def main() -> None:
     """Draws both."""
     results, images = map(Path, sys.argv[1:])
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(STYLE):
         draw_assignment(results, images / "classify-assignment.png")
         draw_waiting(results, images / "classify-waiting.png")
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capture::{Input, ReadOptions, open};
 use clap::Args;
 use classify::{Cascade, Classifier, Options, TakeVerdicts, Verdict};
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
+use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames};
 use engine::run::{Control, run_one};
 use packet::{BATCH_LEN_MAX, Batch, HashSeed, Record, Source};
 
@@ -90,7 +90,7 @@ fn measure<K: FromFrames>(
         window: None,
         flow_count_max: FLOW_COUNT_MAX,
     };
-    let mut stage = FlowFrames::new(options, HashSeed::new(1), keep, Unwanted);
+    let mut stage = FlowFrames::new(options, HashSeed::new(1), keep, ());
     frames.next = 0;
     let stopwatch = Stopwatch::start();
     run_one(frames, &mut stage, &Control::default());
@@ -101,13 +101,6 @@ fn measure<K: FromFrames>(
     let check = 0;
     let figure = "serve";
     (keep, Report(Measurement { figure, name, thread_count: 1, item_count, elapsed, check }))
-}
-
-/// What the flow table says of ends.
-struct Unwanted;
-
-impl<S> TakeEnded<S> for Unwanted {
-    fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
 /// Something that is the same where verdicts are.

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capture::{Input, ReadOptions, input, open};
 use clap::Args;
-use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
-};
+use engine::flow::{FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames};
 use engine::run::{Control, run_one};
 use packet::dissect::DissectOptions;
 use packet::{Frame, HashSeed, LinkType, Timestamp};
@@ -115,7 +113,7 @@ impl Flows {
         let dissect = DissectOptions { decapsulate: false, transport: true };
         let options = ReadOptions { dissect, ..ReadOptions::default() };
         let mut source = open(input, &options).map_err(|error| error.to_string())?;
-        let mut stage = FlowFrames::new(FlowOptions::default(), HashSeed::new(1), self, Unwanted);
+        let mut stage = FlowFrames::new(FlowOptions::default(), HashSeed::new(1), self, ());
         run_one(&mut source, &mut stage, &Control::default());
         let FramesDone { keep, .. } = stage.finish();
         Ok(keep)
@@ -176,11 +174,4 @@ impl FromFrames for Flows {
             self.bytes.extend_from_slice(frame.bytes);
         }
     }
-}
-
-/// What the flow table says of ends.
-struct Unwanted;
-
-impl<S> TakeEnded<S> for Unwanted {
-    fn take(&mut self, _: &[EndedFlow<S>]) {}
 }

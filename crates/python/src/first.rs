@@ -3,49 +3,36 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray as _;
 use cli::args::KEY_COUNTS;
 use cli::first::{KeepFirst, compute};
-use cli::flows::{Done, FlowsRequest};
-use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
-use cli::summary;
-use engine::columns::{Columns, Field, Kind as Holds, Value};
+use cli::flows::FlowsRequest;
+use cli::reading::{InputRequest, Inputs, hash_seed};
+use engine::columns::{Field, Kind as Holds, Value};
 use engine::flow::{EndedFlow, FlowOptions, Held};
 use engine::run::Control;
-use model::first::{BitColumns, SeenBits};
+use model::first::SeenBits;
 use model::{Block, FirstPackets, FlowFeatures, Headers};
+use packet::HashSeed;
 use packet::community_id::CommunityId;
-use packet::{HashSeed, Timestamp};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::batch::Collected;
-use crate::handed::Handed;
 use crate::options::{InputOptions, duration, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::rows::{NumberBytes, RowsIn, RowsOut, known, read_each, text};
 use crate::trees::blocks_named;
-
-/// Rows gathered before they are handed on, and in a batch at most.
-const PIECE_ROWS: usize = 1 << 10;
-const BATCH_ROWS: usize = 1 << 16;
 
 const fn count(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Holds::U64, about)
-}
-
-const fn text(name: &'static str, about: &'static str) -> Field {
-    Field::new(name, Holds::Text, about)
 }
 
 const fn stamp(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Holds::TimestampNs, about).nullable()
 }
 
-/// Where the columns begin that are no keys.
-const KEY_COUNT: usize = 13;
-const ROWS: [Field; KEY_COUNT + 2] = [
+const ROWS: [Field; 15] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     text("src", "Address of the source, which sent the first packet."),
     text("dst", "The other address."),
@@ -184,79 +171,27 @@ fn read(
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
-    let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut rows = Rows::new(features, Handed::new(outlet, &ROWS, BATCH_ROWS));
-    let mut whole = Merged::default();
-    for (file, name) in inputs.names.iter().enumerate() {
-        let one = InputRequest { names: vec![name.clone()], ..inputs.clone() };
-        let one = Inputs::find(&one, true, Arc::clone(control))?;
-        let opened = Opened::Files(one.open()?);
-        if file == 0 {
-            outlet.opened()?;
-        }
-        rows.file = u32::try_from(file).unwrap_or(u32::MAX);
+    let mut rows = Rows::new(features, RowsOut::new(outlet, &ROWS));
+    let ending = read_each(inputs, control, outlet, |file, one, opened| {
+        rows.file = file;
         let keep = KeepFirst(features.clone());
-        whole.add(compute(request, keep, &one, opened, |flows| rows.put(flows))?)?;
-        if control.is_stopped() {
-            break;
-        }
-    }
-    rows.finish()?;
-    let whole = whole.0;
-    let summary = summary::lines(&all, &whole.received, Some(&whole.stage())) + &whole.lines();
-    Ok(Ending {
-        received: whole.received,
-        outcome: Some(whole.outcome),
-        others: vec![("late", whole.late), ("clock_steps", whole.clock_steps)],
-        ended: Some(whole.counts),
-        summary,
-    })
-}
-
-/// What was read of captures, one after the other.
-#[derive(Default)]
-pub(crate) struct Merged(pub(crate) Done);
-
-impl Merged {
-    /// One more; refused where its filter could not be used.
-    pub(crate) fn add(&mut self, done: Done) -> Result<(), Refusal> {
-        if let Some(reason) = done.received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
-        }
-        done.received.account_for(&done.outcome)?;
-        let whole = &mut self.0;
-        whole.received.report.merge(&done.received.report);
-        whole.received.damages.extend(done.received.damages);
-        whole.outcome.fold(&done.outcome);
-        whole.counts.fold(&done.counts);
-        whole.late += done.late;
-        whole.clock_steps += done.clock_steps;
-        Ok(())
-    }
-}
-
-/// A column of bytes, row by row.
-pub(crate) fn binary(batches: &[RecordBatch], column: usize) -> impl Iterator<Item = &[u8]> {
-    batches.iter().flat_map(move |batch| {
-        let bytes = batch.columns().get(column).and_then(|column| column.as_binary_opt::<i32>());
-        bytes.into_iter().flat_map(|bytes| bytes.iter().map(Option::unwrap_or_default))
-    })
+        compute(request, keep, one, opened, |flows| rows.put(flows))
+    })?;
+    rows.out.finish()?;
+    Ok(ending)
 }
 
 /// Rows on their way to Python.
 struct Rows<'a> {
     features: &'a FlowFeatures,
-    columns: Columns,
-    handed: Handed<'a>,
+    out: RowsOut<'a>,
     file: u32,
-    values: Vec<f64>,
-    numbers: Vec<u8>,
+    numbers: NumberBytes,
 }
 
 impl<'a> Rows<'a> {
-    fn new(features: &'a FlowFeatures, handed: Handed<'a>) -> Self {
-        let columns = Columns::new(&ROWS);
-        Self { features, columns, handed, file: 0, values: Vec::new(), numbers: Vec::new() }
+    fn new(features: &'a FlowFeatures, out: RowsOut<'a>) -> Self {
+        Self { features, out, file: 0, numbers: NumberBytes::default() }
     }
 
     fn put(&mut self, flows: &[EndedFlow<FirstPackets>]) -> Result<(), Refusal> {
@@ -264,16 +199,10 @@ impl<'a> Rows<'a> {
     }
 
     fn push(&mut self, (record, Held(first)): &EndedFlow<FirstPackets>) -> Result<(), Refusal> {
-        self.values.clear();
-        first.numbers(self.features, &mut self.values);
-        self.numbers.clear();
-        self.numbers.extend(self.values.iter().flat_map(|number| number.to_ne_bytes()));
+        let numbers = self.numbers.of(|values| first.numbers(self.features, values));
         let (source, destination) = record.endpoints();
         let (community_id, protocol) = (CommunityId(record.key), record.key.protocol());
-        let known = |time: Timestamp| {
-            (time != Timestamp::UNKNOWN).then(|| Value::TimestampNs(time.as_ns())).into()
-        };
-        self.columns.push_row(&[
+        self.out.push(&[
             Value::U32(self.file),
             Value::Address(source.address),
             Value::Address(destination.address),
@@ -288,20 +217,8 @@ impl<'a> Rows<'a> {
             Value::U64(first.long_count() as u64),
             Value::Str(record.reason.name()),
             Value::Bytes(first.records(self.features)),
-            Value::Bytes(&self.numbers),
-        ])?;
-        if self.columns.row_count() >= PIECE_ROWS { self.hand_over() } else { Ok(()) }
-    }
-
-    fn hand_over(&mut self) -> Result<(), Refusal> {
-        self.handed.push(&self.columns)?;
-        self.columns.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<(), Refusal> {
-        self.hand_over()?;
-        self.handed.finish()
+            Value::Bytes(numbers),
+        ])
     }
 }
 
@@ -309,17 +226,7 @@ impl<'a> Rows<'a> {
 #[pyclass(frozen, module = "wirelens._wirelens")]
 pub(crate) struct FirstRows {
     features: FlowFeatures,
-    batches: Vec<RecordBatch>,
-}
-
-impl FirstRows {
-    fn records(&self) -> impl Iterator<Item = &[u8]> {
-        binary(&self.batches, KEY_COUNT)
-    }
-
-    fn len(&self) -> usize {
-        self.batches.iter().map(RecordBatch::num_rows).sum()
-    }
+    rows: RowsIn,
 }
 
 #[pymethods]
@@ -327,17 +234,14 @@ impl FirstRows {
     /// The rows that `first_packets` read with these features.
     #[new]
     fn new(rows: &Collected, features: FeatureOptions) -> PyResult<Self> {
-        if !rows.is_of(&ROWS) {
-            let text = "rows that are none of first packets; please report this";
-            return Err(Refusal::new(Kind::Internal, text).into());
-        }
-        Ok(Self { features: features.features()?, batches: rows.record_batches().to_vec() })
+        let rows = RowsIn::new(rows, &ROWS, "first packets")?;
+        Ok(Self { features: features.features()?, rows })
     }
 
     /// Names of the columns that are keys.
     #[getter]
     fn keys(&self) -> Vec<&'static str> {
-        ROWS.iter().take(KEY_COUNT).map(|field| field.name).collect()
+        self.rows.keys()
     }
 
     /// Bytes of the record of one packet.
@@ -350,14 +254,7 @@ impl FirstRows {
     fn records_of<'py>(&self, py: Python<'py>, packets: i64) -> PyResult<Bound<'py, PyBytes>> {
         let packets = within("packets", packets, 1, self.features.packets())?;
         let row_len = self.features.layout().record_len() * packets;
-        let bytes = py.detach(|| {
-            let mut bytes = vec![0; row_len * self.len()];
-            for (row, records) in bytes.chunks_exact_mut(row_len).zip(self.records()) {
-                row.iter_mut().zip(records).for_each(|(to, &from)| *to = from);
-            }
-            bytes
-        });
-        Ok(PyBytes::new(py, &bytes))
+        Ok(self.rows.padded_records(py, row_len))
     }
 
     /// Numbers of each row by name, 64 bits each.
@@ -375,8 +272,8 @@ impl FirstRows {
         };
         let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let bytes = py.detach(|| {
-            let mut bytes = Vec::with_capacity(size_of::<f64>() * places.len() * self.len());
-            for row in binary(&self.batches, KEY_COUNT + 1) {
+            let mut bytes = Vec::with_capacity(size_of::<f64>() * places.len() * self.rows.len());
+            for row in self.rows.numbers() {
                 let (numbers, _) = row.as_chunks::<{ size_of::<f64>() }>();
                 bytes.extend(places.iter().filter_map(|&place| numbers.get(place)).flatten());
             }
@@ -387,31 +284,21 @@ impl FirstRows {
 
     /// Bits of each row by name, 8 bits each: −1, 0 or 1.
     fn bits<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
-        let refused = |error| Refusal::new(Kind::Option, error);
-        let columns = BitColumns::new(&self.features, &columns).map_err(refused)?;
-        let values = py.detach(|| {
-            let mut values = vec![0; columns.len() * self.len()];
-            let rows = values.chunks_exact_mut(columns.len().max(1));
-            for (row, records) in rows.zip(self.records()) {
-                columns.put(records, row);
-            }
-            values.into_iter().map(i8::cast_unsigned).collect::<Vec<_>>()
-        });
-        Ok(PyBytes::new(py, &values))
+        self.rows.bits(py, &self.features, &columns)
     }
 
     /// Names of the bits that are not the same in all rows, or in those that are chosen: a byte for
     /// each row, 0 where it is not.
     #[pyo3(signature = (chosen = None))]
     fn varying(&self, py: Python<'_>, chosen: Option<Vec<u8>>) -> PyResult<Vec<String>> {
-        let row_count = self.len();
+        let row_count = self.rows.len();
         if let Some(len) = chosen.as_ref().map(Vec::len).filter(|&len| len != row_count) {
             let text = format_args!("rows: {len} of them; wanted: {row_count}, one for each row");
             return Err(Refusal::new(Kind::Option, text).into());
         }
         Ok(py.detach(|| {
             let mut seen = SeenBits::new(self.features.clone());
-            for (row, records) in self.records().enumerate() {
+            for (row, records) in self.rows.records().enumerate() {
                 let chosen = chosen.as_ref().and_then(|chosen| chosen.get(row));
                 if chosen != Some(&0) {
                     seen.add(records);

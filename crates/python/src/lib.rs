@@ -15,6 +15,7 @@ mod packets;
 mod parquet;
 mod reader;
 mod refusal;
+mod rows;
 mod top;
 mod trees;
 mod values;

@@ -8,17 +8,17 @@ follows. Small trees of LightGBM start from its logarithm and learn the rest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
 from wirelens import compat
-from wirelens.classify.families import Rows, Training
+from wirelens.classify.boosted_prior import FOLDS, Model, starts
+from wirelens.classify.families import Rows, Training, lightgbm_task
 from wirelens.classify.metrics import Array
-from wirelens.trees import HeaderBits, Trees, to_forest
+from wirelens.trees import HeaderBits, Trees
 
-_FOLDS = 5
 # So much weighs a row whose count is another one altogether: where no count is near, all are.
 _FAR = 1e-6
 
@@ -83,14 +83,6 @@ class CountPrior:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A prior, and trees that correct it."""
-
-    prior: CountPrior
-    booster: Any
-
-
-@dataclass(frozen=True)
 class BoostedCounts:
     """How such a model is trained: the count's name, and the bounds of the classes."""
 
@@ -107,7 +99,7 @@ class BoostedCounts:
         }
     )
 
-    def fit(self, rows: Rows, values: Array, training: Training) -> Model:
+    def fit(self, rows: Rows, values: Array, training: Training) -> Model[CountPrior]:
         """Trains trees from a prior that did not see the groups of the rows it is told for.
 
         `values` are what classes are intervals of, one for each row.
@@ -119,46 +111,30 @@ class BoostedCounts:
         _, group_of = numpy.unique(groups, return_inverse=True)
         # Groups in an order that the seed draws, dealt out.
         dealt = numpy.random.default_rng(training.seed).permutation(int(group_of.max()) + 1)
-        fold_of = dealt[group_of] % _FOLDS
-        start = numpy.zeros((len(rows.labels), len(training.classes)))
-        for fold in numpy.unique(fold_of):
-            is_held = fold_of == fold
-            others = ~is_held if (~is_held).any() else is_held
-            prior = self._prior(rows, values, others)
-            start[is_held] = prior.scores(replace(rows, values=rows.values[is_held]))
+        fold_of = dealt[group_of] % FOLDS
+
+        def fit(chosen: Array) -> CountPrior:
+            counts = rows.values[chosen, list(rows.columns).index(self.number)]
+            return CountPrior.fit(self.number, counts, numpy.asarray(values)[chosen], self.bounds)
+
+        start = starts(rows, fold_of, len(training.classes), fit)
         data = lightgbm.Dataset(
             rows.values, rows.labels, weight=rows.weights, init_score=start.ravel(order="F")
         )
-        settings |= {
-            "objective": "multiclass",
-            "num_class": len(training.classes),
-            "num_threads": training.threads,
-            "seed": training.seed,
-            "deterministic": True,
-            "force_col_wise": True,
-            "verbosity": -1,
-        }
+        settings |= lightgbm_task(training)
         booster = lightgbm.train(settings, data, num_boost_round=rounds)
-        everything = numpy.ones(len(rows.labels), dtype=bool)
-        return Model(self._prior(rows, values, everything), booster)
+        return Model(fit(numpy.ones(len(rows.labels), dtype=bool)), booster)
 
-    def _prior(self, rows: Rows, values: Array, chosen: Array) -> CountPrior:
-        counts = rows.values[chosen, list(rows.columns).index(self.number)]
-        return CountPrior.fit(self.number, counts, numpy.asarray(values)[chosen], self.bounds)
-
-    def predict(self, model: Model, rows: Rows) -> Array:
+    def predict(self, model: Model[CountPrior], rows: Rows) -> Array:
         """The library's own probabilities."""
-        scores = model.prior.scores(rows)
-        scores = scores + model.booster.predict(rows.values, raw_score=True, num_threads=1)
-        powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        return model.predict(rows, rows.values)
 
     def trees(
-        self, model: Model, columns: Sequence[str], classes: Sequence[str], f: HeaderBits
+        self,
+        model: Model[CountPrior],
+        columns: Sequence[str],
+        classes: Sequence[str],
+        f: HeaderBits,
     ) -> Trees:
         """What is served: the prior's trees, then the booster's."""
-        boosted = to_forest(model.booster, columns, classes, f)
-        tests = {test: index for index, test in enumerate(boosted.tests)}
-        first = model.prior.trees(tests)
-        head = {**boosted.head, "source": "wirelens counts, lightgbm"}
-        return Trees(head, list(tests), [*first, *boosted.trees])
+        return model.trees("wirelens counts, lightgbm", model.prior.trees, columns, classes, f)

@@ -11,21 +11,21 @@ what it says is added, as one more tree for each class.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
 
 from wirelens import compat
-from wirelens.classify.families import Rows, Training, port_numbers
-from wirelens.classify.metrics import Array
+from wirelens.classify.boosted_prior import FOLDS, Model, starts
+from wirelens.classify.families import Rows, Training, lightgbm_task, port_numbers
+from wirelens.classify.metrics import Array, softmax
 from wirelens.classify.port_table import KnownPorts, PortTable, shared_weights, table_head
-from wirelens.trees import HeaderBits, Trees, to_forest
+from wirelens.trees import HeaderBits, Trees
 
 # Ports from here on are drawn by hosts and tell a group of flows nothing.
 _DRAWN_PORT = 10_000
-_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,6 @@ def _prior(
     return Prior(table, clients, floor)
 
 
-def _softmax(scores: Array) -> Array:
-    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 def _seen(columns: Sequence[str]) -> list[int]:
     """Columns that the trees see: ports are the prior's."""
     return [i for i, name in enumerate(columns) if name not in ("server_port", "client_port")]
@@ -137,7 +132,7 @@ class PortPrior:
 
     def predict(self, model: Prior, rows: Rows) -> Array:
         """Looks up."""
-        return _softmax(model.scores(rows))
+        return softmax(model.scores(rows))
 
     def save(self, model: Prior, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         """Writes a tree for each class, or two."""
@@ -146,14 +141,6 @@ class PortPrior:
         head = table_head(training.classes, f)
         head |= {"kind": "softmax", "start": [0.0] * len(training.classes)}
         Trees(head, list(tests), trees).save(path)
-
-
-@dataclass(frozen=True)
-class Model:
-    """A prior, and trees that correct it."""
-
-    prior: Prior
-    booster: Any
 
 
 def _logarithm(frequencies: Array, floor: float) -> Array:
@@ -190,7 +177,7 @@ class BoostedPorts:
             "shared": 0.5,
         }
 
-    def fit(self, rows: Rows, training: Training) -> Model:
+    def fit(self, rows: Rows, training: Training) -> Model[Prior]:
         """Trains trees from a prior that did not see the families of the flows it is told for."""
         lightgbm = compat.need("lightgbm", self.name)
         settings = {**self.parameters, **training.changed}
@@ -202,13 +189,12 @@ class BoostedPorts:
         everything = numpy.arange(len(rows.labels))
         dice = numpy.random.default_rng(training.seed)
         _, groups = numpy.unique(_groups(rows), return_inverse=True)
-        fold_of = dice.integers(0, _FOLDS, int(groups.max()) + 1)[groups]
-        start = numpy.zeros((len(everything), class_count))
-        for fold in numpy.unique(fold_of):
-            is_held = fold_of == fold
-            others = everything[~is_held] if (~is_held).any() else everything
-            prior = _prior(rows, others, own, training.known_ports, class_count)
-            start[is_held] = prior.scores(replace(rows, values=rows.values[is_held]))
+        fold_of = dice.integers(0, FOLDS, int(groups.max()) + 1)[groups]
+
+        def fit(chosen: Array) -> Prior:
+            return _prior(rows, everything[chosen], own, training.known_ports, class_count)
+
+        start = starts(rows, fold_of, class_count, fit)
         alike = [groups, rows.labels, protocols, numpy.minimum(ports, _DRAWN_PORT)]
         chosen = _some_of_each(alike, flows_max, dice)
         weights = shared_weights([part[chosen] for part in alike], shared) * rows.weights[chosen]
@@ -219,33 +205,25 @@ class BoostedPorts:
             weight=weights,
             init_score=start[chosen].ravel(order="F"),
         )
-        settings |= {
-            "objective": "multiclass",
-            "num_class": class_count,
-            "num_threads": training.threads,
-            "seed": training.seed,
-            "deterministic": True,
-            "force_col_wise": True,
-            "verbosity": -1,
-        }
+        settings |= lightgbm_task(training)
         booster = lightgbm.train(settings, data, num_boost_round=rounds)
-        whole = _prior(rows, everything, own, training.known_ports, class_count)
-        return Model(whole, booster)
+        return Model(fit(numpy.ones(len(everything), dtype=bool)), booster)
 
-    def predict(self, model: Model, rows: Rows) -> Array:
+    def predict(self, model: Model[Prior], rows: Rows) -> Array:
         """The prior's logarithm and the trees' scores, as probabilities."""
-        seen = rows.values[:, _seen(rows.columns)]
-        added = model.booster.predict(seen, raw_score=True, num_threads=1)
-        return _softmax(model.prior.scores(rows) + added)
+        return model.predict(rows, rows.values[:, _seen(rows.columns)])
 
-    def save(self, model: Model, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
+    def save(
+        self, model: Model[Prior], path: Path, rows: Rows, training: Training, f: HeaderBits
+    ) -> None:
         """Writes a tree of the prior for each class, then the booster's."""
         columns = [rows.columns[index] for index in _seen(rows.columns)]
-        boosted = to_forest(model.booster, columns, training.classes, f)
-        tests = {test: index for index, test in enumerate(boosted.tests)}
-        first = model.prior.trees(training.classes, tests)
-        head = {**boosted.head, "source": "wirelens port prior, lightgbm"}
-        Trees(head, list(tests), [*first, *boosted.trees]).save(path)
+
+        def of_prior(tests: dict[str, int]) -> list[dict[str, Any]]:
+            return model.prior.trees(training.classes, tests)
+
+        source = "wirelens port prior, lightgbm"
+        model.trees(source, of_prior, columns, training.classes, f).save(path)
 
 
 def _some_of_each(parts: list[Array], count: int, dice: numpy.random.Generator) -> Array:

@@ -148,6 +148,20 @@ class RandomForest(_Trees):
         return model.predict_proba(rows.values)
 
 
+def lightgbm_task(training: Training) -> dict[str, Any]:
+    """What LightGBM is told besides a family's own parameters."""
+    return {
+        "objective": "multiclass",
+        "num_class": len(training.classes),
+        "num_threads": training.threads,
+        "seed": training.seed,
+        # The same model on every machine and with any number of threads.
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbosity": -1,
+    }
+
+
 class LightGbm(_Trees):
     """The paper's parameters; it does not tell the number of rounds, 200 are ours."""
 
@@ -167,16 +181,7 @@ class LightGbm(_Trees):
         lightgbm = compat.need("lightgbm", self.name)
         settings = {**self.parameters, **training.changed}
         rounds = int(settings.pop("num_boost_round"))
-        settings |= {
-            "objective": "multiclass",
-            "num_class": len(training.classes),
-            "num_threads": training.threads,
-            "seed": training.seed,
-            # The same model on every machine and with any number of threads.
-            "deterministic": True,
-            "force_col_wise": True,
-            "verbosity": -1,
-        }
+        settings |= lightgbm_task(training)
         data = lightgbm.Dataset(rows.values, rows.labels, weight=rows.weights)
         return lightgbm.train(settings, data, num_boost_round=rounds)
 

@@ -13,25 +13,24 @@ tells what each means, to the bit.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wirelens import _wirelens, trees
 from wirelens._wirelens import Forest
+from wirelens.classify.tables import CaptureTable, HeaderFields, matrix, read_captures
 from wirelens.errors import ModelError
-from wirelens.questions import Duration, Source, _duration, _inputs
-from wirelens.results import warn_of
+from wirelens.questions import Duration, Source
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, FirstRows
+    from wirelens._wirelens import Collected, FirstRows
 
 __all__ = ["FirstPacketsTable", "FlowFeatures", "first_packets"]
 
 
 @dataclass(frozen=True)
-class FlowFeatures:
+class FlowFeatures(HeaderFields):
     """Which features a flow has: header bits of its first packets, and numbers beside them.
 
     Parameters
@@ -64,9 +63,7 @@ class FlowFeatures:
     numbers: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        # Equal features are equal whatever sequence they were given as.
-        object.__setattr__(self, "blocks", tuple(self.blocks))
-        object.__setattr__(self, "numbers", tuple(self.numbers))
+        self._keep_tuples()
         self.hash()
 
     def hash(self) -> str:
@@ -76,12 +73,6 @@ class FlowFeatures:
     def schema(self) -> str:
         """The schema as text: what is hashed."""
         return _wirelens.flow_schema(self._options())[1]
-
-    def bit_columns(self, packets: Iterable[int] | None = None) -> list[str]:
-        """Names of the header bits, of all packets or of these: `pkt0_ipv4_ver_0` and so on."""
-        names = self._packet_columns()
-        chosen = range(self.packets) if packets is None else packets
-        return [f"pkt{packet}_{name}" for packet in chosen for name in names]
 
     def row_columns(self) -> list[str]:
         """Names of a row's columns: all header bits, then the numbers."""
@@ -101,25 +92,9 @@ class FlowFeatures:
         """The same as `wirelens.trees.to_forest` takes it."""
         return trees.HeaderBits(self._packet_columns(), self.packets, self.headers, self.numbers)
 
-    def _packet_columns(self) -> list[str]:
-        return _wirelens.header_columns(self.blocks, self.payload_bytes)
 
-    def _options(self) -> "FeatureOptions":
-        return {
-            "headers": self.headers,
-            "blocks": list(self.blocks),
-            "payload_bytes": self.payload_bytes,
-            "packets": self.packets,
-            "numbers": list(self.numbers),
-        }
-
-
-class FirstPacketsTable:
-    """Flows of captures, a row each, in the order of the captures and in each as flows ended.
-
-    What it gives as a matrix is a ``memoryview`` of rows and columns, which NumPy takes as it
-    is: ``numpy.asarray(table.numbers)``. It is made when it is asked for: keep it.
-    """
+class FirstPacketsTable(CaptureTable):
+    """Flows of captures, a row each, in the order of the captures and in each as flows ended."""
 
     def __init__(
         self,
@@ -129,19 +104,10 @@ class FirstPacketsTable:
         counts: dict[str, Any],
         summary: str,
     ) -> None:
+        super().__init__(rows, files, counts, summary)
         self.features = features
         """What was read of each flow."""
-        self.files = files
-        """The captures; the column `file` counts in them, from 0."""
-        self.counts = counts
-        """What became of the packets, as `wirelens.flows` tells it."""
-        self.summary = summary
-        """The lines that the command prints at the end."""
-        self._collected = rows
         self._rows: FirstRows = _wirelens.FirstRows(rows, features._options())
-
-    def __len__(self) -> int:
-        return len(self._collected)
 
     def __repr__(self) -> str:
         packets, numbers = self.features.packets, len(self.features.numbers)
@@ -162,11 +128,7 @@ class FirstPacketsTable:
             ``long_packets`` (of those that were kept, above 1,500 bytes or known to be several
             that an offload merged) and ``end_reason``.
         """
-        batches = self._collected.batches()
-        return {
-            name: [value for batch in batches for value in batch.column(name)]
-            for name in self._rows.keys
-        }
+        return super().keys()
 
     @property
     def numbers(self) -> "memoryview[float]":
@@ -182,7 +144,7 @@ class FirstPacketsTable:
             Where a name is none of the features'.
         """
         chosen = list(names)
-        return _matrix(self._rows.numbers_of(chosen), "d", 8, len(chosen))
+        return matrix(self._rows.numbers_of(chosen), "d", 8, len(chosen))
 
     @property
     def records(self) -> bytes:
@@ -197,22 +159,6 @@ class FirstPacketsTable:
     def record_len(self) -> int:
         """Bytes of the record of one packet."""
         return self._rows.record_len
-
-    def bits(self, columns: Iterable[str]) -> "memoryview[int]":
-        """Header bits by name, rows × columns: −1, 0 or 1 in 8 bits each.
-
-        Parameters
-        ----------
-        columns
-            Names such as ``pkt0_tcp_syn_0``, in the order that is wanted.
-
-        Raises
-        ------
-        OptionError
-            Where a name is none of the features'.
-        """
-        names = list(columns)
-        return _matrix(self._rows.bits(names), "b", 1, len(names))
 
     def score(self, forest: Forest) -> "memoryview[float]":
         """A probability for each class of each row, by trees of these features or of fewer packets.
@@ -305,24 +251,8 @@ def first_packets(
     DamagedCaptureWarning
         Where a capture cannot be read to its end; rows cover what came before.
     """
-    inputs = _inputs(source, filter, None, features.headers == "innermost", None, snaplen)
-    found = _wirelens.captures(inputs["names"])
-    options: FirstOptions = {
-        "idle_timeout": _duration(idle_timeout),
-        "active_timeout": _duration(active_timeout),
-        "max_flows": max_flows,
-        "seed": seed,
-    }
-    asked = features._options()
-    reader = _wirelens.first_packets({**inputs, "names": found}, asked, options)
-    collected = reader.collect()
-    warn_of(reader, stacklevel=3)
-    files = [os.fspath(path) for path in found]
-    return FirstPacketsTable(collected, features, files, reader.counts or {}, reader.summary or "")
-
-
-def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":
-    view = memoryview(memory)
-    # A view of nothing cannot be given two dimensions.
-    shape = [len(memory) // size_bytes // max(columns, 1), columns]
-    return view.cast(code, shape) if memory else view.cast(code)
+    rows, files, counts, summary = read_captures(
+        _wirelens.first_packets, source, features, filter=filter, idle_timeout=idle_timeout,
+        active_timeout=active_timeout, max_flows=max_flows, snaplen=snaplen, seed=seed,
+    )  # fmt: skip
+    return FirstPacketsTable(rows, features, files, counts, summary)

@@ -125,3 +125,9 @@ def family_interval(
     values = found[0] if beside is None else found[0] - found[1]
     low, high = numpy.percentile(values[1:], [2.5, 97.5])
     return Interval(float(values[0]), float(low), float(high))
+
+
+def softmax(scores: Array) -> Array:
+    """Probabilities whose logarithms these are, but for what a row has in common."""
+    powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy
 
-from wirelens.classify.metrics import Array, confusion, macro_f1
+from wirelens.classify.metrics import Array, confusion, macro_f1, softmax
 from wirelens.errors import MissingPackageError, OptionError
 
 INPUT, OUTPUT = "row", "probabilities"
@@ -247,11 +247,6 @@ def outputs(network: Any, values: Array, batch_rows: int = 256) -> Array:
     return numpy.concatenate(parts) if parts else numpy.empty((0, 0), dtype=numpy.float32)
 
 
-def _softmax(values: Array) -> Array:
-    shifted = numpy.exp(values - values.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
-
-
 def _watched_f1(network: Any, examples: Examples) -> float:
     labels = numpy.asarray(examples.labels)
     predicted = outputs(network, examples.values)
@@ -261,7 +256,7 @@ def _watched_f1(network: Any, examples: Examples) -> float:
 def probabilities(network: Any, values: Array) -> Array:
     """A probability for each class of each row, as 64-bit floats."""
     scores = outputs(network, numpy.asarray(values))
-    return _softmax(scores.astype(numpy.float64)) if len(scores) else scores
+    return softmax(scores.astype(numpy.float64)) if len(scores) else scores
 
 
 def export(network: Any, path: str | os.PathLike[str], column_count: int) -> None:

@@ -18,7 +18,7 @@ _GREY = "#777777"
 # Where the names of chosen models stand, so that those of one packet do not meet.
 _LABELS = {"fastest": ((6, -28), "left"), "fast": ((6, 8), "left"), "slow": ((-8, 6), "right")}
 _DPI = 150
-_STYLE = {
+STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.grid": True,
@@ -46,7 +46,7 @@ def _save(figure: Any, folder: Path, name: str) -> Path:
 def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -> Path:
     """F1 against latency, a point a model; the front as a line, the chosen models named."""
     library, figures = _library()
-    with library.rc_context(_STYLE):
+    with library.rc_context(STYLE):
         figure = figures.Figure(figsize=(6.4, 4.0))
         axes = figure.add_subplot()
         families = list(dict.fromkeys(c.family for c in candidates))
@@ -101,7 +101,7 @@ def assignment(
     `chosen` is the portion that is in use, where one is.
     """
     library, figures = _library()
-    with library.rc_context(_STYLE):
+    with library.rc_context(STYLE):
         figure = figures.Figure(figsize=(8.4, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         index = 0
@@ -142,7 +142,7 @@ def assignment(
 def confusion(counts: Array, classes: Sequence[str], title: str, folder: Path) -> Path:
     """Shares of each true class by predicted class, with the flows in each cell."""
     library, figures = _library()
-    with library.rc_context({**_STYLE, "axes.grid": False}):
+    with library.rc_context({**STYLE, "axes.grid": False}):
         side = max(4.0, 1.6 + 0.42 * len(classes))
         figure = figures.Figure(figsize=(side + 0.8, side))
         axes = figure.add_subplot()

@@ -10,18 +10,17 @@ and numbers of the window, of the one before it, and of its first packets.
 (21, ['backward', 'forward'], 0.0)
 """
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wirelens import _wirelens
-from wirelens.questions import Duration, Source, _duration, _inputs
-from wirelens.results import warn_of
+from wirelens.classify.tables import CaptureTable, HeaderFields, matrix, read_captures
+from wirelens.questions import Duration, Source
 from wirelens.trees import HeaderBits
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, WindowRows
+    from wirelens._wirelens import Collected, WindowRows
 
 __all__ = [
     "QUANTITIES",
@@ -70,7 +69,7 @@ def window_numbers(
 
 
 @dataclass(frozen=True)
-class WindowFeatures:
+class WindowFeatures(HeaderFields):
     """Which features a flow has in a window.
 
     Parameters
@@ -100,8 +99,7 @@ class WindowFeatures:
     numbers: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", tuple(self.blocks))
-        object.__setattr__(self, "numbers", tuple(self.numbers))
+        self._keep_tuples()
         self.hash()
 
     def hash(self) -> str:
@@ -112,35 +110,14 @@ class WindowFeatures:
         """The schema as text: what is hashed."""
         return _wirelens.window_schema(self._options(), self.every_ns)[1]
 
-    def bit_columns(self) -> list[str]:
-        """Names of the header bits of all packets: `pkt0_ipv4_ver_0` and so on."""
-        names = self._packet_columns()
-        return [f"pkt{packet}_{name}" for packet in range(self.packets) for name in names]
-
     def header_bits(self) -> HeaderBits:
         """The same as `wirelens.trees.to_forest` takes it."""
         columns = self._packet_columns()
         return HeaderBits(columns, self.packets, self.headers, self.numbers, self.every_ns)
 
-    def _packet_columns(self) -> list[str]:
-        return _wirelens.header_columns(self.blocks, self.payload_bytes)
 
-    def _options(self) -> "FeatureOptions":
-        return {
-            "headers": self.headers,
-            "blocks": list(self.blocks),
-            "payload_bytes": self.payload_bytes,
-            "packets": self.packets,
-            "numbers": list(self.numbers),
-        }
-
-
-class WindowTable:
-    """Windows of flows, a row each: those of a flow in order of time.
-
-    What it gives as a matrix is a ``memoryview`` of rows and columns, which NumPy takes as it
-    is: ``numpy.asarray(table.numbers)``. It is made when it is asked for: keep it.
-    """
+class WindowTable(CaptureTable):
+    """Windows of flows, a row each: those of a flow in order of time."""
 
     def __init__(
         self,
@@ -150,20 +127,11 @@ class WindowTable:
         counts: dict[str, Any],
         summary: str,
     ) -> None:
+        super().__init__(rows, files, counts, summary)
         self.features = features
         """What was read of each window."""
-        self.files = files
-        """The captures; the column `file` counts in them, from 0."""
-        self.counts = counts
-        """What became of the packets, as `wirelens.flows` tells it."""
-        self.summary = summary
-        """The lines that the command prints at the end."""
-        self._collected = rows
         options = features._options()
         self._rows: WindowRows = _wirelens.WindowRows(rows, options, features.every_ns)
-
-    def __len__(self) -> int:
-        return len(self._collected)
 
     def __repr__(self) -> str:
         return f"<wirelens.WindowTable: {len(self)} windows, {len(self.files)} captures>"
@@ -179,26 +147,17 @@ class WindowTable:
             window begins), ``packets`` (in it), and ``main``: ``forward`` where the way from the
             source is the main one, or ``backward``.
         """
-        batches = self._collected.batches()
-        return {
-            name: [value for batch in batches for value in batch.column(name)]
-            for name in self._rows.keys
-        }
+        return super().keys()
 
     @property
     def numbers(self) -> "memoryview[float]":
         """The numbers, rows × names, 64-bit floating point."""
-        return _matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
+        return matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
 
     @property
     def records(self) -> bytes:
         """Compact records of all rows, end to end, as `wirelens.trees.score` takes them."""
         return self._rows.records()
-
-    def bits(self, columns: Iterable[str]) -> "memoryview[int]":
-        """Header bits by name, rows × columns: −1, 0 or 1 in 8 bits each."""
-        names = list(columns)
-        return _matrix(self._rows.bits(names), "b", 1, len(names))
 
 
 def windows(
@@ -245,24 +204,9 @@ def windows(
     DamagedCaptureWarning
         Where a capture cannot be read to its end; rows cover what came before.
     """
-    inputs = _inputs(source, filter, None, features.headers == "innermost", None, snaplen)
-    found = _wirelens.captures(inputs["names"])
-    options: FirstOptions = {
-        "idle_timeout": _duration(idle_timeout),
-        "active_timeout": _duration(active_timeout),
-        "max_flows": max_flows,
-        "seed": seed,
-    }
-    asked = features._options()
-    reader = _wirelens.windows({**inputs, "names": found}, asked, features.every_ns, options)
-    collected = reader.collect()
-    warn_of(reader, stacklevel=3)
-    files = [os.fspath(path) for path in found]
-    return WindowTable(collected, features, files, reader.counts or {}, reader.summary or "")
-
-
-def _matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":
-    view = memoryview(memory)
-    # A view of nothing cannot be given two dimensions.
-    shape = [len(memory) // size_bytes // max(columns, 1), columns]
-    return view.cast(code, shape) if memory else view.cast(code)
+    rows, files, counts, summary = read_captures(
+        lambda inputs, asked, options: _wirelens.windows(inputs, asked, features.every_ns, options),
+        source, features, filter=filter, idle_timeout=idle_timeout,
+        active_timeout=active_timeout, max_flows=max_flows, snaplen=snaplen, seed=seed,
+    )  # fmt: skip
+    return WindowTable(rows, features, files, counts, summary)

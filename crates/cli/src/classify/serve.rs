@@ -7,7 +7,7 @@ use std::thread;
 use classify::{
     Cascade, Classifier, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
 };
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
+use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
@@ -28,15 +28,6 @@ pub(crate) struct Request {
     pub(crate) flow_count_max: usize,
     pub(crate) seed: HashSeed,
     pub(crate) pace: Option<f64>,
-}
-
-/// What the flow table says of ends is in the verdicts already.
-struct Unwanted;
-
-impl<S> TakeEnded<S> for Unwanted {
-    const WANTS_ANY: bool = false;
-
-    fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
 /// Verdicts on their way to the thread that writes them.
@@ -89,7 +80,7 @@ impl Request {
         let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(table_count));
         if let Some(features) = self.cascade.window().cloned() {
             let classifier = WindowClassifier::new(cascade, features, options, outside, output);
-            let (done, keep, _) = self.through(source, flows, control, classifier, Unwanted);
+            let (done, keep, _) = self.through(source, flows, control, classifier, ());
             let (counts, output) = keep.finish();
             return Served { part: (done, counts), output, ended };
         }
@@ -141,7 +132,7 @@ pub(crate) fn serve<T: TakeVerdicts>(
             } else if is_live {
                 apart(request, &mut source, Outside::Live, control, &mut output)
             } else {
-                let served = request.run(&mut source, Outside::None, 1, control, output, Unwanted);
+                let served = request.run(&mut source, Outside::None, 1, control, output, ());
                 output = served.output;
                 served.part
             };
@@ -177,8 +168,7 @@ fn paced<T: TakeVerdicts>(
     })
 }
 
-/// Serves on a thread of its own: writing verdicts stalls now and then, and no frame shall wait
-/// for that.
+/// Serves one source beside the thread that writes.
 fn apart<T: TakeVerdicts>(
     request: &Request,
     source: &mut (impl Source + Send),
@@ -186,13 +176,31 @@ fn apart<T: TakeVerdicts>(
     control: &Control,
     output: &mut T,
 ) -> Part {
+    let mut parts = beside(request, std::slice::from_mut(source), &outside, control, output);
+    // One source has one part.
+    parts.pop().unwrap_or_default()
+}
+
+/// Serves each source on a thread of its own: writing verdicts stalls now and then, and no frame
+/// shall wait for that.
+fn beside<S: Source + Send, T: TakeVerdicts>(
+    request: &Request,
+    sources: &mut [S],
+    outside: &Outside,
+    control: &Control,
+    output: &mut T,
+) -> Vec<Part> {
+    let count = sources.len();
     let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
     thread::scope(|scope| {
-        let output_there = Sent(sender);
-        let serving = scope
-            .spawn(move || request.run(source, outside, 1, control, output_there, Unwanted).part);
+        let serve = |source| {
+            let (output, outside) = (Sent(sender.clone()), outside.clone());
+            scope.spawn(move || request.run(source, outside, count, control, output, ()).part)
+        };
+        let serving: Vec<_> = sources.iter_mut().map(serve).collect();
+        drop(sender);
         receiver.iter().for_each(|verdicts: Vec<Verdict>| output.take(&verdicts));
-        joined(serving)
+        serving.into_iter().map(joined).collect()
     })
 }
 
@@ -205,38 +213,18 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
 fn side_by_side<T: TakeVerdicts>(
     request: &Request,
     inputs: &Inputs,
-    sources: Vec<capture::live::LiveSource>,
+    mut sources: Vec<capture::live::LiveSource>,
     mut output: T,
 ) -> (Part, T) {
-    let count = sources.len();
-    let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
-    let parts: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = sources
-            .into_iter()
-            .map(|mut source| {
-                let output = Sent(sender.clone());
-                scope.spawn(move || {
-                    let control = &inputs.control;
-                    let outside = Outside::Live;
-                    let served =
-                        request.run(&mut source, outside, count, control, output, Unwanted);
-                    (served.part, source)
-                })
-            })
-            .collect();
-        drop(sender);
-        receiver.iter().for_each(|verdicts: Vec<Verdict>| output.take(&verdicts));
-        workers.into_iter().map(joined).collect()
-    });
+    let control = &inputs.control;
+    let parts = beside(request, &mut sources, &Outside::Live, control, &mut output);
     let (mut whole, mut counts) = (Done::default(), Counts::default());
-    let mut sources = Vec::with_capacity(count);
-    for ((done, part_counts), source) in parts {
+    for (done, part_counts) in parts {
         whole.outcome.fold(&done.outcome);
         whole.late += done.late;
         whole.clock_steps += done.clock_steps;
         whole.counts.fold(&done.counts);
         counts.fold(&part_counts);
-        sources.push(source);
     }
     whole.received = Received::of_live(sources);
     ((whole, counts), output)

@@ -83,6 +83,13 @@ pub trait TakeEnded<S> {
     fn take(&mut self, flows: &[EndedFlow<S>]);
 }
 
+/// Nobody who wants them.
+impl<S> TakeEnded<S> for () {
+    const WANTS_ANY: bool = false;
+
+    fn take(&mut self, _: &[EndedFlow<S>]) {}
+}
+
 /// Flows of one reader, with their frames at hand.
 pub struct FlowFrames<K: FromFrames, T> {
     seed: HashSeed,
