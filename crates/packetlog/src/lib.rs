@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod judged;
+pub mod pipeline;
 pub mod policy;
 
 pub use judged::{Basis, Judged};
