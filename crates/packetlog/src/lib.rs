@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod judged;
+pub mod manager;
 pub mod pipeline;
 pub mod policy;
 
