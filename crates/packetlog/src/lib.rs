@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod features;
 pub mod judged;
 pub mod manager;
 pub mod pipeline;
