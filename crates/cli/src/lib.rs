@@ -24,6 +24,7 @@ pub mod onnx;
 mod output;
 mod progress;
 mod python;
+pub mod packetlog;
 pub mod reading;
 mod recover;
 pub mod summary;
