@@ -1,10 +1,13 @@
 //! Keeps each packet at the granularity that it deserves, and finds it again.
 //!
 //! Every packet is judged ([`Judged`]): what class of traffic it is of, and how sure that is. A
-//! policy says how much of a packet of that class is kept.
+//! [`policy`] says how much of a packet of that class is kept.
 
 #![deny(unsafe_code)]
 
 pub mod judged;
+pub mod manager;
+pub mod pipeline;
+pub mod policy;
 
 pub use judged::{Basis, Judged};

@@ -1,0 +1,289 @@
+//! From batches to the log: each packet is judged, looked up in the table in force, and kept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::Stage;
+use packet::{Batch, Frame, HashSeed};
+
+use crate::judged::Judged;
+use crate::policy::{Keep, Sampler, Switch, Table};
+
+/// Who says what a packet is.
+pub trait Judge {
+    /// Clears `judged` and puts one judgement a record of the batch there, in order.
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>);
+}
+
+/// What became of a packet that was to be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// It is in the log, or on its way there.
+    Yes,
+    /// There was no room; it is lost, and counted by whoever had none.
+    NoRoom,
+}
+
+/// Who keeps packets.
+pub trait Keeper {
+    /// Keeps the first `kept_len` bytes of a frame.
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept;
+
+    /// A packet of which nothing is kept, by what the policy says.
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged);
+
+    /// From here on packets are kept by this table.
+    fn on_mode(&mut self, table: &Table);
+
+    /// A batch has ended; on a silent link one comes as well.
+    fn on_pause(&mut self);
+}
+
+/// What became of packets; read while they come.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Packets that came.
+    pub seen: AtomicU64,
+    /// Their bytes on the wire.
+    pub seen_bytes: AtomicU64,
+    /// Packets that were kept, whole or in part.
+    pub kept: AtomicU64,
+    /// Their bytes that were.
+    pub kept_bytes: AtomicU64,
+    /// Packets that the policy keeps nothing of.
+    pub passed_over: AtomicU64,
+    /// Packets for which the log had no room.
+    pub no_room: AtomicU64,
+}
+
+/// The same at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TallyNow {
+    /// As in [`Tally`].
+    pub seen: u64,
+    /// As in [`Tally`].
+    pub seen_bytes: u64,
+    /// As in [`Tally`].
+    pub kept: u64,
+    /// As in [`Tally`].
+    pub kept_bytes: u64,
+    /// As in [`Tally`].
+    pub passed_over: u64,
+    /// As in [`Tally`].
+    pub no_room: u64,
+}
+
+impl Tally {
+    /// What it says now; while packets come the parts may be of neighbouring moments.
+    #[must_use]
+    pub fn now(&self) -> TallyNow {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TallyNow {
+            seen: of(&self.seen),
+            seen_bytes: of(&self.seen_bytes),
+            kept: of(&self.kept),
+            kept_bytes: of(&self.kept_bytes),
+            passed_over: of(&self.passed_over),
+            no_room: of(&self.no_room),
+        }
+    }
+
+    fn add(&self, more: &TallyNow) {
+        // One thread adds; others read.
+        let add = |counter: &AtomicU64, more| {
+            let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
+            counter.store(sum, Ordering::Relaxed);
+        };
+        add(&self.seen, more.seen);
+        add(&self.seen_bytes, more.seen_bytes);
+        add(&self.kept, more.kept);
+        add(&self.kept_bytes, more.kept_bytes);
+        add(&self.passed_over, more.passed_over);
+        add(&self.no_room, more.no_room);
+    }
+}
+
+impl TallyNow {
+    /// Whether every packet that came is accounted for.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.seen == self.kept + self.passed_over + self.no_room
+    }
+}
+
+/// The way of a packet into the log.
+pub struct Pipeline<J, K> {
+    judge: J,
+    keeper: K,
+    switch: Arc<Switch>,
+    tally: Arc<Tally>,
+    table: Arc<Table>,
+    sampler: Sampler,
+    judged: Vec<Judged>,
+}
+
+impl<J: Judge, K: Keeper> Pipeline<J, K> {
+    /// Begins with the table that is in the switch; `seed` chooses the flows that are sampled.
+    pub fn new(judge: J, mut keeper: K, switch: Arc<Switch>, seed: HashSeed) -> Self {
+        let table = switch.newer(0).unwrap_or_else(|| switch.table());
+        keeper.on_mode(&table);
+        let sampler = Sampler::new(table.granularities.len(), seed);
+        let tally = Arc::default();
+        Self { judge, keeper, switch, tally, table, sampler, judged: Vec::new() }
+    }
+
+    /// What becomes of packets.
+    #[must_use]
+    pub fn tally(&self) -> Arc<Tally> {
+        Arc::clone(&self.tally)
+    }
+
+    /// Its parts, once no packet comes any more.
+    pub fn into_parts(self) -> (J, K) {
+        (self.judge, self.keeper)
+    }
+}
+
+impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        if let Some(table) = self.switch.newer(self.table.generation) {
+            self.keeper.on_mode(&table);
+            self.table = table;
+        }
+        self.judge.judge(batch, &mut self.judged);
+        let mut sums = TallyNow::default();
+        for (frame, judged) in batch.frames().zip(&self.judged) {
+            sums.seen += 1;
+            sums.seen_bytes += u64::from(frame.record.wire_len);
+            let granularity = self.table.of(judged.class);
+            if granularity.keep == Keep::Nothing || !self.sampler.takes(granularity.sample, judged)
+            {
+                sums.passed_over += 1;
+                self.keeper.pass_over(&frame, judged);
+                continue;
+            }
+            let kept_len = granularity.kept_len(&frame);
+            match self.keeper.keep(&frame, kept_len, judged) {
+                Kept::Yes => {
+                    sums.kept += 1;
+                    sums.kept_bytes += u64::from(kept_len);
+                }
+                Kept::NoRoom => sums.no_room += 1,
+            }
+        }
+        self.tally.add(&sums);
+        self.keeper.on_pause();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::{Layers, Network, Record};
+
+    use super::*;
+    use crate::judged::Basis;
+    use crate::policy::{Granularity, Mode};
+
+    /// Packets of the class that their first byte says.
+    struct ByFirstByte;
+
+    impl Judge for ByFirstByte {
+        fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+            judged.clear();
+            judged.extend(batch.frames().map(|frame| Judged {
+                class: u16::from(frame.bytes[0]),
+                confidence: 1.0,
+                basis: Basis::Packet,
+                flow: None,
+            }));
+        }
+    }
+
+    #[derive(Default)]
+    struct Noted {
+        kept: Vec<(u32, u16)>,
+        passed_over: usize,
+        modes: Vec<String>,
+        room: usize,
+    }
+
+    impl Keeper for Noted {
+        fn keep(&mut self, _: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+            if self.kept.len() == self.room {
+                return Kept::NoRoom;
+            }
+            self.kept.push((kept_len, judged.class));
+            Kept::Yes
+        }
+        fn pass_over(&mut self, _: &Frame<'_>, _: &Judged) {
+            self.passed_over += 1;
+        }
+        fn on_mode(&mut self, table: &Table) {
+            self.modes.push(table.mode.clone());
+        }
+        fn on_pause(&mut self) {}
+    }
+
+    fn frames(classes: &[u8]) -> (Vec<u8>, Vec<Record>) {
+        let mut bytes = Vec::new();
+        let records = classes.iter().map(|&class| {
+            let offset = bytes.len() as u32;
+            bytes.push(class);
+            bytes.extend([0; 999]);
+            let layers = Layers {
+                network: Network::Ipv4,
+                network_offset: 14,
+                transport_offset: 34,
+                payload_offset: 54,
+                flags: Layers::TRANSPORT,
+                ..Layers::default()
+            };
+            Record { offset, captured_len: 1000, wire_len: 1400, layers, ..Record::default() }
+        });
+        let records = records.collect();
+        (bytes, records)
+    }
+
+    fn table(mode: &str) -> Vec<Granularity> {
+        let classes = ["benign".to_owned(), "scan".to_owned()];
+        let modes = Mode::recommended();
+        modes.iter().find(|known| known.name == mode).unwrap().table(&classes).unwrap()
+    }
+
+    fn pipeline(mode: &str, room: usize) -> Pipeline<ByFirstByte, Noted> {
+        let switch = Arc::new(Switch::new(mode, table(mode)));
+        let noted = Noted { room, ..Noted::default() };
+        Pipeline::new(ByFirstByte, noted, switch, HashSeed::new(1))
+    }
+
+    fn give(pipeline: &mut Pipeline<ByFirstByte, Noted>, classes: &[u8]) {
+        let (bytes, records) = frames(classes);
+        pipeline.on_batch(&Batch { bytes: &bytes, records: &records, tick: None });
+    }
+
+    #[test]
+    fn each_class_is_kept_as_its_mode_says() {
+        let mut pipeline = pipeline("default", usize::MAX);
+        give(&mut pipeline, &[0, 1, 0]);
+        let seven = pipeline.switch.ask("log-minimum", table("log-minimum"));
+        give(&mut pipeline, &[0, 0, 1]);
+        assert_eq!(pipeline.switch.in_force(), seven);
+        let tally = pipeline.tally().now();
+        assert!(tally.is_whole());
+        assert_eq!((tally.seen, tally.kept, tally.passed_over), (6, 5, 1));
+        assert_eq!(tally.seen_bytes, 6 * 1400);
+        let (_, noted) = pipeline.into_parts();
+        assert_eq!(noted.modes, ["default", "log-minimum"]);
+        assert_eq!(noted.kept, [(54, 0), (1000, 1), (54, 0), (54, 0), (182, 1)]);
+        assert_eq!(noted.passed_over, 1);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let mut pipeline = pipeline("log-all", 2);
+        give(&mut pipeline, &[0, 1, 0, 1]);
+        let tally = pipeline.tally().now();
+        assert!(tally.is_whole());
+        assert_eq!((tally.kept, tally.no_room, tally.kept_bytes), (2, 2, 2000));
+    }
+}

@@ -1,0 +1,116 @@
+//! What is kept of which packets, and how that is changed while packets come.
+//!
+//! A [`Table`] never changes. A change of mode is another table under a higher generation; whoever
+//! stores packets looks for it once a batch, so no packet is kept by half of one table and half of
+//! another, and none is lost.
+
+mod granularity;
+mod mode;
+mod sampler;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use granularity::{Granularity, GranularityError, Keep, Sample, SampleBy, header_len};
+pub use mode::{HEADERS_ONE_IN, Mode, ModeError, PARTIAL_LEN};
+pub use sampler::Sampler;
+
+/// What is kept of each class, from one change of mode to the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Counts changes of mode, from 1.
+    pub generation: u64,
+    /// Name of the mode.
+    pub mode: String,
+    /// By index of the class.
+    pub granularities: Vec<Granularity>,
+}
+
+impl Table {
+    /// What is kept of a class; all of one that it does not know.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, class: u16) -> Granularity {
+        self.granularities.get(usize::from(class)).copied().unwrap_or(Granularity::FULL)
+    }
+}
+
+/// The table in force, shared by those who change it and those who go by it.
+#[derive(Debug)]
+pub struct Switch {
+    table: Mutex<Arc<Table>>,
+    asked: AtomicU64,
+    in_force: AtomicU64,
+}
+
+impl Switch {
+    /// Begins with this mode.
+    #[must_use]
+    pub fn new(mode: &str, granularities: Vec<Granularity>) -> Self {
+        let table = Table { generation: 1, mode: mode.to_owned(), granularities };
+        let table = Mutex::new(Arc::new(table));
+        Self { table, asked: AtomicU64::new(1), in_force: AtomicU64::new(0) }
+    }
+
+    /// The table that packets are to be kept by from now on.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.lock())
+    }
+
+    /// Asks for another mode; tells the generation under which it will be in force.
+    pub fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64 {
+        let mut table = self.lock();
+        let generation = table.generation + 1;
+        *table = Arc::new(Table { generation, mode: mode.to_owned(), granularities });
+        self.asked.store(generation, Ordering::Release);
+        generation
+    }
+
+    /// For who stores packets: the table, if it is another than that of `generation`.
+    #[inline]
+    #[must_use]
+    pub fn newer(&self, generation: u64) -> Option<Arc<Table>> {
+        if self.asked.load(Ordering::Acquire) == generation {
+            return None;
+        }
+        let table = self.table();
+        self.in_force.store(table.generation, Ordering::Release);
+        Some(table)
+    }
+
+    /// The generation that packets are kept by; 0 before the first.
+    #[must_use]
+    pub fn in_force(&self) -> u64 {
+        self.in_force.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
+        // A table is replaced whole: what a thread left that fell is a table all the same.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_once() {
+        let switch = Switch::new("default", vec![Granularity::HEADER, Granularity::FULL]);
+        let first = switch.newer(0).unwrap();
+        assert_eq!((first.generation, switch.in_force()), (1, 1));
+        assert!(switch.newer(1).is_none());
+        assert_eq!(switch.ask("log-all", vec![Granularity::FULL; 2]), 2);
+        assert_eq!(switch.in_force(), 1, "nobody went by it yet");
+        let second = switch.newer(first.generation).unwrap();
+        assert_eq!((second.mode.as_str(), switch.in_force()), ("log-all", 2));
+        assert!(switch.newer(second.generation).is_none());
+    }
+
+    #[test]
+    fn a_class_that_no_table_knows_is_kept_whole() {
+        let switch = Switch::new("default", vec![Granularity::HEADER]);
+        assert_eq!(switch.table().of(7), Granularity::FULL);
+    }
+}
