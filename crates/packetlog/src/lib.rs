@@ -5,9 +5,13 @@
 
 #![deny(unsafe_code)]
 
+pub mod index;
 pub mod judged;
+pub mod log;
 pub mod manager;
 pub mod pipeline;
 pub mod policy;
+pub mod recorder;
+mod uring;
 
 pub use judged::{Basis, Judged};
