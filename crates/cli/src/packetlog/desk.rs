@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capture::Progress;
+use capture::report::Progress;
 use packetlog::manager::{Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, Switch};
@@ -40,8 +40,6 @@ pub(crate) struct Gauges {
 pub(crate) trait Writer: Send + Sync {
     /// How it is doing.
     fn gauges(&self) -> Gauges;
-    /// Whether unimportant data may be overwritten from now on.
-    fn overwrite(&self, begins: bool);
     /// What else is to be known of it.
     fn status(&self) -> Value;
 }
@@ -200,11 +198,10 @@ impl Desk {
                 state.events.decision(&decision, Some(generation));
             }
             Decision::Switch { .. } => {}
-            Decision::Overwrite { begins } => {
-                self.writer.overwrite(*begins);
+            // The recorder overwrites by itself when it has no room; this is for people.
+            Decision::Overwrite { .. } | Decision::Warn { .. } => {
                 state.events.decision(&decision, None);
             }
-            Decision::Warn { .. } => state.events.decision(&decision, None),
         }
     }
 
@@ -298,7 +295,6 @@ mod tests {
         fn gauges(&self) -> Gauges {
             self.0
         }
-        fn overwrite(&self, _: bool) {}
         fn status(&self) -> Value {
             Value::Null
         }
