@@ -318,11 +318,13 @@ fn read_forest(
     });
     let trees = trees.collect::<Result<Vec<_>, _>>()?;
     NumericForest::new(class_count, column_count, &trees).map_err(|error: NumericError| {
-        let (field, cause) = match error.tree {
-            Some(tree) => (format!("{name}.trees[{tree}]"), error.cause),
-            None => (format!("{name}.trees"), error.cause),
-        };
-        ModelError::new(field, cause)
+        let within = error.cause.split_once(": ");
+        match (error.tree, within) {
+            (Some(tree), Some((field, cause))) => {
+                ModelError::new(format!("{name}.trees[{tree}].{field}"), cause)
+            }
+            _ => ModelError::new(format!("{name}.trees"), error.cause),
+        }
     })
 }
 
