@@ -1,13 +1,13 @@
 """Snapshots of packets, and judging by a model's file: as Python sees them."""
 
 import doctest
+import importlib
 import json
 import struct
 from pathlib import Path
 
 import pytest
 import wirelens
-import wirelens.packetlog.snapshots
 from command import DEMO, ROOT
 from wirelens.packetlog import PacketModel, SnapshotOptions, judgements, snapshots
 
@@ -56,7 +56,8 @@ def test_the_sketch_and_the_table_say_the_same_of_few_flows() -> None:
 
 def test_examples_are_true(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert doctest.testmod(wirelens.packetlog.snapshots) == (0, 4)
+    module = importlib.import_module("wirelens.packetlog.snapshots")
+    assert doctest.testmod(module) == (0, 4)
 
 
 def test_columns_come_in_the_order_that_was_asked_for() -> None:

@@ -54,8 +54,7 @@ impl Kind {
 
     /// What ships, as a part of a message.
     fn known(self, places: &[PathBuf]) -> String {
-        let folders =
-            places.iter().filter_map(|models| models.read_dir().ok()).flatten().flatten();
+        let folders = places.iter().filter_map(|models| models.read_dir().ok()).flatten().flatten();
         let models = folders.filter(|folder| folder.path().join(self.marker).is_file());
         let mut names: Vec<_> =
             models.map(|model| model.file_name().to_string_lossy().into_owned()).collect();
