@@ -318,11 +318,13 @@ fn read_forest(
     });
     let trees = trees.collect::<Result<Vec<_>, _>>()?;
     NumericForest::new(class_count, column_count, &trees).map_err(|error: NumericError| {
-        let (field, cause) = match error.tree {
-            Some(tree) => (format!("{name}.trees[{tree}]"), error.cause),
-            None => (format!("{name}.trees"), error.cause),
-        };
-        ModelError::new(field, cause)
+        let within = error.cause.split_once(": ");
+        match (error.tree, within) {
+            (Some(tree), Some((field, cause))) => {
+                ModelError::new(format!("{name}.trees[{tree}].{field}"), cause)
+            }
+            _ => ModelError::new(format!("{name}.trees"), error.cause),
+        }
     })
 }
 
@@ -339,4 +341,63 @@ fn read_tree(tree: &Object<'_>) -> Result<TreeArrays, ModelError> {
             value.as_array()?.iter().map(Value::as_f64).collect()
         })?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> String {
+        let options = FeatureOptions::default();
+        let columns = [Column::named("ip_bytes", &options.keys).unwrap()];
+        let tree = r#"{"feature":[0,-2,-2],"threshold":[9.5,-2.0,-2.0],"left":[1,-1,-1],
+            "right":[2,-1,-1],"value":[[1,1],[1,0],[0,1]]}"#;
+        format!(
+            r#"{{"format":"wirelens-packetlog 1","classes":["a","b"],
+            "features":{{"source":"sketch","window_ns":10000000,"layers":2,"buckets":65536,
+            "keys":["flow"],"idle_timeout_ns":120000000000,"flow_count_max":1048576}},
+            "columns":["ip_bytes"],"schema":"{}","flow_forest":{{"trees":[{tree}]}},
+            "packet_forest":{{"trees":[{tree}]}}}}"#,
+            schema_hash(&options, &columns)
+        )
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_where_it_stands() {
+        assert!(Model::parse(text().as_bytes()).is_ok());
+        let cases = [
+            ("wirelens-packetlog 1", "wirelens-packetlog 2", "format: \"wirelens-packetlog 2\""),
+            ("[\"a\",\"b\"]", "[\"a\",7]", "classes[1]: 7; wanted: a name"),
+            ("\"layers\":2", "\"layers\":0", "features.layers: 0; wanted: 1 to 8"),
+            ("\"layers\":2", "\"layers\":-2", "features.layers: -2; wanted: a whole number"),
+            ("\"layers\":2,", "", "features.layers: missing"),
+            ("\"source\":\"sketch\"", "\"source\":\"x\"", "features.source: \"x\"; wanted"),
+            ("10000000,", "20000000,", "schema: "),
+            ("\"left\":[1", "\"left\":[0", "flow_forest.trees[0].left[0]: 0; wanted"),
+            ("[9.5", "[\"9\"", "flow_forest.trees[0].threshold[0]: \"9\"; wanted: a number"),
+            ("{\"trees\":[", "{\"tree\":[", "flow_forest.tree: wanted: one of [\"trees\"]"),
+        ];
+        for (from, to, wanted) in cases {
+            let seen = Model::parse(text().replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(seen.to_string().starts_with(wanted), "{seen}");
+        }
+        let seen = Model::parse(b"{").unwrap_err().to_string();
+        assert!(seen.contains("wanted: JSON"), "{seen}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_file_is_refused_or_read_but_no_panic(
+            at in 0usize..900, byte: u8, cut in 0usize..900,
+        ) {
+            let mut bytes = text().into_bytes();
+            let len = bytes.len();
+            bytes[at % len] = byte;
+            let _ = Model::parse(&bytes);
+            bytes.truncate(cut % len);
+            prop_assert!(Model::parse(&bytes).is_err());
+        }
+    }
 }
