@@ -204,7 +204,8 @@ impl Cursor<'_> {
                     }
                     true
                 })?;
-                let is_whole = at == end && decoded_count(&decoder) == u64::from(trailer.packet_count);
+                let is_whole =
+                    at == end && decoded_count(&decoder) == u64::from(trailer.packet_count);
                 if is_whole { Ok(decoder) } else { Err(crate::index::ChunkFault::Nonsense) }
             });
             match decoded {
