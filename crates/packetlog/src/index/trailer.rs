@@ -1,17 +1,19 @@
 //! The block that ends a chunk: what is in it, and whether it is whole.
 //!
 //! ```text
-//!  0 type 0x40000bad               36 latest stamp, ns
-//!  4 total length                  44 packets
-//!  8 enterprise number             48 priority; 49 flags; 50 count of rows
-//! 12 "WLCHUNK1"                    52 rows, 72 bytes each; then zeros
-//! 20 sequence number               -8 CRC-32 of the chunk before it
-//! 28 earliest stamp, ns            -4 total length
+//!  0 type 4: names, of which there are none    44 latest stamp, ns
+//!  4 total length                              52 packets
+//!  8 end of names                              56 priority; 57 flags; 58 count of rows
+//! 12 option 19373, its length                  60 rows, 72 bytes each; then zeros
+//! 16 enterprise number                        -12 CRC-32 of the chunk before it
+//! 20 "WLCHUNK1"                                -8 end of options
+//! 28 sequence number                           -4 total length
+//! 36 earliest stamp, ns
 //! ```
 
 use std::fmt;
 
-use packet::file::{ByteOrder, CustomBlock, section_len, set_section_len};
+use packet::file::{ByteOrder, PrivateBlock, section_len, set_section_len};
 
 use super::bytes::Numbers;
 use super::rows::ClassRow;
@@ -19,9 +21,9 @@ use super::{ALIGNMENT, ENTERPRISE};
 
 const MAGIC: &[u8; 8] = b"WLCHUNK1";
 /// Bytes of the block before its rows.
-const HEAD_LEN: usize = 52;
-/// CRC and total length.
-const END_LEN: usize = 8;
+const HEAD_LEN: usize = 60;
+/// CRC, end of options and total length.
+const END_LEN: usize = 12;
 /// The one flag: a chunk made of what was before a tear.
 const REPAIRED: u8 = 1;
 
@@ -119,14 +121,15 @@ impl Trailer {
         if block.len() < Self::len(self.rows.len()) {
             return false;
         }
-        let Some((data, zeros)) =
-            block.get_mut(12..).and_then(|from| from.split_at_mut_checked(scratch.len()))
+        let Some((data, zeros)) = block
+            .get_mut(PrivateBlock::DATA_OFFSET..)
+            .and_then(|from| from.split_at_mut_checked(scratch.len()))
         else {
             return false;
         };
         data.copy_from_slice(scratch);
         zeros.fill(0);
-        if !CustomBlock::frame(block, ENTERPRISE, false) {
+        if !PrivateBlock::frame(block, ENTERPRISE) {
             return false;
         }
         let Some((before, checksum)) = chunk.split_last_chunk_mut::<END_LEN>() else {
@@ -156,11 +159,13 @@ impl Trailer {
             return Err(ChunkFault::NoSection);
         };
         let mut numbers = Numbers::new(end);
-        let (Some(wanted), Some(block_len)) = (numbers.u32(), numbers.u32()) else {
+        let (Some(wanted), Some(0), Some(block_len)) =
+            (numbers.u32(), numbers.u32(), numbers.u32())
+        else {
             return Err(ChunkFault::NoTrailer);
         };
         let start = chunk.len().checked_sub(block_len as usize).ok_or(ChunkFault::NoTrailer)?;
-        let block = CustomBlock::read(chunk.get(start..).unwrap_or_default(), ByteOrder::Little);
+        let block = PrivateBlock::read(chunk.get(start..).unwrap_or_default(), ByteOrder::Little);
         let data = block
             .filter(|block| block.enterprise == ENTERPRISE && block.data.starts_with(MAGIC))
             .ok_or(ChunkFault::NoTrailer)?

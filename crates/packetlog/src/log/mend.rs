@@ -10,7 +10,9 @@ use super::decode::packets;
 use crate::index::{ALIGNMENT, ClassRow, Trailer, add_row};
 
 /// Bytes read of a place at a time: no chunk is longer.
-const PIECE_LEN: u64 = 8 << 20;
+const PIECE_LEN: u64 = 16 << 20;
+/// Bytes of a chunk without anything, at most: what a trailer can fill.
+const VOID_LEN: usize = 15 * ALIGNMENT;
 
 /// What was made of a place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +53,7 @@ pub(super) fn mend(
         let used = if is_void { void_section(&mut bytes) } else { packets_end };
         // The next piece begins where this one's packets end, or where it is full.
         let wanted = trailer.chunk_len(used);
-        let chunk_len = if is_tail || !is_void { wanted } else { bytes.len() };
+        let chunk_len = if is_void { bytes.len().min(VOID_LEN) } else { wanted };
         let chunk_len = chunk_len.max(ALIGNMENT);
         if !is_tail && chunk_len > bytes.len() {
             // No room for a trailer before the next chunk: the last packets go.

@@ -49,8 +49,8 @@ use chunk::Chunk;
 use head::{Head, nameless};
 use writer::{Message, Writer};
 
-/// Classes a recorder knows.
-const CLASS_COUNT_MAX: usize = 1024;
+/// Classes a recorder knows: their rows fit a trailer.
+const CLASS_COUNT_MAX: usize = 800;
 /// A chunk in which nothing was stored, only counted, is written after this many times
 /// [`RecorderOptions::flush_after`].
 const COUNTS_FLUSH_FACTOR: u32 = 60;
@@ -512,7 +512,7 @@ fn check(options: &RecorderOptions, classes: &[ClassInfo]) -> Result<(), Recorde
         return wrong("chunk_len", "a multiple of 4096 from 65536 to 16777216");
     }
     if classes.is_empty() || classes.len() > CLASS_COUNT_MAX {
-        return wrong("classes", "1 to 1024 of them");
+        return wrong("classes", "1 to 800 of them");
     }
     if Trailer::len(classes.len() + 2) > options.chunk_len / 8 {
         return wrong("chunk_len", "eight times what a row of 72 bytes for each class takes");

@@ -27,6 +27,9 @@ const TRY_PAUSE: Duration = Duration::from_millis(20);
 /// Of all that the log may have a file has at most this part, so that deleting one loses little.
 const FILE_SHARE: u64 = 8;
 
+/// Rows that a trailer and what fills its chunk up have room for.
+const ROW_COUNT_MAX: usize = 840;
+
 /// What the thread is sent.
 #[derive(Debug)]
 pub(super) enum Message {
@@ -472,7 +475,7 @@ impl Writer {
 fn settle_owed(rows: &mut Vec<ClassRow>, owed: &[ClassRow], chunk_len: usize, end: usize) {
     for row in owed {
         let is_known = rows.iter().any(|known| known.class == row.class);
-        let fits = Trailer::len(rows.len() + 2) + end <= chunk_len;
+        let fits = rows.len() < ROW_COUNT_MAX && Trailer::len(rows.len() + 2) + end <= chunk_len;
         if is_known || fits {
             add_row(rows, row);
         } else {
