@@ -22,9 +22,9 @@ pub mod nprint;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 mod output;
+pub mod packetlog;
 mod progress;
 mod python;
-pub mod packetlog;
 pub mod reading;
 mod recover;
 pub mod summary;

@@ -144,18 +144,7 @@ impl Desk {
         };
         let state = Mutex::new(State { manager, mark, events, switch_ns: None });
         let classes = classes.to_vec();
-        Self {
-            settings,
-            classes,
-            switch,
-            tally,
-            progress,
-            work,
-            writer,
-            is_fixed,
-            started,
-            state,
-        }
+        Self { settings, classes, switch, tally, progress, work, writer, is_fixed, started, state }
     }
 
     /// Looks at the resources, and does what is to be done.

@@ -201,9 +201,10 @@ fn own_mode(name: String, written: WrittenMode) -> Result<Mode, String> {
     };
     let benign = read("benign", &written.benign)?;
     let anomalous = read("anomalous", &written.anomalous)?;
-    let classes = written.classes.iter().map(|(class, text)| {
-        Ok((class.clone(), read(&format!("classes.{class}"), text)?))
-    });
+    let classes = written
+        .classes
+        .iter()
+        .map(|(class, text)| Ok((class.clone(), read(&format!("classes.{class}"), text)?)));
     let classes = classes.collect::<Result<_, String>>()?;
     let WrittenMode { purpose, level, .. } = written;
     Ok(Mode { name, purpose, benign, anomalous, classes, level })

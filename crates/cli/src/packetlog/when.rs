@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "now", "2026-02-29", "2026-13-01", "2026-03-01T24:00", "1.2.3", "99999999999"]
+        for text in
+            ["", "now", "2026-02-29", "2026-13-01", "2026-03-01T24:00", "1.2.3", "99999999999"]
         {
             assert!(parse_time(text).unwrap_err().contains("UTC"), "{text}");
         }
