@@ -13,7 +13,7 @@ _SHOWN_COLUMNS = 10
 
 _WHAT = {
     "attacks": "Says of each packet, when it comes, whether it belongs to an attack.",
-    "congestion": "Says of each packet, when it comes, whether the queue ahead of it stands.",
+    "congestion": "Says of each packet, when it comes, whether it waited in a queue that stands.",
     "unknown": "Says of each packet, when it comes, whether it is surely known, benign traffic; "
     "all else is `unknown`, and kept in full.",
 }
@@ -21,9 +21,9 @@ _TRUTH = {
     "attacks": "Anomalous are packets of these roles: " + ", ".join(ANOMALOUS_ROLES) + ". What the "
     "other side answers belongs to an attack, since it tells what came of it. Intercepted packets "
     "are left out: they are benign, and nothing in them tells that they took a detour.",
-    "congestion": f"Congested is a packet that was dropped, or that waited more than "
-    f"{CONGESTED_WAIT_NS / 1e6:g} ms in the queue of its link (CoDel's bound for a queue that "
-    "stands, RFC 8289), by the testbed's own record of when it left.",
+    "congestion": f"Congested is a packet that waited more than {CONGESTED_WAIT_NS / 1e6:g} ms in "
+    "the queue behind which it was captured (CoDel's bound for a queue that stands, RFC 8289), by "
+    "the testbed's own record of when it came and left.",
     "unknown": "Beside benign packets and known attacks, it was trained on drawn packets, which are "
     "benign ones with some columns of other benign ones.",
 }

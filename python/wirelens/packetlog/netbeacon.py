@@ -138,13 +138,18 @@ def load(
     }  # fmt: skip
     columns: list[list[Array]] = [[], [], [], []]
     for index, (values, codes, held, truths) in enumerate(parts):
-        for code, label in enumerate(truths.labels):
+        counts = numpy.zeros(len(codes))
+        for code in range(len(truths.labels)):
             mine = numpy.flatnonzero((codes == code) & (held > 0))
             drawn = random.permutation(mine)[: most[code == 0]]
-            columns[0].append(values[drawn])
-            columns[1].append(numpy.full(len(drawn), labels.index(label)))
-            columns[2].append(held[drawn] * len(mine) / max(len(drawn), 1))
-            columns[3].append(numpy.full(len(drawn), index))
+            counts[drawn] = held[drawn] * len(mine) / max(len(drawn), 1)
+        is_drawn = counts > 0
+        to_all = numpy.array([labels.index(label) for label in truths.labels])
+        for column, of_it in zip(
+            columns, (values[is_drawn], to_all[codes[is_drawn]], counts[is_drawn],
+                      numpy.full(int(is_drawn.sum()), index)), strict=True,
+        ):  # fmt: skip
+            column.append(of_it)
     values, codes, counts, capture_of = (numpy.concatenate(column) for column in columns)
     holds_flow = values[:, -1] > 0
     return Rows(labels, families, list(captures), values, holds_flow, codes, capture_of, counts)
