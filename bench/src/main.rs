@@ -5,7 +5,8 @@
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
-//! through a cascade of them ([`serve`], [`asks`]). Each measurement prints one line of JSON.
+//! through a cascade of them ([`serve`], [`asks`]), and packets judged for the packet log
+//! ([`packetlog`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +14,13 @@ mod asks;
 mod clock;
 mod crossing;
 mod extract;
+mod frames;
 mod generate;
 mod measurement;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod own_ring;
+mod packetlog;
 mod pipeline;
 mod placement;
 mod plain;
@@ -61,6 +64,8 @@ enum Command {
     Trees(trees::TreesArguments),
     /// Packets in memory through a cascade, to verdicts
     Serve(serve::ServeArguments),
+    /// Packets into snapshots and judgements, errors of sketches, and the switch of the paper
+    Packetlog(packetlog::PacketlogArguments),
     /// What each model of a cascade takes for each of many rows
     Asks(asks::AsksArguments),
 }
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Trees(arguments) => trees::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Packetlog(arguments) => packetlog::run(&arguments),
         Command::Asks(arguments) => asks::run(&arguments),
     };
     match done {

@@ -10,6 +10,7 @@ __all__ = [
     "FirstRows",
     "Forest",
     "OnnxModel",
+    "PacketForests",
     "Reader",
     "WindowRows",
     "__version__",
@@ -20,6 +21,7 @@ __all__ = [
     "flow_schema",
     "flows",
     "header_columns",
+    "judgements",
     "packets",
     "schema_hash",
     "snapshot_columns",
@@ -224,6 +226,25 @@ def schema_hash(
 def window_schema(options: FeatureOptions, every_ns: int) -> tuple[str, str]: ...
 def windows(
     inputs: InputOptions, asked: FeatureOptions, every_ns: int, options: FirstOptions
+) -> Reader: ...
+@final
+class PacketForests:
+    """A model of the packet log, ready to score."""
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> PacketForests: ...
+    @property
+    def classes(self) -> list[str]: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def features(self) -> dict[str, Any]: ...
+    def score(self, values: bytes, by_flow: bool) -> bytes: ...
+
+def judgements(
+    inputs: InputOptions, model: str | os.PathLike[str], number: int | None
 ) -> Reader: ...
 def snapshot_columns(options: SnapshotOptions) -> list[str]: ...
 def snapshot_json(options: SnapshotOptions) -> dict[str, Any]: ...

@@ -27,6 +27,7 @@ mod progress;
 mod python;
 pub mod reading;
 mod recover;
+mod shipped;
 pub mod summary;
 pub mod testbed;
 pub mod top;

@@ -18,10 +18,21 @@ use sha1::{Digest, Sha1};
 use crate::flow_key::FlowKey;
 use crate::layers::Protocol;
 
+/// Bytes of SHA-1.
+pub const DIGEST_LEN: usize = 20;
+
 /// The flow's Community ID. `seed` separates domains that must not be joined;
 /// everybody's default is 0.
 #[must_use]
 pub fn community_id(key: &FlowKey, seed: u16) -> String {
+    let mut id = String::from("1:");
+    STANDARD.encode_string(community_digest(key, seed), &mut id);
+    id
+}
+
+/// The hash that [`community_id`] writes as text.
+#[must_use]
+pub fn community_digest(key: &FlowKey, seed: u16) -> [u8; DIGEST_LEN] {
     let mut hash = Sha1::new();
     hash.update(seed.to_be_bytes());
     for endpoint in [key.low(), key.high()] {
@@ -35,9 +46,13 @@ pub fn community_id(key: &FlowKey, seed: u16) -> String {
         hash.update(key.low_port().to_be_bytes());
         hash.update(key.high_port().to_be_bytes());
     }
-    let mut id = String::from("1:");
-    STANDARD.encode_string(hash.finalize(), &mut id);
-    id
+    hash.finalize().into()
+}
+
+/// The hash that a Community ID of version 1 holds; `None` where `text` is none.
+#[must_use]
+pub fn parse_community_id(text: &str) -> Option<[u8; DIGEST_LEN]> {
+    STANDARD.decode(text.strip_prefix("1:")?).ok()?.try_into().ok()
 }
 
 /// A flow's Community ID under seed 0, computed when it is written: most never are.
@@ -118,6 +133,16 @@ mod tests {
         for vector in BASELINE.iter().chain(&COMPUTED) {
             assert_eq!(community_id(&key(vector), 0), vector.5, "{vector:?}");
             assert_eq!(community_id(&key(vector), 1), vector.6, "{vector:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_gives_its_hash_back_and_what_is_none_does_not() {
+        for vector in &BASELINE {
+            assert_eq!(parse_community_id(vector.5), Some(community_digest(&key(vector), 0)));
+        }
+        for text in ["", "1:", "2:dGHyGvjMfljg6Bppwm3bg0LO8TY=", "1:dGHyGvjMfljg6Bppwm3bg0LO8T"] {
+            assert_eq!(parse_community_id(text), None, "{text}");
         }
     }
 

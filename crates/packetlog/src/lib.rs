@@ -5,10 +5,15 @@
 
 #![deny(unsafe_code)]
 
+pub mod classifier;
 pub mod features;
 pub mod judged;
 pub mod manager;
+pub mod model;
 pub mod pipeline;
 pub mod policy;
 
+pub use classifier::{Classifier, ClassifierCounts};
+pub use features::FeatureOptions;
 pub use judged::{Basis, Judged};
+pub use model::{Model, ModelError};

@@ -42,7 +42,9 @@ mod _wirelens {
     #[pymodule_export]
     use crate::onnx::OnnxModel;
     #[pymodule_export]
-    use crate::packetlog::{snapshot_columns, snapshot_json, snapshot_schema, snapshots};
+    use crate::packetlog::{
+        PacketForests, judgements, snapshot_columns, snapshot_json, snapshot_schema, snapshots,
+    };
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]

@@ -1,5 +1,7 @@
 //! `wirelens.packetlog`: snapshots of packets, as the packet log's classifier sees them.
 
+mod judged;
+
 use std::sync::Arc;
 
 use cli::flows::Done;
@@ -12,6 +14,8 @@ use packetlog::features::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+pub(crate) use judged::{PacketForests, judgements};
 
 use crate::options::{InputOptions, duration, refused, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
@@ -92,7 +96,10 @@ pub(crate) fn snapshot_json<'py>(
     py: Python<'py>,
     options: SnapshotOptions,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = options.asked()?;
+    json_of(py, &options.asked()?)
+}
+
+fn json_of<'py>(py: Python<'py>, options: &FeatureOptions) -> PyResult<Bound<'py, PyDict>> {
     let json = PyDict::new(py);
     json.set_item("source", options.source.name())?;
     json.set_item("window_ns", options.window.as_ns())?;

@@ -8,7 +8,7 @@ differ. `docs/specs/packetlog-features.md` tells what each column means.
 53
 >>> batch = next(snapshots("testdata/demo.pcapng", options, columns=["ip_bytes", "flow_packets"]))
 >>> batch.values[0, 0], batch.values[0, 1], len(batch)
-(94.0, 1.0, 4944)
+(96.0, 1.0, 4944)
 """
 
 import dataclasses

@@ -10,7 +10,7 @@ use crate::record::Direction;
 use crate::time::{NS_PER_SECOND, Timestamp};
 
 /// Bytes of an option value: what its length can say, less the room to pad.
-const OPTION_LEN_MAX: usize = 65_532;
+pub(super) const OPTION_LEN_MAX: usize = 65_532;
 /// Bytes of a block that options may fill; the rest is for fixed parts.
 const OPTIONS_END_MAX: usize = BLOCK_LEN_MAX as usize - 1024;
 /// Bytes of one frame, so that it fits a block together with its options.
@@ -60,6 +60,16 @@ impl PcapngEncoder {
 
     /// Appends a section header; interfaces are numbered from 0 again.
     pub fn section(&mut self, out: &mut Vec<u8>, section: &Section) {
+        self.section_with(out, section, None);
+    }
+
+    /// [`section`](Self::section) with a text that is the business of `enterprise`.
+    pub fn section_with(
+        &mut self,
+        out: &mut Vec<u8>,
+        section: &Section,
+        custom: Option<(u32, &str)>,
+    ) {
         self.channels.clear();
         let start = begin(out, block_type::SECTION_HEADER);
         out.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());
@@ -72,6 +82,12 @@ impl PcapngEncoder {
         self.text(out, start, code::SHB_HARDWARE, &section.hardware);
         self.text(out, start, code::SHB_OS, &section.os);
         self.text(out, start, code::SHB_APPLICATION, &section.application);
+        if let Some((enterprise, text)) = custom {
+            let text = self.fit(out, start, text);
+            let room = text.len().min(OPTION_LEN_MAX - 4);
+            let text = text.get(..room).unwrap_or_default();
+            option(out, code::CUSTOM_TEXT, &[&enterprise.to_le_bytes(), text]);
+        }
         end(out, start, options);
     }
 
@@ -271,7 +287,7 @@ impl PcapngEncoder {
 }
 
 /// Begins a block; its length is filled in by [`end`].
-fn begin(out: &mut Vec<u8>, block_type: u32) -> usize {
+pub(super) fn begin(out: &mut Vec<u8>, block_type: u32) -> usize {
     let start = out.len();
     out.extend_from_slice(&block_type.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
@@ -279,7 +295,7 @@ fn begin(out: &mut Vec<u8>, block_type: u32) -> usize {
 }
 
 /// Ends the options that began at `options`, where there are any, and the block.
-fn end(out: &mut Vec<u8>, start: usize, options: usize) {
+pub(super) fn end(out: &mut Vec<u8>, start: usize, options: usize) {
     if out.len() > options {
         option(out, code::END, &[]);
     }
@@ -291,7 +307,7 @@ fn end(out: &mut Vec<u8>, start: usize, options: usize) {
 }
 
 /// One option, its value in parts that together are at most 65,535 bytes.
-fn option(out: &mut Vec<u8>, code: u16, parts: &[&[u8]]) {
+pub(super) fn option(out: &mut Vec<u8>, code: u16, parts: &[&[u8]]) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&(len as u16).to_le_bytes());
@@ -302,7 +318,7 @@ fn option(out: &mut Vec<u8>, code: u16, parts: &[&[u8]]) {
 }
 
 /// Zeros after `len` bytes up to the next multiple of 4.
-fn pad(out: &mut Vec<u8>, len: usize) {
+pub(super) fn pad(out: &mut Vec<u8>, len: usize) {
     let zeros = [0; 3];
     let missing = len.wrapping_neg() % 4;
     out.extend_from_slice(zeros.get(..missing).unwrap_or_default());

@@ -15,14 +15,17 @@
 //! | `magic` | what a file is by its first bytes |
 //! | `pcap`, `pcapng` | the two decoders; `block` the blocks that are no frames |
 //! | `boundary` | finding a record in the middle of a file |
-//! | `encode_pcap`, `encode_pcapng` | writing |
+//! | `encode_pcap`, `encode_pcapng` | writing; `in_place` frames into a buffer that is there |
+//! | `custom` | blocks and options private to a program, lengths of sections |
 //! | `metadata`, `option`, `resolution`, `fault` | the values they share |
 
 mod block;
 mod boundary;
+mod custom;
 mod encode_pcap;
 mod encode_pcapng;
 mod fault;
+mod in_place;
 mod magic;
 mod metadata;
 mod option;
@@ -34,9 +37,11 @@ mod resolution;
 mod tests;
 
 pub use block::BlockKind;
+pub use custom::{CustomBlock, custom_option, section_custom, section_len, set_section_len};
 pub use encode_pcap::PcapEncoder;
 pub use encode_pcapng::{FrameNote, PcapngEncoder};
 pub use fault::{FileFault, Stop};
+pub use in_place::{FrameFields, frame_block_len, put_frame};
 pub use magic::Magic;
 pub use metadata::{
     COMMENT_COUNT_MAX, Comments, FileCounts, INTERFACE_COUNT_MAX, Interface, InterfaceStatistics,

@@ -36,6 +36,10 @@ pub(super) mod code {
     pub(in crate::file) const ISB_FILTERACCEPT: u16 = 6;
     pub(in crate::file) const ISB_OSDROP: u16 = 7;
     pub(in crate::file) const ISB_USRDELIV: u16 = 8;
+    pub(in crate::file) const CUSTOM_TEXT: u16 = 2988;
+    pub(in crate::file) const CUSTOM_BYTES: u16 = 2989;
+    pub(in crate::file) const CUSTOM_TEXT_NO_COPY: u16 = 19_372;
+    pub(in crate::file) const CUSTOM_BYTES_NO_COPY: u16 = 19_373;
 }
 
 /// One option of a block.
@@ -66,6 +70,21 @@ impl<'a> Options<'a> {
     #[must_use]
     pub const fn is_malformed(&self) -> bool {
         self.malformed
+    }
+
+    /// The values of custom options of `enterprise`, text and bytes alike.
+    pub fn custom(self, enterprise: u32) -> impl Iterator<Item = &'a [u8]> {
+        self.filter_map(move |option| {
+            let is_custom = matches!(
+                option.code,
+                code::CUSTOM_TEXT
+                    | code::CUSTOM_BYTES
+                    | code::CUSTOM_TEXT_NO_COPY
+                    | code::CUSTOM_BYTES_NO_COPY
+            );
+            let (number, value) = option.value.split_first_chunk::<4>()?;
+            (is_custom && self.order.u32_at(number, 0) == enterprise).then_some(value)
+        })
     }
 
     /// The comments among them, damaged UTF-8 replaced.

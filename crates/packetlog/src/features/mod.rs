@@ -35,6 +35,7 @@ use kept::{Arrived, Kept, host_hash, host_key};
 /// Makes snapshots of packets, batch after batch.
 pub struct Features {
     columns: Vec<Column>,
+    main: Option<Key>,
     seed: HashSeed,
     clock: FlowClock,
     now: Timestamp,
@@ -59,7 +60,7 @@ pub struct Snapshots<'a> {
     pub flows: &'a [Option<(FlowKey, FlowDirection)>],
     /// Of each packet its time, which never runs backwards unless the clock was set.
     pub times: &'a [Timestamp],
-    flow_sums: &'a [PacketSums],
+    main_sums: &'a [PacketSums],
 }
 
 impl Snapshots<'_> {
@@ -85,11 +86,11 @@ impl Snapshots<'_> {
         self.flows.is_empty()
     }
 
-    /// Whether anything is kept of a packet's flow; never where no column asks for flows.
+    /// Whether anything is kept of a packet's flow; of its host where flows are not kept.
     #[inline]
     #[must_use]
     pub fn holds_flow(&self, packet: usize) -> bool {
-        self.flow_sums.get(packet).is_some_and(PacketSums::is_held)
+        self.main_sums.get(packet).is_some_and(PacketSums::is_held)
     }
 
     /// The values of one packet, in the order of the columns.
@@ -99,7 +100,8 @@ impl Snapshots<'_> {
 }
 
 impl Features {
-    /// Snapshots with these columns; what none of them needs is not kept.
+    /// Snapshots with these columns; what none of them needs is not kept, but for the
+    /// [main key](FeatureOptions::main_key).
     ///
     /// # Errors
     /// [`OptionsError`], where the options cannot be, or a column is not theirs.
@@ -116,9 +118,22 @@ impl Features {
                 return Err(OptionsError { name: "keys", cause });
             }
         }
-        let is_needed = |key| columns.iter().any(|column: &Column| column.needs(key));
-        Ok(Self {
+        Ok(Self::of(options, columns, seed))
+    }
+
+    /// Snapshots as a model reads them, whose options and columns were checked.
+    #[must_use]
+    pub fn for_model(model: &crate::model::Model, seed: HashSeed) -> Self {
+        Self::of(model.options(), model.columns(), seed)
+    }
+
+    fn of(options: &FeatureOptions, columns: &[Column], seed: HashSeed) -> Self {
+        let main = options.main_key();
+        let is_needed =
+            |key| main == Some(key) || columns.iter().any(|column: &Column| column.needs(key));
+        Self {
             columns: columns.to_vec(),
+            main,
             seed,
             clock: FlowClock::new(options.idle_timeout, None),
             now: Timestamp::MIN,
@@ -132,7 +147,7 @@ impl Features {
             arrived: Vec::with_capacity(BATCH_LEN_MAX),
             arrived_keys: Vec::with_capacity(BATCH_LEN_MAX),
             values: vec![0.0; columns.len() * BATCH_LEN_MAX],
-        })
+        }
     }
 
     /// The columns.
@@ -177,7 +192,7 @@ impl Features {
                 values: &self.values,
                 flows: &self.flows,
                 times: &self.times,
-                flow_sums: &self.sums[Key::Flow as usize],
+                main_sums: self.main.map_or(&[], |key| &self.sums[key as usize]),
             };
             each(records, snapshots);
         }

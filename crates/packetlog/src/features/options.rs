@@ -121,6 +121,12 @@ pub const FLOWS_MAX: usize = 1 << 26;
 const SPAN_MAX_NS: i64 = 86_400_000_000_000;
 
 impl FeatureOptions {
+    /// The key that decides which forest judges a packet: the flow, unless only hosts are kept.
+    #[must_use]
+    pub fn main_key(&self) -> Option<Key> {
+        self.keys.iter().copied().min()
+    }
+
     /// Refuses what cannot be.
     ///
     /// # Errors
