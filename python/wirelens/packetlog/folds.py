@@ -18,6 +18,11 @@ from wirelens.packetlog.truth import BENIGN
 from wirelens.packetlog.unknown import DRAWN
 
 
+# Scores of rows that are asked for, by forests grown on rows that are used: rows, which are used,
+# which are asked for, and weight, shape and seed.
+Judge = Callable[[Rows, Array, Array, tuple[float, Shape, int]], Array]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Which rows are judged together, and which attacks are taken out together."""
@@ -27,25 +32,53 @@ class Plan:
     fold_count: int
     # Sets of codes of attacks.
     left_out: list[list[int]]
+    # There are too few captures: folds are parts of each, in time.
+    is_by_time: bool
 
 
 def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
-    """Folds of families of captures, and sets of attacks, one of each family if there are."""
-    random = numpy.random.default_rng([seed, fold_count])
-    families = sorted({capture.family for capture in rows.captures})
-    fold_count = max(min(fold_count, len(families)), 1)
-    fold_of_family = {
-        families[int(at)]: index % fold_count
-        for index, at in enumerate(random.permutation(len(families)))
-    }
-    folds = numpy.array([fold_of_family[capture.family] for capture in rows.captures])
+    """Folds of families of captures, and sets of attacks, one of each family if there are.
+
+    Where there are too few captures, each is cut in time. That flatters: parts of a capture are
+    more alike than captures are.
+    """
+    by_time = _is_few(rows, fold_count)
+    fold_of = _in_time(rows, fold_count) if by_time else _by_family(rows, fold_count, seed)
     by_family = sorted(
         (rows.families[label], label) for label in rows.labels if label not in (BENIGN, DRAWN)
     )
     sets: list[list[int]] = [[] for _ in range(max(min(set_count, len(by_family)), 1))]
     for index, (_, label) in enumerate(by_family):
         sets[index % len(sets)].append(rows.labels.index(label))
-    return Plan(folds[rows.capture_of], fold_count, sets)
+    return Plan(fold_of, fold_count, sets, by_time)
+
+
+def _is_few(rows: Rows, fold_count: int) -> bool:
+    """Whether there would be folds without which nothing benign, or no attack, is left."""
+    for is_mine in (rows.is_anomalous, ~rows.is_anomalous):
+        there = {rows.captures[int(at)].family for at in numpy.unique(rows.capture_of[is_mine])}
+        if is_mine.any() and len(there) < fold_count:
+            return True
+    return False
+
+
+def _in_time(rows: Rows, fold_count: int) -> Array:
+    """Of each row its fold: each capture is cut into as many parts, in order of time."""
+    found = numpy.zeros(len(rows), dtype=numpy.int64)
+    for capture in numpy.unique(rows.capture_of):
+        mine = numpy.flatnonzero(rows.capture_of == capture)
+        found[mine] = numpy.arange(len(mine)) * fold_count // len(mine)
+    return found
+
+
+def _by_family(rows: Rows, fold_count: int, seed: int) -> Array:
+    """Of each row the fold of its family of captures; each data set is spread evenly."""
+    random = numpy.random.default_rng([seed, fold_count])
+    families = sorted({capture.family for capture in rows.captures})
+    drawn = [families[int(at)] for at in random.permutation(len(families))]
+    drawn.sort(key=lambda family: family.partition("/")[0])
+    fold_of = {family: index % fold_count for index, family in enumerate(drawn)}
+    return numpy.array([fold_of[capture.family] for capture in rows.captures])[rows.capture_of]
 
 
 def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> Array:
@@ -94,27 +127,27 @@ def cross(
     shape: Shape,
     seed: int,
     tell: Callable[[int, int, str], None] = lambda done, total, text: None,
-    known: bool = True,
+    judged: Judge | None = None,
 ) -> Crossed:
     """Judges every row by forests that were grown without it."""
-    total = folds.fold_count * (len(folds.left_out) + int(known))
+    judge = judged or _judged
+    total = folds.fold_count * (len(folds.left_out) + 1)
     done = 0
     seen = numpy.zeros(len(rows))
     unseen = numpy.zeros(len(rows))
     benign = ~rows.is_anomalous
     for fold in range(folds.fold_count):
         mine = folds.fold_of == fold
-        if known:
-            tell(done, total, f"fold {fold + 1}, known attacks")
-            done += 1
-            seen[mine] = _judged(rows, ~mine, mine, (weight, shape, seed))
+        tell(done, total, f"fold {fold + 1}, known attacks")
+        done += 1
+        seen[mine] = judge(rows, ~mine, mine, (weight, shape, seed))
         for attacks in folds.left_out:
             tell(done, total, f"fold {fold + 1}, unseen attacks")
             done += 1
             is_out = numpy.isin(rows.codes, attacks)
             asked = mine & (is_out | benign)
             found = numpy.zeros(len(rows))
-            found[asked] = _judged(rows, ~mine & ~is_out, asked, (weight, shape, seed))
+            found[asked] = judge(rows, ~mine & ~is_out, asked, (weight, shape, seed))
             unseen += numpy.where(benign, found / len(folds.left_out), found)
     return Crossed(seen, unseen)
 

@@ -12,7 +12,7 @@ from wirelens.packetlog.snapshots import SnapshotOptions, snapshots
 from wirelens.packetlog.truth import BENIGN, Capture, Truth
 
 # The hash that places flows in a sketch: an evaluation gives the same figures again.
-_HASH_SEED = 1
+HASH_SEED = 1
 
 
 @dataclass
@@ -49,7 +49,7 @@ def each(
 ) -> Iterator[tuple[slice, Array, Array]]:
     """Snapshots of a capture with the range of packets they are of, batch by batch."""
     at = 0
-    for batch in snapshots(capture.path, options, columns=columns, seed=_HASH_SEED):
+    for batch in snapshots(capture.path, options, columns=columns, seed=HASH_SEED):
         where = slice(at, at + len(batch))
         at += len(batch)
         if at > len(found):
@@ -77,7 +77,7 @@ def _strata(found: Truth) -> tuple[Array, Array]:
     return keys, kept
 
 
-def _most(counts: Sequence[int], wanted: int) -> int:
+def strata_most(counts: Sequence[int], wanted: int) -> int:
     """How many of each may be taken at most, so that there are no more than wanted."""
     low, high = 1, max([*counts, 1])
     while low < high:
@@ -114,7 +114,7 @@ def load(
         strata.append([_Stratum(key < len(found.roles), size)
                        for key, size in zip(kept, sizes, strict=True)])  # fmt: skip
     most = {
-        is_benign: _most(
+        is_benign: strata_most(
             [one.count for some in strata for one in some if one.is_benign == is_benign],
             rows_max // 2,
         )

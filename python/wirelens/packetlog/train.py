@@ -95,6 +95,8 @@ class Outcome:
     tried: list[Tried]
     chosen: Tried
     importance: dict[str, float]
+    # Folds were parts of captures in time.
+    is_by_time: bool
 
 
 def train(request: Request, progress: Progress) -> Outcome:
@@ -113,7 +115,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         f"{len(rows)} packets drawn of {rows.counts.sum():.0f} in {len(captures)} captures, "
         f"{len(names)} columns"
     )
-    tried = _tried(drawn, request, progress)
+    tried = tried_by(drawn, request.weights, request.shape, request.seed, progress)
     chosen = choose(tried, request.false_alarms_max)
     forests = grow(drawn, names, request, chosen.weight)
     classes, _ = class_codes(drawn, request)
@@ -122,7 +124,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     )
     importance = dict(zip(found.columns, found.flow_forest.importance(len(found.columns)).tolist(),
                           strict=True))  # fmt: skip
-    outcome = Outcome(found, rows, tried, chosen, importance)
+    is_by_time = folds.plan(drawn, _FOLDS, _SETS, request.seed).is_by_time
+    outcome = Outcome(found, rows, tried, chosen, importance, is_by_time)
     model.write(found, card.text(request, outcome), request.output)
     if request.report is not None:
         request.report.write_text(json.dumps(found.training, indent=1) + "\n", encoding="utf-8")
@@ -148,13 +151,24 @@ def _check(rows: Rows, request: Request) -> None:
         )
 
 
-def _tried(rows: Rows, request: Request, progress: Progress) -> list[Tried]:
+def tried_by(
+    rows: Rows,
+    weights: Sequence[float],
+    shape: Shape,
+    seed: int,
+    progress: Progress,
+    judged: folds.Judge | None = None,
+) -> list[Tried]:
     """What folds say of each weight."""
-    plan = folds.plan(rows, _FOLDS, _SETS, request.seed)
+    plan = folds.plan(rows, _FOLDS, _SETS, seed)
+    if plan.is_by_time:
+        progress.warn(
+            f"{len(rows.captures)} captures are too few to judge by captures of their own; their "
+            "parts are, and what is told of them flatters"
+        )
     found: list[Tried] = []
-    for weight in request.weights:
-        tell = progress.show
-        crossed = folds.cross(rows, plan, weight, request.shape, request.seed, tell)
+    for weight in weights:
+        crossed = folds.cross(rows, plan, weight, shape, seed, progress.show, judged)
         found.append(_told(rows, weight, crossed))
         progress.tell(
             f"weight {weight:g}: {found[-1].false_alarms:.2%} of benign packets marked, recall "

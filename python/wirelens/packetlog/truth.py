@@ -26,9 +26,9 @@ _RUN_FILE = "run.json"
 _MANIFEST = "MANIFEST.tsv"
 _PACKETS = "packets.tsv.gz"
 _ATTACKS = "attacks.tsv"
-# By kind of run, the capture that is read. That of a link is the one before its queue: when a
-# packet comes is when a log must decide.
-_CAPTURES = {"attacks": "lan", "services": "lan", "congestion": "before"}
+# By kind of run, the capture that is read. That of a link is the one behind its queue, where
+# marks are to be seen.
+_CAPTURES = {"attacks": "lan", "services": "lan", "congestion": "after"}
 _ENDINGS = (".pcapng", ".pcapng.gz")
 
 
@@ -167,14 +167,13 @@ def _attacks(
 
 
 def _congestion(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Truth:
-    """A packet is congested that was dropped, or waited long in the queue ahead."""
+    """A packet is congested that waited long in the queue; those that were dropped never came.
+
+    Packets leave the queue in the order in which they came to it.
+    """
     came_at, left_at = header.index("time_ns"), header.index("departed_ns")
-    dropped_at = header.index("dropped")
-    is_congested = [
-        row[dropped_at] != "0" or int(row[left_at]) - int(row[came_at]) > CONGESTED_WAIT_NS
-        for row in rows
-    ]
-    codes = numpy.array(is_congested, dtype=numpy.int16)
+    waits = [int(row[left_at]) - int(row[came_at]) for row in rows if row[left_at]]
+    codes = (numpy.array(waits, dtype=numpy.int64) > CONGESTED_WAIT_NS).astype(numpy.int16)
     role_codes = numpy.zeros(len(codes), dtype=numpy.int8)
     return Truth([BENIGN, CONGESTED], codes, role_codes, ["any"])
 
