@@ -46,12 +46,11 @@ impl Writer {
         let now = series.firsts[0].min(series.firsts[1]);
         let oldest = now.saturating_sub(Span::as_ns(keep));
         for index in 0..self.series.len() {
-            loop {
-                let Some(series) = self.series.get_mut(index) else { break };
-                let is_old = series.closed.front().is_some_and(|file| file.last_ns < oldest);
-                let Some(file) = is_old.then(|| series.closed.pop_front()).flatten() else {
-                    break;
-                };
+            while let Some(file) = self
+                .series
+                .get_mut(index)
+                .and_then(|series| series.closed.pop_front_if(|file| file.last_ns < oldest))
+            {
                 self.delete(index, &file);
             }
         }

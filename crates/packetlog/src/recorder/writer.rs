@@ -20,7 +20,8 @@ use crate::index::{
 
 /// How long the thread sleeps when nothing comes, before it looks at the disk.
 const IDLE: Duration = Duration::from_millis(250);
-/// Interfaces that all sections of a file describe together: readers number them, ours with 16 bits.
+/// Interfaces that all sections of a file describe together: readers number them, ours with 16
+/// bits.
 const FILE_INTERFACE_COUNT_MAX: u32 = 60_000;
 /// Tries of a write that fails, and the pause before the second, which doubles.
 const TRY_COUNT: u32 = 3;

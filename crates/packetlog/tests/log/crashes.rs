@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +43,7 @@ fn record_until_killed(folder: PathBuf) {
                 .map(|stream| stream.packets.load(Ordering::Relaxed).to_string())
                 .collect();
             // The parent reads; when it does not, this waits, as any pipe.
-            writeln!(std::io::stdout(), "acknowledged {}", acknowledged.join(" ")).unwrap();
+            println!("acknowledged {}", acknowledged.join(" "));
         }
     }
 }
