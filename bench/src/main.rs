@@ -5,8 +5,8 @@
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
-//! through a cascade of them ([`serve`], [`asks`]), and packets into a log and
-//! out of it ([`packetlog`]). Each measurement prints one line of JSON.
+//! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
+//! again ([`packetlog`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod asks;
 mod clock;
 mod crossing;
 mod extract;
+mod frames;
 mod generate;
 mod measurement;
 #[cfg(feature = "onnx")]
@@ -63,7 +64,7 @@ enum Command {
     Trees(trees::TreesArguments),
     /// Packets in memory through a cascade, to verdicts
     Serve(serve::ServeArguments),
-    /// Packets in memory into a log, and a question to a log
+    /// Packets into judgements and into a log, and questions to a log
     Packetlog(packetlog::PacketlogArguments),
     /// What each model of a cascade takes for each of many rows
     Asks(asks::AsksArguments),

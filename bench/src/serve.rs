@@ -1,18 +1,18 @@
 //! From packets in memory to verdicts, on one thread: by the classifier that `wirelens classify`
 //! runs; and by a plain one, which is the same whether our trees or ONNX Runtime score its rows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use capture::{Input, ReadOptions, open};
 use clap::Args;
 use classify::{Cascade, Classifier, Options, TakeVerdicts, Verdict};
 use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames};
 use engine::run::{Control, run_one};
-use packet::{BATCH_LEN_MAX, Batch, HashSeed, Record, Source};
+use packet::{BATCH_LEN_MAX, HashSeed};
 
 use crate::Failure;
 use crate::clock::Stopwatch;
+use crate::frames::Frames;
 use crate::measurement::Measurement;
 use crate::plain::{Plain, Score, Trees};
 
@@ -112,39 +112,5 @@ impl TakeVerdicts for Checked {
         for verdict in verdicts {
             self.0 = self.0.wrapping_add(1 + u64::from(verdict.label) * verdict.stage as u64);
         }
-    }
-}
-
-/// Frames of a capture, in memory.
-struct Frames {
-    bytes: Vec<u8>,
-    records: Vec<Record>,
-    batch_len: usize,
-    next: usize,
-}
-
-impl Frames {
-    fn read(path: &Path, count_max: usize) -> Result<Self, Failure> {
-        let input = Input::File(path.to_owned());
-        let mut source = open(&input, &ReadOptions::default()).map_err(|e| e.to_string())?;
-        let (mut bytes, mut records) = (Vec::new(), Vec::new());
-        while let Some(batch) = source.next_batch() {
-            for frame in batch.frames().take(count_max - records.len()) {
-                let offset = u32::try_from(bytes.len())
-                    .map_err(|_| format!("{}: more than 4 GiB of frames", path.display()))?;
-                bytes.extend_from_slice(frame.bytes);
-                records.push(Record { offset, ..*frame.record });
-            }
-        }
-        Ok(Self { bytes, records, batch_len: 1, next: 0 })
-    }
-}
-
-impl Source for Frames {
-    fn next_batch(&mut self) -> Option<Batch<'_>> {
-        let end = self.records.len().min(self.next + self.batch_len);
-        let records = &self.records[self.next..end];
-        self.next = end;
-        (!records.is_empty()).then_some(Batch { bytes: &self.bytes, records, tick: None })
     }
 }

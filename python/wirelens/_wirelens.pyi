@@ -10,6 +10,7 @@ __all__ = [
     "FirstRows",
     "Forest",
     "OnnxModel",
+    "PacketForests",
     "Reader",
     "WindowRows",
     "__version__",
@@ -20,8 +21,13 @@ __all__ = [
     "flow_schema",
     "flows",
     "header_columns",
+    "judgements",
     "packets",
     "schema_hash",
+    "snapshot_columns",
+    "snapshot_json",
+    "snapshot_schema",
+    "snapshots",
     "top",
     "window_schema",
     "windows",
@@ -77,6 +83,15 @@ class FirstOptions(TypedDict):
     max_flows: int
     seed: int | None
 
+class SnapshotOptions(TypedDict):
+    source: str
+    window: str
+    layers: int
+    buckets: int
+    keys: Sequence[str]
+    idle_timeout: str
+    max_flows: int
+
 class PacketOptions(TypedDict):
     batch_size: int
     frame: int
@@ -92,6 +107,7 @@ class Batch:
     def columns(self, rows: int | None = None) -> list[list[Any]]: ...
     def column(self, which: int | str) -> list[Any]: ...
     def memory(self, which: int | str) -> tuple[bytes, bytes | None]: ...
+    def joined(self, which: int | str) -> bytes: ...
     def __arrow_c_array__(
         self, requested_schema: object | None = None
     ) -> tuple[object, object]: ...
@@ -210,6 +226,36 @@ def schema_hash(
 def window_schema(options: FeatureOptions, every_ns: int) -> tuple[str, str]: ...
 def windows(
     inputs: InputOptions, asked: FeatureOptions, every_ns: int, options: FirstOptions
+) -> Reader: ...
+@final
+class PacketForests:
+    """A model of the packet log, ready to score."""
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> PacketForests: ...
+    @property
+    def classes(self) -> list[str]: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def features(self) -> dict[str, Any]: ...
+    def score(self, values: bytes, by_flow: bool) -> bytes: ...
+
+def judgements(
+    inputs: InputOptions, model: str | os.PathLike[str], number: int | None
+) -> Reader: ...
+def snapshot_columns(options: SnapshotOptions) -> list[str]: ...
+def snapshot_json(options: SnapshotOptions) -> dict[str, Any]: ...
+def snapshot_schema(
+    options: SnapshotOptions, columns: Sequence[str] | None = None
+) -> tuple[str, str]: ...
+def snapshots(
+    inputs: InputOptions,
+    options: SnapshotOptions,
+    columns: Sequence[str] | None,
+    number: int | None,
 ) -> Reader: ...
 def top(inputs: InputOptions, options: TopOptions) -> Reader: ...
 def classify_flows(inputs: InputOptions, options: ClassifyOptions) -> Reader: ...

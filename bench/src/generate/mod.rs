@@ -8,7 +8,7 @@ mod load;
 mod mix;
 mod outputs;
 mod plan;
-mod random;
+pub(crate) mod random;
 
 use std::path::PathBuf;
 

@@ -3,12 +3,12 @@
 /// xoshiro256**, seeded by splitmix64 (Blackman and Vigna): small, fast, and its
 /// sequence will not change under us as a library's may.
 #[derive(Clone, Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut at = seed;
         let state = std::array::from_fn(|_| {
             at = at.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -18,7 +18,7 @@ impl Random {
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let (c2, d2) = (c ^ a, d ^ b);
@@ -29,39 +29,39 @@ impl Random {
     /// Below `bound`, by a multiplication: biased by less than `bound` ÷ 2⁶⁴.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True in so many of a hundred cases.
     #[inline]
-    pub(super) fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
     /// At least 0 and below 1, in steps of 2⁻⁵³.
     #[inline]
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
 /// Mixes 64 bits so that each depends on all (the last step of splitmix64).
-pub(super) const fn scramble(word: u64) -> u64 {
+pub(crate) const fn scramble(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
 }
 
 /// Ranks by Zipf's law: rank `k` (from 0) with weight `(k + 1)^-exponent`.
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     cumulated: Vec<f64>,
 }
 
 impl Zipf {
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn new(rank_count: usize, exponent: f64) -> Self {
+    pub(crate) fn new(rank_count: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let cumulated = (1..=rank_count)
             .map(|rank| {
@@ -72,7 +72,7 @@ impl Zipf {
         Self { cumulated }
     }
 
-    pub(super) fn draw(&self, random: &mut Random) -> usize {
+    pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let total = self.cumulated.last().copied().unwrap_or_default();
         let wanted = random.unit() * total;
         self.cumulated.partition_point(|&sum| sum < wanted)
@@ -81,7 +81,7 @@ impl Zipf {
 
 /// A whole number by Pareto's law, at least 1 and at most `max`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-pub(super) fn pareto(random: &mut Random, shape: f64, max: u64) -> u64 {
+pub(crate) fn pareto(random: &mut Random, shape: f64, max: u64) -> u64 {
     // 1 − u lies above 0: no division by it.
     let value = (1.0 - random.unit()).powf(-1.0 / shape);
     value.min(max as f64).max(1.0) as u64

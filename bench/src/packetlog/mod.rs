@@ -1,5 +1,7 @@
-//! The packet log: packets in memory into files, and a question to files.
+//! The packet log: packets judged, in memory into files, and a question to files.
 
+mod features;
+mod forest;
 mod query;
 mod record;
 
@@ -16,14 +18,18 @@ pub(crate) struct PacketlogArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Packets into snapshots and judgements, from a capture and from memory
+    Features(features::FeaturesArguments),
     /// Records the packets of a capture that lies in memory, again and again
     Record(record::RecordArguments),
     /// Asks a log for a host: which chunks, the first packet, all packets
     Query(query::QueryArguments),
 }
 
+/// Measures what is asked for.
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
+        Command::Features(arguments) => features::run(arguments),
         Command::Record(arguments) => record::run(arguments),
         Command::Query(arguments) => query::run(arguments),
     }

@@ -117,7 +117,7 @@ impl fmt::Display for InputError {
             Self::Both => {
                 f.write_str("-r and -i: captures or an interface can be read, not both in one run")
             }
-            Self::SnaplenShort { snaplen, needs: Needs { stage, len } } => write!(
+            Self::SnaplenShort { snaplen, needs: Needs { stage, len, .. } } => write!(
                 f,
                 "-s {snaplen}: too short for {stage}, which looks at headers in the first {len} \
                  bytes of each frame; leave -s out, or give at least {len}"
@@ -137,6 +137,8 @@ pub struct Needs {
     pub stage: &'static str,
     /// Bytes from the frame's beginning.
     pub len: u32,
+    /// Whether it can use all that follows as well.
+    pub takes_all: bool,
 }
 
 impl Needs {
@@ -278,7 +280,8 @@ impl Inputs {
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
         // Nothing behind what is looked at is kept.
-        let kept_len = HEADERS_KEPT_LEN + needs.len.saturating_sub(Needs::TRANSPORT_LEN);
+        let headers_len = HEADERS_KEPT_LEN + needs.len.saturating_sub(Needs::TRANSPORT_LEN);
+        let kept_len = if needs.takes_all { u32::MAX } else { headers_len };
         let read = ReadOptions { snaplen: snaplen.min(kept_len), ..self.options.clone() };
         Ok(Opened::Live(live::open(name, &options, &read)?))
     }

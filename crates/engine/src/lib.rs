@@ -7,6 +7,7 @@
 //! - [`group`] counts packets and bytes by key, [`window`] by key and time.
 //! - [`exchange`] carries items from the thread that reads to the threads that
 //!   own partitions, in chunks over [`ring`]s, for work whose order matters.
+//! - [`sketch`] keeps sums of packets by key in a fixed memory, window by window.
 //! - [`columns`] is what leaves the engine.
 
 #![deny(unsafe_code)]
@@ -23,7 +24,9 @@ pub mod prefetch;
 pub mod ring;
 pub mod run;
 pub mod side_by_side;
+pub mod sketch;
 pub mod stage;
+pub mod sums;
 pub mod table;
 pub mod window;
 

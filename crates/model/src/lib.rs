@@ -13,6 +13,7 @@
 //! - [`first`] joins them: the features of a flow, and the one way from its frames to them.
 //! - [`window`] does so for a flow in a window of time, again and again while it goes on.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
+//! - [`numeric`] scores numbers of packets with small forests, many packets at a time.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
 //! What each of them means to the bit stands in `docs/specs/feature-schema.md`, the
@@ -24,6 +25,7 @@ pub mod block;
 mod fill;
 pub mod first;
 pub mod layout;
+pub mod numeric;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod schema;
@@ -38,6 +40,7 @@ pub mod window;
 pub use block::{BLOCK_COUNT, Block};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
+pub use numeric::{NumericError, NumericForest, TreeArrays};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};
 pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, Wanted};

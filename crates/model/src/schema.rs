@@ -179,12 +179,17 @@ impl FeatureSchema {
     /// SHA-256 of [`text`](Self::text), in hexadecimal.
     #[must_use]
     pub fn hash(&self) -> String {
-        let digest = Sha256::digest(self.text());
-        digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        text_hash(&self.text())
     }
+}
+
+/// SHA-256 of a text that says what numbers mean, in hexadecimal.
+#[must_use]
+pub fn text_hash(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

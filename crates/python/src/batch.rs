@@ -119,6 +119,11 @@ impl Batch {
         Ok((PyBytes::new(py, values::memory(column)?), missing))
     }
 
+    /// The bytes of one column of bytes, row after row.
+    fn joined<'py>(&self, py: Python<'py>, which: Which) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, values::joined(self.column_at(&which)?)?))
+    }
+
     /// These rows as one Arrow array: schema and array.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_array__<'py>(

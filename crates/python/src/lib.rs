@@ -11,6 +11,7 @@ mod flows;
 mod handed;
 mod onnx;
 mod options;
+mod packetlog;
 mod packets;
 mod parquet;
 mod reader;
@@ -40,6 +41,10 @@ mod _wirelens {
     use crate::flows::flows;
     #[pymodule_export]
     use crate::onnx::OnnxModel;
+    #[pymodule_export]
+    use crate::packetlog::{
+        PacketForests, judgements, snapshot_columns, snapshot_json, snapshot_schema, snapshots,
+    };
     #[pymodule_export]
     use crate::packets::packets;
     #[pymodule_export]

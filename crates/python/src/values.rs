@@ -81,6 +81,14 @@ pub(crate) fn memory(array: &dyn Array) -> Result<&[u8], Refusal> {
     Ok(bytes)
 }
 
+/// The bytes of a column of bytes, row after row.
+pub(crate) fn joined(array: &dyn Array) -> Result<&[u8], Refusal> {
+    let bytes = array.as_binary_opt::<i32>().ok_or_else(|| unknown(array.data_type()))?;
+    let ends = bytes.value_offsets();
+    let offset = |end: Option<&i32>| end.and_then(|&end| usize::try_from(end).ok()).unwrap_or(0);
+    Ok(bytes.value_data().get(offset(ends.first())..offset(ends.last())).unwrap_or_default())
+}
+
 fn unknown(data_type: &DataType) -> Refusal {
     let text = format_args!("a column of {data_type} has no such values; please report this");
     Refusal::new(Kind::Internal, text)

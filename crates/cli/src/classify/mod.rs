@@ -166,7 +166,8 @@ pub(crate) fn needs(cascade: &Cascade) -> Needs {
     let layout_len = cascade.features().layout().len(Block::Payload);
     let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
     let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });
-    Needs { stage: "classify", len: Needs::TRANSPORT_LEN + u32::from(payload_len) }
+    let len = Needs::TRANSPORT_LEN + u32::from(payload_len);
+    Needs { stage: "classify", len, takes_all: false }
 }
 
 /// What was asked for.

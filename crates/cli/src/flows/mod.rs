@@ -24,7 +24,7 @@ use crate::reading::{Inputs, Needs, Opened};
 use crate::summary::{self, StageSummary};
 
 /// What flows are made of.
-pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN };
+pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
 
 /// Rows of a table unless others are asked for.
 const ROWS_SHOWN: usize = 10;

@@ -22,7 +22,7 @@ use args::{BitArguments, NprintArguments};
 use rows::{Rows, Shape};
 
 /// What rows are made of; the payload is not counted.
-const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN };
+const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN, takes_all: false };
 
 /// The columns before the bits. Those of the bits are told in `docs/specs/feature-schema.md`.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {

@@ -107,7 +107,7 @@ pub fn schema(by: By, has_windows: bool) -> Schema {
 #[must_use]
 pub fn needs(by: By) -> Needs {
     let len = if needs_transport(by) { Needs::TRANSPORT_LEN } else { Needs::NETWORK_LEN };
-    Needs { stage: "top", len }
+    Needs { stage: "top", len, takes_all: false }
 }
 
 /// Whether the key is made of transport headers; finding them costs time.

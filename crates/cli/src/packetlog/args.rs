@@ -1,0 +1,327 @@
+//! What can be typed after `wirelens packetlog`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use packet::Span;
+
+use crate::args::{InputArguments, LiveArguments, OutputArguments};
+use crate::duration::parse_duration;
+
+/// Folder of a log, unless another is given.
+const FOLDER: &str = "packetlog";
+
+/// Arguments of `wirelens packetlog`.
+#[derive(Debug, Args)]
+pub struct PacketlogArguments {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: PacketlogCommand,
+}
+
+/// What to do with a log of packets.
+#[derive(Debug, Subcommand)]
+pub enum PacketlogCommand {
+    /// Keep packets of an interface, or of captures, each as its class deserves
+    Record(Box<RecordArguments>),
+    /// Choose another mode for a recorder that runs
+    Mode(ModeArguments),
+    /// How a recorder is doing that runs
+    Status(StatusArguments),
+    /// Which modes there are, and what each keeps
+    Modes(ModesArguments),
+    /// Find packets again, by time, host, flow and class
+    Query(QueryArguments),
+    /// How much was seen and kept of each class
+    Stats(StatsArguments),
+    /// Make a log whole whose recorder was killed; the next recorder does it as well
+    Recover(FolderArguments),
+    /// Compress files that are complete
+    Compress(CompressArguments),
+}
+
+/// Which log.
+#[derive(Debug, Args)]
+pub struct FolderArguments {
+    /// Folder of the log
+    #[arg(short = 'l', long = "log", value_name = "DIR", default_value = FOLDER)]
+    pub folder: PathBuf,
+}
+
+/// Arguments of `wirelens packetlog record`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog record -i eth0                        into ./packetlog, as the model says
+  wirelens packetlog record -i eth0 -o /srv/log --keep-bytes 500G --when-full overwrite
+  wirelens packetlog record -r day.pcap -o log --mode log-minimum
+  wirelens packetlog record -i eth0 --settings log.toml --mode night
+  wirelens packetlog record -i eth0 --model /srv/models/our-traffic
+
+While it runs `wirelens packetlog mode NAME` changes what is kept, without losing a packet. When
+disk, buffers or the capture fall behind it changes the mode itself, tells so, and goes back when
+they have recovered. The files are pcapng, for Wireshark and tcpdump as they are; `wirelens
+packetlog query` finds packets in them. docs/guide/packetlog.md tells all of it.")]
+pub struct RecordArguments {
+    /// Which frames to read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Or listening on an interface.
+    #[command(flatten)]
+    pub live: LiveArguments,
+    /// Folder of the log; made where there is none, gone on with where there is one
+    #[arg(short = 'o', long = "output", value_name = "DIR", default_value = FOLDER)]
+    pub folder: PathBuf,
+    /// Folder of a model of `wirelens train packetlog`, or the name of one that ships
+    #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
+    pub model: PathBuf,
+    /// Mode to begin in; `wirelens packetlog modes` lists them
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub mode: String,
+    /// File with modes, priorities and limits of one's own, in TOML
+    #[arg(long, value_name = "FILE.toml")]
+    pub settings: Option<PathBuf>,
+    /// How the log is written.
+    #[command(flatten)]
+    pub files: FileArguments,
+    /// Keep the chosen mode whatever runs short; warnings are still told
+    #[arg(long)]
+    pub fixed_mode: bool,
+    /// Add events to this file, a JSON object a line [default: events.jsonl in the log's folder]
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+}
+
+/// How a log is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct FileArguments {
+    /// Begin another file after so many bytes
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
+    pub file_bytes: u64,
+    /// Begin another file after this time
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub file_time: Span,
+    /// Keep so many bytes at most; the oldest files of the least important classes go first
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub keep_bytes: Option<u64>,
+    /// Keep files this long at most
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub keep_time: Option<Span>,
+    /// What to do when the disk is full
+    #[arg(long, value_name = "WHAT", default_value = "stop")]
+    pub when_full: WhenFull,
+    /// How blocks are written
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub direct: Direct,
+    /// Bytes of a block, a multiple of 4096
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    pub block_bytes: u64,
+    /// Blocks that are filled or wait for the disk
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u16).range(2..=4096))]
+    pub blocks: u16,
+    /// Write a block that is not full after this time
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pub flush: Span,
+    /// Have each block on the disk itself before it counts as written
+    #[arg(long)]
+    pub sync: bool,
+    /// How class and confidence stand beside a packet
+    #[arg(long, value_name = "HOW", default_value = "option")]
+    pub notes: Notes,
+    /// Compress files once they are complete, with zstd at this level
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "3")]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub compress: Option<i32>,
+}
+
+/// What to do when the disk is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WhenFull {
+    /// Keep what is there; count what has no room, and go on when there is some
+    Stop,
+    /// Overwrite the oldest files of the least important classes
+    Overwrite,
+}
+
+/// How blocks are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Direct {
+    /// Past the page cache where the file system allows it
+    Auto,
+    /// Through the page cache
+    Never,
+    /// Past the page cache, or not at all
+    Always,
+}
+
+/// How class and confidence stand beside a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Notes {
+    /// As twelve bytes that Wirelens reads, on packets that are not benign
+    Option,
+    /// As a comment that Wireshark shows, on packets that are not benign
+    Comment,
+}
+
+/// Arguments of `wirelens packetlog mode`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog mode log-sampled
+  wirelens packetlog mode default --log /srv/log")]
+pub struct ModeArguments {
+    /// The mode
+    #[arg(value_name = "NAME")]
+    pub mode: String,
+    /// Which recorder.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+}
+
+/// Arguments of `wirelens packetlog status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog status
+  wirelens packetlog status --format prometheus > /var/lib/node_exporter/wirelens.prom")]
+pub struct StatusArguments {
+    /// Which recorder.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// How to tell it
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: StatusFormat,
+}
+
+/// How a status is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum StatusFormat {
+    /// Lines for people
+    Table,
+    /// One JSON object
+    Json,
+    /// Prometheus' text format
+    Prometheus,
+}
+
+/// Arguments of `wirelens packetlog modes`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog modes
+  wirelens packetlog modes --settings log.toml")]
+pub struct ModesArguments {
+    /// File with modes of one's own, in TOML
+    #[arg(long, value_name = "FILE.toml")]
+    pub settings: Option<PathBuf>,
+}
+
+/// Arguments of `wirelens packetlog query`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog query --host 192.0.2.7 -w out.pcapng
+  wirelens packetlog query --class anomalous --from 2026-03-01T10:00:00Z --to 2026-03-01T11:00:00Z
+  wirelens packetlog query --flow 1:wCb3OG7yAFWelaUydu0D+125CLM= -w - | tshark -r -
+  wirelens packetlog query --log /srv/log --host 192.0.2.7 tcp port 443 -w out.pcapng
+
+Without -w it says how many packets there are. A host or a class that is given more than
+once is met by any of its values; different conditions are met together.")]
+pub struct QueryArguments {
+    /// Which log.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// Packets from or to this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Vec<std::net::IpAddr>,
+    /// Packets of this flow, both ways: its Community ID, or PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
+    #[arg(long, value_name = "FLOW")]
+    pub flow: Option<String>,
+    /// Packets of this class
+    #[arg(long, value_name = "CLASS")]
+    pub class: Vec<String>,
+    /// Packets from this time on: 2026-03-01T10:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = super::when::parse_time)]
+    pub from: Option<packet::Timestamp>,
+    /// Packets before this time
+    #[arg(long, value_name = "TIME", value_parser = super::when::parse_time)]
+    pub to: Option<packet::Timestamp>,
+    /// And of those only what passes this filter (pcap-filter(7))
+    #[arg(value_name = "EXPRESSION")]
+    pub expression: Vec<String>,
+    /// Write the packets to this file, as pcapng; - is standard output
+    #[arg(short = 'w', long = "write", value_name = "FILE|-")]
+    pub write: Option<PathBuf>,
+    /// Stop after this many packets
+    #[arg(short = 'c', long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "write")]
+    pub force: bool,
+    /// Do not say what was found; errors are still told
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `wirelens packetlog stats`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog stats
+  wirelens packetlog stats --log /srv/log --format jsonl")]
+pub struct StatsArguments {
+    /// Which log.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// Arguments of `wirelens packetlog compress`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog compress
+  wirelens packetlog compress --log /srv/log --level 9")]
+pub struct CompressArguments {
+    /// Which log.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// Level of zstd
+    #[arg(long, value_name = "LEVEL", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub level: i32,
+}
+
+/// Bytes, as `4096`, `64K`, `1.5G` or `2T`; letters count in powers of 1024.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "wanted a number of bytes, such as 4096, 64K, 512M, 1.5G or 2T";
+    let letter = text.chars().last().unwrap_or_default();
+    let shift = match letter.to_ascii_uppercase() {
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        'T' => 40,
+        _ => 0,
+    };
+    let number = if shift > 0 { text.trim_end_matches(letter) } else { text };
+    let number: f64 = number.replace('_', "").parse().map_err(|_| WANTED)?;
+    let bytes = number * f64::from(1_u32 << (shift / 2)) * f64::from(1_u32 << (shift / 2));
+    if !(1.0..=1e18).contains(&bytes) {
+        return Err(String::from(WANTED));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_their_letters() {
+        let cases = [("4096", 4096), ("64K", 65_536), ("1.5G", 3 << 29), ("2t", 2 << 40)];
+        for (text, wanted) in cases {
+            assert_eq!(parse_bytes(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "G", "-1", "0", "1X", "nan", "1e30"] {
+            assert!(parse_bytes(text).unwrap_err().contains("1.5G"), "{text}");
+        }
+    }
+}

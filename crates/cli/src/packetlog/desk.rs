@@ -1,0 +1,345 @@
+//! Where a recorder is steered from: the manager looks at its resources, operators ask, and both
+//! change the table in force.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capture::report::Progress;
+use packetlog::manager::{Decision, Manager, Shortage, Signals};
+use packetlog::pipeline::Tally;
+use packetlog::policy::{Granularity, Switch};
+use serde_json::{Value, json};
+
+use super::events::Events;
+use super::settings::Settings;
+use crate::live::now;
+
+/// Rates are taken over this time.
+const RATE_SPAN: Duration = Duration::from_millis(500);
+/// So long a change of mode is waited for; on a silent link it is in force with the next packet.
+const FORCE_WAIT: Duration = Duration::from_millis(200);
+
+/// What a log's writer says of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauges {
+    /// Free bytes of what the log may fill, as a share.
+    pub(crate) disk_free: f64,
+    /// Blocks that wait for the disk, as a share of all.
+    pub(crate) queue: f64,
+    /// Bytes that the disk has taken.
+    pub(crate) written_bytes: u64,
+    /// Time that it took for them.
+    pub(crate) write_busy_ns: u64,
+    /// Packets that found no room.
+    pub(crate) lost: u64,
+}
+
+/// A log's writer, as seen from the desk.
+pub(crate) trait Writer: Send + Sync {
+    /// How it is doing.
+    fn gauges(&self) -> Gauges;
+    /// What else is to be known of it.
+    fn status(&self) -> Value;
+}
+
+/// How much of its time a thread is at work.
+#[derive(Debug, Default)]
+pub(crate) struct Work(AtomicU64);
+
+impl Work {
+    /// Adds time that was worked.
+    pub(crate) fn add(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    fn ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What rates are taken from.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    kept_bytes: u64,
+    written_bytes: u64,
+    write_busy_ns: u64,
+    work_ns: u64,
+    copy: f64,
+    busy: f64,
+}
+
+/// The desk of one recorder.
+pub(crate) struct Desk {
+    settings: Settings,
+    classes: Vec<String>,
+    switch: Arc<Switch>,
+    tally: Arc<Tally>,
+    progress: Arc<Progress>,
+    work: Arc<Work>,
+    writer: Box<dyn Writer>,
+    is_fixed: bool,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    manager: Manager,
+    mark: Mark,
+    events: Events,
+    /// From the signal to the first packet that is kept by the new mode, longest and latest.
+    switch_ns: Option<(u64, u64)>,
+}
+
+/// What a desk looks at.
+pub(crate) struct Watched {
+    /// The table in force.
+    pub(crate) switch: Arc<Switch>,
+    /// What became of packets.
+    pub(crate) tally: Arc<Tally>,
+    /// What the capture lost.
+    pub(crate) progress: Arc<Progress>,
+    /// How busy the packets' thread is.
+    pub(crate) work: Arc<Work>,
+    /// The log.
+    pub(crate) writer: Box<dyn Writer>,
+}
+
+/// What a mode keeps of each class of a model.
+pub(crate) fn table(
+    settings: &Settings,
+    classes: &[String],
+    mode: &str,
+) -> Result<Vec<Granularity>, String> {
+    settings.mode(mode)?.table(classes).map_err(|error| error.to_string())
+}
+
+impl Desk {
+    /// Begins in a mode whose table is in the switch already.
+    pub(crate) fn new(
+        settings: Settings,
+        classes: &[String],
+        mode: &str,
+        is_fixed: bool,
+        watched: Watched,
+        events: Events,
+    ) -> Self {
+        let levels = settings.modes.iter().map(|mode| (mode.name.clone(), mode.level)).collect();
+        let manager = Manager::new(settings.limits.clone(), levels, mode);
+        let Watched { switch, tally, progress, work, writer } = watched;
+        let started = now();
+        let mark = Mark {
+            at: started,
+            kept_bytes: 0,
+            written_bytes: 0,
+            write_busy_ns: 0,
+            work_ns: 0,
+            copy: 0.0,
+            busy: 0.0,
+        };
+        let state = Mutex::new(State { manager, mark, events, switch_ns: None });
+        let classes = classes.to_vec();
+        Self { settings, classes, switch, tally, progress, work, writer, is_fixed, started, state }
+    }
+
+    /// Looks at the resources, and does what is to be done.
+    pub(crate) fn look(&self) {
+        let at = now();
+        let gauges = self.writer.gauges();
+        let mut state = self.lock();
+        state.mark = self.rates(state.mark, &gauges);
+        let signals = Signals {
+            now: at.saturating_duration_since(self.started),
+            disk_free: gauges.disk_free,
+            queue: gauges.queue,
+            copy: state.mark.copy,
+            busy: state.mark.busy,
+            ring_lost: self.progress.frames_dropped(),
+            log_lost: gauges.lost,
+        };
+        for decision in state.manager.look(&signals) {
+            self.carry_out(&mut state, decision, at);
+        }
+    }
+
+    /// The operator asks for a mode. Tells what is in force now, and since how long.
+    pub(crate) fn choose(&self, mode: &str) -> Result<Value, String> {
+        let at = now();
+        // Refused before anything is changed.
+        table(&self.settings, &self.classes, mode)?;
+        let mut state = self.lock();
+        if let Some(decision) = state.manager.choose(mode) {
+            self.carry_out(&mut state, decision, at);
+        }
+        let in_force = state.manager.in_force();
+        let mut reply = json!({"mode": in_force, "chosen": mode});
+        if in_force != mode {
+            let short: Vec<_> = state.manager.shortages().map(Shortage::name).collect();
+            reply["waits_for"] = short.into();
+        }
+        Ok(reply)
+    }
+
+    fn carry_out(&self, state: &mut State, decision: Decision, at: Instant) {
+        match &decision {
+            Decision::Switch { to, .. } if !self.is_fixed || is_asked(&decision) => {
+                // Modes and classes were joined once already, when the run began.
+                let Ok(table) = table(&self.settings, &self.classes, to) else { return };
+                let generation = self.switch.ask(to, table);
+                self.wait(generation);
+                if self.switch.in_force() >= generation {
+                    let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
+                    state.switch_ns = Some((longest.max(took), took));
+                }
+                state.events.decision(&decision, Some(generation));
+            }
+            Decision::Switch { .. } => {}
+            // The recorder overwrites by itself when it has no room; this is for people.
+            Decision::Overwrite { .. } | Decision::Warn { .. } => {
+                state.events.decision(&decision, None);
+            }
+        }
+    }
+
+    fn wait(&self, generation: u64) {
+        let asked = now();
+        while self.switch.in_force() < generation && asked.elapsed() < FORCE_WAIT {
+            thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    fn rates(&self, before: Mark, gauges: &Gauges) -> Mark {
+        let at = now();
+        let span = at.saturating_duration_since(before.at);
+        if span < RATE_SPAN {
+            return before;
+        }
+        let kept_bytes = self.tally.now().kept_bytes;
+        let work_ns = self.work.ns();
+        let share = |part: u64, of: u64| {
+            // Of numbers so large no digit matters that is lost.
+            if of == 0 { 0.0 } else { part as f64 / of as f64 }
+        };
+        let span_ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        // The disk was busy for this share of the time with what came; from 1 on it cannot follow.
+        let written = gauges.written_bytes.saturating_sub(before.written_bytes);
+        let busy_ns = gauges.write_busy_ns.saturating_sub(before.write_busy_ns);
+        let copied = kept_bytes.saturating_sub(before.kept_bytes);
+        let copy = share(copied, written.max(1)).min(1e3) * share(busy_ns, span_ns);
+        let copy = if written == 0 { 0.0 } else { copy };
+        let busy = share(work_ns.saturating_sub(before.work_ns), span_ns);
+        let (written_bytes, write_busy_ns) = (gauges.written_bytes, gauges.write_busy_ns);
+        Mark { at, kept_bytes, written_bytes, write_busy_ns, work_ns, copy, busy }
+    }
+
+    /// Everything that is to be known, as JSON.
+    pub(crate) fn status(&self) -> Value {
+        let tally = self.tally.now();
+        let gauges = self.writer.gauges();
+        let state = self.lock();
+        let short: Vec<_> = state.manager.shortages().map(Shortage::name).collect();
+        json!({
+            "mode": state.manager.in_force(),
+            "chosen": state.manager.chosen(),
+            "generation": self.switch.in_force(),
+            "switches": state.manager.switch_count(),
+            "switch_longest_us": state.switch_ns.map(|(longest, _)| longest / 1000),
+            "switch_last_us": state.switch_ns.map(|(_, last)| last / 1000),
+            "shortages": short,
+            "up_s": self.started.elapsed().as_secs(),
+            "packets": {
+                "seen": tally.seen,
+                "kept": tally.kept,
+                "passed_over": tally.passed_over,
+                "no_room": tally.no_room,
+                "ring_lost": self.progress.frames_dropped(),
+            },
+            "bytes": {"seen": tally.seen_bytes, "kept": tally.kept_bytes},
+            "disk_free": gauges.disk_free,
+            "queue": gauges.queue,
+            "copy": state.mark.copy,
+            "busy": state.mark.busy,
+            "events_lost": state.events.lost(),
+            "log": self.writer.status(),
+        })
+    }
+
+    /// Adds an event.
+    pub(crate) fn event(&self, kind: &str, fields: Value) {
+        self.lock().events.put(kind, fields);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_asked(decision: &Decision) -> bool {
+    use packetlog::manager::Cause;
+    matches!(decision, Decision::Switch { cause: Cause::Operator, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use packetlog::policy::Mode;
+
+    use super::*;
+
+    struct Fixed(Gauges);
+
+    impl Writer for Fixed {
+        fn gauges(&self) -> Gauges {
+            self.0
+        }
+        fn status(&self) -> Value {
+            Value::Null
+        }
+    }
+
+    fn desk(folder: &std::path::Path, gauges: Gauges, is_fixed: bool) -> (Desk, Arc<Switch>) {
+        let classes = ["benign".to_owned(), "anomalous".to_owned()];
+        let settings = Settings::default();
+        let first = table(&settings, &classes, "default").unwrap();
+        let switch = Arc::new(Switch::new("default", first));
+        let watched = Watched {
+            switch: Arc::clone(&switch),
+            tally: Arc::default(),
+            progress: Arc::default(),
+            work: Arc::default(),
+            writer: Box::new(Fixed(gauges)),
+        };
+        let events = Events::append(&folder.join("events.jsonl"), false).unwrap();
+        (Desk::new(settings, &classes, "default", is_fixed, watched, events), switch)
+    }
+
+    #[test]
+    fn a_full_queue_changes_the_table_and_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let gauges = Gauges { disk_free: 1.0, queue: 1.0, ..Gauges::default() };
+        let (desk, switch) = desk(folder.path(), gauges, false);
+        desk.look();
+        assert_eq!(switch.table().mode, "log-sampled");
+        let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        assert!(text.contains("\"queue\"") && text.contains("log-sampled"), "{text}");
+        assert_eq!(desk.status()["shortages"], json!(["queue"]));
+        let reply = desk.choose("log-all").unwrap();
+        assert_eq!((&reply["mode"], &reply["chosen"]), (&json!("log-sampled"), &json!("log-all")));
+        assert_eq!(reply["waits_for"], json!(["queue"]));
+    }
+
+    #[test]
+    fn a_fixed_mode_is_changed_by_people_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let gauges = Gauges { disk_free: 0.0, ..Gauges::default() };
+        let (desk, switch) = desk(folder.path(), gauges, true);
+        desk.look();
+        assert_eq!(switch.table().mode, "default");
+        let refused = desk.choose("log-some").unwrap_err();
+        assert!(refused.contains("log-minimum"), "{refused}");
+        assert_eq!(Mode::recommended().len(), 5);
+    }
+}

@@ -1,0 +1,275 @@
+//! `wirelens packetlog record`: packets into a log.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use capture::report::Progress;
+use engine::Stage;
+use engine::run::run_one;
+use packet::file::InterfaceStatistics;
+use packet::{Batch, Frame};
+use packetlog::pipeline::{Judge, Keeper, Kept, Pipeline, TallyNow};
+use packetlog::policy::{Switch, Table};
+use packetlog::recorder::{Recorder, RecorderReport, RecorderState, Stored};
+use packetlog::{Classifier, Judged, Model};
+use serde_json::json;
+
+use super::args::{RecordArguments, WhenFull};
+use super::desk::{self, Desk, Watched, Work};
+use super::events::Events;
+use super::log;
+use super::settings::Settings;
+use super::socket::Socket;
+use crate::Host;
+use crate::asked;
+use crate::failure::{Failure, Status};
+use crate::live::{self, now};
+use crate::reading::{Inputs, Needs, Received, hash_seed};
+use crate::shipped::Kind;
+use crate::summary;
+
+/// The resources are looked at this often, whatever happens.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is looked at of a frame: its headers; and all of it may be kept.
+const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, takes_all: true };
+
+/// Runs `wirelens packetlog record`.
+pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Failure> {
+    let settings = Settings::read(arguments.settings.as_deref())?;
+    let settings = overwriting(settings, arguments.files.when_full);
+    let model = Arc::new(model(&arguments.model, host)?);
+    let table = desk::table(&settings, model.classes(), &arguments.mode)
+        .map_err(|reason| Failure::usage(format_args!("--mode: {reason}")))?;
+    let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    let opened = inputs.open_any(NEEDS, 1)?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let quiet = arguments.input.quiet;
+    let is_live = inputs.interface.is_some();
+    let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
+    log::tell_recovered(&recovered, quiet);
+    log::describe_interfaces(&mut recorder, &opened);
+    let path = arguments.events.clone();
+    let path = path.unwrap_or_else(|| arguments.folder.join("events.jsonl"));
+    let events = Events::append(&path, is_live && !quiet)?;
+    let switch = Arc::new(Switch::new(&arguments.mode, table));
+    let work = Arc::new(Work::default());
+    let seed = hash_seed(arguments.input.seed);
+    let classifier = Classifier::new(Arc::clone(&model), seed);
+    let wake = Arc::new(Wake::default());
+    let state = recorder.state();
+    let book = Book {
+        recorder,
+        state: Arc::clone(&state),
+        progress: Arc::clone(&inputs.options.progress),
+        wake: Arc::clone(&wake),
+        last: Seen::default(),
+    };
+    let mut pipeline = Pipeline::new(Judging(classifier), book, Arc::clone(&switch), seed);
+    let watched = Watched {
+        switch,
+        tally: pipeline.tally(),
+        progress: Arc::clone(&inputs.options.progress),
+        work: Arc::clone(&work),
+        writer: Box::new(log::Watcher::new(state, &arguments.files)),
+    };
+    let (classes, mode) = (model.classes(), &arguments.mode);
+    let is_fixed = arguments.fixed_mode || !is_live;
+    let desk = Arc::new(Desk::new(settings, classes, mode, is_fixed, watched, events));
+    let socket = Socket::listen(&arguments.folder, Arc::clone(&desk))?;
+    let manager = Managing::start(Arc::clone(&desk), wake);
+    live::begin(&arguments.live, &opened, &inputs.control, quiet);
+    desk.event("begin", json!({"mode": mode, "model": arguments.model.display().to_string()}));
+    let mut source = inputs.in_order(opened);
+    let bar = inputs.bar();
+    run_one(&mut source, &mut Timed { stage: &mut pipeline, work: &work }, &inputs.control);
+    drop(bar);
+    drop(manager);
+    drop(socket);
+    let done = Done { received: source.received(), tally: pipeline.tally().now() };
+    let (Judging(classifier), book) = pipeline.into_parts();
+    let report = book.recorder.finish().map_err(Failure::error)?;
+    desk.event("end", log::report_json(&report));
+    done.tell(&inputs, quiet, &classifier, &report, &model)
+}
+
+/// Whether full disks are met by overwriting is asked for in one place.
+fn overwriting(mut settings: Settings, when_full: WhenFull) -> Settings {
+    settings.limits.overwrites |= when_full == WhenFull::Overwrite;
+    settings
+}
+
+/// Reads the model in a folder, or the one of this name that ships.
+fn model(asked: &Path, host: &Host) -> Result<Model, Failure> {
+    const KIND: Kind = Kind { marker: "model.json", made_by: "wirelens train packetlog" };
+    let path = KIND.find(asked, host)?.join(KIND.marker);
+    let failed = |reason: &dyn std::fmt::Display| {
+        Failure::error(format_args!("{}: {reason}", path.display()))
+    };
+    let file = File::open(&path).map_err(|error| failed(&error))?;
+    let mut bytes = Vec::new();
+    let limit = packetlog::model::FILE_LEN_MAX as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    Model::parse(&bytes).map_err(|error| failed(&error))
+}
+
+/// What is left of a run.
+struct Done {
+    received: Received,
+    tally: TallyNow,
+}
+
+impl Done {
+    /// Says what became of everything, and whether all of it is accounted for.
+    fn tell(
+        &self,
+        inputs: &Inputs,
+        quiet: bool,
+        classifier: &Classifier,
+        report: &RecorderReport,
+        model: &Model,
+    ) -> Result<Status, Failure> {
+        let status = summary::print(inputs, quiet, &self.received, None)?;
+        if !quiet {
+            eprint!("{}", log::lines(&self.tally, &classifier.counts(), report, model));
+        }
+        let handed_out = self.received.handed_out();
+        if !self.tally.is_whole() || self.tally.seen != handed_out {
+            return Err(Failure::error(format_args!(
+                "packets are missing from the count: {handed_out} came in, {} were seen, {} kept, \
+                 {} passed over, {} without room; please report this",
+                self.tally.seen, self.tally.kept, self.tally.passed_over, self.tally.no_room
+            )));
+        }
+        Ok(status)
+    }
+}
+
+/// The manager's thread sleeps until something happened.
+#[derive(Default)]
+struct Wake {
+    thread: OnceLock<Thread>,
+}
+
+impl Wake {
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// The thread that looks at the resources.
+struct Managing {
+    wake: Arc<Wake>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Managing {
+    fn start(desk: Arc<Desk>, wake: Arc<Wake>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            while !ends.load(Ordering::Acquire) {
+                desk.look();
+                thread::park_timeout(LOOK_EVERY);
+            }
+        });
+        let _ = wake.thread.set(thread.thread().clone());
+        Self { wake, is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Managing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        self.wake.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Judges as a pipeline wants it.
+struct Judging(Classifier);
+
+impl Judge for Judging {
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+        self.0.judge(batch, judged);
+    }
+}
+
+/// The log as a pipeline wants it. It wakes the manager when something has happened.
+struct Book {
+    recorder: Recorder,
+    state: Arc<RecorderState>,
+    progress: Arc<Progress>,
+    wake: Arc<Wake>,
+    last: Seen,
+}
+
+/// What a look at the counters saw.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
+    lost: u64,
+    ring_lost: u64,
+    queued: u64,
+}
+
+impl Keeper for Book {
+    #[inline]
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+        match self.recorder.store(frame, kept_len, judged) {
+            Stored::Yes => Kept::Yes,
+            Stored::NoRoom(_) => Kept::NoRoom,
+        }
+    }
+
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
+        self.recorder.pass_over(frame, judged);
+    }
+
+    fn on_mode(&mut self, table: &Table) {
+        self.recorder.mode(table.generation, &table.mode);
+    }
+
+    fn on_pause(&mut self) {
+        self.recorder.on_time();
+        let seen = Seen {
+            lost: self.state.lost_total(),
+            ring_lost: self.progress.frames_dropped(),
+            queued: self.state.chunks_queued.load(Ordering::Relaxed),
+        };
+        if seen.ring_lost != self.last.ring_lost {
+            let os_dropped = Some(seen.ring_lost);
+            let statistics = InterfaceStatistics { os_dropped, ..InterfaceStatistics::default() };
+            self.recorder.losses(0, &statistics);
+        }
+        if seen != self.last {
+            self.last = seen;
+            self.wake.wake();
+        }
+    }
+}
+
+/// A stage whose time is taken.
+struct Timed<'a, S> {
+    stage: &'a mut S,
+    work: &'a Work,
+}
+
+impl<S: Stage> Stage for Timed<'_, S> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        let begun: Instant = now();
+        self.stage.on_batch(batch);
+        self.work.add(begun.elapsed());
+    }
+}

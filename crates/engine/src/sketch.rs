@@ -1,0 +1,451 @@
+//! A fixed memory for sums of packets by key, in short windows: a sketch with several attributes.
+//!
+//! It is the heavy part of ElasticSketch (Yang et al., SIGCOMM 2018), widened from one counter to
+//! all of [`PacketSums`]: layers of buckets, a bucket a key, and what finds no bucket is not kept.
+//!
+//! - **Place.** A layer is cut into sets of sixteen neighbouring buckets. A key's hash names one
+//!   set in each layer, and the key lies in any bucket of those. Labels of a set, sixteen bits of
+//!   the hash and the window's number each, fill one cache line, a bucket another: a packet
+//!   touches two lines, mostly. A bucket holds the whole hash, so that two keys share a bucket
+//!   only where all 64 keyed bits are the same.
+//! - **Replacement.** A new key takes a free bucket in the first layer that has one; else one of
+//!   its neighbours moves to a set of its own in another layer, if that has room, and leaves its
+//!   bucket. Else the packet is refused, and votes against the set: when there are
+//!   [`VOTES_TO_EVICT`] votes for each packet of the smallest resident of the set in the first
+//!   layer, that is evicted and the voter takes its place, as in ElasticSketch.
+//! - **Windows.** The label of a bucket names its window. A bucket of another window is free:
+//!   nothing is cleared when a window begins, but for labels once in 65,535 windows.
+//!
+//! Estimates have one error only: packets of a key from before it found its bucket are missing. A
+//! key that found one at its first packet is exact. Bytes: 68.25 a bucket, 8.5 MiB with the two
+//! layers of 2¹⁶ that are the default; how much is refused at which number of keys stands in
+//! `docs/specs/packetlog-features.md`.
+
+use packet::{Span, Timestamp};
+
+use crate::prefetch::{prefer_huge_pages, prefetch};
+use crate::sums::PacketSums;
+
+/// Buckets of a set.
+const WAYS: usize = 16;
+
+/// Votes of refused packets for each packet of the resident that they drive out.
+pub const VOTES_TO_EVICT: u32 = 8;
+
+/// Above this share of buckets in use, in sixteenths, no neighbour is asked to move: it would
+/// hardly find room, and the search would cost what a flood of keys wants it to.
+const MOVES_BELOW: usize = 15;
+
+/// Size and time of a sketch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SketchOptions {
+    /// Layers, at least 1.
+    pub layers: usize,
+    /// Buckets of each layer, rounded up to a power of two of 16 at least.
+    pub buckets: usize,
+    /// Length of a window, at most 4.29 seconds; aligned to the epoch.
+    pub window: Span,
+}
+
+impl Default for SketchOptions {
+    fn default() -> Self {
+        Self { layers: 2, buckets: 1 << 16, window: Span::from_ns(10_000_000) }
+    }
+}
+
+/// What became of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SketchCounts {
+    /// Windows that began.
+    pub windows: u64,
+    /// Keys that found a bucket, in each window anew.
+    pub admitted: u64,
+    /// Keys that moved to another layer to make room.
+    pub moved: u64,
+    /// Keys that were driven out of their bucket.
+    pub evicted: u64,
+    /// Packets whose key found no bucket.
+    pub refused: u64,
+}
+
+/// Labels of the buckets of a set: 16 bits of the key's hash above 16 of the window's number.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Labels([u32; WAYS]);
+
+/// What is kept of a key: one cache line. Times count from the start of the window.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Bucket {
+    hash: u64,
+    size_sum: u64,
+    size_squares: u64,
+    /// Gaps of a window add up to less than 2³² ns, their squares to less than 2⁶⁴.
+    gap_squares: u64,
+    packets: u32,
+    marked: u32,
+    size_min: u32,
+    size_max: u32,
+    gap_min: u32,
+    gap_max: u32,
+    first_ns: u32,
+    last_ns: u32,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Labels>() == 64, "a line each");
+
+/// A packet on its way in.
+#[derive(Clone, Copy, Debug)]
+pub struct SketchPacket {
+    /// The hash of its key, under a secret seed.
+    pub hash: u64,
+    /// When it came; not before any that came before it.
+    pub time: Timestamp,
+    /// Its bytes.
+    pub size: u32,
+    /// Whether it is one of those that are counted for themselves.
+    pub is_marked: bool,
+}
+
+/// Sums of packets by key in the window of time that is going on.
+pub struct Sketch {
+    layers: usize,
+    /// Sets of a layer, less one.
+    set_mask: usize,
+    labels: Vec<Labels>,
+    buckets: Vec<Bucket>,
+    /// Of each set of the first layer the window's number above the votes against it.
+    votes: Vec<u32>,
+    votes_to_evict: u32,
+    window: Span,
+    window_start_ns: i64,
+    window_ns: u64,
+    /// The window's number, never 0.
+    epoch: u32,
+    live: usize,
+    counts: SketchCounts,
+}
+
+const EPOCH_MASK: u32 = 0xffff;
+
+impl Sketch {
+    /// An empty sketch.
+    #[must_use]
+    pub fn new(options: SketchOptions) -> Self {
+        let sets = options.buckets.div_ceil(WAYS).next_power_of_two();
+        let layers = options.layers.max(1);
+        let window_ns = options.window.as_ns().clamp(1, u32::MAX.into());
+        Self {
+            layers,
+            set_mask: sets - 1,
+            labels: zeros(sets * layers),
+            buckets: zeros(sets * layers * WAYS),
+            votes: zeros(sets),
+            votes_to_evict: VOTES_TO_EVICT,
+            window: Span::from_ns(window_ns),
+            window_start_ns: i64::MIN,
+            window_ns: window_ns.unsigned_abs(),
+            epoch: 0,
+            live: 0,
+            counts: SketchCounts::default(),
+        }
+    }
+
+    /// The same with another rule: so many votes for each packet of a resident drive it out; with
+    /// [`u32::MAX`] nobody is ever driven out.
+    #[must_use]
+    pub fn with_votes(mut self, votes_to_evict: u32) -> Self {
+        self.votes_to_evict = votes_to_evict.max(1);
+        self
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        size_of_val(&*self.labels) + size_of_val(&*self.buckets) + size_of_val(&*self.votes)
+    }
+
+    /// What became of keys so far.
+    #[must_use]
+    pub const fn counts(&self) -> &SketchCounts {
+        &self.counts
+    }
+
+    /// Keys in the window that is going on.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether nothing has come in this window.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Asks for what is looked at first for a key, some packets ahead.
+    #[inline(always)]
+    pub fn prefetch_labels(&self, hash: u64) {
+        for layer in 0..self.layers {
+            prefetch(&self.labels[self.set_of(layer, hash)]);
+        }
+    }
+
+    /// Asks for a key's bucket, when its labels have come.
+    #[inline(always)]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        let label = self.label(hash);
+        let set = self.set_of(0, hash);
+        let equal = equal(&self.labels[set], label);
+        let way = if equal != 0 { equal.trailing_zeros() as usize } else { 0 };
+        prefetch(&self.buckets[set * WAYS + (way & (WAYS - 1))]);
+    }
+
+    /// Takes in a packet, and tells what its key has come to in this window, the packet included;
+    /// nothing of a key that found no bucket.
+    #[inline]
+    pub fn observe(&mut self, packet: SketchPacket) -> PacketSums {
+        let now_ns = self.advance(packet.time);
+        if let Some(at) = self.find(packet.hash) {
+            let bucket = &mut self.buckets[at];
+            bucket.add(now_ns, packet.size, packet.is_marked);
+            return bucket.sums();
+        }
+        let Some(at) = self.admit(packet.hash) else { return PacketSums::NONE };
+        let bucket = &mut self.buckets[at];
+        *bucket = Bucket::of(now_ns, &packet);
+        bucket.sums()
+    }
+
+    /// What a key has come to in this window.
+    #[must_use]
+    pub fn get(&self, hash: u64) -> PacketSums {
+        self.find(hash).map_or(PacketSums::NONE, |at| self.buckets[at].sums())
+    }
+
+    /// Begins a window at the next packet, whatever its time: the clock was set.
+    pub fn forget(&mut self) {
+        self.window_start_ns = i64::MIN;
+        self.next_epoch();
+    }
+
+    /// Moves on to the window of this time; nanoseconds from its start.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    fn advance(&mut self, time: Timestamp) -> u32 {
+        let mut since = time.as_ns().wrapping_sub(self.window_start_ns).cast_unsigned();
+        if since >= self.window_ns || self.epoch == 0 {
+            since = self.next_window(time);
+        }
+        since as u32
+    }
+
+    #[cold]
+    fn next_window(&mut self, time: Timestamp) -> u64 {
+        self.window_start_ns = time.window_start(self.window).as_ns();
+        self.next_epoch();
+        self.counts.windows += 1;
+        time.as_ns().wrapping_sub(self.window_start_ns).cast_unsigned().min(self.window_ns - 1)
+    }
+
+    fn next_epoch(&mut self) {
+        self.live = 0;
+        self.epoch = (self.epoch + 1) & EPOCH_MASK;
+        if self.epoch == 0 {
+            // Windows of 65,536 ago would be taken for this one.
+            self.labels.fill(Labels::default());
+            self.votes.fill(0);
+            self.epoch = 1;
+        }
+    }
+
+    #[inline(always)]
+    const fn label(&self, hash: u64) -> u32 {
+        (hash as u32) & !EPOCH_MASK | self.epoch
+    }
+
+    /// The set of a key in a layer: other bits of its hash than the label's in the first, and in
+    /// the next such that keys of one set go to many.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    const fn set_of(&self, layer: usize, hash: u64) -> usize {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut mixed = hash;
+        let mut at = 0;
+        while at < layer {
+            mixed = mixed.rotate_left(29).wrapping_mul(ODD);
+            at += 1;
+        }
+        layer * (self.set_mask + 1) + ((mixed >> 32) as usize & self.set_mask)
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Option<usize> {
+        let label = self.label(hash);
+        for layer in 0..self.layers {
+            let set = self.set_of(layer, hash);
+            let mut equal = equal(&self.labels[set], label);
+            while equal != 0 {
+                let at = set * WAYS + equal.trailing_zeros() as usize;
+                if self.buckets[at].hash == hash {
+                    return Some(at);
+                }
+                equal &= equal - 1;
+            }
+        }
+        None
+    }
+
+    /// A bucket of a set that no key of this window has.
+    #[inline(always)]
+    fn free_way(&self, set: usize) -> Option<usize> {
+        let free = others(&self.labels[set], self.epoch);
+        (free != 0).then(|| free.trailing_zeros() as usize)
+    }
+
+    /// A bucket for a key that has none.
+    #[inline(never)]
+    fn admit(&mut self, hash: u64) -> Option<usize> {
+        let (set, way) = self.make_place(hash)?;
+        self.labels[set].0[way] = self.label(hash);
+        self.counts.admitted += 1;
+        Some(set * WAYS + way)
+    }
+
+    fn make_place(&mut self, hash: u64) -> Option<(usize, usize)> {
+        for layer in 0..self.layers {
+            let set = self.set_of(layer, hash);
+            if let Some(way) = self.free_way(set) {
+                self.live += 1;
+                return Some((set, way));
+            }
+        }
+        if self.live < self.buckets.len() / 16 * MOVES_BELOW
+            && let Some(place) = self.move_neighbour(hash)
+        {
+            self.live += 1;
+            self.counts.moved += 1;
+            return Some(place);
+        }
+        self.vote(hash)
+    }
+
+    /// Moves a neighbour to another layer, and gives its place.
+    fn move_neighbour(&mut self, hash: u64) -> Option<(usize, usize)> {
+        for layer in 0..self.layers {
+            let set = self.set_of(layer, hash);
+            for way in 0..WAYS {
+                let neighbour = self.buckets[set * WAYS + way].hash;
+                for other in (0..self.layers).filter(|&other| other != layer) {
+                    let new_set = self.set_of(other, neighbour);
+                    if let Some(new_way) = self.free_way(new_set) {
+                        self.labels[new_set].0[new_way] = self.labels[set].0[way];
+                        self.buckets[new_set * WAYS + new_way] = self.buckets[set * WAYS + way];
+                        return Some((set, way));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Refuses a packet, or drives out the smallest of the residents of its first set.
+    fn vote(&mut self, hash: u64) -> Option<(usize, usize)> {
+        let set = self.set_of(0, hash);
+        let votes = &mut self.votes[set];
+        let count = if *votes >> 16 == self.epoch { *votes & EPOCH_MASK } else { 0 };
+        let count = (count + 1).min(EPOCH_MASK);
+        *votes = self.epoch << 16 | count;
+        if count >= self.votes_to_evict {
+            let residents = &self.buckets[set * WAYS..(set + 1) * WAYS];
+            let smallest = residents.iter().enumerate().min_by_key(|(_, bucket)| bucket.packets);
+            if let Some((way, bucket)) = smallest
+                && count >= bucket.packets.saturating_mul(self.votes_to_evict)
+            {
+                self.votes[set] = 0;
+                self.counts.evicted += 1;
+                return Some((set, way));
+            }
+        }
+        self.counts.refused += 1;
+        None
+    }
+}
+
+impl Bucket {
+    #[inline(always)]
+    fn of(now_ns: u32, packet: &SketchPacket) -> Self {
+        let size = packet.size;
+        Self {
+            hash: packet.hash,
+            size_sum: size.into(),
+            size_squares: u64::from(size) * u64::from(size),
+            gap_squares: 0,
+            packets: 1,
+            marked: packet.is_marked.into(),
+            size_min: size,
+            size_max: size,
+            gap_min: u32::MAX,
+            gap_max: 0,
+            first_ns: now_ns,
+            last_ns: now_ns,
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, now_ns: u32, size: u32, is_marked: bool) {
+        // Time does not run backwards within a window; if it did, the gap would be none.
+        let gap = now_ns.saturating_sub(self.last_ns);
+        self.gap_min = self.gap_min.min(gap);
+        self.gap_max = self.gap_max.max(gap);
+        self.gap_squares = self.gap_squares.wrapping_add(u64::from(gap) * u64::from(gap));
+        self.last_ns = now_ns.max(self.last_ns);
+        self.packets = self.packets.saturating_add(1);
+        self.marked = self.marked.saturating_add(is_marked.into());
+        self.size_min = self.size_min.min(size);
+        self.size_max = self.size_max.max(size);
+        self.size_sum = self.size_sum.saturating_add(size.into());
+        self.size_squares = self.size_squares.saturating_add(u64::from(size) * u64::from(size));
+    }
+
+    #[inline(always)]
+    fn sums(&self) -> PacketSums {
+        PacketSums {
+            packets: self.packets,
+            marked: self.marked,
+            size_min: self.size_min,
+            size_max: self.size_max,
+            size_sum: self.size_sum,
+            size_squares: self.size_squares,
+            gap_sum: (self.last_ns - self.first_ns).into(),
+            gap_min: if self.packets > 1 { self.gap_min.into() } else { u64::MAX },
+            gap_max: self.gap_max.into(),
+            gap_squares: self.gap_squares.into(),
+        }
+    }
+}
+
+/// Which of the labels are this one, a bit each.
+#[inline(always)]
+fn equal(labels: &Labels, label: u32) -> u32 {
+    let bit = |(way, &other): (usize, &u32)| u32::from(other == label) << way;
+    labels.0.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
+}
+
+/// Which of the labels are of another window, a bit each.
+#[inline(always)]
+fn others(labels: &Labels, epoch: u32) -> u32 {
+    let bit = |(way, &other): (usize, &u32)| u32::from(other & EPOCH_MASK != epoch) << way;
+    labels.0.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
+}
+
+/// As many as are asked for, on huge pages.
+fn zeros<T: Copy + Default>(len: usize) -> Vec<T> {
+    let mut zeros = Vec::with_capacity(len);
+    prefer_huge_pages(&mut zeros);
+    zeros.resize(len, T::default());
+    zeros
+}
+
+#[cfg(test)]
+mod tests;

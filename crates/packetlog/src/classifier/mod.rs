@@ -1,0 +1,147 @@
+//! Judges each packet when it comes.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use engine::sketch::SketchCounts;
+use packet::{Batch, HashSeed};
+
+use crate::features::{ExactCounts, Features, Key, Snapshots};
+use crate::judged::{Basis, Judged};
+use crate::model::Model;
+
+/// Finds of each packet what class of traffic it is of.
+///
+/// The flow forest judges a packet of whose flow anything is kept, which is any packet with an IP
+/// header for which the sketch, or the table, has a place; the packet forest judges the others,
+/// such as ARP. (Of a model whose keys are hosts alone it is the first of them that decides.) The
+/// class is that of the highest probability, and of several such the first. What is judged does
+/// not depend on how packets are cut into batches.
+pub struct Classifier {
+    model: Arc<Model>,
+    features: Features,
+    /// Places in the block of packets for each forest.
+    by_flow: Vec<u16>,
+    by_packet: Vec<u16>,
+    scores: Vec<f64>,
+    judged_by_flow: u64,
+    judged_by_packet: u64,
+    without_key: u64,
+}
+
+/// What became of packets and of what is kept of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClassifierCounts {
+    /// Packets that the flow forest judged.
+    pub by_flow: u64,
+    /// Packets that the packet forest judged.
+    pub by_packet: u64,
+    /// Those among them that have no flow: no IP header, or one that cannot be read.
+    pub without_key: u64,
+    /// Packets that came more than a second behind the latest stamp.
+    pub late: u64,
+    /// How often the clock was set back.
+    pub clock_steps: u64,
+    /// What became of keys in sketches.
+    pub sketches: Vec<(Key, SketchCounts)>,
+    /// What became of keys in tables.
+    pub tables: Vec<(Key, ExactCounts)>,
+    /// Bytes of sketches, or of what tables hold now.
+    pub size_bytes: usize,
+}
+
+impl Classifier {
+    /// Before the first packet. The seed keys the hashes of sketches and tables.
+    #[must_use]
+    pub fn new(model: Arc<Model>, seed: HashSeed) -> Self {
+        let features = Features::for_model(&model, seed);
+        Self {
+            features,
+            model,
+            by_flow: Vec::new(),
+            by_packet: Vec::new(),
+            scores: Vec::new(),
+            judged_by_flow: 0,
+            judged_by_packet: 0,
+            without_key: 0,
+        }
+    }
+
+    /// One [`Judged`] for each record of the batch, in order; `judged` is cleared first.
+    pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+        judged.clear();
+        let Self { model, features, by_flow, by_packet, scores, .. } = self;
+        let (mut flow_count, mut packet_count, mut without_key) = (0, 0, 0);
+        features.take(batch, |_, snapshots| {
+            by_flow.clear();
+            by_packet.clear();
+            let first = judged.len();
+            for (index, &flow) in (0u16..).zip(snapshots.flows) {
+                let (basis, places) = if snapshots.holds_flow(index.into()) {
+                    (Basis::Flow, &mut *by_flow)
+                } else {
+                    (Basis::Packet, &mut *by_packet)
+                };
+                places.push(index);
+                without_key += u64::from(flow.is_none());
+                judged.push(Judged { class: 0, confidence: 0.0, basis, flow });
+            }
+            flow_count += by_flow.len() as u64;
+            packet_count += by_packet.len() as u64;
+            let judged = &mut judged[first..];
+            for (forest, rows) in
+                [(model.flow_forest(), &*by_flow), (model.packet_forest(), &*by_packet)]
+            {
+                forest.score(snapshots.values(), rows, scores);
+                decide(rows, scores, forest.class_count(), judged);
+            }
+        });
+        self.judged_by_flow += flow_count;
+        self.judged_by_packet += packet_count;
+        self.without_key += without_key;
+    }
+
+    /// The model.
+    #[must_use]
+    pub const fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// What became of packets so far.
+    #[must_use]
+    pub fn counts(&self) -> ClassifierCounts {
+        let (late, clock_steps) = self.features.late_and_steps();
+        let of_keys = Key::ALL.into_iter();
+        let sketch = |key| self.features.sketch_counts(key).map(|counts| (key, counts));
+        let table = |key| self.features.exact_counts(key).map(|counts| (key, counts));
+        ClassifierCounts {
+            by_flow: self.judged_by_flow,
+            by_packet: self.judged_by_packet,
+            without_key: self.without_key,
+            late,
+            clock_steps,
+            sketches: of_keys.clone().filter_map(sketch).collect(),
+            tables: of_keys.filter_map(table).collect(),
+            size_bytes: self.features.size_bytes(),
+        }
+    }
+}
+
+/// Of each row the class of the highest probability.
+#[allow(clippy::cast_possible_truncation)]
+fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Judged]) {
+    for (&row, scores) in rows.iter().zip(scores.chunks_exact(class_count)) {
+        let Some(judged) = judged.get_mut(usize::from(row)) else { continue };
+        let (mut class, mut highest) = (0, f64::NEG_INFINITY);
+        for (at, &score) in (0u16..).zip(scores) {
+            if score > highest {
+                (class, highest) = (at, score);
+            }
+        }
+        (judged.class, judged.confidence) = (class, highest as f32);
+    }
+}
+
+const _: () = assert!(Snapshots::STRIDE == model::numeric::BLOCK_ROWS, "a batch is a block");

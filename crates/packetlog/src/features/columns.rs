@@ -1,0 +1,315 @@
+//! The columns of a snapshot: their names, their order, and how each is filled.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use engine::sums::PacketSums;
+use packet::FlowDirection;
+
+use super::facts::Facts;
+use super::options::{FeatureOptions, Key};
+
+/// One number of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// Of the packet alone.
+    Packet(PacketColumn),
+    /// Of what packets of one key did, up to the packet and with it.
+    Of(Key, SumColumn),
+}
+
+/// What a column of `f32` holds where the packet has no such thing.
+pub const MISSING: f32 = -1.0;
+
+macro_rules! packet_columns {
+    ($($variant:ident, $name:literal, $about:literal, $value:expr;)*) => {
+        /// A number of a packet alone.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum PacketColumn {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl PacketColumn {
+            /// Every one, in their order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it means, in a sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+
+            /// Of each packet its value. What differs from column to column is asked once.
+            #[allow(clippy::cast_precision_loss)]
+            fn fill(self, facts: &[Facts], values: &mut [f32]) {
+                fn each(facts: &[Facts], values: &mut [f32], of: impl Fn(&Facts) -> f32) {
+                    for (value, facts) in values.iter_mut().zip(facts) {
+                        *value = of(facts);
+                    }
+                }
+                match self {
+                    $(Self::$variant => {
+                        let of: fn(&Facts) -> _ = $value;
+                        each(facts, values, |facts| of(facts) as f32);
+                    })*
+                }
+            }
+        }
+    };
+}
+
+packet_columns! {
+    WireBytes, "wire_bytes", "Bytes on the wire, link header included.", |f| f.wire_len;
+    IpBytes, "ip_bytes",
+        "Bytes of the innermost IP packet as its headers tell, at most those on the wire; of other \
+         frames those on the wire.",
+        |f| f.size;
+    PayloadBytes, "payload_bytes", "Bytes that the transport carries.", |f| f.payload_len;
+    Network, "network", "Network layer: 4 and 6 for IP, 1 for ARP, 0 for anything else.",
+        |f| f.network;
+    Protocol, "protocol", "IP protocol.", |f| f.protocol;
+    IpHeaderBytes, "ip_header_bytes", "Bytes of the IP header, its options and extensions.",
+        |f| f.ip_header_len;
+    TransportHeaderBytes, "transport_header_bytes", "Bytes of the transport header.",
+        |f| f.transport_header_len;
+    SourcePort, "source_port", "Source port of TCP, UDP or SCTP.", |f| f.source_port;
+    DestinationPort, "destination_port", "Destination port.", |f| f.destination_port;
+    LowerPort, "lower_port", "The smaller of both ports.", Facts::lower_port;
+    HigherPort, "higher_port", "The larger of both ports.", Facts::higher_port;
+    TcpFlags, "tcp_flags",
+        "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256, added up.",
+        |f| f.tcp_flags;
+    TcpFin, "tcp_fin", "FIN, 0 or 1.", |f| f.tcp_flag(0);
+    TcpSyn, "tcp_syn", "SYN, 0 or 1.", |f| f.tcp_flag(1);
+    TcpRst, "tcp_rst", "RST, 0 or 1.", |f| f.tcp_flag(2);
+    TcpPsh, "tcp_psh", "PSH, 0 or 1.", |f| f.tcp_flag(3);
+    TcpAck, "tcp_ack", "ACK, 0 or 1.", |f| f.tcp_flag(4);
+    TcpUrg, "tcp_urg", "URG, 0 or 1.", |f| f.tcp_flag(5);
+    TcpEce, "tcp_ece", "ECE, 0 or 1.", |f| f.tcp_flag(6);
+    TcpCwr, "tcp_cwr", "CWR, 0 or 1.", |f| f.tcp_flag(7);
+    TcpWindow, "tcp_window", "TCP window as it stands in the header, unscaled.", |f| f.tcp_window;
+    IsFragment, "is_fragment", "Whether it is a fragment of an IP packet, 0 or 1.",
+        |f| f.is_fragment;
+    DontFragment, "dont_fragment", "IPv4's bit of that name.", |f| f.dont_fragment;
+    Ecn, "ecn", "ECN codepoint: 0 none, 1 ECT(1), 2 ECT(0), 3 CE.", |f| f.ecn;
+    IcmpType, "icmp_type", "Type of ICMP or `ICMPv6`.", |f| f.icmp_type;
+    IcmpCode, "icmp_code", "Code of ICMP or `ICMPv6`.", |f| f.icmp_code;
+    ArpOperation, "arp_operation", "1 for a request, 2 for a reply.", |f| f.arp_operation;
+    ArpGratuitous, "arp_gratuitous", "Whether an ARP packet asks for its sender's own address.",
+        |f| f.arp_gratuitous;
+    IsMalformed, "is_malformed", "Whether a header cannot be true, 0 or 1.", |f| f.is_malformed;
+}
+
+/// A number of what packets of one key did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SumColumn {
+    /// Packets.
+    Packets,
+    /// Of a flow, packets that went the same way as this one; of a host, flows that began.
+    Marked,
+    /// Bytes of all.
+    SizeSum,
+    /// Bytes of the largest.
+    SizeMax,
+    /// Bytes of the smallest.
+    SizeMin,
+    /// Mean bytes.
+    SizeMean,
+    /// Variance of bytes.
+    SizeVariance,
+    /// Nanoseconds from the first to this one.
+    GapSum,
+    /// Longest gap.
+    GapMax,
+    /// Shortest gap.
+    GapMin,
+    /// Mean gap.
+    GapMean,
+    /// Variance of gaps.
+    GapVariance,
+}
+
+impl SumColumn {
+    /// Every one, in their order.
+    pub const ALL: &[Self] = &[
+        Self::Packets,
+        Self::Marked,
+        Self::SizeSum,
+        Self::SizeMax,
+        Self::SizeMin,
+        Self::SizeMean,
+        Self::SizeVariance,
+        Self::GapSum,
+        Self::GapMax,
+        Self::GapMin,
+        Self::GapMean,
+        Self::GapVariance,
+    ];
+
+    const fn suffix(self, key: Key) -> &'static str {
+        match self {
+            Self::Packets => "packets",
+            Self::Marked => match key {
+                Key::Flow => "packets_same_way",
+                Key::Source | Key::Destination => "flows",
+            },
+            Self::SizeSum => "size_sum_bytes",
+            Self::SizeMax => "size_max_bytes",
+            Self::SizeMin => "size_min_bytes",
+            Self::SizeMean => "size_mean_bytes",
+            Self::SizeVariance => "size_variance_bytes2",
+            Self::GapSum => "gap_sum_ns",
+            Self::GapMax => "gap_max_ns",
+            Self::GapMin => "gap_min_ns",
+            Self::GapMean => "gap_mean_ns",
+            Self::GapVariance => "gap_variance_ns2",
+        }
+    }
+
+    /// Of each packet its value.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    fn fill(self, sums: &[PacketSums], values: &mut [f32]) {
+        fn each(sums: &[PacketSums], values: &mut [f32], of: impl Fn(&PacketSums) -> f32) {
+            for (value, sums) in values.iter_mut().zip(sums) {
+                *value = if sums.is_held() { of(sums) } else { MISSING };
+            }
+        }
+        /// One packet has no gap.
+        fn gaps(sums: &[PacketSums], values: &mut [f32], of: impl Fn(&PacketSums) -> f32) {
+            for (value, sums) in values.iter_mut().zip(sums) {
+                *value = if sums.packets > 1 { of(sums) } else { MISSING };
+            }
+        }
+        match self {
+            Self::Packets => each(sums, values, |sums| sums.packets as f32),
+            Self::Marked => each(sums, values, |sums| sums.marked as f32),
+            Self::SizeSum => each(sums, values, |sums| sums.size_sum as f32),
+            Self::SizeMax => each(sums, values, |sums| sums.size_max as f32),
+            Self::SizeMin => each(sums, values, |sums| sums.size_min as f32),
+            Self::SizeMean => each(sums, values, |sums| sums.size_mean() as f32),
+            Self::SizeVariance => each(sums, values, |sums| sums.size_variance() as f32),
+            Self::GapSum => each(sums, values, |sums| sums.gap_sum as f32),
+            Self::GapMax => gaps(sums, values, |sums| sums.gap_max as f32),
+            Self::GapMin => gaps(sums, values, |sums| sums.gap_min as f32),
+            Self::GapMean => gaps(sums, values, |sums| sums.gap_mean() as f32),
+            Self::GapVariance => gaps(sums, values, |sums| sums.gap_variance() as f32),
+        }
+    }
+}
+
+/// Of packets that came together, what columns are filled from.
+#[derive(Clone, Copy)]
+pub(super) struct Filled<'a> {
+    pub(super) facts: &'a [Facts],
+    pub(super) sums: [&'a [PacketSums]; Key::COUNT],
+    pub(super) ways: &'a [FlowDirection],
+}
+
+impl Column {
+    /// Every column that there is with these keys, in order.
+    pub fn all(keys: &[Key]) -> impl Iterator<Item = Self> {
+        let of_packet = PacketColumn::ALL.iter().map(|&column| Self::Packet(column));
+        let wanted = Key::ALL.into_iter().filter(move |key| keys.contains(key));
+        let of_keys = wanted.flat_map(move |key| {
+            let columns = SumColumn::ALL.iter().map(move |&column| Self::Of(key, column));
+            // Which flows began is only known where flows are kept.
+            columns.filter(move |&column| {
+                key == Key::Flow
+                    || keys.contains(&Key::Flow)
+                    || column != Self::Of(key, SumColumn::Marked)
+            })
+        });
+        of_packet.chain(of_keys)
+    }
+
+    /// The column of this name, among those that there are with these keys.
+    #[must_use]
+    pub fn named(name: &str, keys: &[Key]) -> Option<Self> {
+        Self::all(keys).find(|column| column.is_named(name))
+    }
+
+    fn is_named(self, name: &str) -> bool {
+        match self {
+            Self::Packet(column) => column.name() == name,
+            Self::Of(key, column) => {
+                let rest = name.strip_prefix(key.name()).and_then(|name| name.strip_prefix('_'));
+                rest == Some(column.suffix(key))
+            }
+        }
+    }
+
+    /// Of whose packets it tells, unless of the packet alone.
+    #[must_use]
+    pub const fn key(self) -> Option<Key> {
+        match self {
+            Self::Packet(_) => None,
+            Self::Of(key, _) => Some(key),
+        }
+    }
+
+    /// Whether what it tells of hosts is made from what is kept of flows.
+    #[must_use]
+    pub fn needs(self, key: Key) -> bool {
+        self.key() == Some(key)
+            || (key == Key::Flow && matches!(self, Self::Of(_, SumColumn::Marked)))
+    }
+
+    pub(super) fn fill(self, filled: &Filled<'_>, values: &mut [f32]) {
+        match self {
+            Self::Packet(column) => column.fill(filled.facts, values),
+            Self::Of(Key::Flow, SumColumn::Marked) => same_way(filled, values),
+            Self::Of(key, column) => column.fill(filled.sums[key as usize], values),
+        }
+    }
+}
+
+/// Packets of the flow that went the same way as this one.
+#[allow(clippy::cast_precision_loss)]
+fn same_way(filled: &Filled<'_>, values: &mut [f32]) {
+    let sums = filled.sums[Key::Flow as usize];
+    for ((value, sums), way) in values.iter_mut().zip(sums).zip(filled.ways) {
+        let same = match way {
+            FlowDirection::LowToHigh => sums.marked,
+            FlowDirection::HighToLow => sums.packets.saturating_sub(sums.marked),
+        };
+        *value = if sums.is_held() { same as f32 } else { MISSING };
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packet(column) => f.write_str(column.name()),
+            Self::Of(key, column) => write!(f, "{}_{}", key.name(), column.suffix(*key)),
+        }
+    }
+}
+
+/// The text of which a model carries the hash: what its numbers mean, in which order.
+#[must_use]
+pub fn schema_text(options: &FeatureOptions, columns: &[Column]) -> String {
+    let mut text = String::from("wirelens packetlog features 1\nlayout row\ndtype f32\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "missing -1\nheaders innermost\nwindow_ns {}", options.window.as_ns());
+    if options.window.as_ns() == 0 {
+        let _ = writeln!(text, "idle_timeout_ns {}", options.idle_timeout.as_ns());
+    }
+    let _ = writeln!(text, "columns {}", columns.len());
+    for column in columns {
+        let _ = writeln!(text, "{column}");
+    }
+    text
+}
+
+/// SHA-256 of [`schema_text`], in hexadecimal.
+#[must_use]
+pub fn schema_hash(options: &FeatureOptions, columns: &[Column]) -> String {
+    model::schema::text_hash(&schema_text(options, columns))
+}

@@ -1,0 +1,147 @@
+//! What the headers of one packet say.
+
+use packet::wire::arp::Arp;
+use packet::{Frame, Layers, Network, Protocol};
+
+/// Numbers of one packet; −1 where it has no such thing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Facts {
+    pub(crate) wire_len: u32,
+    /// Bytes of the innermost IP packet as its headers tell, and never more than on the wire; of
+    /// other frames those on the wire. Links differ in what they put around a packet, and pad.
+    pub(crate) size: u32,
+    pub(crate) payload_len: i64,
+    pub(crate) source_port: i32,
+    pub(crate) destination_port: i32,
+    pub(crate) tcp_window: i32,
+    pub(crate) arp_operation: i32,
+    pub(crate) ip_header_len: i32,
+    pub(crate) transport_header_len: i32,
+    pub(crate) protocol: i16,
+    pub(crate) tcp_flags: i16,
+    pub(crate) icmp_type: i16,
+    pub(crate) icmp_code: i16,
+    pub(crate) network: i8,
+    pub(crate) ecn: i8,
+    pub(crate) is_fragment: i8,
+    pub(crate) dont_fragment: i8,
+    pub(crate) arp_gratuitous: i8,
+    pub(crate) is_malformed: i8,
+}
+
+impl Facts {
+    /// Of a frame whose headers say nothing.
+    pub(crate) const NONE: Self = Self {
+        wire_len: 0,
+        size: 0,
+        payload_len: -1,
+        source_port: -1,
+        destination_port: -1,
+        tcp_window: -1,
+        arp_operation: -1,
+        ip_header_len: -1,
+        transport_header_len: -1,
+        protocol: -1,
+        tcp_flags: -1,
+        icmp_type: -1,
+        icmp_code: -1,
+        network: 0,
+        ecn: -1,
+        is_fragment: -1,
+        dont_fragment: -1,
+        arp_gratuitous: -1,
+        is_malformed: 0,
+    };
+
+    #[inline]
+    pub(crate) fn of(frame: &Frame<'_>) -> Self {
+        let layers = &frame.record.layers;
+        let mut facts = Self {
+            wire_len: frame.record.wire_len,
+            size: frame.record.wire_len,
+            is_malformed: i8::from(layers.fault.is_some()),
+            ..Self::NONE
+        };
+        match layers.network {
+            Network::Ipv4 | Network::Ipv6 => facts.add_ip(frame, layers),
+            Network::Arp => facts.add_arp(frame.from_offset(layers.network_offset)),
+            Network::None => {}
+        }
+        facts
+    }
+
+    #[inline]
+    fn add_ip(&mut self, frame: &Frame<'_>, layers: &Layers) {
+        let header = frame.from_offset(layers.network_offset);
+        if layers.network == Network::Ipv4 {
+            self.network = 4;
+            if let Some(header) = header.first_chunk::<8>() {
+                self.ecn = (header[1] & 3).cast_signed();
+                self.dont_fragment = i8::from(header[6] & 0x40 != 0);
+            }
+        } else {
+            self.network = 6;
+            self.ecn = header.get(1).map_or(-1, |byte| (byte >> 4 & 3).cast_signed());
+        }
+        self.protocol = i16::from(layers.protocol.0);
+        self.is_fragment = i8::from(layers.has(Layers::FRAGMENT));
+        self.payload_len = i64::from(layers.payload_len);
+        let header_len = layers.transport_offset.checked_sub(layers.network_offset);
+        self.ip_header_len = header_len.map_or(-1, i32::from);
+        let before_payload = layers.payload_offset.saturating_sub(layers.network_offset);
+        self.size = layers.payload_len.saturating_add(before_payload.into()).min(self.wire_len);
+        if layers.has(Layers::TRANSPORT) && !layers.has(Layers::LATER_FRAGMENT) {
+            self.add_transport(frame, layers);
+        }
+    }
+
+    #[inline]
+    fn add_transport(&mut self, frame: &Frame<'_>, layers: &Layers) {
+        let header = frame.from_offset(layers.transport_offset);
+        let len = layers.payload_offset.checked_sub(layers.transport_offset);
+        self.transport_header_len = len.map_or(-1, i32::from);
+        let Some(&[a, b, c, d]) = header.first_chunk() else { return };
+        match layers.protocol {
+            Protocol::ICMP | Protocol::ICMPV6 => {
+                (self.icmp_type, self.icmp_code) = (a.into(), b.into());
+            }
+            Protocol::TCP | Protocol::UDP | Protocol::SCTP => {
+                self.source_port = u16::from_be_bytes([a, b]).into();
+                self.destination_port = u16::from_be_bytes([c, d]).into();
+                if layers.protocol == Protocol::TCP
+                    && let Some(&[.., high, flags, e, f]) = header.first_chunk::<16>()
+                {
+                    self.tcp_flags = i16::from(high & 1) << 8 | i16::from(flags);
+                    self.tcp_window = u16::from_be_bytes([e, f]).into();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn add_arp(&mut self, bytes: &[u8]) {
+        self.network = 1;
+        if let Ok(arp) = Arp::new(bytes) {
+            self.arp_operation = arp.operation().into();
+            self.arp_gratuitous = i8::from(arp.sender_protocol() == arp.target_protocol());
+        }
+    }
+
+    /// The smaller port, which is the server's more often than not.
+    #[inline]
+    pub(crate) fn lower_port(&self) -> i32 {
+        self.source_port.min(self.destination_port)
+    }
+
+    #[inline]
+    pub(crate) fn higher_port(&self) -> i32 {
+        self.source_port.max(self.destination_port)
+    }
+
+    /// One of the TCP flags as 0 or 1.
+    #[inline]
+    pub(crate) fn tcp_flag(&self, bit: u32) -> i16 {
+        if self.tcp_flags < 0 { -1 } else { self.tcp_flags >> bit & 1 }
+    }
+}

@@ -1,0 +1,250 @@
+//! What packets of flows and hosts came to, in tables or in sketches.
+
+use engine::flow::{
+    FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowTable, Held, MarkKind, SideSlab,
+};
+use engine::sketch::{Sketch, SketchCounts, SketchOptions, SketchPacket};
+use engine::sums::PacketSums;
+use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Layers, Span, Timestamp};
+
+use super::options::{FeatureOptions, KeptIn};
+
+/// Packets that a table takes in together; see [`FlowTable::observe`].
+const PIECE_LEN: usize = 64;
+
+/// Packets between asking for what a sketch has of a packet and using it.
+const AHEAD: usize = 16;
+
+/// A packet on its way to what is kept of its key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) hash: u64,
+    pub(super) time: Timestamp,
+    pub(super) size: u32,
+    /// Which of the batch's packets.
+    pub(super) index: u16,
+    pub(super) tcp_flags: u8,
+    pub(super) is_marked: bool,
+}
+
+/// What is kept of flows, of sources or of destinations.
+pub(super) enum Kept {
+    Sketch(Box<Sketch>),
+    Exact(Box<Exact>),
+}
+
+/// Packets of keys, each with sums of its own.
+pub(super) struct Exact {
+    table: FlowTable,
+    states: SideSlab<Held<State>>,
+    window: Option<Span>,
+    packets: Vec<FlowPacket>,
+    slots: Vec<FlowSlot>,
+    ended: ExactCounts,
+}
+
+/// Keys of a table that are gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ExactCounts {
+    /// All of them: a flow that has ended, a host that was silent for the idle time-out.
+    pub ended: u64,
+    /// Those that had to make room for another.
+    pub evicted: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    sums: PacketSums,
+    last: Timestamp,
+    window_start: Timestamp,
+}
+
+/// A host as one end of a conversation with nobody, so that a table of flows holds it.
+pub(super) fn host_key(address: std::net::IpAddr) -> FlowKey {
+    const NOBODY: packet::Protocol = packet::Protocol(255);
+    let unspecified = match address {
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    FlowKey::from_tuple(address, unspecified, 0, 0, NOBODY).0
+}
+
+impl Kept {
+    pub(super) fn new(options: &FeatureOptions) -> Self {
+        match options.source {
+            KeptIn::Sketch => Self::Sketch(Box::new(Sketch::new(SketchOptions {
+                layers: options.layers,
+                buckets: options.buckets,
+                window: options.window,
+            }))),
+            KeptIn::Exact => Self::Exact(Box::new(Exact::new(options))),
+        }
+    }
+
+    /// Takes in packets in order, each with its key where tables want it, and writes for each what
+    /// its key has come to.
+    pub(super) fn observe(
+        &mut self,
+        arrived: &[Arrived],
+        keys: &[(FlowKey, FlowDirection)],
+        sums: &mut [PacketSums],
+    ) {
+        match self {
+            Self::Sketch(sketch) => observe_sketch(sketch, arrived, sums),
+            Self::Exact(exact) => {
+                for (arrived, keys) in arrived.chunks(PIECE_LEN).zip(keys.chunks(PIECE_LEN)) {
+                    exact.observe(arrived, keys, sums);
+                }
+            }
+        }
+    }
+
+    /// Event time has come so far, or was set back.
+    pub(super) fn on_mark(&mut self, mark: FlowMark) {
+        match (self, mark.kind) {
+            (Self::Sketch(sketch), MarkKind::Step) => sketch.forget(),
+            (Self::Sketch(_), _) => {}
+            (Self::Exact(exact), kind) => exact.on_mark(kind, mark.watermark),
+        }
+    }
+
+    pub(super) fn sketch_counts(&self) -> Option<SketchCounts> {
+        match self {
+            Self::Sketch(sketch) => Some(*sketch.counts()),
+            Self::Exact(_) => None,
+        }
+    }
+
+    pub(super) fn exact_counts(&self) -> Option<ExactCounts> {
+        match self {
+            Self::Sketch(_) => None,
+            Self::Exact(exact) => Some(exact.ended),
+        }
+    }
+
+    /// Bytes that it takes now.
+    pub(super) fn size_bytes(&self) -> usize {
+        match self {
+            Self::Sketch(sketch) => sketch.size_bytes(),
+            Self::Exact(exact) => exact.table.len() * Exact::BYTES_PER_KEY,
+        }
+    }
+
+    /// Whether packets are to bring their keys.
+    pub(super) const fn wants_keys(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+}
+
+fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
+    for packet in arrived {
+        sketch.prefetch_labels(packet.hash);
+    }
+    for packet in arrived.iter().take(AHEAD) {
+        sketch.prefetch_bucket(packet.hash);
+    }
+    for (at, &Arrived { hash, time, size, index, is_marked, .. }) in arrived.iter().enumerate() {
+        if let Some(ahead) = arrived.get(at + AHEAD) {
+            sketch.prefetch_bucket(ahead.hash);
+        }
+        if let Some(sums) = sums.get_mut(usize::from(index)) {
+            *sums = sketch.observe(SketchPacket { hash, time, size, is_marked });
+        }
+    }
+}
+
+impl Exact {
+    /// In the table, its index and beside it.
+    const BYTES_PER_KEY: usize = 128 + 24 + SideSlab::<Held<State>>::BYTES_PER_FLOW;
+
+    fn new(options: &FeatureOptions) -> Self {
+        let flow_options = FlowOptions {
+            idle_timeout: options.idle_timeout,
+            flow_count_max: options.flow_count_max,
+            ..FlowOptions::default()
+        };
+        Self {
+            table: FlowTable::new(flow_options),
+            states: SideSlab::default(),
+            window: (options.window.as_ns() > 0).then_some(options.window),
+            packets: Vec::with_capacity(PIECE_LEN),
+            slots: Vec::with_capacity(PIECE_LEN),
+            ended: ExactCounts::default(),
+        }
+    }
+
+    fn observe(
+        &mut self,
+        arrived: &[Arrived],
+        keys: &[(FlowKey, FlowDirection)],
+        sums: &mut [PacketSums],
+    ) {
+        self.packets.clear();
+        self.packets.extend(arrived.iter().zip(keys).map(|(packet, &(key, direction))| {
+            self.table.prefetch(packet.hash);
+            FlowPacket {
+                key,
+                timestamp: packet.time,
+                hash: packet.hash,
+                wire_len: packet.size,
+                vlan_id: Layers::NO_VLAN,
+                tcp_flags: packet.tcp_flags,
+                direction,
+            }
+        }));
+        self.table.observe(&self.packets, &mut self.slots);
+        for &slot in &self.slots {
+            self.states.prefetch(slot);
+        }
+        for (packet, &slot) in arrived.iter().zip(&self.slots) {
+            let Some(Held(state)) = self.states.state(slot) else { continue };
+            state.add(packet, self.window);
+            if let Some(sums) = sums.get_mut(usize::from(packet.index)) {
+                *sums = state.sums;
+            }
+        }
+        self.count_ended();
+    }
+
+    fn on_mark(&mut self, kind: MarkKind, watermark: Timestamp) {
+        match kind {
+            MarkKind::Step => self.table.step(watermark),
+            MarkKind::Tick | MarkKind::Last => self.table.expire(watermark),
+        }
+        self.count_ended();
+    }
+
+    fn count_ended(&mut self) {
+        use engine::flow::EndReason::{Emergency, Evicted};
+        for ended in self.table.take_ended() {
+            self.ended.ended += 1;
+            let made_room = matches!(ended.record.reason, Emergency | Evicted);
+            self.ended.evicted += u64::from(made_room);
+        }
+    }
+}
+
+impl State {
+    #[inline]
+    fn add(&mut self, packet: &Arrived, window: Option<Span>) {
+        if let Some(window) = window {
+            let start = packet.time.window_start(window);
+            if start != self.window_start {
+                self.sums = PacketSums::NONE;
+                self.window_start = start;
+            }
+        }
+        let gap = u64::try_from(packet.time.since(self.last).as_ns()).unwrap_or(0);
+        self.sums.add(packet.size, gap, packet.is_marked);
+        self.last = packet.time;
+    }
+}
+
+/// The hash of a host, without a key of its own where nobody asks for one.
+#[inline]
+pub(super) fn host_hash(seed: HashSeed, address: std::net::IpAddr) -> u64 {
+    match address {
+        std::net::IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
+        std::net::IpAddr::V6(address) => address.to_bits().key_hash(seed),
+    }
+}

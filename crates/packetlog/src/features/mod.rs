@@ -1,0 +1,336 @@
+//! Snapshots: what is known of each packet when it comes, for training and for serving alike.
+//!
+//! A snapshot has numbers of the packet itself and of what its flow, its source and its
+//! destination did up to then, the packet included. What each of them means stands in
+//! `docs/specs/packetlog-features.md`. No number is made of an address, a hop limit or the date.
+//!
+//! Time is the latest stamp so far: a packet that is stamped earlier, or not at all, counts as one
+//! that came just then, with no gap before it. Where stamps run backwards by the idle time-out or
+//! more, the clock was set, and everything begins anew.
+
+mod columns;
+mod facts;
+mod kept;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use engine::flow::{FlowClock, FlowMark, MarkKind};
+use engine::sketch::SketchCounts;
+use engine::sums::PacketSums;
+use packet::wire::arp::Arp;
+use packet::{
+    BATCH_LEN_MAX, Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Network, Record,
+    Timestamp,
+};
+
+pub use columns::{Column, MISSING, PacketColumn, SumColumn, schema_hash, schema_text};
+pub use kept::ExactCounts;
+pub use options::{BUCKETS_MAX, FLOWS_MAX, FeatureOptions, KeptIn, Key, LAYERS_MAX, OptionsError};
+
+use columns::Filled;
+use facts::Facts;
+use kept::{Arrived, Kept, host_hash, host_key};
+
+/// Makes snapshots of packets, batch after batch.
+pub struct Features {
+    columns: Vec<Column>,
+    main: Option<Key>,
+    seed: HashSeed,
+    clock: FlowClock,
+    now: Timestamp,
+    /// By [`Key`], those that a column needs.
+    kept: [Option<Kept>; Key::COUNT],
+    facts: Vec<Facts>,
+    flows: Vec<Option<(FlowKey, FlowDirection)>>,
+    ways: Vec<FlowDirection>,
+    times: Vec<Timestamp>,
+    marks: Vec<(usize, FlowMark)>,
+    sums: [Vec<PacketSums>; Key::COUNT],
+    arrived: Vec<Arrived>,
+    arrived_keys: Vec<(FlowKey, FlowDirection)>,
+    values: Vec<f32>,
+}
+
+/// Snapshots of some packets, column by column.
+#[derive(Clone, Copy)]
+pub struct Snapshots<'a> {
+    values: &'a [f32],
+    /// Of each packet its flow and the way it goes.
+    pub flows: &'a [Option<(FlowKey, FlowDirection)>],
+    /// Of each packet its time, which never runs backwards unless the clock was set.
+    pub times: &'a [Timestamp],
+    main_sums: &'a [PacketSums],
+}
+
+impl Snapshots<'_> {
+    /// How far the values of one column lie from those of the next.
+    pub const STRIDE: usize = BATCH_LEN_MAX;
+
+    /// The values of all columns; those of a column lie together, and from one column to the next
+    /// it is [`STRIDE`](Self::STRIDE).
+    #[must_use]
+    pub const fn values(&self) -> &[f32] {
+        self.values
+    }
+
+    /// Packets.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Whether anything is kept of a packet's flow; of its host where flows are not kept.
+    #[inline]
+    #[must_use]
+    pub fn holds_flow(&self, packet: usize) -> bool {
+        self.main_sums.get(packet).is_some_and(PacketSums::is_held)
+    }
+
+    /// The values of one packet, in the order of the columns.
+    pub fn row(&self, packet: usize) -> impl Iterator<Item = f32> {
+        self.values.chunks_exact(Self::STRIDE).filter_map(move |column| column.get(packet)).copied()
+    }
+}
+
+impl Features {
+    /// Snapshots with these columns; what none of them needs is not kept, but for the
+    /// [main key](FeatureOptions::main_key).
+    ///
+    /// # Errors
+    /// [`OptionsError`], where the options cannot be, or a column is not theirs.
+    pub fn new(
+        options: &FeatureOptions,
+        columns: &[Column],
+        seed: HashSeed,
+    ) -> Result<Self, OptionsError> {
+        options.check()?;
+        for column in columns {
+            if !Column::all(&options.keys).any(|known| known == *column) {
+                let keys = options.keys.iter().map(|key| key.name()).collect::<Vec<_>>();
+                let cause = format!("{keys:?}; wanted: those that column `{column}` is made of");
+                return Err(OptionsError { name: "keys", cause });
+            }
+        }
+        Ok(Self::of(options, columns, seed))
+    }
+
+    /// Snapshots as a model reads them, whose options and columns were checked.
+    #[must_use]
+    pub fn for_model(model: &crate::model::Model, seed: HashSeed) -> Self {
+        Self::of(model.options(), model.columns(), seed)
+    }
+
+    fn of(options: &FeatureOptions, columns: &[Column], seed: HashSeed) -> Self {
+        let main = options.main_key();
+        let is_needed =
+            |key| main == Some(key) || columns.iter().any(|column: &Column| column.needs(key));
+        Self {
+            columns: columns.to_vec(),
+            main,
+            seed,
+            clock: FlowClock::new(options.idle_timeout, None),
+            now: Timestamp::MIN,
+            kept: Key::ALL.map(|key| is_needed(key).then(|| Kept::new(options))),
+            facts: Vec::with_capacity(BATCH_LEN_MAX),
+            flows: Vec::with_capacity(BATCH_LEN_MAX),
+            ways: Vec::with_capacity(BATCH_LEN_MAX),
+            times: Vec::with_capacity(BATCH_LEN_MAX),
+            marks: Vec::new(),
+            sums: Key::ALL.map(|_| Vec::with_capacity(BATCH_LEN_MAX)),
+            arrived: Vec::with_capacity(BATCH_LEN_MAX),
+            arrived_keys: Vec::with_capacity(BATCH_LEN_MAX),
+            values: vec![0.0; columns.len() * BATCH_LEN_MAX],
+        }
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Packets that came more than a second behind the latest stamp, and how often the clock was
+    /// set back.
+    #[must_use]
+    pub const fn late_and_steps(&self) -> (u64, u64) {
+        (self.clock.late, self.clock.steps)
+    }
+
+    /// What became of the keys of a kind, where a sketch keeps them.
+    #[must_use]
+    pub fn sketch_counts(&self, key: Key) -> Option<SketchCounts> {
+        self.kept[key as usize].as_ref()?.sketch_counts()
+    }
+
+    /// Likewise where a table does.
+    #[must_use]
+    pub fn exact_counts(&self, key: Key) -> Option<ExactCounts> {
+        self.kept[key as usize].as_ref()?.exact_counts()
+    }
+
+    /// Bytes of what is kept of flows and hosts.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.kept.iter().flatten().map(Kept::size_bytes).sum()
+    }
+
+    /// Takes in a batch and hands its snapshots over, of at most [`BATCH_LEN_MAX`] packets at a
+    /// time, with the records that they are of.
+    pub fn take(&mut self, batch: &Batch<'_>, mut each: impl FnMut(&[Record], Snapshots<'_>)) {
+        for records in batch.records.chunks(BATCH_LEN_MAX) {
+            self.read(&Batch { records, ..*batch });
+            self.observe(batch.bytes, records);
+            self.fill();
+            let snapshots = Snapshots {
+                values: &self.values,
+                flows: &self.flows,
+                times: &self.times,
+                main_sums: self.main.map_or(&[], |key| &self.sums[key as usize]),
+            };
+            each(records, snapshots);
+        }
+        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
+            self.now = self.now.max(mark.watermark);
+            self.kept.iter_mut().flatten().for_each(|kept| kept.on_mark(mark));
+        }
+    }
+
+    /// Headers, flows and times.
+    fn read(&mut self, batch: &Batch<'_>) {
+        self.facts.clear();
+        self.flows.clear();
+        self.ways.clear();
+        self.times.clear();
+        self.marks.clear();
+        for (index, frame) in batch.frames().enumerate() {
+            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+            if let Some(mark) = mark {
+                if mark.kind == MarkKind::Step {
+                    self.now = Timestamp::MIN;
+                }
+                self.marks.push((index, mark));
+            }
+            self.now = self.now.max(time);
+            self.times.push(self.now);
+            self.facts.push(Facts::of(&frame));
+            let flow = FlowKey::from_frame(&frame);
+            self.flows.push(flow);
+            self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
+        }
+    }
+
+    /// What keys have come to; between two marks all packets of one kind of key together.
+    fn observe(&mut self, bytes: &[u8], records: &[Record]) {
+        for sums in &mut self.sums {
+            sums.clear();
+            sums.resize(records.len(), PacketSums::NONE);
+        }
+        if self.kept.iter().all(Option::is_none) {
+            return;
+        }
+        let marks = std::mem::take(&mut self.marks);
+        let mut start = 0;
+        for &(at, mark) in &marks {
+            self.observe_between(bytes, records, start..at);
+            self.kept.iter_mut().flatten().for_each(|kept| kept.on_mark(mark));
+            start = at;
+        }
+        self.observe_between(bytes, records, start..records.len());
+        self.marks = marks;
+    }
+
+    fn observe_between(&mut self, bytes: &[u8], records: &[Record], range: std::ops::Range<usize>) {
+        for key in Key::ALL {
+            let Some(mut kept) = self.kept[key as usize].take() else { continue };
+            self.arrived.clear();
+            self.arrived_keys.clear();
+            match key {
+                Key::Flow => self.gather_flows(range.clone(), kept.wants_keys()),
+                Key::Source | Key::Destination => {
+                    self.gather_hosts(key, bytes, records, range.clone(), kept.wants_keys());
+                }
+            }
+            kept.observe(&self.arrived, &self.arrived_keys, &mut self.sums[key as usize]);
+            self.kept[key as usize] = Some(kept);
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
+    fn gather_flows(&mut self, range: std::ops::Range<usize>, wants_keys: bool) {
+        for index in range {
+            let Some((key, way)) = self.flows[index] else { continue };
+            let facts = &self.facts[index];
+            self.arrived.push(Arrived {
+                hash: key.key_hash(self.seed),
+                time: self.times[index],
+                size: facts.size,
+                index: index as u16,
+                tcp_flags: (facts.tcp_flags.max(0) & 0xff) as u8,
+                is_marked: way == FlowDirection::LowToHigh,
+            });
+            if wants_keys {
+                self.arrived_keys.push((key, way));
+            }
+        }
+    }
+
+    /// Flows of the same packets are kept already: a packet of a flow of which this is all that is
+    /// known began it.
+    #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
+    fn gather_hosts(
+        &mut self,
+        key: Key,
+        bytes: &[u8],
+        records: &[Record],
+        range: std::ops::Range<usize>,
+        wants_keys: bool,
+    ) {
+        for index in range {
+            let frame = Frame::new(bytes, &records[index]);
+            let Some((source, destination)) = hosts(&frame) else { continue };
+            let address = if key == Key::Source { source } else { destination };
+            let (hash, key) = if wants_keys {
+                let key = host_key(address);
+                (key.key_hash(self.seed), Some((key, FlowDirection::LowToHigh)))
+            } else {
+                (host_hash(self.seed, address), None)
+            };
+            self.arrived.push(Arrived {
+                hash,
+                time: self.times[index],
+                size: self.facts[index].size,
+                index: index as u16,
+                tcp_flags: 0,
+                is_marked: self.sums[Key::Flow as usize][index].packets <= 1,
+            });
+            self.arrived_keys.extend(key);
+        }
+    }
+
+    fn fill(&mut self) {
+        let [flow, source, destination] = &self.sums;
+        let filled =
+            Filled { facts: &self.facts, sums: [flow, source, destination], ways: &self.ways };
+        for (column, values) in self.columns.iter().zip(self.values.chunks_mut(BATCH_LEN_MAX)) {
+            column.fill(&filled, values);
+        }
+    }
+}
+
+/// Who sent a packet and to whom; of ARP for IPv4, whose addresses are asked and answered about.
+#[inline]
+fn hosts(frame: &Frame<'_>) -> Option<(std::net::IpAddr, std::net::IpAddr)> {
+    if frame.record.layers.network != Network::Arp {
+        return frame.ip_addresses();
+    }
+    let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
+    let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| octets.into());
+    Some((address(arp.sender_protocol())?, address(arp.target_protocol())?))
+}

@@ -1,0 +1,139 @@
+"""What the packet log's classifier finds of packets, by the code that serves.
+
+`PacketModel` scores snapshots that are there; `judgements` reads captures.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from wirelens import _wirelens
+from wirelens.questions import Path, Source, _inputs
+from wirelens.results import warn_of
+
+if TYPE_CHECKING:
+    from wirelens._wirelens import Batch
+
+__all__ = ["JudgedBatch", "PacketModel", "judgements"]
+
+
+class PacketModel:
+    """A model of the packet log: two forests, and how what they read is made.
+
+    Parameters
+    ----------
+    path
+        Its file, ``model.json``.
+
+    Raises
+    ------
+    ModelError
+        Where it is missing, or says what cannot be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._forests = _wirelens.PacketForests.load(path)
+        self.classes = self._forests.classes
+        """Names of the classes, in the order of the scores."""
+        self.columns = self._forests.columns
+        """Names of the columns of a row, in order."""
+        self.schema = self._forests.schema
+        """The hash of what these mean."""
+        self.features: dict[str, Any] = self._forests.features
+        """How snapshots are made, as the file has it."""
+
+    def score(self, values: Any, by_flow: bool) -> "memoryview[float]":
+        """A probability for each class of each row, rows × classes, 64-bit floats.
+
+        Parameters
+        ----------
+        values
+            Snapshots, rows × columns, 32-bit floats end to end: whatever has a buffer.
+        by_flow
+            Whether the flow forest is asked, or the packet forest.
+        """
+        scores = self._forests.score(bytes(memoryview(values).cast("B")), by_flow)
+        rows = len(scores) // (8 * len(self.classes))
+        return memoryview(scores).cast("d", shape=[rows, len(self.classes)])
+
+
+class JudgedBatch:
+    """What was found of some packets, in order; everything is a ``memoryview``."""
+
+    def __init__(self, batch: "Batch", files: list[str]) -> None:
+        self.files = tuple(files)
+        """The captures; `file` counts in them, from 0."""
+        self.file: memoryview[int] = memoryview(batch.memory("file")[0]).cast("I")
+        """Of each packet its capture, counted from 0."""
+        self.packet: memoryview[int] = memoryview(batch.memory("packet")[0]).cast("Q")
+        """Of each packet its number in its capture, counted from 0."""
+        self.timestamps_ns: memoryview[int] = memoryview(batch.memory("time_ns")[0]).cast("q")
+        """Of each packet its stamp, in nanoseconds since the epoch; 0 where there is none."""
+        self.classes: memoryview[int] = memoryview(batch.memory("class")[0]).cast("H")
+        """Of each packet its class, counted from 0 as the model has them."""
+        self.confidence: memoryview[float] = memoryview(batch.memory("confidence")[0]).cast("d")
+        """Of each packet the probability of that class."""
+        self.by_flow: memoryview[int] = memoryview(batch.memory("by_flow")[0]).cast("b")
+        """Of each packet whether the flow forest judged it, 0 or 1."""
+
+    def __len__(self) -> int:
+        return len(self.packet)
+
+
+def judgements(
+    source: Source,
+    model: Path,
+    *,
+    filter: str | None = None,
+    count: int | None = None,
+    snaplen: int | None = None,
+    seed: int | None = None,
+) -> Iterator[JudgedBatch]:
+    """Judges every packet as `wirelens packetlog` does, in batches of 65,536 at most.
+
+    Captures are read one after the other, and each has flows of its own.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them.
+    model
+        The model's file.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+    count
+        Stop after this many frames of each capture.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    seed
+        Seed of the hash that places flows in a sketch, drawn by default.
+
+    Yields
+    ------
+    JudgedBatch
+
+    Raises
+    ------
+    ModelError
+        Where `model` is missing, or says what cannot be.
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `source` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        At the end, where a capture cannot be read to its own.
+    """
+    inputs = _inputs(source, filter, None, True, count, snaplen)
+    found = _wirelens.captures(inputs["names"])
+    reader = _wirelens.judgements({**inputs, "names": found}, model, seed)
+    try:
+        for batch in reader:
+            yield JudgedBatch(batch, [os.fspath(path) for path in found])
+        warn_of(reader, stacklevel=2)
+    finally:
+        reader.close()

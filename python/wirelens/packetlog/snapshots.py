@@ -1,0 +1,199 @@
+"""Snapshots: what the packet log's classifier knows of each packet when it comes.
+
+They are made by the same code as in `wirelens packetlog`, so that training and serving cannot
+differ. `docs/specs/packetlog-features.md` tells what each column means.
+
+>>> options = SnapshotOptions(keys=["flow", "source"])
+>>> len(options.columns())
+53
+>>> batch = next(snapshots("testdata/demo.pcapng", options, columns=["ip_bytes", "flow_packets"]))
+>>> batch.values[0, 0], batch.values[0, 1], len(batch)
+(96.0, 1.0, 4944)
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from wirelens import _wirelens
+from wirelens.questions import Duration, Source, _duration, _inputs
+from wirelens.results import warn_of
+
+if TYPE_CHECKING:
+    from wirelens._wirelens import Batch
+    from wirelens._wirelens import SnapshotOptions as Asked
+
+__all__ = ["SnapshotBatch", "SnapshotOptions", "snapshots"]
+
+
+@dataclass(frozen=True)
+class SnapshotOptions:
+    """How snapshots are made; a model carries these options.
+
+    Parameters
+    ----------
+    source
+        Where sums of packets are kept: in a ``"sketch"`` of fixed size, in which a flow may
+        find no place, or ``"exact"`` in a table of flows.
+    window
+        Sums begin anew in each window of this length, aligned to the epoch: seconds, text such
+        as ``"10ms"``, or a ``timedelta``. ``"0"``: they go on for as long as the flow, which
+        only ``"exact"`` can.
+    layers, buckets
+        Of each sketch its layers, and the buckets of a layer.
+    keys
+        Of whom sums are kept: ``"flow"``, ``"source"`` and ``"destination"`` host. Each has
+        columns of its own.
+    idle_timeout
+        Without a packet for so long a flow has ended and a host is forgotten; of tables only.
+    max_flows
+        Flows, and hosts, kept at most in a table.
+
+    Raises
+    ------
+    OptionError
+        Where there can be no such snapshots.
+    """
+
+    source: Literal["sketch", "exact"] = "sketch"
+    window: Duration = "10ms"
+    layers: int = 2
+    buckets: int = 65_536
+    keys: Sequence[str] = ("flow",)
+    idle_timeout: Duration = "120s"
+    max_flows: int = 1_048_576
+
+    def __post_init__(self) -> None:
+        # Equal options are equal whatever they were given as.
+        object.__setattr__(self, "keys", tuple(self.keys))
+        object.__setattr__(self, "window", _duration(self.window))
+        object.__setattr__(self, "idle_timeout", _duration(self.idle_timeout))
+        self.columns()
+
+    def columns(self) -> list[str]:
+        """Names of all columns that there are with these keys, in order."""
+        return _wirelens.snapshot_columns(self._options())
+
+    def schema(self, columns: Sequence[str] | None = None) -> str:
+        """What the numbers of such columns mean, as text: what is hashed."""
+        return _wirelens.snapshot_schema(self._options(), columns)[1]
+
+    def hash(self, columns: Sequence[str] | None = None) -> str:
+        """The SHA-256 of `schema`, which a model carries."""
+        return _wirelens.snapshot_schema(self._options(), columns)[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a model's file has it, spans in nanoseconds."""
+        return _wirelens.snapshot_json(self._options())
+
+    def replace(self, **changes: Any) -> "SnapshotOptions":
+        """These options with some of them changed."""
+        return dataclasses.replace(self, **changes)
+
+    def _options(self) -> "Asked":
+        return {
+            "source": self.source,
+            "window": _duration(self.window),
+            "layers": self.layers,
+            "buckets": self.buckets,
+            "keys": list(self.keys),
+            "idle_timeout": _duration(self.idle_timeout),
+            "max_flows": self.max_flows,
+        }
+
+
+class SnapshotBatch:
+    """Snapshots of some packets of one or several captures, in order.
+
+    Everything is a ``memoryview``, which NumPy takes as it is, without a copy:
+    ``numpy.asarray(batch.values)``.
+    """
+
+    def __init__(self, batch: "Batch", columns: Sequence[str], files: Sequence[str]) -> None:
+        self.files = tuple(files)
+        """The captures; `file` counts in them, from 0."""
+        self.columns = tuple(columns)
+        """Names of the columns of `values`."""
+        rows = len(batch)
+        values = memoryview(batch.joined("values"))
+        self.values: memoryview[float] = values.cast("f", shape=[rows, len(self.columns)])
+        """The snapshots, packets × columns, 32-bit floats; −1 where a packet has no such thing."""
+        self.file: memoryview[int] = memoryview(batch.memory("file")[0]).cast("I")
+        """Of each packet its capture, counted from 0."""
+        self.packet: memoryview[int] = memoryview(batch.memory("packet")[0]).cast("Q")
+        """Of each packet its number in its capture, counted from 0."""
+        self.timestamps_ns: memoryview[int] = memoryview(batch.memory("time_ns")[0]).cast("q")
+        """Of each packet its stamp, in nanoseconds since the epoch; 0 where there is none."""
+        self.holds_flow: memoryview[int] = memoryview(batch.memory("holds_flow")[0]).cast("b")
+        """Of each packet whether anything is kept of its flow, 0 or 1: the flow forest judges
+        it, else the packet forest."""
+
+    def __len__(self) -> int:
+        return len(self.packet)
+
+
+def snapshots(
+    source: Source,
+    options: SnapshotOptions | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+    count: int | None = None,
+    snaplen: int | None = None,
+    seed: int | None = None,
+) -> Iterator[SnapshotBatch]:
+    """Takes a snapshot of every packet, in batches of 65,536 at most.
+
+    Captures are read one after the other, and each has flows of its own.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them.
+    options
+        How snapshots are made.
+    columns
+        Names of the columns that are wanted, in that order; all of them unless told.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap. The others are
+        not counted in `SnapshotBatch.packet`.
+    count
+        Stop after this many frames of each capture.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    seed
+        Seed of the hash that places flows in a sketch, drawn by default.
+
+    Yields
+    ------
+    SnapshotBatch
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `source` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        At the end, where a capture cannot be read to its own.
+    """
+    options = options or SnapshotOptions()
+    names = list(options.columns() if columns is None else columns)
+    inputs = _inputs(source, filter, None, True, count, snaplen)
+    found = _wirelens.captures(inputs["names"])
+    files = [os.fspath(path) for path in found]
+    asked = options._options()
+    reader = _wirelens.snapshots({**inputs, "names": found}, asked, names, seed)
+    try:
+        for batch in reader:
+            yield SnapshotBatch(batch, names, files)
+        warn_of(reader, stacklevel=2)
+    finally:
+        reader.close()
