@@ -94,7 +94,7 @@ impl LogFile {
             }
         }
         self.chunks.sort_by_key(|record| record.offset);
-        let (mut end, count) = (0, self.chunks.len());
+        let (mut end, count, mut are_short) = (0, self.chunks.len(), false);
         let (is_compressed, len) = (self.is_compressed, self.len);
         self.chunks.retain_mut(|record| {
             let record_end = record.offset.saturating_add(record.len.into());
@@ -113,10 +113,12 @@ impl LogFile {
             }
             let keys = &mut record.keys;
             let words = u64::from(keys.host_count) + u64::from(keys.flow_count);
-            keys.are_incomplete |= keys.offset.saturating_add(words * 4) > keys_len;
+            let is_short = keys.offset.saturating_add(words * 4) > keys_len;
+            are_short |= is_short;
+            keys.are_incomplete |= is_short;
             is_there
         });
-        self.index_is_wrong |= self.chunks.len() != count;
+        self.index_is_wrong |= self.chunks.len() != count || are_short;
     }
 
     /// The classes stand in each section; a file is of one recorder, so the first will do.

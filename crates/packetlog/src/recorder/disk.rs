@@ -47,7 +47,7 @@ pub(super) enum Begun {
 /// The way that is used.
 pub(super) enum Way {
     Plain(Box<dyn Disk>),
-    Ring(Ring),
+    Ring(Box<Ring>),
 }
 
 impl Way {
@@ -66,7 +66,7 @@ impl Way {
             return Ok(plain);
         }
         match Ring::new(DEPTH, blocks).and_then(|ring| probe(ring, folder)) {
-            Ok(ring) => Ok(Self::Ring(ring)),
+            Ok(ring) => Ok(Self::Ring(Box::new(ring))),
             Err(error) if direct == Direct::Always => Err(error),
             Err(_) => Ok(plain),
         }

@@ -7,7 +7,7 @@ use super::files::{ClosedFile, delete_files};
 use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::Writer;
-use crate::index::{ClassRow, FILE_SUFFIX, Trailer, add_rows};
+use crate::index::{ClassRow, FILE_SUFFIX, add_rows};
 
 /// How often the disk is asked for its room while chunks come.
 const DISK_PERIOD_MS: u64 = 100;
@@ -39,22 +39,18 @@ impl Writer {
     }
 
     /// Deletes files whose last packet is older than is to be kept.
-    pub(super) fn expire(&mut self, index: usize, trailer: &Trailer) {
+    pub(super) fn expire(&mut self, index: usize, first_ns: i64) {
         let Some(keep) = self.options.keep_age_max else { return };
-        if trailer.packet_count == 0 {
-            return;
-        }
         let Some(series) = self.series.get_mut(index) else { return };
-        series.firsts = [series.firsts[1], trailer.first_ns];
+        series.firsts = [series.firsts[1], first_ns];
         let now = series.firsts[0].min(series.firsts[1]);
         let oldest = now.saturating_sub(Span::as_ns(keep));
         for index in 0..self.series.len() {
-            loop {
-                let Some(series) = self.series.get_mut(index) else { break };
-                let is_old = series.closed.front().is_some_and(|file| file.last_ns < oldest);
-                let Some(file) = is_old.then(|| series.closed.pop_front()).flatten() else {
-                    break;
-                };
+            while let Some(file) = self
+                .series
+                .get_mut(index)
+                .and_then(|series| series.closed.pop_front_if(|file| file.last_ns < oldest))
+            {
                 self.delete(index, &file);
             }
         }

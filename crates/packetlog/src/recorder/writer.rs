@@ -14,12 +14,14 @@ use super::files::{FileName, OpenFile, Replacing, Series, delete_files};
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
 use crate::index::{
-    ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows, key_lists,
+    ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
+    key_lists,
 };
 
 /// How long the thread sleeps when nothing comes, before it looks at the disk.
 const IDLE: Duration = Duration::from_millis(250);
-/// Interfaces that all sections of a file describe together: readers number them, ours with 16 bits.
+/// Interfaces that all sections of a file describe together: readers number them, ours with 16
+/// bits.
 const FILE_INTERFACE_COUNT_MAX: u32 = 60_000;
 /// Tries of a write that fails, and the pause before the second, which doubles.
 const TRY_COUNT: u32 = 3;
@@ -176,6 +178,15 @@ impl Writer {
         let Some(series) = self.series.get_mut(index) else {
             return Err((chunk, Cause::WriteFailed));
         };
+        let rows_max = chunk.rows.len() + series.owed.len();
+        let len_max = (chunk.end + Trailer::len(rows_max)).next_multiple_of(ALIGNMENT);
+        if let Err(cause) = self.ready(&chunk, len_max) {
+            return Err((chunk, cause));
+        }
+        // Only now: what was deleted or lost to make room is owed as well.
+        let Some(series) = self.series.get_mut(index) else {
+            return Err((chunk, Cause::WriteFailed));
+        };
         let mut trailer = Trailer {
             sequence: series.next_sequence,
             first_ns: if chunk.packets == 0 { 0 } else { chunk.first_ns },
@@ -183,30 +194,18 @@ impl Writer {
             packet_count: chunk.packets,
             priority: series.priority,
             is_repaired: false,
-            rows: std::mem::take(&mut chunk.rows),
+            rows: chunk.rows.clone(),
         };
-        let known = trailer.rows.clone();
-        settle_owed(&mut trailer.rows, &series.owed, chunk.block.bytes().len(), chunk.end);
-        let len = trailer.chunk_len(chunk.end);
         let end = chunk.end;
-        let result = self.ready(&chunk, &trailer, len).and_then(|()| {
-            let scratch = &mut self.scratch;
-            let bytes = chunk.block.bytes_mut().get_mut(..len);
-            let is_sealed = bytes.is_some_and(|bytes| trailer.seal(bytes, end, scratch));
-            if is_sealed { Ok(()) } else { Err(Cause::WriteFailed) }
-        });
-        let file = self.series.get_mut(index).and_then(|series| {
-            result.is_ok().then(|| {
-                series.next_sequence += 1;
-                series.owed.clear();
-            })?;
-            series.open.as_mut()
-        });
-        let Some(file) = file else {
-            chunk.rows = known;
-            return Err((chunk, result.err().unwrap_or(Cause::WriteFailed)));
+        settle_owed(&mut trailer.rows, &series.owed, chunk.block.bytes().len(), end);
+        let len = trailer.chunk_len(end);
+        let bytes = chunk.block.bytes_mut().get_mut(..len);
+        let is_sealed = bytes.is_some_and(|bytes| trailer.seal(bytes, end, &mut self.scratch));
+        let Some(file) = series.open.as_mut().filter(|_| is_sealed) else {
+            return Err((chunk, Cause::WriteFailed));
         };
-        chunk.rows = known;
+        series.next_sequence += 1;
+        series.owed.clear();
         let offset = file.end;
         file.end += len as u64;
         file.interfaces += chunk.interfaces;
@@ -220,9 +219,11 @@ impl Writer {
     }
 
     /// Sees to it that there is room, and a file that is open and still there.
-    fn ready(&mut self, chunk: &Chunk, trailer: &Trailer, len: usize) -> Result<(), Cause> {
+    fn ready(&mut self, chunk: &Chunk, len: usize) -> Result<(), Cause> {
         let index = chunk.stream;
-        self.expire(index, trailer);
+        if chunk.packets > 0 {
+            self.expire(index, chunk.first_ns);
+        }
         self.make_room(index, len as u64)?;
         if self.is_over(index, chunk, len) {
             self.settle_all();
@@ -232,7 +233,8 @@ impl Writer {
         if series.open.is_some() {
             return Ok(());
         }
-        let name = FileName::new(series.priority, trailer.first_ns, series.next_number);
+        let first_ns = if chunk.packets == 0 { 0 } else { chunk.first_ns };
+        let name = FileName::new(series.priority, first_ns, series.next_number);
         let folder = &self.options.folder;
         let mut made = OpenFile::create(folder, name.clone(), &self.way);
         if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -260,12 +262,12 @@ impl Writer {
     fn is_over(&mut self, index: usize, chunk: &Chunk, len: usize) -> bool {
         let Some(series) = self.series.get_mut(index) else { return false };
         let Some(file) = &mut series.open else { return false };
-        if file.is_spoilt || file.is_bare() {
-            return true;
-        }
         if file.is_gone() {
             let path = file.name.path(&self.options.folder, FILE_SUFFIX);
             self.state.count_error(Cause::Gone, format!("{}: deleted", path.display()));
+            return true;
+        }
+        if file.is_spoilt || file.is_bare() {
             return true;
         }
         let is_long = file.end > 0 && file.end + len as u64 > self.options.file_len_max;
