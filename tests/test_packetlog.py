@@ -159,9 +159,7 @@ def test_files_open_in_other_programs(tmp_path: Path, model: Path) -> None:
     plain = tmp_path / "plain.pcapng"
     plain.write_bytes(subprocess.run(["zcat", ATTACKS], check=True, capture_output=True).stdout)
     # The log's answer is in the order of time, a capture mostly.
-    assert sorted(theirs) == sorted(
-        tshark(plain, "frame.time_epoch", "frame.len", "frame.cap_len")
-    )
+    assert sorted(theirs) == sorted(tshark(plain, "frame.time_epoch", "frame.len", "frame.cap_len"))
 
 
 def test_a_log_is_gone_on_with_and_compressed(tmp_path: Path, model: Path, capture: Path) -> None:
