@@ -2,6 +2,8 @@
 
 mod features;
 mod forest;
+mod reference;
+mod sketch_error;
 
 use clap::{Args, Subcommand};
 
@@ -18,11 +20,14 @@ pub(crate) struct PacketlogArguments {
 enum Command {
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
+    /// How far a sketch's sums are from the true ones, by active flows in a window
+    SketchError(sketch_error::SketchErrorArguments),
 }
 
 /// Measures what is asked for.
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
+        Command::SketchError(arguments) => sketch_error::run(arguments),
     }
 }
