@@ -34,7 +34,7 @@ pub(crate) struct SketchErrorArguments {
     #[arg(
         long,
         value_delimiter = ',',
-        default_values_t = [10_000, 33_000, 59_000, 100_000, 295_000, 590_000, 1_180_000]
+        default_values_t = [10_000, 33_000, 59_000, 100_000, 120_000, 160_000, 295_000, 590_000, 1_180_000]
     )]
     flows: Vec<usize>,
     /// Windows to look at, at most
