@@ -1,7 +1,9 @@
-//! The packet log's classifier and its sketch: speed, and error.
+//! The packet log: packets judged, in memory into files, and a question to files.
 
 mod features;
 mod forest;
+mod query;
+mod record;
 mod reference;
 mod sketch_error;
 
@@ -22,6 +24,10 @@ enum Command {
     Features(features::FeaturesArguments),
     /// How far a sketch's sums are from the true ones, by active flows in a window
     SketchError(sketch_error::SketchErrorArguments),
+    /// Records the packets of a capture that lies in memory, again and again
+    Record(record::RecordArguments),
+    /// Asks a log for a host: which chunks, the first packet, all packets
+    Query(query::QueryArguments),
 }
 
 /// Measures what is asked for.
@@ -29,5 +35,7 @@ pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
         Command::SketchError(arguments) => sketch_error::run(arguments),
+        Command::Record(arguments) => record::run(arguments),
+        Command::Query(arguments) => query::run(arguments),
     }
 }

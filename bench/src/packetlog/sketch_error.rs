@@ -24,6 +24,10 @@ const GAP_NS: f64 = 65.8;
 /// The longest window of a sketch.
 const WINDOW_NS: i64 = u32::MAX as i64;
 
+/// The most that the paper's traces have, some of them; what two layers of 2¹⁶ buckets hold just so
+/// and just not; what it extrapolates to.
+const FLOWS: &str = "10000,33000,59000,100000,120000,160000,295000,590000,1180000";
+
 /// Arguments of `packetlog sketch-error`.
 #[derive(Debug, Args)]
 pub(crate) struct SketchErrorArguments {
@@ -31,11 +35,7 @@ pub(crate) struct SketchErrorArguments {
     #[arg(long, value_name = "FILE", required = true)]
     capture: Vec<PathBuf>,
     /// Active flows in a window
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_values_t = [10_000, 33_000, 59_000, 100_000, 120_000, 160_000, 295_000, 590_000, 1_180_000]
-    )]
+    #[arg(long, value_delimiter = ',', default_value = FLOWS)]
     flows: Vec<usize>,
     /// Windows to look at, at most
     #[arg(long, default_value_t = 5)]

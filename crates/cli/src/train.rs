@@ -11,7 +11,8 @@ use crate::Host;
 use crate::failure::{Failure, Status};
 use crate::python::{PYTHON_SETTING, Python};
 
-const MODULE: &str = "wirelens.classify";
+const CLASSIFY: &str = "wirelens.classify";
+const PACKETLOG: &str = "wirelens.packetlog";
 /// A checkout has its sources here.
 const SOURCE: &str = "python/wirelens/classify/__main__.py";
 
@@ -35,6 +36,15 @@ pub enum TrainCommand {
   wirelens train classify --folders by-device/ -o models/devices --depths 1-10
   wirelens train classify --testbed testbed-runs/services -o models/services --plots plots")]
     Classify(HandedOn),
+    /// Small forests that judge packets for `wirelens packetlog`, from labelled captures
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
+    /// `wirelens train packetlog --help` tells all options, docs/guide/packetlog-train.md how to
+    /// go about it.
+    #[command(after_help = "Examples:
+  wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
+  wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion")]
+    Packetlog(HandedOn),
 }
 
 /// Arguments of `wirelens eval`.
@@ -56,6 +66,14 @@ pub enum EvalCommand {
   wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
   wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md")]
     Classify(HandedOn),
+    /// Forests of the packet log on labelled captures, beside NetBeacon and a table of ports
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
+    /// `wirelens eval packetlog --help` tells all options.
+    #[command(after_help = "Examples:
+  wirelens eval packetlog --model models/mine -r testbed-runs/other
+  wirelens eval packetlog --model mine -r other --trained-on testbed-runs/attacks -o mine.md")]
+    Packetlog(HandedOn),
 }
 
 /// What is not looked at here.
@@ -70,29 +88,36 @@ pub struct HandedOn {
 /// Runs `wirelens train`.
 pub(crate) fn run(arguments: &TrainArguments, host: &Host) -> Result<Status, Failure> {
     match &arguments.command {
-        TrainCommand::Classify(handed) => hand_on("train", handed, host),
+        TrainCommand::Classify(handed) => hand_on("train", CLASSIFY, handed, host),
+        TrainCommand::Packetlog(handed) => hand_on("train", PACKETLOG, handed, host),
     }
 }
 
 /// Runs `wirelens eval`.
 pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status, Failure> {
     match &arguments.command {
-        EvalCommand::Classify(handed) => hand_on("eval", handed, host),
+        EvalCommand::Classify(handed) => hand_on("eval", CLASSIFY, handed, host),
+        EvalCommand::Packetlog(handed) => hand_on("eval", PACKETLOG, handed, host),
     }
 }
 
-fn hand_on(command: &'static str, handed: &HandedOn, host: &Host) -> Result<Status, Failure> {
+fn hand_on(
+    command: &'static str,
+    module: &'static str,
+    handed: &HandedOn,
+    host: &Host,
+) -> Result<Status, Failure> {
     let program = env::current_exe().unwrap_or_default();
     let python = Python::find(command, host, checkout(&program).as_deref());
-    if !python.has_module(MODULE)? {
+    if !python.has_module(module)? {
         let python = python.path().display();
         return Err(Failure::error(format_args!(
-            "{command}: {python} has no module {MODULE}; install it with: {python} -m pip install \
+            "{command}: {python} has no module {module}; install it with: {python} -m pip install \
              'wirelens[train]', or name a Python that has it in {PYTHON_SETTING}"
         )));
     }
     let arguments = std::iter::once(OsString::from(command)).chain(handed.options.iter().cloned());
-    Err(python.become_module(MODULE, arguments, None))
+    Err(python.become_module(module, arguments, None))
 }
 
 /// The checkout in which a program was built, if it was.
@@ -110,12 +135,12 @@ mod tests {
     fn handed(line: &str) -> Vec<String> {
         let words = std::iter::once("wirelens").chain(line.split(' '));
         let options = match Arguments::try_parse_from(words).unwrap().command {
-            Some(Command::Train(TrainArguments { command: TrainCommand::Classify(handed) })) => {
-                handed.options
-            }
-            Some(Command::Eval(EvalArguments { command: EvalCommand::Classify(handed) })) => {
-                handed.options
-            }
+            Some(Command::Train(TrainArguments {
+                command: TrainCommand::Classify(handed) | TrainCommand::Packetlog(handed),
+            })) => handed.options,
+            Some(Command::Eval(EvalArguments {
+                command: EvalCommand::Classify(handed) | EvalCommand::Packetlog(handed),
+            })) => handed.options,
             other => panic!("{other:?}"),
         };
         options.into_iter().map(|option| option.into_string().unwrap()).collect()
@@ -127,6 +152,8 @@ mod tests {
         assert_eq!(options.join(" "), "-r a -r b --flows f.tsv --help -o m");
         assert_eq!(handed("eval classify --model m -V").join(" "), "--model m -V");
         assert!(handed("train classify").is_empty());
+        assert_eq!(handed("train packetlog -r a -o b").join(" "), "-r a -o b");
+        assert_eq!(handed("eval packetlog --model m -r a").join(" "), "--model m -r a");
     }
 
     #[test]

@@ -12,7 +12,7 @@ from wirelens.classify.place import Candidate, Placement, pareto_front
 from wirelens.classify.thresholds import Curve
 
 # Told apart by people who see colours differently (Okabe and Ito).
-_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"]
+COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _GREY = "#777777"
 # Where the names of chosen models stand, so that those of one packet do not meet.
@@ -29,14 +29,14 @@ STYLE = {
 }
 
 
-def _library() -> tuple[Any, Any]:
+def need_library() -> tuple[Any, Any]:
     """matplotlib, drawing to files whether or not there is a screen, and its figures."""
     library = compat.need("matplotlib", "--plots")
     library.use("Agg")
     return library, compat.need("matplotlib.figure", "--plots")
 
 
-def _save(figure: Any, folder: Path, name: str) -> Path:
+def save(figure: Any, folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     figure.savefig(path, dpi=_DPI, bbox_inches="tight")
@@ -45,7 +45,7 @@ def _save(figure: Any, folder: Path, name: str) -> Path:
 
 def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -> Path:
     """F1 against latency, a point a model; the front as a line, the chosen models named."""
-    library, figures = _library()
+    library, figures = need_library()
     with library.rc_context(STYLE):
         figure = figures.Figure(figsize=(6.4, 4.0))
         axes = figure.add_subplot()
@@ -56,7 +56,7 @@ def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -
                 [c.latency_us / 1e3 for c in mine],
                 [c.macro_f1 for c in mine],
                 s=[26 + 4 * c.packets for c in mine],
-                color=_COLOURS[index % len(_COLOURS)],
+                color=COLOURS[index % len(COLOURS)],
                 marker=_MARKERS[index % len(_MARKERS)],
                 label=family,
                 alpha=0.85,
@@ -90,7 +90,7 @@ def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -
         axes.set_xlabel("mean latency from a flow's first packet (ms): waiting and scoring alone")
         axes.set_ylabel("macro-F1, validation")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-        return _save(figure, folder, "front.png")
+        return save(figure, folder, "front.png")
 
 
 def assignment(
@@ -100,7 +100,7 @@ def assignment(
 
     `chosen` is the portion that is in use, where one is.
     """
-    library, figures = _library()
+    library, figures = need_library()
     with library.rc_context(STYLE):
         figure = figures.Figure(figsize=(8.4, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -112,7 +112,7 @@ def assignment(
             elif curve.name == "random":
                 style |= {"color": _GREY, "linestyle": ":"}
             else:
-                style["color"] = _COLOURS[index % len(_COLOURS)]
+                style["color"] = COLOURS[index % len(COLOURS)]
                 index += 1
             left.plot(curve.assigned, curve.caught, **style)
             right.plot(curve.assigned, curve.f1, **style)
@@ -136,12 +136,12 @@ def assignment(
         figure.suptitle(title, fontsize=10)
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
-        return _save(figure, folder, name)
+        return save(figure, folder, name)
 
 
 def confusion(counts: Array, classes: Sequence[str], title: str, folder: Path) -> Path:
     """Shares of each true class by predicted class, with the flows in each cell."""
-    library, figures = _library()
+    library, figures = need_library()
     with library.rc_context({**STYLE, "axes.grid": False}):
         side = max(4.0, 1.6 + 0.42 * len(classes))
         figure = figures.Figure(figsize=(side + 0.8, side))
@@ -169,4 +169,4 @@ def confusion(counts: Array, classes: Sequence[str], title: str, folder: Path) -
         axes.set_ylabel("true (flows)")
         axes.set_title(title, fontsize=10)
         figure.colorbar(image, ax=axes, label="part of the true class", shrink=0.7)
-        return _save(figure, folder, "confusion.png")
+        return save(figure, folder, "confusion.png")

@@ -1,0 +1,173 @@
+"""What can be typed after `wirelens train packetlog` and `wirelens eval packetlog`."""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from wirelens.classify.typed import Parser, part, positive, whole
+from wirelens.errors import OptionError
+from wirelens.packetlog import evaluate, train
+from wirelens.packetlog.forest import Shape
+from wirelens.packetlog.snapshots import SnapshotOptions
+
+_KEYS = ("flow", "source", "destination")
+
+_TRAIN_EXAMPLES = """Examples:
+  wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
+  wirelens train packetlog -r testbed-runs/attacks -o mine --features exact --window 10s
+  wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion
+  wirelens train packetlog -r captures/ -o unknown --use unknown --false-alarms 5%
+
+The guide is docs/guide/packetlog-train.md."""
+
+_EVAL_EXAMPLES = """Examples:
+  wirelens eval packetlog --model models/mine -r testbed-runs/other
+  wirelens eval packetlog --model mine -r other --trained-on testbed-runs/attacks -o mine.md"""
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-r", "--read", metavar="DIR", type=Path, action="append", required=True,
+        help="runs of the testbed (attacks, services, congestion), folders of runs, or a folder "
+        "of captures with a MANIFEST.tsv that has the columns file and label, and perhaps "
+        "source_repo; may be given several times",
+    )  # fmt: skip
+
+
+def _add_features(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("What forests see").add_argument
+    add("--features", choices=("sketch", "exact"), default="sketch",
+        help="where sums of packets are kept [default: sketch]")  # fmt: skip
+    add("--window", metavar="TIME", default="1s",
+        help="sums begin anew in each window of this length; a sketch takes 4.29 s at most "
+        "[default: 1s]")  # fmt: skip
+    add("--keys", metavar="LIST", default="flow,source",
+        help="of whom sums are kept, out of " + ", ".join(_KEYS) + " [default: flow,source]")  # fmt: skip
+    add("--layers", metavar="N", type=whole(1), default=2,
+        help="layers of each sketch [default: 2]")  # fmt: skip
+    add("--buckets", metavar="N", type=whole(1), default=65_536,
+        help="buckets of each layer [default: 65536]")  # fmt: skip
+    add("--ports", action="store_true",
+        help="let forests look at ports, which say which service is there and not what is done")  # fmt: skip
+
+
+def _add_forest(parser: argparse.ArgumentParser) -> None:
+    shape = Shape()
+    add = parser.add_argument_group("Forests").add_argument
+    add("--use", choices=train.USES, default="attacks",
+        help="what is told apart: attacks, congestion, or unknown from surely benign traffic "
+        "[default: attacks]")  # fmt: skip
+    add("--classes", choices=("binary", "family"), default="binary",
+        help="one class for all attacks, or one for each family [default: binary]")  # fmt: skip
+    add("--trees", metavar="N", type=whole(1, 4096), default=shape.trees,
+        help="trees of a forest [default: %(default)s]")  # fmt: skip
+    add("--depth", metavar="N", type=whole(1, 64), default=shape.depth,
+        help="questions from root to leaf, at most [default: %(default)s]")  # fmt: skip
+    add("--columns-part", metavar="PART", type=part, default=shape.columns_part,
+        help="part of the columns that are tried at each node [default: %(default)s]")  # fmt: skip
+    add("--weight", metavar="N", type=positive,
+        help="anomalous packets together count so many times the benign ones [default: chosen by "
+        "folds of captures]")  # fmt: skip
+    add("--false-alarms", metavar="PART", type=part,
+        help="choose the weight that finds most and marks at most this part of benign packets "
+        "[default: 3%% of attacks, else 10%%]")  # fmt: skip
+    add("--rows-max", metavar="N", type=whole(100), default=400_000,
+        help="packets to train on at most, drawn [default: 400000]")  # fmt: skip
+    add("--seed", metavar="N", type=whole(0), default=1,
+        help="seed of all that is drawn [default: 1]")  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of both commands."""
+    raw = argparse.RawDescriptionHelpFormatter
+    top = Parser(prog="wirelens", allow_abbrev=False)
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
+    training = commands.add_parser(
+        "train", prog="wirelens train packetlog", epilog=_TRAIN_EXAMPLES, formatter_class=raw,
+        description="Trains what `wirelens packetlog` judges packets by.", allow_abbrev=False,
+    )  # fmt: skip
+    _add_places(training)
+    training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
+                          help="folder of the model to write")  # fmt: skip
+    training.add_argument("--note", metavar="TEXT", default="", help="a paragraph for the card")
+    training.add_argument("--force", action="store_true", help="replace DIR if it is a model")
+    training.add_argument("--report", metavar="FILE.json", type=Path,
+                          help="write what folds said")  # fmt: skip
+    training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+    _add_features(training)
+    _add_forest(training)
+    judging = commands.add_parser(
+        "eval", prog="wirelens eval packetlog", epilog=_EVAL_EXAMPLES, formatter_class=raw,
+        description="Judges models of the packet log on labelled captures.", allow_abbrev=False,
+    )  # fmt: skip
+    _add_places(judging)
+    judging.add_argument(
+        "--model", metavar="DIR", type=Path, action="append", required=True,
+        help="the model, or the name of one that ships; of several, as of other seeds, mean and "
+        "spread are told",
+    )  # fmt: skip
+    judging.add_argument(
+        "--trained-on", metavar="DIR", type=Path, action="append", default=[],
+        help="captures to train baselines on, ports and NetBeacon, to judge beside the model",
+    )
+    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
+                         help="write to this file [default: standard output]")  # fmt: skip
+    judging.add_argument("--table", metavar="FILE.jsonl", type=Path,
+                         help="write counts by capture, label and role")  # fmt: skip
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+    judging.add_argument("--seed", metavar="N", type=whole(0), default=1,
+                         help="seed of the baselines [default: 1]")  # fmt: skip
+    for command in (training, judging):
+        command.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return top
+
+
+def _keys(text: str) -> list[str]:
+    keys = [key for key in text.split(",") if key]
+    for key in keys:
+        if key not in _KEYS:
+            raise OptionError(f"--keys {key!r}; wanted: some of {', '.join(_KEYS)}")
+    return keys
+
+
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+    """What was typed as what is asked of training."""
+    return train.Request(
+        places=asked.read,
+        output=asked.output,
+        options=SnapshotOptions(
+            source=asked.features,
+            window=asked.window,
+            layers=asked.layers,
+            buckets=asked.buckets,
+            keys=_keys(asked.keys),
+        ),
+        has_ports=asked.ports,
+        shape=Shape(asked.trees, asked.depth, asked.columns_part),
+        use=asked.use,
+        by_family=asked.classes == "family",
+        weights=train.WEIGHTS if asked.weight is None else (asked.weight,),
+        false_alarms=asked.false_alarms,
+        rows_max=asked.rows_max,
+        seed=asked.seed,
+        force=asked.force,
+        plots=asked.plots,
+        report=asked.report,
+        command=f"wirelens train packetlog {shlex.join(typed)}",
+        note=asked.note,
+    )
+
+
+def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Request:
+    """What was typed as what is asked of an evaluation."""
+    return evaluate.Request(
+        places=asked.read,
+        models=asked.model,
+        trained_on=asked.trained_on,
+        seed=asked.seed,
+        output=asked.output,
+        table=asked.table,
+        plots=asked.plots,
+        command=f"wirelens eval packetlog {shlex.join(typed)}",
+    )

@@ -1,0 +1,139 @@
+"""The model card: what a model of the packet log judges, what it was made of, how far to trust it."""
+
+from typing import TYPE_CHECKING
+
+from wirelens.classify.report import table
+from wirelens.packetlog import measure
+from wirelens.packetlog.truth import ANOMALOUS_ROLES, CONGESTED_WAIT_NS
+
+if TYPE_CHECKING:
+    from wirelens.packetlog.train import Outcome, Request
+
+_SHOWN_COLUMNS = 10
+
+_WHAT = {
+    "attacks": "Says of each packet, when it comes, whether it belongs to an attack.",
+    "congestion": "Says of each packet, when it comes, whether it waited in a queue that stands.",
+    "unknown": "Says of each packet, when it comes, whether it is surely known, benign traffic; "
+    "all else is `unknown`, and kept in full.",
+}
+_TRUTH = {
+    "attacks": "Anomalous are packets of these roles: " + ", ".join(ANOMALOUS_ROLES) + ". What the "
+    "other side answers belongs to an attack, since it tells what came of it. Intercepted packets "
+    "are left out: they are benign, and nothing in them tells that they took a detour.",
+    "congestion": f"Congested is a packet that waited more than {CONGESTED_WAIT_NS / 1e6:g} ms in "
+    "the queue behind which it was captured (CoDel's bound for a queue that stands, RFC 8289), by "
+    "the testbed's own record of when it came and left.",
+    "unknown": "Beside benign packets and known attacks, it was trained on drawn packets, which are "
+    "benign ones with some columns of other benign ones.",
+}
+_LIMITS = {
+    "attacks": "It knows the networks it was trained on. Benign traffic of other programs may be "
+    "marked and attacks of other tools missed: what was seen of unseen tools above is the better "
+    "guess, and of unseen networks neither. It is meant to choose what is kept of a packet, not to "
+    "raise alarms. Payload is not looked at, so attacks that differ from benign use in it alone, "
+    "such as one malicious request, look benign.",
+    "congestion": "It was trained on one link at a time, shared by bulk transfers. A queue behind "
+    "which few flows wait, or elsewhere on the path, looks different.",
+    "unknown": "Benign traffic of programs that it was not trained on is `unknown` by design; train "
+    "it on your own.",
+}
+
+
+def text(request: "Request", outcome: "Outcome") -> str:
+    """The card, in Markdown."""
+    parts = [_about(request, outcome), _features(outcome), _data(request, outcome)]
+    if len(outcome.tried) > 1 or outcome.tried[0].known:
+        parts.append(_quality(request, outcome))
+    parts.append(f"## Limits\n\n{_LIMITS[request.use]}\n")
+    return "\n".join(parts)
+
+
+def _about(request: "Request", outcome: "Outcome") -> str:
+    classes = ", ".join(outcome.model.classes)
+    found = f"# {request.output.resolve().name}\n\n{_WHAT[request.use]} Classes: {classes}.\n"
+    if request.command:
+        found += f"\nIt was made by\n\n```console\n$ {request.command}\n```\n"
+    if request.note:
+        found += f"\n{request.note}\n"
+    return found
+
+
+def _features(outcome: "Outcome") -> str:
+    one = outcome.model
+    trees = one.flow_forest.trees
+    nodes = sum(len(tree.feature) for tree in [*trees, *one.packet_forest.trees])
+    options = one.options.to_json()
+    rows = sorted(outcome.importance.items(), key=lambda item: -item[1])[:_SHOWN_COLUMNS]
+    shown = table(["column", "part of questions"], [[name, f"{part:.3f}"] for name, part in rows])
+    return f"""## Model
+
+Two forests of {len(trees)} trees, {nodes} nodes together: one for packets of whose flow something
+is kept, one for others, such as ARP. They read {len(one.columns)} columns. Sums are kept of
+{", ".join(one.options.keys)}, {options["source"]}, in windows of {options["window_ns"] / 1e9:g} s.
+
+{shown}"""
+
+
+def _data(request: "Request", outcome: "Outcome") -> str:
+    rows = outcome.rows
+    by_family: dict[str, list[int]] = {}
+    for index, capture in enumerate(rows.captures):
+        by_family.setdefault(capture.family.partition("/")[0], []).append(index)
+    lines = []
+    for family, indexes in by_family.items():
+        mine = sum((rows.capture_of == index) for index in indexes) > 0
+        counts = rows.counts * mine
+        lines.append([
+            family, str(len(indexes)), f"{counts.sum():.0f}",
+            f"{counts[rows.is_anomalous].sum():.0f}",
+        ])  # fmt: skip
+    shown = table(["captures of", "captures", "packets", "anomalous"], lines)
+    return f"""## Data
+
+{shown}
+{_TRUTH[request.use]} {len(rows)} packets were drawn: of each capture as many of each label and role.
+In training captures count the same, and so do attacks.
+"""
+
+
+def _quality(request: "Request", outcome: "Outcome") -> str:
+    chosen = outcome.chosen
+    weights = table(
+        ["weight", "benign marked", "recall, known", "recall, unseen", "precision"],
+        [
+            [
+                f"{one.weight:g}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
+                f"{one.mean_unseen:.3f}", f"{one.precision:.3f}",
+            ]
+            for one in outcome.tried
+        ],
+    )  # fmt: skip
+    attacks = table(
+        ["attack", "recall, known", "recall, unseen"],
+        [
+            [label, f"{recall:.3f}", f"{chosen.unseen[label]:.3f}"]
+            for label, recall in sorted(chosen.known.items())
+        ],
+    )
+    how = "By folds of captures" if not outcome.is_by_time else (
+        "By parts of captures, in time, since there are too few captures (which flatters)"
+    )  # fmt: skip
+    return f"""## Quality
+
+{how}: each packet was judged by a forest that saw neither its capture nor, for
+*unseen*, any packet of its attack. Means over attacks; of benign packets over captures. Of these
+weights of anomalous packets, {chosen.weight:g} was chosen: it finds most of unseen attacks among
+those that mark at most {request.false_alarms_max:.0%} of benign packets. Precision is of the
+captures as they are, in which attacks are more common than elsewhere; were {measure.RARE:.0%} of
+packets anomalous, it would be {_rare(chosen.mean_known, chosen.false_alarms):.2f}.
+
+{weights}
+With that weight:
+
+{attacks}"""
+
+
+def _rare(recall: float, false_alarms: float) -> float:
+    right = measure.RARE * recall
+    return right / max(right + (1 - measure.RARE) * false_alarms, 1e-300)

@@ -1,0 +1,182 @@
+"""Folds: packets are judged by forests that saw neither their capture nor, if asked, their attack.
+
+A forest that knows an attack's tool says little of the next tool. So besides folds of
+captures there are sets of attacks, spread over families: of each, forests are grown without
+all of its attacks, and judge these alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from wirelens.classify.metrics import Array
+from wirelens.packetlog import forest
+from wirelens.packetlog.forest import Shape
+from wirelens.packetlog.rows import Rows
+from wirelens.packetlog.truth import BENIGN
+from wirelens.packetlog.unknown import DRAWN
+
+
+# Scores of rows that are asked for, by forests grown on rows that are used: rows, which are used,
+# which are asked for, and weight, shape and seed.
+Judge = Callable[[Rows, Array, Array, tuple[float, Shape, int]], Array]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are judged together, and which attacks are taken out together."""
+
+    # Of each row its fold.
+    fold_of: Array
+    fold_count: int
+    # Sets of codes of attacks.
+    left_out: list[list[int]]
+    # There are too few captures: folds are parts of each, in time.
+    is_by_time: bool
+
+
+def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
+    """Folds of families of captures, and sets of attacks, one of each family if there are.
+
+    Where there are too few captures, each is cut in time. That flatters: parts of a capture are
+    more alike than captures are.
+    """
+    by_time = _is_few(rows, fold_count)
+    fold_of = _in_time(rows, fold_count) if by_time else _by_family(rows, fold_count, seed)
+    by_family = sorted(
+        (rows.families[label], label) for label in rows.labels if label not in (BENIGN, DRAWN)
+    )
+    sets: list[list[int]] = [[] for _ in range(max(min(set_count, len(by_family)), 1))]
+    for index, (_, label) in enumerate(by_family):
+        sets[index % len(sets)].append(rows.labels.index(label))
+    return Plan(fold_of, fold_count, sets, by_time)
+
+
+def _is_few(rows: Rows, fold_count: int) -> bool:
+    """Whether there would be folds without which nothing benign, or no attack, is left."""
+    for is_mine in (rows.is_anomalous, ~rows.is_anomalous):
+        there = {rows.captures[int(at)].family for at in numpy.unique(rows.capture_of[is_mine])}
+        if is_mine.any() and len(there) < fold_count:
+            return True
+    return False
+
+
+def _in_time(rows: Rows, fold_count: int) -> Array:
+    """Of each row its fold: each capture is cut into as many parts, in order of time."""
+    found = numpy.zeros(len(rows), dtype=numpy.int64)
+    for capture in numpy.unique(rows.capture_of):
+        mine = numpy.flatnonzero(rows.capture_of == capture)
+        found[mine] = numpy.arange(len(mine)) * fold_count // len(mine)
+    return found
+
+
+def _by_family(rows: Rows, fold_count: int, seed: int) -> Array:
+    """Of each row the fold of its family of captures; each data set is spread evenly."""
+    random = numpy.random.default_rng([seed, fold_count])
+    families = sorted({capture.family for capture in rows.captures})
+    drawn = [families[int(at)] for at in random.permutation(len(families))]
+    drawn.sort(key=lambda family: family.partition("/")[0])
+    fold_of = {family: index % fold_count for index, family in enumerate(drawn)}
+    return numpy.array([fold_of[capture.family] for capture in rows.captures])[rows.capture_of]
+
+
+def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> Array:
+    """What each packet counts in training.
+
+    Captures with benign packets count the same, so that one large download does not fill the
+    forest, and so do attacks, so that a scan of thirty packets counts as a flood does. All
+    anomalous packets together count `weight` times the benign ones.
+    """
+    used = numpy.ones(len(rows), dtype=bool) if is_used is None else is_used
+    found = numpy.where(used, rows.counts, 0.0)
+    is_benign = ~rows.is_anomalous
+    for mine in (is_benign, ~is_benign):
+        groups = numpy.where(is_benign, rows.capture_of, rows.codes)[mine]
+        sums = numpy.bincount(groups, weights=found[mine])
+        there = max(int((sums > 0).sum()), 1)
+        found[mine] /= numpy.maximum(sums, 1e-300)[groups] * there
+    found[~is_benign] *= weight
+    # Thresholds do not depend on the scale, and rounding not on how many rows there are.
+    return found * len(rows) / max(found.sum(), 1e-300)
+
+
+def grown(rows: Rows, is_used: Array, weight: float, shape: Shape, seed: int) -> forest.Forest:
+    """A forest that tells benign from anomalous, over the packets that are used."""
+    weights = packet_weights(rows, weight, is_used)[is_used]
+    found = forest.grow(
+        rows.values[is_used], rows.is_anomalous[is_used].astype(numpy.int64), weights, 2, shape, seed
+    )
+    return forest.exported(found)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Of each row the probability that it is anomalous, by a forest that did not see it."""
+
+    # Its attack was seen in other captures.
+    known: Array
+    # Its attack was not seen at all; of benign packets, the mean of those forests.
+    unseen: Array
+
+
+def cross(
+    rows: Rows,
+    folds: Plan,
+    weight: float,
+    shape: Shape,
+    seed: int,
+    tell: Callable[[int, int, str], None] = lambda done, total, text: None,
+    judged: Judge | None = None,
+) -> Crossed:
+    """Judges every row by forests that were grown without it."""
+    judge = judged or _judged
+    total = folds.fold_count * (len(folds.left_out) + 1)
+    done = 0
+    seen = numpy.zeros(len(rows))
+    unseen = numpy.zeros(len(rows))
+    benign = ~rows.is_anomalous
+    for fold in range(folds.fold_count):
+        mine = folds.fold_of == fold
+        tell(done, total, f"fold {fold + 1}, known attacks")
+        done += 1
+        seen[mine] = judge(rows, ~mine, mine, (weight, shape, seed))
+        for attacks in folds.left_out:
+            tell(done, total, f"fold {fold + 1}, unseen attacks")
+            done += 1
+            is_out = numpy.isin(rows.codes, attacks)
+            asked = mine & (is_out | benign)
+            found = numpy.zeros(len(rows))
+            found[asked] = judge(rows, ~mine & ~is_out, asked, (weight, shape, seed))
+            unseen += numpy.where(benign, found / len(folds.left_out), found)
+    return Crossed(seen, unseen)
+
+
+def _judged(
+    rows: Rows, is_used: Array, asked: Array, how: tuple[float, Shape, int]
+) -> Array:
+    weight, shape, seed = how
+    return grown(rows, is_used, weight, shape, seed).probabilities(rows.values[asked])[:, 1]
+
+
+def recalls(rows: Rows, is_marked: Array, codes: Sequence[int] | None = None) -> dict[str, float]:
+    """Of each attack the part of its packets that was marked."""
+    found = {}
+    for code, label in enumerate(rows.labels):
+        mine = rows.codes == code
+        if code and mine.any() and (codes is None or code in codes):
+            found[label] = float(numpy.average(is_marked[mine], weights=rows.counts[mine]))
+    return found
+
+
+def false_alarms(rows: Rows, is_marked: Array) -> float:
+    """The part of benign packets that was marked, captures counting the same."""
+    benign = ~rows.is_anomalous
+    if not benign.any():
+        return 0.0
+    captures = rows.capture_of[benign]
+    weights = rows.counts[benign]
+    all_of = numpy.bincount(captures, weights=weights)
+    marked = numpy.bincount(captures, weights=weights * is_marked[benign])
+    there = all_of > 0
+    return float((marked[there] / all_of[there]).mean())

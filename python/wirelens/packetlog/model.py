@@ -1,0 +1,147 @@
+"""A model as `wirelens packetlog` reads it: two forests, and how the features they read are made."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from wirelens.classify.metrics import Array
+from wirelens.errors import ModelError, OutputExistsError
+from wirelens.packetlog.forest import Forest
+from wirelens.packetlog.snapshots import SnapshotOptions
+
+FORMAT = "wirelens-packetlog 1"
+MODEL_FILE = "model.json"
+CARD_FILE = "card.md"
+
+
+@dataclass
+class Model:
+    """What judges packets."""
+
+    classes: list[str]
+    options: SnapshotOptions
+    columns: list[str]
+    # Judges packets of whose flow anything is kept.
+    flow_forest: Forest
+    # Judges the others.
+    packet_forest: Forest
+    # How it was made; nobody looks at it to judge.
+    training: dict[str, Any] = field(default_factory=dict)
+
+    def probabilities(self, values: Array, holds_flow: Array) -> Array:
+        """Of snapshots the probability of each class."""
+        found = numpy.empty((len(values), len(self.classes)))
+        found[holds_flow] = self.flow_forest.probabilities(values[holds_flow])
+        found[~holds_flow] = self.packet_forest.probabilities(values[~holds_flow])
+        return found
+
+    def judge(self, values: Array, holds_flow: Array) -> Array:
+        """Of snapshots the class: of several that are as probable, the first."""
+        return numpy.argmax(self.probabilities(values, holds_flow), axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """What its file says."""
+        return {
+            "format": FORMAT,
+            "classes": self.classes,
+            "features": self.options.to_json(),
+            "columns": self.columns,
+            "schema": self.options.hash(self.columns),
+            "flow_forest": {"trees": self.flow_forest.to_json()},
+            "packet_forest": {"trees": self.packet_forest.to_json()},
+            "training": self.training,
+        }
+
+
+def sifted(
+    classes: list[str],
+    options: SnapshotOptions,
+    columns: Sequence[str],
+    forests: tuple[Forest, Forest],
+    training: dict[str, Any],
+) -> Model:
+    """A model with only the columns that a node of its forests reads.
+
+    What no column asks for is not kept at run time, and costs nothing.
+    """
+    read = sorted({index for one in forests for index in one.columns}) or [0]
+    names = [columns[index] for index in read]
+    flow_forest, packet_forest = (one.with_columns(read) for one in forests)
+    kept = [key for key in options.keys if any(name.startswith(f"{key}_") for name in names)]
+    # Sums of hosts that count flows need those of flows; and the flow says which forest judges.
+    keys = ["flow", *[key for key in kept if key != "flow"]] if "flow" in options.keys else kept
+    return Model(
+        classes, options.replace(keys=keys), names, flow_forest, packet_forest, training
+    )
+
+
+def read(folder: Path) -> Model:
+    """The model of a folder; also one that ships, by its name."""
+    path = folder / MODEL_FILE
+    if not path.is_file():
+        path = Path(__file__).parents[1] / "models" / folder / MODEL_FILE
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        features = told["features"]
+        options = SnapshotOptions(
+            source=features["source"],
+            window=_text(features["window_ns"]),
+            layers=features["layers"],
+            buckets=features["buckets"],
+            keys=features["keys"],
+            idle_timeout=_text(features["idle_timeout_ns"]),
+            max_flows=features["flow_count_max"],
+        )
+        found = Model(
+            told["classes"],
+            options,
+            told["columns"],
+            Forest.of_json(told["flow_forest"]["trees"]),
+            Forest.of_json(told["packet_forest"]["trees"]),
+            told.get("training", {}),
+        )
+        schema = told["schema"]
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{folder}: no {MODEL_FILE} in it; wanted: a model of `wirelens train packetlog`"
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path}: {error}; wanted: a model of the packet log") from error
+    if schema != options.hash(found.columns):
+        raise ModelError(
+            f"{path}: its columns mean something else in this version; train it with this one"
+        )
+    return found
+
+
+def _text(span_ns: int) -> str:
+    return f"{span_ns}ns" if span_ns else "0"
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuses to write over anything but, if asked, a model."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not force or not (folder / MODEL_FILE).is_file():
+        raise OutputExistsError(
+            f"{folder}: there already; give another name, or --force to replace a model"
+        )
+
+
+def write(model: Model, card: str, folder: Path) -> None:
+    """Writes the model and its card; the model comes last, so that there is none half written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CARD_FILE).write_text(card, encoding="utf-8")
+    # A line a field, so that what changed between two models can be seen.
+    fields = [
+        f"{json.dumps(name)}:{json.dumps(told, ensure_ascii=False, separators=(',', ':'))}"
+        for name, told in model.to_json().items()
+    ]
+    text = "{" + ",\n".join(fields) + "}"
+    partial = folder / f"{MODEL_FILE}.partial"
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.rename(folder / MODEL_FILE)
