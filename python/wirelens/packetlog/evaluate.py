@@ -12,6 +12,7 @@ from wirelens.classify.metrics import Array
 from wirelens.classify.progress import Progress
 from wirelens.packetlog import folds, measure, model, netbeacon, plots, report, rows, truth
 from wirelens.packetlog.forest import Shape
+from wirelens.packetlog.judged import judgements
 from wirelens.packetlog.measure import SIZE_COLUMNS, Part
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
@@ -32,9 +33,11 @@ class Request:
 
     places: list[Path]
     models: list[Path]
+    benign: list[Path] = field(default_factory=list)
     # Captures that baselines are trained on; none: no trained baseline.
     trained_on: list[Path] = field(default_factory=list)
-    rows_max: int = 400_000
+    # Of what baselines are trained on.
+    rows_max: int = 200_000
     seed: int = 1
     output: Path | None = None
     table: Path | None = None
@@ -55,8 +58,11 @@ Judge = Callable[[Capture, Truth], Array]
 
 def evaluate(request: Request, progress: Progress) -> Found:
     """Judges, and writes what was asked for."""
-    models = {_name(folder, request.models): model.read(folder) for folder in request.models}
-    judges: dict[str, Judge] = {name: _of_model(one) for name, one in models.items()}
+    folders = {_name(folder, request.models): folder for folder in request.models}
+    models = {name: model.read(folder) for name, folder in folders.items()}
+    judges: dict[str, Judge] = {
+        name: _of_model(model.file_of(folder)) for name, folder in folders.items()
+    }
     judges[EVERYTHING] = lambda _, found: numpy.ones(len(found), dtype=bool)
     told: dict[str, Any] = {}
     if request.trained_on:
@@ -64,7 +70,7 @@ def evaluate(request: Request, progress: Progress) -> Found:
         limit = _false_alarms_of(next(iter(models.values())))
         judges[PORT_RULE], told[PORT_RULE] = port_rule(learned, limit, progress)
         judges[NETBEACON], told[NETBEACON] = tuned_netbeacon(learned, limit, request, progress)
-    captures = truth.captures(request.places)
+    captures = truth.captures(request.places, request.benign)
     made: list[Part] = []
     for index, capture in enumerate(captures):
         progress.show(index, len(captures), capture.name)
@@ -110,11 +116,16 @@ def _values(
     return values
 
 
-def _of_model(one: Model) -> Judge:
+def _of_model(path: Path) -> Judge:
+    """Judges as `wirelens packetlog` does."""
+
     def judge(capture: Capture, found: Truth) -> Array:
-        marked = numpy.zeros(len(found), dtype=bool)
-        for where, values, holds_flow in rows.each(capture, found, one.options, one.columns):
-            marked[where] = one.judge(values, holds_flow) > 0
+        classes = [
+            numpy.asarray(batch.classes)
+            for batch in judgements(capture.path, path, seed=rows.HASH_SEED)
+        ]
+        marked = numpy.concatenate([*classes, numpy.zeros(0, dtype=numpy.uint16)]) > 0
+        rows.check_count(capture, len(marked), len(found))
         return marked
 
     return judge

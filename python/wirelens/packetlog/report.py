@@ -83,11 +83,11 @@ def _judges(made: Sequence[Part], names: Sequence[str], judges: Sequence[str]) -
             _spread([one.precision_if_rare for one in found]),
             _spread([one.accuracy for one in found]),
             _spread([one.false_alarms for one in found], ".2%"),
-            _spread([one.false_alarms_by_capture for one in found], ".2%"),
+            _spread([one.false_alarms_by_family for one in found], ".2%"),
         ])  # fmt: skip
     header = ["", "mean recall of attacks", f"attacks ≥ {WANTED}", "recall of packets", "precision",
               f"precision at {RARE:.0%}", "accuracy", "benign marked",
-              "mean over captures"]  # fmt: skip
+              "mean over families"]  # fmt: skip
     return table(header, lines)
 
 
