@@ -5,8 +5,8 @@
 //! ([`queues`]), records in memory through the paper's design and through ours
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
-//! through a cascade of them ([`serve`], [`asks`]), and packets judged for the packet log
-//! ([`packetlog`]). Each measurement prints one line of JSON.
+//! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
+//! again ([`packetlog`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +64,7 @@ enum Command {
     Trees(trees::TreesArguments),
     /// Packets in memory through a cascade, to verdicts
     Serve(serve::ServeArguments),
-    /// Packets into snapshots and judgements, errors of sketches, and the switch of the paper
+    /// Packets into judgements and into a log, and questions to a log
     Packetlog(packetlog::PacketlogArguments),
     /// What each model of a cascade takes for each of many rows
     Asks(asks::AsksArguments),

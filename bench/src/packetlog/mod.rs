@@ -1,7 +1,9 @@
-//! The packet log's classifier and its sketch: speed, and error.
+//! The packet log: packets judged, in memory into files, and a question to files.
 
 mod features;
 mod forest;
+mod query;
+mod record;
 
 use clap::{Args, Subcommand};
 
@@ -18,11 +20,17 @@ pub(crate) struct PacketlogArguments {
 enum Command {
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
+    /// Records the packets of a capture that lies in memory, again and again
+    Record(record::RecordArguments),
+    /// Asks a log for a host: which chunks, the first packet, all packets
+    Query(query::QueryArguments),
 }
 
 /// Measures what is asked for.
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
+        Command::Record(arguments) => record::run(arguments),
+        Command::Query(arguments) => query::run(arguments),
     }
 }

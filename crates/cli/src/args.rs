@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
+use crate::packetlog::args::PacketlogArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
 
@@ -50,6 +51,9 @@ pub enum Command {
     Nprint(NprintArguments),
     /// What flows are, such as a service or a device, from their first packets, by a trained model
     Classify(ClassifyArguments),
+    /// Packets kept as their class deserves, of an interface or of captures, and found again
+    #[command(alias = "log")]
+    Packetlog(PacketlogArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause

@@ -52,6 +52,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(flows::declared_columns());
     declared.extend(nprint::declared_columns());
     declared.extend(classify::declared_columns());
+    declared.extend(packetlog::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -141,6 +142,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Flows(arguments)) => flows::run(&arguments, host),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
+        Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

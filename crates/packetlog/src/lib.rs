@@ -7,11 +7,15 @@
 
 pub mod classifier;
 pub mod features;
+pub mod index;
 pub mod judged;
+pub mod log;
 pub mod manager;
 pub mod model;
 pub mod pipeline;
 pub mod policy;
+pub mod recorder;
+mod uring;
 
 pub use classifier::{Classifier, ClassifierCounts};
 pub use features::FeatureOptions;

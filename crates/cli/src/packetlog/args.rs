@@ -162,8 +162,6 @@ pub enum Notes {
     Option,
     /// As a comment that Wireshark shows, on packets that are not benign
     Comment,
-    /// Not at all
-    None,
 }
 
 /// Arguments of `wirelens packetlog mode`.
@@ -224,8 +222,8 @@ pub struct ModesArguments {
   wirelens packetlog query --flow 1:wCb3OG7yAFWelaUydu0D+125CLM= -w - | tshark -r -
   wirelens packetlog query --log /srv/log --host 192.0.2.7 tcp port 443 -w out.pcapng
 
-Without -w it says how many packets there are. Conditions that are given more than once are met by
-any of their values; different conditions are met together.")]
+Without -w it says how many packets there are. A host or a class that is given more than
+once is met by any of its values; different conditions are met together.")]
 pub struct QueryArguments {
     /// Which log.
     #[command(flatten)]
@@ -233,9 +231,9 @@ pub struct QueryArguments {
     /// Packets from or to this address
     #[arg(long, value_name = "ADDRESS")]
     pub host: Vec<std::net::IpAddr>,
-    /// Packets of this flow: its Community ID
-    #[arg(long, value_name = "COMMUNITY-ID")]
-    pub flow: Vec<String>,
+    /// Packets of this flow, both ways: its Community ID, or PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
+    #[arg(long, value_name = "FLOW")]
+    pub flow: Option<String>,
     /// Packets of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Vec<String>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capture::Progress;
+use capture::report::Progress;
 use packetlog::manager::{Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, Switch};
@@ -18,7 +18,7 @@ use crate::live::now;
 
 /// Rates are taken over this time.
 const RATE_SPAN: Duration = Duration::from_millis(500);
-/// So long a change of mode is waited for; on a silent link it is in force with the next packet.
+/// So long it is waited for that the batch in hand ends; only a disk that blocks takes longer.
 const FORCE_WAIT: Duration = Duration::from_millis(200);
 
 /// What a log's writer says of itself.
@@ -40,8 +40,6 @@ pub(crate) struct Gauges {
 pub(crate) trait Writer: Send + Sync {
     /// How it is doing.
     fn gauges(&self) -> Gauges;
-    /// Whether unimportant data may be overwritten from now on.
-    fn overwrite(&self, begins: bool);
     /// What else is to be known of it.
     fn status(&self) -> Value;
 }
@@ -92,7 +90,7 @@ struct State {
     manager: Manager,
     mark: Mark,
     events: Events,
-    /// From the signal to the first packet that is kept by the new mode, longest and latest.
+    /// From the signal until every further packet is kept by the new mode: longest and latest.
     switch_ns: Option<(u64, u64)>,
 }
 
@@ -147,14 +145,13 @@ impl Desk {
         Self { settings, classes, switch, tally, progress, work, writer, is_fixed, started, state }
     }
 
-    /// Looks at the resources, and does what is to be done.
-    pub(crate) fn look(&self) {
-        let at = now();
+    /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
+    pub(crate) fn look(&self, at: Instant) {
         let gauges = self.writer.gauges();
         let mut state = self.lock();
         state.mark = self.rates(state.mark, &gauges);
         let signals = Signals {
-            now: at.saturating_duration_since(self.started),
+            now: now().saturating_duration_since(self.started),
             disk_free: gauges.disk_free,
             queue: gauges.queue,
             copy: state.mark.copy,
@@ -192,26 +189,24 @@ impl Desk {
                 let Ok(table) = table(&self.settings, &self.classes, to) else { return };
                 let generation = self.switch.ask(to, table);
                 self.wait(generation);
-                if self.switch.in_force() >= generation {
-                    let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                    let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
-                    state.switch_ns = Some((longest.max(took), took));
-                }
-                state.events.decision(&decision, Some(generation));
+                let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
+                state.switch_ns = Some((longest.max(took), took));
+                state.events.decision(&decision, Some((generation, took)));
             }
             Decision::Switch { .. } => {}
-            Decision::Overwrite { begins } => {
-                self.writer.overwrite(*begins);
+            // The recorder overwrites by itself when it has no room; this is for people.
+            Decision::Overwrite { .. } | Decision::Warn { .. } => {
                 state.events.decision(&decision, None);
             }
-            Decision::Warn { .. } => state.events.decision(&decision, None),
         }
     }
 
     fn wait(&self, generation: u64) {
         let asked = now();
-        while self.switch.in_force() < generation && asked.elapsed() < FORCE_WAIT {
-            thread::sleep(Duration::from_micros(20));
+        while !self.switch.holds(generation) && asked.elapsed() < FORCE_WAIT {
+            // A batch takes some ten microseconds.
+            thread::yield_now();
         }
     }
 
@@ -298,7 +293,6 @@ mod tests {
         fn gauges(&self) -> Gauges {
             self.0
         }
-        fn overwrite(&self, _: bool) {}
         fn status(&self) -> Value {
             Value::Null
         }
@@ -325,7 +319,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 1.0, queue: 1.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, false);
-        desk.look();
+        desk.look(now());
         assert_eq!(switch.table().mode, "log-sampled");
         let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
         assert!(text.contains("\"queue\"") && text.contains("log-sampled"), "{text}");
@@ -340,7 +334,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 0.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, true);
-        desk.look();
+        desk.look(now());
         assert_eq!(switch.table().mode, "default");
         let refused = desk.choose("log-some").unwrap_err();
         assert!(refused.contains("log-minimum"), "{refused}");

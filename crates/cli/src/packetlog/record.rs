@@ -1,33 +1,37 @@
 //! `wirelens packetlog record`: packets into a log.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use capture::Progress;
+use capture::report::Progress;
 use engine::Stage;
-use engine::run::{Control, run_one};
+use engine::run::run_one;
+use packet::file::InterfaceStatistics;
 use packet::{Batch, Frame};
-use packetlog::classifier::Classifier;
-use packetlog::pipeline::{Judge, Kept, Keeper, Pipeline};
+use packetlog::pipeline::{Judge, Keeper, Kept, Pipeline, TallyNow};
 use packetlog::policy::{Switch, Table};
-use packetlog::recorder::{ClassInfo, Recorder, RecorderReport, RecorderState, Stored};
-use packetlog::{Judged, Model};
-use serde_json::{Value, json};
+use packetlog::recorder::{Recorder, RecorderReport, RecorderState, Stored};
+use packetlog::{Classifier, Judged, Model};
+use serde_json::json;
 
-use super::args::RecordArguments;
-use super::desk::{self, Desk, Gauges, Watched, Work, Writer};
+use super::args::{RecordArguments, WhenFull};
+use super::desk::{self, Desk, Watched, Work};
 use super::events::Events;
+use super::log;
 use super::settings::Settings;
 use super::socket::Socket;
-use super::{model, options};
 use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, now};
-use crate::reading::{Inputs, Needs, hash_seed};
+use crate::reading::{Inputs, Needs, Received, hash_seed};
+use crate::shipped::Kind;
+use crate::summary;
 
 /// The resources are looked at this often, whatever happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -38,7 +42,8 @@ const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, take
 /// Runs `wirelens packetlog record`.
 pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let model = Arc::new(model::read(&arguments.model, host)?);
+    let settings = overwriting(settings, arguments.files.when_full);
+    let model = Arc::new(model(&arguments.model, host)?);
     let table = desk::table(&settings, model.classes(), &arguments.mode)
         .map_err(|reason| Failure::usage(format_args!("--mode: {reason}")))?;
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
@@ -48,10 +53,9 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let quiet = arguments.input.quiet;
     let is_live = inputs.interface.is_some();
-    let (recorder, recovered) = open_log(arguments, &settings, &model, is_live)?;
-    if !quiet && recovered.has_any() {
-        eprintln!("wirelens: {recovered}");
-    }
+    let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
+    log::tell_recovered(&recovered, quiet);
+    log::describe_interfaces(&mut recorder, &opened);
     let path = arguments.events.clone();
     let path = path.unwrap_or_else(|| arguments.folder.join("events.jsonl"));
     let events = Events::append(&path, is_live && !quiet)?;
@@ -66,9 +70,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         state: Arc::clone(&state),
         progress: Arc::clone(&inputs.options.progress),
         wake: Arc::clone(&wake),
-        lost: 0,
-        ring_lost: 0,
-        queued: 0,
+        last: Seen::default(),
     };
     let mut pipeline = Pipeline::new(Judging(classifier), book, Arc::clone(&switch), seed);
     let watched = Watched {
@@ -76,35 +78,98 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         tally: pipeline.tally(),
         progress: Arc::clone(&inputs.options.progress),
         work: Arc::clone(&work),
-        writer: Box::new(Writing(Arc::clone(&state))),
+        writer: Box::new(log::Watcher::new(state, &arguments.files)),
     };
     let (classes, mode) = (model.classes(), &arguments.mode);
-    let desk = Desk::new(settings, classes, mode, arguments.fixed_mode, watched, events);
-    let desk = Arc::new(desk);
+    let is_fixed = arguments.fixed_mode || !is_live;
+    let desk = Arc::new(Desk::new(settings, classes, mode, is_fixed, watched, events));
     let socket = Socket::listen(&arguments.folder, Arc::clone(&desk))?;
-    let manager = Managing::start(Arc::clone(&desk), Arc::clone(&wake));
+    let manager = Managing::start(Arc::clone(&desk), wake);
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
-    desk.event("begin", json!({"mode": arguments.mode, "model": model.name()}));
+    desk.event("begin", json!({"mode": mode, "model": arguments.model.display().to_string()}));
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
     run_one(&mut source, &mut Timed { stage: &mut pipeline, work: &work }, &inputs.control);
     drop(bar);
     drop(manager);
     drop(socket);
-    finish(arguments, &inputs, &desk, pipeline, source.received())
+    let done = Done { received: source.received(), tally: pipeline.tally().now() };
+    let (Judging(classifier), book) = pipeline.into_parts();
+    let report = book.recorder.finish().map_err(Failure::error)?;
+    desk.event("end", log::report_json(&report));
+    done.tell(&inputs, quiet, &classifier, &report, &model)
+}
+
+/// Whether full disks are met by overwriting is asked for in one place.
+fn overwriting(mut settings: Settings, when_full: WhenFull) -> Settings {
+    settings.limits.overwrites |= when_full == WhenFull::Overwrite;
+    settings
+}
+
+/// Reads the model in a folder, or the one of this name that ships.
+fn model(asked: &Path, host: &Host) -> Result<Model, Failure> {
+    const KIND: Kind = Kind { marker: "model.json", made_by: "wirelens train packetlog" };
+    let path = KIND.find(asked, host)?.join(KIND.marker);
+    let failed = |reason: &dyn std::fmt::Display| {
+        Failure::error(format_args!("{}: {reason}", path.display()))
+    };
+    let file = File::open(&path).map_err(|error| failed(&error))?;
+    let mut bytes = Vec::new();
+    let limit = packetlog::model::FILE_LEN_MAX as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    Model::parse(&bytes).map_err(|error| failed(&error))
+}
+
+/// What is left of a run.
+struct Done {
+    received: Received,
+    tally: TallyNow,
+}
+
+impl Done {
+    /// Says what became of everything, and whether all of it is accounted for.
+    fn tell(
+        &self,
+        inputs: &Inputs,
+        quiet: bool,
+        classifier: &Classifier,
+        report: &RecorderReport,
+        model: &Model,
+    ) -> Result<Status, Failure> {
+        let status = summary::print(inputs, quiet, &self.received, None)?;
+        if !quiet {
+            eprint!("{}", log::lines(&self.tally, &classifier.counts(), report, model));
+        }
+        let handed_out = self.received.handed_out();
+        if !self.tally.is_whole() || self.tally.seen != handed_out {
+            return Err(Failure::error(format_args!(
+                "packets are missing from the count: {handed_out} came in, {} were seen, {} kept, \
+                 {} passed over, {} without room; please report this",
+                self.tally.seen, self.tally.kept, self.tally.passed_over, self.tally.no_room
+            )));
+        }
+        Ok(status)
+    }
 }
 
 /// The manager's thread sleeps until something happened.
 #[derive(Default)]
 struct Wake {
-    thread: std::sync::OnceLock<Thread>,
+    thread: OnceLock<Thread>,
+    /// When that was; the first that nobody has looked at yet.
+    at: Mutex<Option<Instant>>,
 }
 
 impl Wake {
     fn wake(&self) {
+        self.at().get_or_insert_with(now);
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
+    }
+
+    fn at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,10 +183,11 @@ struct Managing {
 impl Managing {
     fn start(desk: Arc<Desk>, wake: Arc<Wake>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&is_over);
+        let (ends, woken) = (Arc::clone(&is_over), Arc::clone(&wake));
         let thread = thread::spawn(move || {
             while !ends.load(Ordering::Acquire) {
-                desk.look();
+                let at = woken.at().take();
+                desk.look(at.unwrap_or_else(now));
                 thread::park_timeout(LOOK_EVERY);
             }
         });
@@ -155,6 +221,12 @@ struct Book {
     state: Arc<RecorderState>,
     progress: Arc<Progress>,
     wake: Arc<Wake>,
+    last: Seen,
+}
+
+/// What a look at the counters saw.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
     lost: u64,
     ring_lost: u64,
     queued: u64,
@@ -179,15 +251,20 @@ impl Keeper for Book {
 
     fn on_pause(&mut self) {
         self.recorder.on_time();
-        let (lost, ring_lost) = (self.state.lost_packets(), self.progress.frames_dropped());
-        let queued = self.state.chunks_queued.load(Ordering::Relaxed);
-        if ring_lost != self.ring_lost {
-            self.recorder.losses(ring_lost);
+        let seen = Seen {
+            lost: self.state.lost_total(),
+            ring_lost: self.progress.frames_dropped(),
+            queued: self.state.chunks_queued.load(Ordering::Relaxed),
+        };
+        if seen.ring_lost != self.last.ring_lost {
+            let os_dropped = Some(seen.ring_lost);
+            let statistics = InterfaceStatistics { os_dropped, ..InterfaceStatistics::default() };
+            self.recorder.losses(0, &statistics);
         }
-        if lost != self.lost || ring_lost != self.ring_lost || queued > self.queued {
+        if seen != self.last {
+            self.last = seen;
             self.wake.wake();
         }
-        (self.lost, self.ring_lost, self.queued) = (lost, ring_lost, queued);
     }
 }
 

@@ -41,7 +41,7 @@ impl Socket {
         let path = folder.join(NAME);
         let refused =
             |error: io::Error| Failure::error(format_args!("{}: {error}", path.display()));
-        if UnixStream::connect(&path).is_ok() {
+        if is_answered(folder) {
             return Err(Failure::error(format_args!(
                 "{}: another recorder writes this log; give another folder with -o",
                 folder.display()
@@ -78,6 +78,11 @@ impl Drop for Socket {
         }
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Whether a recorder writes the log of this folder.
+pub(super) fn is_answered(folder: &Path) -> bool {
+    UnixStream::connect(folder.join(NAME)).is_ok()
 }
 
 fn answer(stream: &UnixStream, desk: &Desk) -> io::Result<()> {

@@ -1,16 +1,21 @@
-//! Custom blocks and options (draft-ietf-opsawg-pcapng, section 4.7), and how long a section is.
+//! What is private to a program in a pcapng file (draft-ietf-opsawg-pcapng, section 4.7 on custom
+//! options), and how long a section is.
 //!
 //! ```text
-//!  custom block                         custom option
-//!   0 type: 0x00000bad, or               0 code: 2988 text, 2989 bytes,
-//!     0x40000bad: not to be copied         19372 and 19373: not to be copied
-//!     when a file is changed             2 length of what follows
-//!   4 total length                       4 private enterprise number
-//!   8 private enterprise number          8 value, padded to 4 bytes
-//!  12 data, padded to 4 bytes
-//!     total length again
+//!  custom option                        a block for nobody else
+//!   0 code: 2988 text, 2989 bytes,       0 type 4: name resolution
+//!     19372 and 19373: not to be         4 total length
+//!     copied when a file is changed      8 end of names, of which there are none
+//!   2 length of what follows            12 option 19373, length
+//!   4 private enterprise number         16 private enterprise number
+//!   8 value, padded to 4 bytes          20 data
+//!                                          end of options, total length again
 //! ```
+//!
+//! The specification has custom blocks as well. They are not used: Wireshark lists each as a
+//! packet, which shifts the numbers of all others. A block of names without names is passed over.
 
+use super::encode_pcapng::OPTION_LEN_MAX;
 use super::option::{Options, code};
 use super::order::ByteOrder;
 use super::pcapng::block_type;
@@ -18,55 +23,62 @@ use super::pcapng::block_type;
 /// Where the options of a section header begin.
 const SECTION_HEADER_LEN: usize = 24;
 
-/// A custom block as it lies in a file.
+/// A block that holds nothing but data of one program, and that others pass over in silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CustomBlock<'a> {
-    /// Whose block it is.
+pub struct PrivateBlock<'a> {
+    /// Whose data they are.
     pub enterprise: u32,
-    /// Whether a program that changes the file may copy it.
-    pub may_copy: bool,
-    /// Its data, padding included.
+    /// The data.
     pub data: &'a [u8],
 }
 
-impl<'a> CustomBlock<'a> {
-    /// Bytes of a block that are not its data.
-    pub const OVERHEAD: usize = 16;
+impl<'a> PrivateBlock<'a> {
+    /// Where the data begin in the block.
+    pub const DATA_OFFSET: usize = 20;
+    /// Bytes of the block behind the data.
+    pub const END_LEN: usize = 8;
+    /// Bytes of a block, at most: the length of an option has 16 bits.
+    pub const LEN_MAX: usize = OPTION_LEN_MAX - 4 + Self::DATA_OFFSET + Self::END_LEN;
 
-    /// The custom block that `bytes` begins with, in a section of this byte order.
+    /// The private block that `bytes` begins with, in a section of this byte order.
     #[must_use]
     pub fn read(bytes: &'a [u8], order: ByteOrder) -> Option<Self> {
-        let header = bytes.first_chunk::<12>()?;
-        let kind = order.u32_at(header, 0);
-        let may_copy = kind == block_type::CUSTOM;
-        if !may_copy && kind != block_type::CUSTOM_NO_COPY {
-            return None;
-        }
-        let total = order.u32_at(header, 4) as usize;
-        let data_end = total.checked_sub(4)?;
-        let data = bytes.get(12..data_end)?;
-        let trailing = order.u32_at(bytes.get(data_end..total)?, 0) as usize;
-        let is_sound = trailing == total && total.is_multiple_of(4);
-        is_sound.then_some(Self { enterprise: order.u32_at(header, 8), may_copy, data })
+        let head = bytes.first_chunk::<20>()?;
+        let total = order.u32_at(head, 4) as usize;
+        let data_end = total.checked_sub(Self::END_LEN)?;
+        let data = bytes.get(Self::DATA_OFFSET..data_end)?;
+        let end = bytes.get(data_end..total)?;
+        let is_sound = order.u32_at(head, 0) == block_type::NAME_RESOLUTION
+            && order.u32_at(head, 8) == 0
+            && order.u16_at(head, 12) == code::CUSTOM_BYTES_NO_COPY
+            && usize::from(order.u16_at(head, 14)) == data.len() + 4
+            && total.is_multiple_of(4)
+            && order.u32_at(end, 0) == 0
+            && order.u32_at(end, 4) as usize == total;
+        is_sound.then_some(Self { enterprise: order.u32_at(head, 16), data })
     }
 
-    /// Writes the block's head and end around the data that lie in `out` from byte 12 to 4 before
-    /// its end; the block fills `out`, whose length is a multiple of 4.
+    /// Writes the block's head and end around the data that lie in `out` from
+    /// [`Self::DATA_OFFSET`] to [`Self::END_LEN`] before its end; the block fills `out`, whose
+    /// length is a multiple of 4.
     ///
     /// False where `out` is too short or too long for a block.
     #[must_use]
-    pub fn frame(out: &mut [u8], enterprise: u32, may_copy: bool) -> bool {
-        let Ok(total) = u32::try_from(out.len()) else { return false };
-        if !total.is_multiple_of(4) || out.len() < Self::OVERHEAD {
+    pub fn frame(out: &mut [u8], enterprise: u32) -> bool {
+        let total = out.len();
+        if !total.is_multiple_of(4) || total > Self::LEN_MAX {
             return false;
         }
-        let kind = if may_copy { block_type::CUSTOM } else { block_type::CUSTOM_NO_COPY };
-        let words = [kind, total, enterprise];
-        for (place, word) in out.chunks_exact_mut(4).zip(words) {
+        let Some(data_len) = total.checked_sub(Self::DATA_OFFSET + Self::END_LEN) else {
+            return false;
+        };
+        let option = (data_len as u32 + 4) << 16 | u32::from(code::CUSTOM_BYTES_NO_COPY);
+        let head = [block_type::NAME_RESOLUTION, total as u32, 0, option, enterprise];
+        for (place, word) in out.chunks_exact_mut(4).zip(head) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        if let Some(end) = out.last_chunk_mut::<4>() {
-            *end = total.to_le_bytes();
+        if let Some(end) = out.last_chunk_mut::<8>() {
+            *end = (u64::from(total as u32) << 32).to_le_bytes();
         }
         true
     }
@@ -76,7 +88,7 @@ impl<'a> CustomBlock<'a> {
 /// What is longer than an option holds is left out, and false told.
 pub fn custom_option(out: &mut Vec<u8>, enterprise: u32, value: &[u8]) -> bool {
     let len = value.len().saturating_add(4);
-    if len > super::encode_pcapng::OPTION_LEN_MAX {
+    if len > OPTION_LEN_MAX {
         return false;
     }
     super::encode_pcapng::option(out, code::CUSTOM_BYTES, &[&enterprise.to_le_bytes(), value]);
@@ -115,21 +127,31 @@ pub fn set_section_len(bytes: &mut [u8], len: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{PcapngEncoder, Section};
+    use crate::file::{BlockKind, Decoder, Item, PcapngEncoder, Section};
 
     #[test]
-    fn a_custom_block_is_read_as_it_was_written() {
-        for may_copy in [true, false] {
-            let mut bytes = [7_u8; 32];
-            assert!(CustomBlock::frame(&mut bytes, 32_473, may_copy));
-            let block = CustomBlock::read(&bytes, ByteOrder::Little).unwrap();
-            assert_eq!(block, CustomBlock { enterprise: 32_473, may_copy, data: &[7; 16] });
-            assert_eq!(CustomBlock::read(&bytes[..31], ByteOrder::Little), None, "cut");
-            bytes[28] = 0;
-            assert_eq!(CustomBlock::read(&bytes, ByteOrder::Little), None, "lengths disagree");
+    fn a_private_block_is_read_as_it_was_written_and_passed_over_by_others() {
+        for len in [28, 60, PrivateBlock::LEN_MAX] {
+            let mut bytes = vec![7_u8; len];
+            assert!(PrivateBlock::frame(&mut bytes, 32_473));
+            let block = PrivateBlock::read(&bytes, ByteOrder::Little).unwrap();
+            assert_eq!(block.enterprise, 32_473);
+            assert_eq!(block.data, vec![7; len - 28]);
+            let mut file = Vec::new();
+            PcapngEncoder::new().section(&mut file, &Section::default());
+            let (mut decoder, _) = Decoder::new(&file).unwrap();
+            decoder.next(&file).unwrap();
+            assert_eq!(decoder.next(&bytes), Ok((Item::Meta(BlockKind::Names), len)));
+            assert_eq!(PrivateBlock::read(&bytes[..len - 1], ByteOrder::Little), None, "cut");
+            for at in [0, 4, 8, 12, 14, len - 8, len - 1] {
+                bytes[at] ^= 1;
+                assert_eq!(PrivateBlock::read(&bytes, ByteOrder::Little), None, "{at}");
+                bytes[at] ^= 1;
+            }
         }
-        assert!(!CustomBlock::frame(&mut [0; 12], 1, true));
-        assert!(!CustomBlock::frame(&mut [0; 18], 1, true));
+        assert!(!PrivateBlock::frame(&mut [0; 24], 1));
+        assert!(!PrivateBlock::frame(&mut [0; 30], 1));
+        assert!(!PrivateBlock::frame(&mut vec![0; PrivateBlock::LEN_MAX + 4], 1));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! | `pcap`, `pcapng` | the two decoders; `block` the blocks that are no frames |
 //! | `boundary` | finding a record in the middle of a file |
 //! | `encode_pcap`, `encode_pcapng` | writing; `in_place` frames into a buffer that is there |
-//! | `custom` | blocks and options private to a program, lengths of sections |
+//! | `custom` | options and blocks private to a program, lengths of sections |
 //! | `metadata`, `option`, `resolution`, `fault` | the values they share |
 
 mod block;
@@ -37,7 +37,7 @@ mod resolution;
 mod tests;
 
 pub use block::BlockKind;
-pub use custom::{CustomBlock, custom_option, section_custom, section_len, set_section_len};
+pub use custom::{PrivateBlock, custom_option, section_custom, section_len, set_section_len};
 pub use encode_pcap::PcapEncoder;
 pub use encode_pcapng::{FrameNote, PcapngEncoder};
 pub use fault::{FileFault, Stop};

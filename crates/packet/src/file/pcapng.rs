@@ -79,6 +79,13 @@ impl Channel {
 
     #[inline(never)]
     fn timestamp_unusual(&self, ticks: u64, counts: &mut FileCounts) -> Timestamp {
+        if self.ns_per_tick != 0 {
+            // An offset before 1970 may bring a stamp back that is past 2262 without it.
+            let ns = i128::from(ticks) * i128::from(self.ns_per_tick) + i128::from(self.offset_ns);
+            if let Ok(ns) = i64::try_from(ns) {
+                return Timestamp::from_ns(ns);
+            }
+        }
         let Some(ns) = self.resolution.ns_of(ticks) else {
             counts.timestamps_saturated = counts.timestamps_saturated.wrapping_add(1);
             return Timestamp::MAX;

@@ -1,0 +1,235 @@
+//! The recorder's end of a command: from what was typed to options, and from counters to lines.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use packet::Span;
+use packet::file::{Interface, Section};
+use packetlog::log::Recovered;
+use packetlog::pipeline::TallyNow;
+use packetlog::recorder::{
+    self, Cause, ClassInfo, Recorder, RecorderOptions, RecorderReport, RecorderState,
+};
+use packetlog::{ClassifierCounts, Model};
+use serde_json::{Value, json};
+
+use super::args::{Direct, FileArguments, Notes, RecordArguments, WhenFull};
+use super::desk::{Gauges, Writer};
+use super::settings::Settings;
+use crate::failure::Failure;
+use crate::live::now;
+use crate::reading::Opened;
+
+/// Time since the first call, on a clock that only goes forward.
+fn monotonic() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let at = now();
+    at.saturating_duration_since(*FIRST.get_or_init(|| at))
+}
+
+/// Opens the log, and puts right what an earlier recorder left.
+pub(super) fn create(
+    arguments: &RecordArguments,
+    settings: &Settings,
+    model: &Model,
+    is_live: bool,
+) -> Result<(Recorder, Recovered), Failure> {
+    let classes: Vec<_> = model
+        .classes()
+        .iter()
+        .enumerate()
+        .map(|(index, name)| ClassInfo {
+            name: name.clone(),
+            priority: settings.priority(index, name),
+        })
+        .collect();
+    let section = Section { application: String::from("wirelens"), ..Section::default() };
+    let options = options(arguments, is_live)?;
+    Recorder::create(options, &classes, &section, monotonic).map_err(Failure::error)
+}
+
+fn options(arguments: &RecordArguments, is_live: bool) -> Result<RecorderOptions, Failure> {
+    let files = &arguments.files;
+    let Ok(chunk_len) = usize::try_from(files.block_bytes) else {
+        return Err(Failure::usage("--block-bytes: too large for this machine"));
+    };
+    let time = |span: Span| Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0));
+    Ok(RecorderOptions {
+        file_len_max: files.file_bytes,
+        file_span_max: Some(files.file_time),
+        chunk_len,
+        chunk_count: files.blocks.into(),
+        flush_after: time(files.flush),
+        direct: match files.direct {
+            Direct::Auto => recorder::Direct::Auto,
+            Direct::Never => recorder::Direct::Never,
+            Direct::Always => recorder::Direct::Always,
+        },
+        keep_bytes_max: files.keep_bytes,
+        keep_age_max: files.keep_time,
+        when_full: match files.when_full {
+            WhenFull::Stop => recorder::WhenFull::Stop,
+            WhenFull::Overwrite => recorder::WhenFull::OverwriteUnimportant,
+        },
+        sync: files.sync,
+        compress: files.compress,
+        // A capture can wait for the disk, a link cannot.
+        waits: !is_live,
+        notes: match files.notes {
+            Notes::Option => recorder::Notes::Option,
+            Notes::Comment => recorder::Notes::Comment,
+        },
+        ..RecorderOptions::new(&arguments.folder)
+    })
+}
+
+/// What a recorder before had left unfinished.
+pub(super) fn tell_recovered(recovered: &Recovered, quiet: bool) {
+    if let Some(line) = recovered_line(recovered)
+        && !quiet
+    {
+        eprintln!("wirelens: the recorder before did not end by itself: {line}");
+    }
+}
+
+/// What was put right, where anything was.
+pub(super) fn recovered_line(recovered: &Recovered) -> Option<String> {
+    let told = [
+        (recovered.indexes_made, "indexes made anew"),
+        (recovered.chunks_found, "blocks that no index had named"),
+        (recovered.chunks_mended, "torn blocks mended"),
+        (recovered.packets_saved, "packets saved from them"),
+        (recovered.bytes_lost, "bytes cut off behind tears"),
+        (recovered.files_deleted, "files without a packet deleted"),
+        (recovered.faults, "places that are no block, passed over"),
+    ];
+    let told: Vec<_> = told
+        .into_iter()
+        .filter(|&(count, _)| count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Names the interface that is listened on; those of captures are described as frames come.
+pub(super) fn describe_interfaces(recorder: &mut Recorder, opened: &Opened) {
+    let Opened::Live(sources) = opened else { return };
+    let Some(source) = sources.first() else { return };
+    if let Some(link) = source.link() {
+        let name = source.name().to_owned();
+        recorder.interface(0, &Interface { link, name, ..Interface::default() });
+    }
+}
+
+/// What the desk sees of a recorder.
+pub(super) struct Watcher {
+    state: Arc<RecorderState>,
+    /// Bytes that the log may fill, where that ends it before the disk does.
+    bytes_max: Option<u64>,
+}
+
+impl Watcher {
+    pub(super) fn new(state: Arc<RecorderState>, files: &FileArguments) -> Self {
+        Self { state, bytes_max: files.keep_bytes }
+    }
+}
+
+impl Writer for Watcher {
+    fn gauges(&self) -> Gauges {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // Of numbers so large no digit matters that is lost.
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let (free, total) = (of(&self.state.disk_free), of(&self.state.disk_total));
+        let disk = if total == 0 { 1.0 } else { share(free, total) };
+        let log = self.bytes_max.map_or(1.0, |max| 1.0 - share(of(&self.state.log_bytes), max));
+        Gauges {
+            disk_free: disk.min(log).max(0.0),
+            queue: share(of(&self.state.chunks_queued), self.state.chunk_count),
+            written_bytes: of(&self.state.bytes_written),
+            write_busy_ns: of(&self.state.write_ns_total),
+            lost: self.state.lost_total(),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let state = &self.state;
+        let lost: serde_json::Map<_, _> = Cause::ALL
+            .iter()
+            .map(|&cause| (cause.name().to_owned(), Value::from(state.lost(cause))))
+            .collect();
+        json!({
+            "blocks_written": of(&state.chunks_written),
+            "packets_written": of(&state.packets_written),
+            "bytes_written": of(&state.bytes_written),
+            "bytes": of(&state.log_bytes),
+            "last_write_us": of(&state.write_ns_last) / 1000,
+            "is_direct": of(&state.is_direct) == 1,
+            "disk_free_bytes": of(&state.disk_free),
+            "disk_bytes": of(&state.disk_total),
+            "files_overwritten": of(&state.files_overwritten),
+            "files_gone": of(&state.files_gone),
+            "files_compressed": of(&state.files_compressed),
+            "lost": lost,
+            "last_error": state.last_error(),
+        })
+    }
+}
+
+/// What was recorded, for the last event.
+pub(super) fn report_json(report: &RecorderReport) -> Value {
+    let lost: serde_json::Map<_, _> =
+        report.lost.iter().map(|&(cause, count)| (cause.name().into(), count.into())).collect();
+    json!({"blocks": report.chunks, "bytes": report.bytes, "lost": lost})
+}
+
+/// The lines at the end.
+pub(super) fn lines(
+    tally: &TallyNow,
+    counts: &ClassifierCounts,
+    report: &RecorderReport,
+    model: &Model,
+) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "packetlog: {} seen = {} kept + {} passed over + {} without room",
+        tally.seen, tally.kept, tally.passed_over, tally.no_room
+    );
+    let _ = writeln!(
+        text,
+        "packetlog: {} judged by their flow, {} by themselves",
+        counts.by_flow, counts.by_packet
+    );
+    for row in &report.rows {
+        let class = usize::from(row.class);
+        let name = model.classes().get(class).map_or("unknown", String::as_str);
+        let _ = writeln!(
+            text,
+            "packetlog: {name}: {} packets of {} kept, {} bytes of {}",
+            row.stored_packets, row.seen_packets, row.kept_bytes, row.seen_bytes
+        );
+    }
+    let share = report.bytes as f64 / tally.seen_bytes.max(1) as f64 * 100.0;
+    let _ = writeln!(
+        text,
+        "packetlog: {} bytes of log, {share:.2} % of {} on the wire",
+        report.bytes, tally.seen_bytes
+    );
+    for (cause, count) in &report.lost {
+        let _ = writeln!(text, "packetlog: {count} packets lost: {cause}");
+    }
+    for (count, what) in [
+        (report.frames_cut, "frames longer than a block, cut"),
+        (report.stamps_clamped, "stamps before 1970, written as 1970"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "packetlog: {count} {what}");
+        }
+    }
+    text
+}

@@ -1,0 +1,292 @@
+//! `wirelens packetlog query`: packets found again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use capture::filter::Program;
+use capture::{Filter, FilterError};
+use packet::community_id::parse_community_id;
+use packet::file::{FrameNote, PcapngEncoder, Section};
+use packet::{FlowKey, LinkType, Protocol};
+use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
+use sink::{Existing, OutputFile, WriteError};
+
+use super::args::QueryArguments;
+use crate::failure::{Failure, Status};
+use crate::live::now;
+
+/// Bytes gathered before they are written.
+const BUFFER_LEN: usize = 256 * 1024;
+
+/// Runs `wirelens packetlog query`.
+pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
+    let query = query(arguments)?;
+    let mut filtered = Filtered::new(&arguments.expression.join(" "))?;
+    let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
+    for class in &arguments.class {
+        known_class(&log, class)?;
+    }
+    let mut output = Output::create(arguments)?;
+    let begun = now();
+    let plan = log.find(&query);
+    let found_in = begun.elapsed();
+    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let mut sums = Sums::default();
+    let mut failure = None;
+    let mut take = |found: &Found<'_>| {
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        let outcome = match filtered.passes(found) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                left -= 1;
+                sums.add(found);
+                output.put(found)
+            }
+            Err(error) => Err(error.into()),
+        };
+        match outcome {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => {
+                failure = Some(why);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let report = log.read(&query, &plan, &mut take).map_err(Failure::error)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    output.finish()?;
+    for fault in &report.faults {
+        eprintln!("wirelens: {fault}");
+    }
+    if !arguments.quiet {
+        eprint!("{}", lines(&plan, &report, &sums, found_in));
+    }
+    Ok(if report.faults.is_empty() { Status::Fine } else { Status::Damaged })
+}
+
+fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
+    let flow = arguments.flow.as_deref().map(|text| {
+        flow(text).ok_or_else(|| {
+            Failure::usage(format_args!(
+                "--flow {text}: wanted a Community ID as `wirelens flows` tells it, or \
+                 tcp,192.0.2.1,50000,198.51.100.2,443"
+            ))
+        })
+    });
+    if let (Some(from), Some(to)) = (arguments.from, arguments.to)
+        && from >= to
+    {
+        return Err(Failure::usage(format_args!("--from {from} is not before --to {to}")));
+    }
+    Ok(Query {
+        hosts: arguments.host.clone(),
+        flow: flow.transpose()?,
+        classes: arguments.class.clone(),
+        from: arguments.from,
+        to: arguments.to,
+    })
+}
+
+/// A Community ID, or protocol, address, port, address and port.
+fn flow(text: &str) -> Option<FlowQuery> {
+    if let Some(digest) = parse_community_id(text) {
+        return Some(FlowQuery::CommunityId(digest));
+    }
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let &[protocol, source, source_port, destination, destination_port] = parts.as_slice() else {
+        return None;
+    };
+    let by_name = (0..=u8::MAX).map(Protocol).find(|known| known.name() == Some(protocol));
+    let protocol = by_name.or_else(|| protocol.parse().ok().map(Protocol))?;
+    let (source, destination) = (source.parse().ok()?, destination.parse().ok()?);
+    let (source_port, destination_port) =
+        (source_port.parse().ok()?, destination_port.parse().ok()?);
+    let (key, _) =
+        FlowKey::from_tuple(source, destination, source_port, destination_port, protocol);
+    Some(FlowQuery::Key(key))
+}
+
+/// A class that no file has is a typing error; that nothing of it was kept is an answer.
+fn known_class(log: &Log, class: &str) -> Result<(), Failure> {
+    let stats = log.stats();
+    let names: Vec<_> = stats.classes.iter().map(|class| class.name.as_str()).collect();
+    if names.is_empty() || names.contains(&class) {
+        return Ok(());
+    }
+    let known = names.join(", ");
+    Err(Failure::usage(format_args!("--class {class}: not in this log; wanted: one of {known}")))
+}
+
+/// A filter, compiled for each link type that is met.
+struct Filtered {
+    filter: Option<Filter>,
+    programs: BTreeMap<u16, Program>,
+}
+
+impl Filtered {
+    fn new(expression: &str) -> Result<Self, Failure> {
+        let is_blank = expression.trim().is_empty();
+        let filter = if is_blank { None } else { Some(Filter::new(expression)?) };
+        if let Some(filter) = &filter {
+            // Before anything is read; nearly all there is is Ethernet.
+            filter.compile(LinkType::ETHERNET)?;
+        }
+        Ok(Self { filter, programs: BTreeMap::new() })
+    }
+
+    fn passes(&mut self, found: &Found<'_>) -> Result<bool, FilterError> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let link = found.record.link;
+        let program = match self.programs.entry(link.0) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => new.insert(filter.compile(link)?),
+        };
+        Ok(program.passes(found.bytes, found.record.wire_len))
+    }
+}
+
+/// What was found, by class.
+#[derive(Default)]
+struct Sums {
+    packets: BTreeMap<String, u64>,
+    bytes: u64,
+}
+
+impl Sums {
+    fn add(&mut self, found: &Found<'_>) {
+        match self.packets.get_mut(found.class) {
+            Some(count) => *count += 1,
+            None => {
+                self.packets.insert(found.class.to_owned(), 1);
+            }
+        }
+        self.bytes += found.bytes.len() as u64;
+    }
+}
+
+/// Where packets go.
+enum Place {
+    Nowhere,
+    File(OutputFile),
+    Stdout(BufWriter<File>),
+}
+
+struct Output {
+    place: Place,
+    encoder: PcapngEncoder,
+    /// Number of each of the answer's interfaces in the file.
+    interfaces: BTreeMap<u16, u32>,
+    bytes: Vec<u8>,
+}
+
+impl Output {
+    fn create(arguments: &QueryArguments) -> Result<Self, Failure> {
+        let place = match &arguments.write {
+            None => Place::Nowhere,
+            Some(path) if path.as_os_str() == "-" => {
+                let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                Place::Stdout(BufWriter::new(stdout))
+            }
+            Some(path) => {
+                let existing = if arguments.force { Existing::Replace } else { Existing::Refuse };
+                Place::File(OutputFile::create(path, existing)?)
+            }
+        };
+        let (mut encoder, mut bytes) = (PcapngEncoder::new(), Vec::new());
+        let section = Section { application: String::from("wirelens"), ..Section::default() };
+        encoder.section(&mut bytes, &section);
+        Ok(Self { place, encoder, interfaces: BTreeMap::new(), bytes })
+    }
+
+    fn put(&mut self, found: &Found<'_>) -> Result<(), Failure> {
+        if matches!(self.place, Place::Nowhere) {
+            return Ok(());
+        }
+        let record = found.record;
+        let interface = match self.interfaces.get(&record.interface) {
+            Some(&number) => number,
+            None => {
+                let number = self.encoder.interface(&mut self.bytes, found.interface);
+                let number = number.map_err(Failure::error)?;
+                self.interfaces.insert(record.interface, number);
+                number
+            }
+        };
+        let comment = format!("wirelens: {} {:.3}", found.class, found.note.confidence);
+        let is_noted = found.note.class > 0;
+        let note = FrameNote {
+            timestamp: record.timestamp,
+            interface,
+            wire_len: record.wire_len,
+            direction: record.direction,
+            comments: if is_noted { &[&comment] } else { &[] },
+        };
+        self.encoder.frame(&mut self.bytes, &note, found.bytes).map_err(Failure::error)?;
+        if self.bytes.len() >= BUFFER_LEN {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        match &mut self.place {
+            Place::Nowhere => {}
+            Place::File(file) => file.write_all(&self.bytes).map_err(WriteError::Io)?,
+            Place::Stdout(stdout) => stdout.write_all(&self.bytes)?,
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.write()?;
+        match self.place {
+            Place::Nowhere => {}
+            Place::File(file) => {
+                file.finish()?;
+            }
+            Place::Stdout(mut stdout) => stdout.flush()?,
+        }
+        Ok(())
+    }
+}
+
+fn lines(plan: &Plan, report: &QueryReport, sums: &Sums, found_in: Duration) -> String {
+    let packets: u64 = sums.packets.values().sum();
+    let classes: Vec<_> =
+        sums.packets.iter().map(|(class, count)| format!("{count} {class}")).collect();
+    let of = if classes.is_empty() { String::new() } else { format!(" ({})", classes.join(", ")) };
+    format!(
+        "{packets} packets{of}, {} bytes\n{} of {} blocks hold what was asked for, told in {:.1} \
+         ms; {} packets in them\n",
+        sums.bytes,
+        plan.wanted_count,
+        plan.chunk_count,
+        found_in.as_secs_f64() * 1e3,
+        report.packets_read,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_named_by_its_community_id_or_its_ends() {
+        assert!(matches!(flow("1:wCb3OG7yAFWelaUydu0D+125CLM="), Some(FlowQuery::CommunityId(_))));
+        let forth = flow("tcp,192.0.2.1,50000,198.51.100.2,443").unwrap();
+        let back = flow("6, 198.51.100.2, 443, 192.0.2.1, 50000").unwrap();
+        assert_eq!(forth, back);
+        for text in ["", "1:short", "tcp,192.0.2.1,50000", "tcp,a,1,b,2", "xyz,::1,1,::2,2"] {
+            assert_eq!(flow(text), None, "{text}");
+        }
+    }
+}

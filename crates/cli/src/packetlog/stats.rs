@@ -1,0 +1,128 @@
+//! `wirelens packetlog stats`: how much was seen and kept of each class.
+
+use std::io::{self, Write as _};
+
+use comfy_table::{CellAlignment, Table, presets};
+use engine::columns::{Columns, Field, Kind, Schema, Value};
+use packetlog::index::ClassRow;
+use packetlog::log::{Log, LogStats};
+
+use super::args::StatsArguments;
+use crate::failure::{Failure, Status};
+use crate::output::{self, Show};
+use crate::top::grouped;
+
+pub(crate) const SCHEMA: Schema = &[
+    Field::new("class", Kind::Text, "The class, as the model names it."),
+    Field::new("seen_packets", Kind::U64, "Packets that came."),
+    Field::new("seen_bytes", Kind::U64, "Their bytes on the wire."),
+    Field::new("stored_packets", Kind::U64, "Packets that are in the log, whole or in part."),
+    Field::new("stored_wire_bytes", Kind::U64, "Bytes that those had on the wire."),
+    Field::new("kept_bytes", Kind::U64, "Bytes of them that were kept."),
+    Field::new("lost_packets", Kind::U64, "Packets that were to be kept and found no room."),
+    Field::new("overwritten_packets", Kind::U64, "Packets that were deleted to make room."),
+    Field::new("overwritten_bytes", Kind::U64, "Bytes of them that had been kept."),
+];
+
+/// Runs `wirelens packetlog stats`.
+pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
+    let show = output::show(&arguments.output)?;
+    let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
+    let stats = log.stats();
+    match show {
+        Show::Table => io::stdout().write_all(text(&stats).as_bytes())?,
+        Show::Rows(format) => {
+            let mut rows = output::create(&arguments.output, format, SCHEMA)?;
+            rows.write(&columns(&stats)?)?;
+            rows.finish()?;
+        }
+    }
+    for fault in log.faults() {
+        eprintln!("wirelens: {fault}");
+    }
+    Ok(if stats.fault_count == 0 { Status::Fine } else { Status::Damaged })
+}
+
+fn columns(stats: &LogStats) -> Result<Columns, Failure> {
+    let mut columns = Columns::new(SCHEMA);
+    for class in &stats.classes {
+        let ClassRow {
+            seen_packets,
+            seen_bytes,
+            stored_packets,
+            stored_bytes,
+            kept_bytes,
+            lost_packets,
+            overwritten_packets,
+            overwritten_bytes,
+            ..
+        } = class.sums;
+        let row = [
+            Value::Str(&class.name),
+            Value::U64(seen_packets),
+            Value::U64(seen_bytes),
+            Value::U64(stored_packets),
+            Value::U64(stored_bytes),
+            Value::U64(kept_bytes),
+            Value::U64(lost_packets),
+            Value::U64(overwritten_packets),
+            Value::U64(overwritten_bytes),
+        ];
+        columns.push_row(&row).map_err(Failure::error)?;
+    }
+    Ok(columns)
+}
+
+fn text(stats: &LogStats) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["class", "seen", "kept", "bytes seen", "bytes kept", "share", "lost"]);
+    let total = stats.total();
+    let rows = stats.classes.iter().map(|class| (class.name.as_str(), class.sums));
+    for (name, sums) in rows.chain([("all", total)]) {
+        table.add_row([
+            name.to_owned(),
+            grouped(sums.seen_packets),
+            grouped(sums.stored_packets),
+            grouped(sums.seen_bytes),
+            grouped(sums.kept_bytes),
+            percent(sums.kept_bytes, sums.seen_bytes),
+            grouped(sums.lost_packets),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let share = stats.share().map_or(String::from("-"), |share| format!("{:.2} %", share * 100.0));
+    let span = match (stats.first, stats.last) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => String::from("no packet yet"),
+    };
+    text.push_str(&format!(
+        "{span}\n{} files ({} compressed), {} bytes with {} of index: {share} of what was seen\n",
+        stats.file_count,
+        stats.compressed_count,
+        grouped(stats.bytes),
+        grouped(stats.index_bytes)
+    ));
+    if total.overwritten_packets > 0 {
+        text.push_str(&format!(
+            "{} packets were deleted to make room or for their age\n",
+            grouped(total.overwritten_packets)
+        ));
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return String::from("-");
+    }
+    // Of numbers so large no digit matters that is lost.
+    format!("{:.2} %", part as f64 / whole as f64 * 100.0)
+}

@@ -1,0 +1,223 @@
+//! Closed files become smaller, each chunk for itself, so that one can be read without the others.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use super::error::LogError;
+use super::file::LogFile;
+use super::recover::replace;
+use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord};
+use crate::recorder::{FileName, RecorderState, Replacing, file_names};
+
+/// Files that may wait for the thread; what is beyond stays plain until somebody compresses it.
+const QUEUE_LEN: usize = 64;
+/// Bytes of what is no chunk that become one frame.
+const PIECE_LEN: u64 = 1 << 20;
+
+/// What compressing brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compressed {
+    /// Files compressed.
+    pub file_count: u64,
+    /// Their bytes before.
+    pub bytes_before: u64,
+    /// Their bytes after.
+    pub bytes_after: u64,
+}
+
+/// Compresses the plain files of a log, but not the newest of each priority where
+/// `keeps_newest`, which a recorder may be writing to.
+///
+/// # Errors
+/// A file cannot be read or written; what was compressed before it stays so.
+pub fn compress(folder: &Path, level: i32, keeps_newest: bool) -> Result<Compressed, LogError> {
+    let names = file_names(folder).map_err(|error| LogError::new(folder, error))?;
+    let mut compressed = Compressed::default();
+    for (index, name) in names.iter().enumerate() {
+        let next = names.get(index + 1);
+        let is_newest = next.is_none_or(|next| next.priority != name.priority);
+        if !name.path(folder, FILE_SUFFIX).exists() || (keeps_newest && is_newest) {
+            continue;
+        }
+        let replacing = Replacing::default();
+        let (before, after) = one(folder, name, level, &replacing, &AtomicBool::new(false))?;
+        compressed.file_count += 1;
+        compressed.bytes_before += before;
+        compressed.bytes_after += after;
+    }
+    Ok(compressed)
+}
+
+/// Compresses one file: written beside it, renamed when complete, the plain one deleted last.
+/// Returns its bytes before and after, which are the same where it was given up.
+fn one(
+    folder: &Path,
+    name: &FileName,
+    level: i32,
+    replacing: &Replacing,
+    stop: &AtomicBool,
+) -> Result<(u64, u64), LogError> {
+    let file = LogFile::open(folder, name)?;
+    let partial = name.path(folder, &format!("{COMPRESSED_SUFFIX}.partial"));
+    let packed = pack(&file, &partial, level, stop);
+    let given_up = |error| {
+        let _ = std::fs::remove_file(&partial);
+        LogError::new(&partial, error)
+    };
+    let Some((records, after)) = packed.map_err(given_up)? else {
+        let _ = std::fs::remove_file(&partial);
+        return Ok((file.len, file.len));
+    };
+    let plain = name.path(folder, FILE_SUFFIX);
+    let target = name.path(folder, COMPRESSED_SUFFIX);
+    let _held = replacing.lock();
+    if !plain.exists() {
+        // Deleted meanwhile, to make room.
+        let _ = std::fs::remove_file(&partial);
+        return Ok((file.len, file.len));
+    }
+    let mut index = Vec::new();
+    for record in &records {
+        record.put(&mut index);
+    }
+    std::fs::rename(&partial, &target)
+        .and_then(|()| replace(folder, name, INDEX_SUFFIX, &index))
+        .and_then(|()| std::fs::remove_file(&plain))
+        .map_err(|error| LogError::new(&target, error))?;
+    Ok((file.len, after))
+}
+
+/// Writes the frames of a file to `path`; `None` where it was told to stop.
+fn pack(
+    file: &LogFile,
+    path: &Path,
+    level: i32,
+    stop: &AtomicBool,
+) -> io::Result<Option<(Vec<IndexRecord>, u64)>> {
+    let mut out = File::create(path)?;
+    let mut compressor = zstd::bulk::Compressor::new(level)?;
+    compressor.include_checksum(true)?;
+    let (mut records, mut at, mut end) = (Vec::new(), 0, 0);
+    let mut bytes = Vec::new();
+    let mut frame = |start: u64, len: u64, at: &mut u64| -> io::Result<(u64, u32)> {
+        bytes.resize(len as usize, 0);
+        file.data.read_exact_at(&mut bytes, start)?;
+        let packed = compressor.compress(&bytes)?;
+        out.write_all(&packed)?;
+        let place = (*at, packed.len() as u32);
+        *at += packed.len() as u64;
+        Ok(place)
+    };
+    for record in &file.chunks {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        // What is no chunk is kept too: decompressed, the file is the one that was there.
+        while end < record.offset {
+            let len = (record.offset - end).min(PIECE_LEN);
+            frame(end, len, &mut at)?;
+            end += len;
+        }
+        let mut record = record.clone();
+        let place = frame(record.offset, record.len.into(), &mut at)?;
+        (record.compressed_offset, record.compressed_len) = place;
+        end = record.offset + u64::from(record.len);
+        records.push(record);
+    }
+    while end < file.len {
+        let len = (file.len - end).min(PIECE_LEN);
+        frame(end, len, &mut at)?;
+        end += len;
+    }
+    out.sync_data()?;
+    Ok(Some((records, at)))
+}
+
+/// A thread that compresses files as they are closed.
+#[derive(Debug)]
+pub(crate) struct Compressor {
+    names: Option<SyncSender<FileName>>,
+    saved: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread needs.
+struct Job {
+    folder: PathBuf,
+    level: i32,
+    replacing: Replacing,
+    state: Arc<RecorderState>,
+    saved: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Compressor {
+    pub(crate) fn start(
+        folder: &Path,
+        level: i32,
+        replacing: &Replacing,
+        state: &Arc<RecorderState>,
+    ) -> io::Result<Self> {
+        let (names, received) = sync_channel(QUEUE_LEN);
+        let (saved, stop) = (Arc::default(), Arc::default());
+        let job = Job {
+            folder: folder.to_owned(),
+            level,
+            replacing: Arc::clone(replacing),
+            state: Arc::clone(state),
+            saved: Arc::clone(&saved),
+            stop: Arc::clone(&stop),
+        };
+        let thread = std::thread::Builder::new()
+            .name("packetlog-zstd".into())
+            .spawn(move || job.run(&received))?;
+        Ok(Self { names: Some(names), saved, stop, thread: Some(thread) })
+    }
+
+    /// Hands a closed file over, where there is room for its name.
+    pub(crate) fn offer(&self, name: &FileName) {
+        if let Some(names) = &self.names {
+            let _ = names.try_send(name.clone());
+        }
+    }
+
+    /// Bytes by which files became smaller since this was last asked.
+    pub(crate) fn take_saved(&self) -> u64 {
+        self.saved.swap(0, Ordering::Relaxed)
+    }
+
+    /// Ends the thread; the file that it is at stays plain, unless it is nearly done.
+    pub(crate) fn finish(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.names = None;
+        if let Some(thread) = self.thread.take() {
+            // Its panic would have lost nothing: the plain file is there until the end.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Job {
+    fn run(&self, names: &Receiver<FileName>) {
+        while let Ok(name) = names.recv() {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            match one(&self.folder, &name, self.level, &self.replacing, &self.stop) {
+                Ok((before, after)) if after < before => {
+                    self.saved.fetch_add(before - after, Ordering::Relaxed);
+                    self.state.files_compressed.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(_) => {}
+                Err(error) => self.state.note_error(error.to_string()),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A place that a crash left half written becomes a chunk again.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use packet::file::{Decoder, Item, PREFIX_LEN, PcapngEncoder, Section};
+
+use super::decode::packets;
+use crate::index::{ALIGNMENT, ClassRow, Trailer, add_row};
+
+/// Bytes read of a place at a time: no chunk is longer.
+const PIECE_LEN: u64 = 16 << 20;
+/// Bytes of a chunk without anything, at most: what a trailer can fill.
+const VOID_LEN: usize = 15 * ALIGNMENT;
+
+/// What was made of a place.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mended {
+    /// Packets before the tear.
+    pub(super) packets: u64,
+    /// Bytes behind it, which said nothing any more.
+    pub(super) bytes_lost: u64,
+    /// Where the file goes on.
+    pub(super) end: u64,
+}
+
+/// Makes chunks of the bytes of `file` from `start` to `end`, neither of which a whole chunk
+/// covers: the packets before the tear stay where they are, what is behind it becomes the end of
+/// the chunk. At the end of a file (`is_tail`) as few bytes as possible are kept.
+///
+/// What was there is overwritten only behind the packets, so that a second crash does no harm.
+pub(super) fn mend(
+    file: &File,
+    start: u64,
+    end: u64,
+    is_tail: bool,
+    like: &Trailer,
+) -> io::Result<Mended> {
+    let mut mended = Mended { end: start, ..Mended::default() };
+    let mut at = start;
+    while at < end {
+        let len = (end - at).min(PIECE_LEN);
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, at)?;
+        let (mut trailer, packets_end) = before_tear(&bytes);
+        let is_void = trailer.packet_count == 0;
+        if is_tail && is_void {
+            break;
+        }
+        (trailer.sequence, trailer.priority) = (like.sequence + 1, like.priority);
+        trailer.is_repaired = true;
+        let used = if is_void { void_section(&mut bytes) } else { packets_end };
+        // The next piece begins where this one's packets end, or where it is full.
+        let wanted = trailer.chunk_len(used);
+        let chunk_len = if is_void { bytes.len().min(VOID_LEN) } else { wanted };
+        let chunk_len = chunk_len.max(ALIGNMENT);
+        if !is_tail && chunk_len > bytes.len() {
+            // No room for a trailer before the next chunk: the last packets go.
+            break;
+        }
+        bytes.resize(chunk_len, 0);
+        if !trailer.seal(&mut bytes, used, &mut Vec::new()) {
+            break;
+        }
+        file.write_all_at(&bytes, at)?;
+        mended.packets += u64::from(trailer.packet_count);
+        at += chunk_len as u64;
+        mended.end = at;
+        if is_tail {
+            break;
+        }
+    }
+    mended.bytes_lost = end.saturating_sub(mended.end);
+    if is_tail {
+        file.set_len(mended.end)?;
+    }
+    file.sync_data()?;
+    Ok(mended)
+}
+
+/// A section without anything at the start of `bytes`; where it ends.
+fn void_section(bytes: &mut [u8]) -> usize {
+    let mut head = Vec::new();
+    PcapngEncoder::new().section(&mut head, &Section::default());
+    let Some(place) = bytes.get_mut(..head.len()) else { return 0 };
+    place.copy_from_slice(&head);
+    head.len()
+}
+
+/// What the whole packets at the start of `bytes` say, and where they end.
+fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
+    let nothing = (Trailer::default(), 0);
+    let end = sections_end(bytes);
+    let mut trailer = Trailer { first_ns: i64::MAX, last_ns: i64::MIN, ..Trailer::default() };
+    let decoded = packets(bytes, end, |packet| {
+        let record = &packet.record;
+        trailer.packet_count += 1;
+        trailer.first_ns = trailer.first_ns.min(record.timestamp.as_ns());
+        trailer.last_ns = trailer.last_ns.max(record.timestamp.as_ns());
+        let row = ClassRow {
+            class: packet.note.class,
+            seen_packets: 1,
+            seen_bytes: record.wire_len.into(),
+            stored_packets: 1,
+            stored_bytes: record.wire_len.into(),
+            kept_bytes: record.captured_len.into(),
+            ..ClassRow::default()
+        };
+        add_row(&mut trailer.rows, &row);
+        true
+    });
+    match decoded {
+        Ok((_, at)) if trailer.packet_count > 0 => (trailer, at),
+        _ => nothing,
+    }
+}
+
+/// Where the first section of `bytes` ends: before another, before what is none of its packets,
+/// at the latest at the tear.
+fn sections_end(bytes: &[u8]) -> usize {
+    let prefix = bytes.get(..PREFIX_LEN).unwrap_or(bytes);
+    let Ok((mut decoder, mut at)) = Decoder::new(prefix) else { return 0 };
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let Ok((item, len)) = decoder.next(rest) else { break };
+        match item {
+            Item::Meta(packet::file::BlockKind::Section) if at > 0 => break,
+            Item::Meta(packet::file::BlockKind::Custom) => break,
+            _ => at += len,
+        }
+    }
+    at
+}

@@ -1,0 +1,75 @@
+//! A log read back: found, asked, counted, put right, compressed.
+//!
+//! [`Log::open`] reads the index of each file and looks itself for chunks that no record names.
+//! [`Log::find`] tells from index and hashes which chunks may hold what is asked for,
+//! [`Log::query`] reads those and lends the packets in time order. Every chunk that is read is
+//! held against its checksum: one that does not fit is named, counted and passed over.
+
+mod compress;
+mod decode;
+mod error;
+mod file;
+mod mend;
+mod query;
+mod recover;
+mod scan;
+mod stats;
+
+use std::path::{Path, PathBuf};
+
+pub use compress::{Compressed, compress};
+pub use decode::StoredPacket;
+pub use error::{LogError, LogFault};
+pub use query::{FlowQuery, Found, Plan, Query, QueryReport};
+pub use recover::{Recovered, recover};
+pub use stats::{ClassTotals, LogStats};
+
+pub(crate) use compress::Compressor;
+pub(crate) use file::LogFile;
+
+use crate::recorder::file_names;
+
+/// A folder of recorded files, as it was when it was opened.
+#[derive(Debug)]
+pub struct Log {
+    folder: PathBuf,
+    files: Vec<LogFile>,
+}
+
+impl Log {
+    /// Reads what the files of a folder say of themselves. A recorder may be writing there.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or one of its files cannot.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, LogError> {
+        let folder = folder.into();
+        let names = file_names(&folder).map_err(|error| LogError::new(&folder, error))?;
+        let mut files = Vec::new();
+        for name in names {
+            match LogFile::open(&folder, &name) {
+                Ok(file) => files.push(file),
+                // Deleted to make room between the listing and now.
+                Err(LogError { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { folder, files })
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Files in it.
+    #[must_use]
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// What in the files is no whole chunk, so far as opening them told.
+    pub fn faults(&self) -> impl Iterator<Item = &LogFault> {
+        self.files.iter().flat_map(|file| &file.faults)
+    }
+}

@@ -1,0 +1,209 @@
+//! What a recorder that ended suddenly left unfinished is put right.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use packet::{FlowKey, Frame};
+
+use super::decode::packets;
+use super::error::LogError;
+use super::file::LogFile;
+use super::mend::mend;
+use crate::index::{
+    COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
+    Trailer, key_lists,
+};
+use crate::recorder::{FileName, file_names};
+
+/// The end of the name of a file that is being made.
+const PARTIAL: &str = ".partial";
+
+/// What was put right.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recovered {
+    /// Files looked at.
+    pub file_count: u64,
+    /// Files in which nothing was found, or that were never finished; deleted.
+    pub files_deleted: u64,
+    /// Files whose index was made anew.
+    pub indexes_made: u64,
+    /// Chunks that no index had named.
+    pub chunks_found: u64,
+    /// Torn chunks of which packets were saved.
+    pub chunks_mended: u64,
+    /// Packets saved from them.
+    pub packets_saved: u64,
+    /// Bytes behind tears, cut off or made void.
+    pub bytes_lost: u64,
+    /// Places that the index calls chunks and that are none; left as they are.
+    pub faults: u64,
+}
+
+/// Puts right what a recorder that ended suddenly left unfinished in `folder`: the packets before
+/// a tear become a chunk, indexes are made anew where they are not whole, half-made files go.
+/// Twice is the same as once, also where the first time was cut short. No recorder may be at work
+/// in the folder.
+///
+/// # Errors
+/// The folder or one of its files cannot be read or written.
+pub fn recover(folder: &Path) -> Result<Recovered, LogError> {
+    let mut recovered = Recovered::default();
+    delete_partial(folder, &mut recovered)?;
+    for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
+        recovered.file_count += 1;
+        let compressed = name.path(folder, COMPRESSED_SUFFIX);
+        if name.path(folder, FILE_SUFFIX).exists() && compressed.exists() {
+            // The compressed form is complete only once the plain one is gone.
+            std::fs::remove_file(&compressed).map_err(|error| LogError::new(&compressed, error))?;
+        }
+        one(folder, &name, &mut recovered)?;
+    }
+    Ok(recovered)
+}
+
+fn delete_partial(folder: &Path, recovered: &mut Recovered) -> Result<(), LogError> {
+    let entries = std::fs::read_dir(folder).map_err(|error| LogError::new(folder, error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| LogError::new(folder, error))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_ours = name.starts_with("probe-")
+            || [COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX]
+                .iter()
+                .any(|suffix| name.ends_with(&format!("{suffix}{PARTIAL}")));
+        if is_ours && name.ends_with(PARTIAL) {
+            std::fs::remove_file(&path).map_err(|error| LogError::new(&path, error))?;
+            recovered.files_deleted += 1;
+        }
+    }
+    Ok(())
+}
+
+fn one(folder: &Path, name: &FileName, recovered: &mut Recovered) -> Result<(), LogError> {
+    let mut file = LogFile::open(folder, name)?;
+    let path = file.path.clone();
+    let wrong = |error| LogError::new(&path, error);
+    recovered.chunks_found +=
+        file.chunks.iter().filter(|record| record.keys.are_incomplete).count() as u64;
+    if !file.is_compressed && !file.faults.is_empty() {
+        let writable = OpenOptions::new().read(true).write(true).open(&path).map_err(wrong)?;
+        let faults = std::mem::take(&mut file.faults);
+        for fault in &faults {
+            let end = fault.offset + fault.len;
+            let like = before(&file.chunks, fault.offset);
+            let mended =
+                mend(&writable, fault.offset, end, end == file.len, &like).map_err(wrong)?;
+            recovered.packets_saved += mended.packets;
+            recovered.chunks_mended += u64::from(mended.packets > 0);
+            recovered.bytes_lost += mended.bytes_lost;
+        }
+        drop(writable);
+        file = LogFile::open(folder, name)?;
+        file.index_is_wrong = true;
+    }
+    recovered.faults += file.faults.len() as u64;
+    if file.chunks.is_empty() && file.faults.is_empty() {
+        for suffix in [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX] {
+            let _ = std::fs::remove_file(name.path(folder, suffix));
+        }
+        recovered.files_deleted += 1;
+        return Ok(());
+    }
+    let lacks_keys = file.chunks.iter().any(|record| {
+        record.keys.are_incomplete && record.keys.host_count == 0 && record.trailer.packet_count > 0
+    });
+    if file.index_is_wrong || lacks_keys {
+        recovered.faults += index_anew(folder, &file).map_err(wrong)?;
+        recovered.indexes_made += 1;
+    }
+    Ok(())
+}
+
+/// The trailer of the last chunk before `offset`.
+fn before(chunks: &[IndexRecord], offset: u64) -> Trailer {
+    let place = chunks.partition_point(|record| record.offset < offset);
+    let last = place.checked_sub(1).and_then(|place| chunks.get(place));
+    last.map(|record| record.trailer.clone()).unwrap_or_default()
+}
+
+/// Writes index and hashes from the chunks themselves; returns how many are none.
+fn index_anew(folder: &Path, file: &LogFile) -> io::Result<u64> {
+    let (mut index, mut hashes) = (Vec::new(), Vec::new());
+    let (mut faults, mut bytes) = (0, Vec::new());
+    for record in &file.chunks {
+        let mut record = record.clone();
+        match file
+            .read(&record, &mut bytes)?
+            .and_then(|(trailer, end)| Ok((trailer, flows_of(&bytes, end)?)))
+        {
+            Ok((trailer, flows)) => {
+                record.trailer = trailer;
+                record.keys = put_keys(&flows, &mut hashes);
+            }
+            // It stays named, so that a query counts it.
+            Err(_) => {
+                faults += 1;
+                record.keys = Keys { are_incomplete: true, ..Keys::default() };
+            }
+        }
+        record.put(&mut index);
+    }
+    // The hashes first: an index that names what is not there yet would be believed.
+    replace(folder, &file.name, INDEX_SUFFIX, &[])?;
+    replace(folder, &file.name, KEYS_SUFFIX, &hashes)?;
+    replace(folder, &file.name, INDEX_SUFFIX, &index)?;
+    Ok(faults)
+}
+
+/// Appends the hashes of flows and their hosts.
+fn put_keys(flows: &[FlowKey], hashes: &mut Vec<u8>) -> Keys {
+    let (mut host_list, mut flow_list) = (Vec::new(), Vec::new());
+    key_lists(flows, &mut host_list, &mut flow_list);
+    let offset = hashes.len() as u64;
+    let put = |list: &[u32], hashes: &mut Vec<u8>| {
+        let start = hashes.len();
+        for hash in list {
+            hashes.extend_from_slice(&hash.to_le_bytes());
+        }
+        crc32fast::hash(hashes.get(start..).unwrap_or_default())
+    };
+    let hosts_crc = put(&host_list, hashes);
+    let flows_crc = put(&flow_list, hashes);
+    Keys {
+        offset,
+        host_count: host_list.len() as u32,
+        flow_count: flow_list.len() as u32,
+        hosts_crc,
+        flows_crc,
+        are_incomplete: false,
+    }
+}
+
+/// Each flow of a chunk's packets once.
+fn flows_of(chunk: &[u8], end: usize) -> Result<Vec<FlowKey>, ChunkFault> {
+    let mut flows = BTreeMap::new();
+    packets(chunk, end, |mut packet| {
+        packet.dissect(chunk);
+        if let Some((key, _)) = FlowKey::from_frame(&Frame::new(chunk, &packet.record)) {
+            flows.insert(key, ());
+        }
+        true
+    })?;
+    Ok(flows.into_keys().collect())
+}
+
+/// Puts `bytes` where the file with this suffix is, at once.
+pub(super) fn replace(
+    folder: &Path,
+    name: &FileName,
+    suffix: &str,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let path = name.path(folder, suffix);
+    let partial = name.path(folder, &format!("{suffix}{PARTIAL}"));
+    let mut file = File::create(&partial)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    std::fs::rename(&partial, &path)
+}

@@ -1,0 +1,122 @@
+//! A chunk that is being filled.
+
+use std::time::Duration;
+
+use packet::FlowKey;
+use packet::file::{FrameFields, put_frame};
+
+use crate::index::{ALIGNMENT, ClassRow, FLOW_COUNT_MAX};
+
+/// Bytes that begin at a multiple of [`ALIGNMENT`], as direct writes want them.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+    /// Its number among the recorder's blocks, by which the kernel may know it.
+    pub(crate) number: u16,
+}
+
+impl Block {
+    /// The number of a block that is none of the recorder's.
+    pub(crate) const UNNUMBERED: u16 = u16::MAX;
+
+    /// A block of `len` zeros. Its bytes never move: nothing makes the vector grow.
+    pub(crate) fn new(len: usize, number: u16) -> Self {
+        let bytes = vec![0; len + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { bytes, start, len, number }
+    }
+
+    /// Stands in for a block that is on its way.
+    pub(crate) const fn empty() -> Self {
+        Self { bytes: Vec::new(), start: 0, len: 0, number: Self::UNNUMBERED }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..self.start + self.len).unwrap_or_default()
+    }
+}
+
+/// A chunk that is being filled, or on its way to the disk.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) block: Block,
+    /// Where the next packet goes.
+    pub(super) end: usize,
+    /// Where packets must stop, so that statistics and trailer fit.
+    pub(super) limit: usize,
+    /// Interfaces described in it.
+    pub(super) interfaces: u32,
+    pub(super) packets: u32,
+    pub(super) first_ns: i64,
+    pub(super) last_ns: i64,
+    /// Each flow of its packets once.
+    pub(super) flows: Vec<FlowKey>,
+    pub(super) flows_are_incomplete: bool,
+    /// What became of packets while it was filled; given at its end.
+    pub(super) rows: Vec<ClassRow>,
+    /// When it was begun.
+    pub(super) opened: Duration,
+    /// Index of its stream.
+    pub(super) stream: usize,
+}
+
+impl Chunk {
+    pub(super) fn new(len: usize, number: u16) -> Self {
+        Self {
+            block: Block::new(len, number),
+            end: 0,
+            limit: 0,
+            interfaces: 0,
+            packets: 0,
+            first_ns: i64::MAX,
+            last_ns: i64::MIN,
+            flows: Vec::with_capacity(FLOW_COUNT_MAX),
+            flows_are_incomplete: false,
+            rows: Vec::new(),
+            opened: Duration::ZERO,
+            stream: 0,
+        }
+    }
+
+    /// Begins it with a section header and interfaces.
+    pub(super) fn begin(&mut self, head: &[u8], interfaces: u32, tail_len: usize) {
+        self.end = 0;
+        self.limit = self.block.len.saturating_sub(tail_len);
+        self.packets = 0;
+        (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
+        self.flows.clear();
+        self.flows_are_incomplete = false;
+        self.rows.clear();
+        self.interfaces = interfaces;
+        self.append(head);
+    }
+
+    /// Appends blocks that are encoded already; false where there is no room.
+    pub(super) fn append(&mut self, blocks: &[u8]) -> bool {
+        let place = self.block.bytes_mut().get_mut(self.end..self.end + blocks.len());
+        let Some(place) = place else { return false };
+        place.copy_from_slice(blocks);
+        self.end += blocks.len();
+        true
+    }
+
+    /// Appends a packet; false where there is no room.
+    #[inline]
+    pub(super) fn put(&mut self, fields: &FrameFields<'_>, kept: &[u8], ns: i64) -> bool {
+        let (end, limit) = (self.end, self.limit);
+        let Some(place) = self.block.bytes_mut().get_mut(end..limit) else { return false };
+        let Some(len) = put_frame(place, fields, kept) else { return false };
+        self.end += len;
+        self.packets += 1;
+        self.first_ns = self.first_ns.min(ns);
+        self.last_ns = self.last_ns.max(ns);
+        true
+    }
+}

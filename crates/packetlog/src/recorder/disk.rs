@@ -1,0 +1,146 @@
+//! How bytes get to the disk: plainly, or around the page cache with several writes on their way.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use super::chunk::Block;
+use super::options::Direct;
+use crate::index::ALIGNMENT;
+use crate::uring::{Ring, Ticket};
+
+/// Where chunks are written. What is not a plain disk, such as one that is slow on purpose, is
+/// given to [`Recorder::create_on`](super::Recorder::create_on).
+pub trait Disk: Send {
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
+}
+
+/// A file as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainDisk;
+
+impl Disk for PlainDisk {
+    fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+}
+
+/// Writes on their way at a time: enough to keep a disk busy while one is acknowledged.
+const DEPTH: usize = 4;
+
+/// A write that was begun.
+pub(super) enum Begun {
+    /// It is over.
+    Done(Block, io::Result<()>),
+    /// The kernel has it.
+    InFlight(Ticket),
+}
+
+/// The way that is used.
+pub(super) enum Way {
+    Plain(Box<dyn Disk>),
+    Ring(Box<Ring>),
+}
+
+impl Way {
+    /// Finds out what is possible in `folder`.
+    pub(super) fn find(
+        direct: Direct,
+        folder: &Path,
+        disk: Option<Box<dyn Disk>>,
+        blocks: &[&Block],
+    ) -> io::Result<Self> {
+        if let Some(disk) = disk {
+            return Ok(Self::Plain(disk));
+        }
+        let plain = Self::Plain(Box::new(PlainDisk));
+        if direct == Direct::Never {
+            return Ok(plain);
+        }
+        match Ring::new(DEPTH, blocks).and_then(|ring| probe(ring, folder)) {
+            Ok(ring) => Ok(Self::Ring(Box::new(ring))),
+            Err(error) if direct == Direct::Always => Err(error),
+            Err(_) => Ok(plain),
+        }
+    }
+
+    pub(super) const fn is_direct(&self) -> bool {
+        matches!(self, Self::Ring(_))
+    }
+
+    /// Writes that may be on their way at a time.
+    pub(super) const fn depth(&self) -> usize {
+        if self.is_direct() { DEPTH } else { 1 }
+    }
+
+    /// How a file for it is opened.
+    pub(super) fn open_options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        if self.is_direct() {
+            options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+        }
+        options
+    }
+
+    /// Begins to write the first `len` bytes of a block.
+    pub(super) fn begin(
+        &mut self,
+        file: &Arc<File>,
+        block: Block,
+        len: usize,
+        offset: u64,
+    ) -> Begun {
+        match self {
+            Self::Plain(disk) => {
+                let bytes = block.bytes().get(..len).unwrap_or_default();
+                let result = disk.write(file, bytes, offset);
+                Begun::Done(block, result)
+            }
+            Self::Ring(ring) => match ring.begin(Arc::clone(file), block, len, offset) {
+                Ok(ticket) => Begun::InFlight(ticket),
+                Err((block, error)) => Begun::Done(block, Err(error)),
+            },
+        }
+    }
+
+    /// Waits until a write is over.
+    pub(super) fn end(&mut self, ticket: Ticket) -> Option<(Block, io::Result<()>)> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Ring(ring) => ring.end(ticket),
+        }
+    }
+
+    /// Writes at once, as a repetition: blocks are aligned, so that it does for direct files too.
+    pub(super) fn again(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::Plain(disk) => disk.write(file, bytes, offset),
+            Self::Ring(_) => file.write_all_at(bytes, offset),
+        }
+    }
+}
+
+/// Writes a block around the page cache into a file that is deleted again.
+fn probe(mut ring: Ring, folder: &Path) -> io::Result<Ring> {
+    let path = folder.join(format!("probe-{}.partial", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+    let result = options.open(&path).and_then(|file| {
+        let file = Arc::new(file);
+        let block = Block::new(ALIGNMENT, Block::UNNUMBERED);
+        let ticket = ring.begin(file, block, ALIGNMENT, 0).map_err(|(_, error)| error)?;
+        ring.end(ticket).map_or(Ok(()), |(_, result)| result)
+    });
+    let _ = std::fs::remove_file(&path);
+    result.map(|()| ring)
+}

@@ -1,0 +1,236 @@
+//! What each chunk begins with: its section, the classes, the interfaces.
+
+use packet::LinkType;
+use packet::file::{Interface, InterfaceStatistics, PcapngEncoder, Section};
+
+use super::options::ClassInfo;
+use crate::index::ENTERPRISE;
+
+/// First line of the text that describes the log in a section header.
+pub(crate) const SECTION_TEXT: &str = "packetlog 1";
+/// Bytes of a block of statistics about an interface, at most.
+const STATISTICS_LEN: usize = 24 + 7 * 12 + 4;
+/// Interfaces a recorder knows; later ones share the last.
+const INTERFACE_COUNT_MAX: usize = 64;
+/// Bytes of a class's name in a section.
+const NAME_LEN_MAX: usize = 64;
+
+/// An interface as the recorder knows it.
+#[derive(Debug)]
+struct Known {
+    /// Its number with the source of packets.
+    index: u16,
+    interface: Interface,
+    statistics: Option<InterfaceStatistics>,
+}
+
+/// What each chunk begins and ends with.
+#[derive(Debug)]
+pub(super) struct Head {
+    section: Section,
+    classes: Vec<ClassInfo>,
+    mode: (u64, String),
+    encoder: PcapngEncoder,
+    known: Vec<Known>,
+    /// The blocks, encoded.
+    blocks: Vec<u8>,
+    /// Bytes that the blocks may have.
+    len_max: usize,
+    /// The number in the section of each interface of the source, plus one.
+    numbers: Vec<u32>,
+}
+
+impl Head {
+    pub(super) fn new(section: &Section, classes: &[ClassInfo], len_max: usize) -> Self {
+        let mut head = Self {
+            section: section.clone(),
+            classes: classes.to_vec(),
+            mode: (0, String::new()),
+            encoder: PcapngEncoder::new(),
+            known: Vec::new(),
+            blocks: Vec::new(),
+            len_max,
+            numbers: Vec::new(),
+        };
+        head.encode();
+        head
+    }
+
+    pub(super) fn blocks(&self) -> &[u8] {
+        &self.blocks
+    }
+
+    pub(super) fn interface_count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Bytes that statistics take at a chunk's end.
+    pub(super) fn statistics_len(&self) -> usize {
+        self.known.len() * STATISTICS_LEN
+    }
+
+    pub(super) fn set_mode(&mut self, generation: u64, name: &str) {
+        self.mode = (generation, name.to_owned());
+        self.encode();
+    }
+
+    /// The number in the section of the source's interface `index`.
+    #[inline]
+    pub(super) fn number(&self, index: u16) -> Option<u32> {
+        self.numbers.get(usize::from(index)).and_then(|number| number.checked_sub(1))
+    }
+
+    /// Makes an interface known; returns its block, to be put into chunks that are open.
+    pub(super) fn add(&mut self, index: u16, interface: &Interface) -> &[u8] {
+        let place = usize::from(index);
+        if self.numbers.len() <= place {
+            self.numbers.resize(place + 1, 0);
+        }
+        if self.known.len() >= INTERFACE_COUNT_MAX {
+            if let Some(number) = self.numbers.get_mut(place) {
+                *number = INTERFACE_COUNT_MAX as u32;
+            }
+            return &[];
+        }
+        let start = self.blocks.len();
+        let mut plain = Interface { offset_seconds: 0, statistics: None, ..interface.clone() };
+        let mut number = self.encode_interface(&plain);
+        if self.blocks.len() > self.len_max {
+            // Texts longer than a chunk can carry: the name is enough.
+            self.blocks.truncate(start);
+            let name = plain.name.get(..plain.name.floor_char_boundary(64)).unwrap_or_default();
+            plain = Interface { name: name.to_owned(), link: plain.link, ..Interface::default() };
+            number = self.encode_interface(&plain);
+        }
+        if let (Some(place), Some(number)) = (self.numbers.get_mut(place), number) {
+            *place = number + 1;
+        }
+        self.known.push(Known { index, interface: plain, statistics: None });
+        self.blocks.get(start..).unwrap_or_default()
+    }
+
+    fn encode_interface(&mut self, interface: &Interface) -> Option<u32> {
+        // Frames were cut by the policy, not at one length, so no snaplen is told.
+        let interface = Interface { snaplen: 0, ..interface.clone() };
+        self.encoder.interface(&mut self.blocks, &interface).ok()
+    }
+
+    pub(super) fn set_statistics(&mut self, index: u16, statistics: &InterfaceStatistics) {
+        if let Some(known) = self.known.iter_mut().find(|known| known.index == index) {
+            known.statistics = Some(*statistics);
+        }
+    }
+
+    /// Appends what was counted on the interfaces.
+    pub(super) fn put_statistics(&mut self, out: &mut Vec<u8>, interface_count: u32) {
+        for (number, known) in (0..interface_count).zip(&self.known) {
+            if let Some(statistics) = &known.statistics {
+                // The number is one that the encoder gave out.
+                let _ = self.encoder.statistics(out, number, statistics);
+            }
+        }
+    }
+
+    fn encode(&mut self) {
+        let mut section = self.section.clone();
+        let (generation, mode) = &self.mode;
+        if !mode.is_empty() {
+            section.comments.texts.push(format!("mode {mode} (generation {generation})"));
+        }
+        let text = section_text(&self.mode, &self.classes);
+        self.blocks.clear();
+        self.encoder.section_with(&mut self.blocks, &section, Some((ENTERPRISE, &text)));
+        if self.blocks.len() > self.len_max / 2 {
+            // A section's texts may be longer than a chunk: what the log needs stays.
+            self.blocks.clear();
+            let plain = Section::default();
+            self.encoder.section_with(&mut self.blocks, &plain, Some((ENTERPRISE, &text)));
+        }
+        let known = std::mem::take(&mut self.known);
+        for known in &known {
+            self.encode_interface(&known.interface);
+        }
+        self.known = known;
+    }
+}
+
+/// An interface of which nothing is known but what its frames are.
+pub(super) fn nameless(link: LinkType) -> Interface {
+    Interface { link, ..Interface::default() }
+}
+
+/// The log's own text in a section header, a fact a line.
+fn section_text((generation, mode): &(u64, String), classes: &[ClassInfo]) -> String {
+    let one_line = |text: &str| text.replace(|letter: char| letter.is_control(), " ");
+    let mut text = format!("{SECTION_TEXT}\nmode\t{generation}\t{}\n", one_line(mode));
+    for (number, class) in classes.iter().enumerate() {
+        let name = class.name.get(..class.name.floor_char_boundary(NAME_LEN_MAX));
+        let name = one_line(name.unwrap_or_default());
+        text.push_str(&format!("class\t{number}\t{}\t{name}\n", class.priority));
+    }
+    text
+}
+
+/// What [`section_text`] wrote: the mode, and classes by number.
+pub(crate) fn read_section_text(text: &str) -> Option<((u64, String), Vec<ClassInfo>)> {
+    let mut lines = text.lines();
+    if lines.next() != Some(SECTION_TEXT) {
+        return None;
+    }
+    let mut mode = (0, String::new());
+    let mut classes = Vec::new();
+    for line in lines {
+        let mut parts = line.splitn(4, '\t');
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some("mode"), Some(generation), Some(name), None) => {
+                mode = (generation.parse().ok()?, name.to_owned());
+            }
+            (Some("class"), Some(number), Some(priority), Some(name)) => {
+                if number.parse() != Ok(classes.len()) {
+                    return None;
+                }
+                let priority = priority.parse().ok()?;
+                classes.push(ClassInfo { name: name.to_owned(), priority });
+            }
+            _ => {}
+        }
+    }
+    Some((mode, classes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_names_its_mode_and_classes() {
+        let classes = [
+            ClassInfo { name: "benign".into(), priority: 0 },
+            ClassInfo { name: "port\tscan\n".into(), priority: 2 },
+        ];
+        let text = section_text(&(3, "log-sampled".into()), &classes);
+        let (mode, read) = read_section_text(&text).unwrap();
+        assert_eq!(mode, (3, "log-sampled".into()));
+        assert_eq!((&read[0], read[1].name.as_str()), (&classes[0], "port scan "));
+        assert_eq!(read_section_text("packetlog 2\n"), None);
+        assert_eq!(read_section_text("packetlog 1\nclass\t1\t0\tx\n"), None);
+    }
+
+    #[test]
+    fn interfaces_beyond_the_limit_share_the_last_and_long_texts_are_left_out() {
+        let mut head = Head::new(&Section::default(), &[], 16 << 10);
+        let long =
+            Interface { name: "x".into(), description: "d".repeat(4000), ..nameless(LinkType(1)) };
+        for index in 0..300 {
+            head.add(index, &long);
+        }
+        assert_eq!(head.interface_count(), INTERFACE_COUNT_MAX);
+        assert_eq!((head.number(3), head.number(299)), (Some(3), Some(63)));
+        assert_eq!(head.number(300), None);
+        assert!(head.blocks().len() < 32 << 10);
+        let len = head.blocks().len();
+        head.set_mode(1, "m");
+        assert!(head.blocks().len() > len, "encoded anew, with the same interfaces");
+        assert_eq!(head.encoder.interface(&mut Vec::new(), &long), Ok(64));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a recorder is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use packet::Span;
+
+/// How files are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direct {
+    /// Around the page cache and by `io_uring` where the file system and the kernel allow it.
+    #[default]
+    Auto,
+    /// Plainly, through the page cache.
+    Never,
+    /// As `Auto`, but an error where it is not possible.
+    Always,
+}
+
+/// What happens when [`RecorderOptions::keep_bytes_max`] or the end of the disk is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// New packets are lost, and counted.
+    #[default]
+    Stop,
+    /// The oldest files of the lowest priority are deleted, up to the priority that needs room.
+    OverwriteUnimportant,
+}
+
+/// How class and confidence stand with a packet that is not of the first class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Notes {
+    /// As a custom option of 16 bytes.
+    #[default]
+    Option,
+    /// As a comment, which Wireshark shows; four times as long.
+    Comment,
+}
+
+/// A class of traffic, in the order of its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassInfo {
+    /// Its name.
+    pub name: String,
+    /// How late it is overwritten: 0 goes first. Each priority has files of its own.
+    pub priority: u8,
+}
+
+/// A clock that only goes forward, lent by whoever may have one.
+pub type Clock = fn() -> Duration;
+
+/// What a recorder is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecorderOptions {
+    /// Where the files go.
+    pub folder: PathBuf,
+    /// Bytes of a file before the next begins.
+    pub file_len_max: u64,
+    /// Event time from a file's first packet to its last before the next begins.
+    pub file_span_max: Option<Span>,
+    /// Bytes of a chunk: a multiple of 4096, at least 64 KiB, at most 16 MiB.
+    pub chunk_len: usize,
+    /// Chunks in memory; at least two for each priority and two more.
+    pub chunk_count: usize,
+    /// A chunk that is not full is written after this long.
+    pub flush_after: Duration,
+    /// How files are written.
+    pub direct: Direct,
+    /// Bytes that all files may have together.
+    pub keep_bytes_max: Option<u64>,
+    /// Age, by event time, at which a file is deleted.
+    pub keep_age_max: Option<Span>,
+    /// What happens at the end of the room.
+    pub when_full: WhenFull,
+    /// Whether a chunk is acknowledged only when the disk says that it has it.
+    pub sync: bool,
+    /// Level at which files are compressed once they are closed.
+    pub compress: Option<i32>,
+    /// Whether a packet without room waits for some instead of being lost: for captures that are
+    /// read from files.
+    pub waits: bool,
+    /// How class and confidence are written.
+    pub notes: Notes,
+}
+
+impl RecorderOptions {
+    /// Least and largest [`RecorderOptions::chunk_len`].
+    pub const CHUNK_LEN: (usize, usize) = (64 << 10, 16 << 20);
+
+    /// Defaults, for files in `folder`.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            file_len_max: 1 << 30,
+            file_span_max: None,
+            chunk_len: 1 << 20,
+            chunk_count: 8,
+            flush_after: Duration::from_secs(1),
+            direct: Direct::Auto,
+            keep_bytes_max: None,
+            keep_age_max: None,
+            when_full: WhenFull::Stop,
+            sync: false,
+            compress: None,
+            waits: false,
+            notes: Notes::Option,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Room for new chunks: what is closed, deleted, or asked of the disk.
+
+use packet::Span;
+
+use super::fault::Cause;
+use super::files::{ClosedFile, delete_files};
+use super::options::WhenFull;
+use super::state::RecorderState;
+use super::writer::Writer;
+use crate::index::{ClassRow, FILE_SUFFIX, add_rows};
+
+/// How often the disk is asked for its room while chunks come.
+const DISK_PERIOD_MS: u64 = 100;
+
+impl Writer {
+    /// Closes the open file of a series; the next chunk begins another.
+    pub(super) fn close(&mut self, index: usize) {
+        let Some(series) = self.series.get_mut(index) else { return };
+        let Some(file) = series.open.take() else { return };
+        if file.is_gone() {
+            RecorderState::add(&self.state.files_gone, 1);
+            let rows: Vec<ClassRow> = file.rows.iter().map(ClassRow::as_overwritten).collect();
+            add_rows(&mut series.owed, &rows);
+            self.state.count_overwritten(&rows);
+            delete_files(&self.options.folder, &file.name);
+            return;
+        }
+        if self.options.sync {
+            // Chunks are safe already; this is for the index, which can be made again.
+            let _ = file.index.sync_data();
+            let _ = file.keys.sync_data();
+        }
+        let closed = file.close();
+        self.closed_bytes += closed.bytes;
+        if let Some(compressor) = &self.compressor {
+            compressor.offer(&closed.name);
+        }
+        series.closed.push_back(closed);
+    }
+
+    /// Deletes files whose last packet is older than is to be kept.
+    pub(super) fn expire(&mut self, index: usize, first_ns: i64) {
+        let Some(keep) = self.options.keep_age_max else { return };
+        let Some(series) = self.series.get_mut(index) else { return };
+        series.firsts = [series.firsts[1], first_ns];
+        let now = series.firsts[0].min(series.firsts[1]);
+        let oldest = now.saturating_sub(Span::as_ns(keep));
+        for index in 0..self.series.len() {
+            while let Some(file) = self
+                .series
+                .get_mut(index)
+                .and_then(|series| series.closed.pop_front_if(|file| file.last_ns < oldest))
+            {
+                self.delete(index, &file);
+            }
+        }
+    }
+
+    /// Sees to it that the log may grow by `len` bytes.
+    pub(super) fn make_room(&mut self, index: usize, len: u64) -> Result<(), Cause> {
+        let Some(max) = self.options.keep_bytes_max else { return Ok(()) };
+        while self.log_bytes().saturating_add(len) > max {
+            if self.options.when_full == WhenFull::Stop || !self.overwrite_one(index) {
+                if self.failing != Some(Cause::LogFull) {
+                    let text = format!("the log has the {max} bytes that it may have");
+                    self.state.count_error(Cause::LogFull, text);
+                    self.failing = Some(Cause::LogFull);
+                }
+                return Err(Cause::LogFull);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest closed file of the lowest priority, at most that of the series `index`.
+    pub(super) fn overwrite_one(&mut self, index: usize) -> bool {
+        for lower in 0..=index {
+            let Some(series) = self.series.get_mut(lower) else { continue };
+            if let Some(file) = series.closed.pop_front() {
+                self.delete(lower, &file);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn delete(&mut self, index: usize, file: &ClosedFile) {
+        let folder = &self.options.folder;
+        let was_there = {
+            let _held = self.replacing.lock();
+            let suffixes = [FILE_SUFFIX, crate::index::COMPRESSED_SUFFIX];
+            let is_there = |suffix: &&str| file.name.path(folder, suffix).exists();
+            let was_there = suffixes.iter().any(is_there);
+            delete_files(folder, &file.name);
+            was_there
+        };
+        self.closed_bytes = self.closed_bytes.saturating_sub(file.bytes);
+        let counter =
+            if was_there { &self.state.files_overwritten } else { &self.state.files_gone };
+        RecorderState::add(counter, 1);
+        let rows: Vec<ClassRow> = file.rows.iter().map(ClassRow::as_overwritten).collect();
+        self.state.count_overwritten(&rows);
+        if let Some(series) = self.series.get_mut(index) {
+            add_rows(&mut series.owed, &rows);
+        }
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let open = self.series.iter().filter_map(|series| series.open.as_ref());
+        self.closed_bytes + open.map(|file| file.bytes()).sum::<u64>()
+    }
+
+    /// Tells the state how much room the disk has, now and then or at once.
+    pub(super) fn ask_disk(&mut self, at_once: bool) {
+        let now = (self.clock)();
+        let since = now.saturating_sub(self.asked_disk);
+        if !at_once && (since.as_millis() as u64) < DISK_PERIOD_MS {
+            return;
+        }
+        self.asked_disk = now;
+        if let Some(compressor) = &self.compressor {
+            self.closed_bytes = self.closed_bytes.saturating_sub(compressor.take_saved());
+        }
+        RecorderState::set(&self.state.log_bytes, self.log_bytes());
+        if let Ok(room) = rustix::fs::statvfs(&self.options.folder) {
+            RecorderState::set(&self.state.disk_free, room.f_bavail.saturating_mul(room.f_frsize));
+            RecorderState::set(&self.state.disk_total, room.f_blocks.saturating_mul(room.f_frsize));
+        }
+    }
+}

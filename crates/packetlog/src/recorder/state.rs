@@ -1,0 +1,163 @@
+//! What others read of a recorder while it works.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::fault::Cause;
+use crate::index::{ClassRow, add_rows};
+
+/// What others read of a recorder while it works. Each number is right by itself; two of them may
+/// be of neighbouring moments.
+#[derive(Debug)]
+pub struct RecorderState {
+    /// Chunks in memory.
+    pub chunk_count: u64,
+    /// Those of them that wait to be filled.
+    pub chunks_free: AtomicU64,
+    /// Those on their way to the disk.
+    pub chunks_queued: AtomicU64,
+    /// Chunks acknowledged: written, and indexed.
+    pub chunks_written: AtomicU64,
+    /// Their packets.
+    pub packets_written: AtomicU64,
+    /// Their bytes.
+    pub bytes_written: AtomicU64,
+    /// Nanoseconds that the last chunk took from its turn to its acknowledgement.
+    pub write_ns_last: AtomicU64,
+    /// The same for all chunks together.
+    pub write_ns_total: AtomicU64,
+    /// Bytes that can still be written to the disk, as last asked.
+    pub disk_free: AtomicU64,
+    /// Bytes of the disk.
+    pub disk_total: AtomicU64,
+    /// Bytes of the log's files.
+    pub log_bytes: AtomicU64,
+    /// Files deleted to make room or for their age.
+    pub files_overwritten: AtomicU64,
+    /// Files that somebody else deleted.
+    pub files_gone: AtomicU64,
+    /// Files compressed in the background.
+    pub files_compressed: AtomicU64,
+    /// Whether files are written around the page cache: 0 or 1.
+    pub is_direct: AtomicU64,
+    errors: [AtomicU64; Cause::ALL.len()],
+    lost: [AtomicU64; Cause::ALL.len()],
+    streams: Vec<StreamState>,
+    last_error: Mutex<Option<String>>,
+    overwritten: Mutex<Vec<ClassRow>>,
+}
+
+/// What was acknowledged of one stream.
+#[derive(Debug)]
+pub struct StreamState {
+    /// Its priority.
+    pub priority: u8,
+    /// Chunks acknowledged.
+    pub chunks: AtomicU64,
+    /// Their packets.
+    pub packets: AtomicU64,
+}
+
+impl RecorderState {
+    pub(super) fn new(chunk_count: usize, priorities: &[u8]) -> Self {
+        let zero = || AtomicU64::new(0);
+        let streams = priorities
+            .iter()
+            .map(|&priority| StreamState { priority, chunks: zero(), packets: zero() })
+            .collect();
+        Self {
+            chunk_count: chunk_count as u64,
+            chunks_free: AtomicU64::new(chunk_count as u64),
+            chunks_queued: zero(),
+            chunks_written: zero(),
+            packets_written: zero(),
+            bytes_written: zero(),
+            write_ns_last: zero(),
+            write_ns_total: zero(),
+            disk_free: zero(),
+            disk_total: zero(),
+            log_bytes: zero(),
+            files_overwritten: zero(),
+            files_gone: zero(),
+            files_compressed: zero(),
+            is_direct: zero(),
+            errors: std::array::from_fn(|_| zero()),
+            lost: std::array::from_fn(|_| zero()),
+            streams,
+            last_error: Mutex::new(None),
+            overwritten: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Writes that failed for `cause`, tries that were repeated included.
+    #[must_use]
+    pub fn errors(&self, cause: Cause) -> u64 {
+        self.errors.get(cause as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Packets lost for `cause`.
+    #[must_use]
+    pub fn lost(&self, cause: Cause) -> u64 {
+        self.lost.get(cause as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Packets lost for any cause.
+    #[must_use]
+    pub fn lost_total(&self) -> u64 {
+        Cause::ALL.iter().map(|&cause| self.lost(cause)).sum()
+    }
+
+    /// What was acknowledged of each stream, by priority.
+    #[must_use]
+    pub fn streams(&self) -> &[StreamState] {
+        &self.streams
+    }
+
+    /// The last thing that went wrong, in a line.
+    #[must_use]
+    pub fn last_error(&self) -> Option<String> {
+        self.last_error.lock().ok()?.clone()
+    }
+
+    /// What was overwritten or deleted by others, by class.
+    #[must_use]
+    pub fn overwritten(&self) -> Vec<ClassRow> {
+        self.overwritten.lock().map(|rows| rows.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn add(counter: &AtomicU64, more: u64) {
+        counter.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(super) fn set(counter: &AtomicU64, value: u64) {
+        counter.store(value, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_error(&self, cause: Cause, text: String) {
+        if let Some(counter) = self.errors.get(cause as usize) {
+            Self::add(counter, 1);
+        }
+        if let Ok(mut last) = self.last_error.lock() {
+            *last = Some(text);
+        }
+    }
+
+    /// Keeps a line about something that failed without a packet being lost.
+    pub(crate) fn note_error(&self, text: String) {
+        if let Ok(mut last) = self.last_error.lock() {
+            *last = Some(text);
+        }
+    }
+
+    pub(super) fn count_lost(&self, cause: Cause, packets: u64) {
+        if let Some(counter) = self.lost.get(cause as usize) {
+            Self::add(counter, packets);
+        }
+    }
+
+    pub(super) fn count_overwritten(&self, rows: &[ClassRow]) {
+        if let Ok(mut sums) = self.overwritten.lock() {
+            add_rows(&mut sums, rows);
+        }
+    }
+}

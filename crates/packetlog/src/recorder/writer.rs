@@ -1,0 +1,487 @@
+//! The thread that writes: ends chunks, keeps files in order, makes room, counts what fails.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::time::Duration;
+
+use super::chunk::{Block, Chunk};
+use super::disk::{Begun, Disk, Way};
+use super::fault::{Cause, RecorderError};
+use super::files::{FileName, OpenFile, Replacing, Series, delete_files};
+use super::options::{Clock, RecorderOptions, WhenFull};
+use super::state::RecorderState;
+use crate::index::{
+    ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
+    key_lists,
+};
+
+/// How long the thread sleeps when nothing comes, before it looks at the disk.
+const IDLE: Duration = Duration::from_millis(250);
+/// Interfaces that all sections of a file describe together: readers number them, ours with 16
+/// bits.
+const FILE_INTERFACE_COUNT_MAX: u32 = 60_000;
+/// Tries of a write that fails, and the pause before the second, which doubles.
+const TRY_COUNT: u32 = 3;
+const TRY_PAUSE: Duration = Duration::from_millis(20);
+/// Of all that the log may have a file has at most this part, so that deleting one loses little.
+const FILE_SHARE: u64 = 8;
+
+/// Rows that a trailer and what fills its chunk up have room for.
+const ROW_COUNT_MAX: usize = 840;
+
+/// What the thread is sent.
+#[derive(Debug)]
+pub(super) enum Message {
+    Chunk(Box<Chunk>),
+    Finish,
+}
+
+/// A chunk on its way.
+struct Flight {
+    chunk: Box<Chunk>,
+    trailer: Trailer,
+    len: usize,
+    offset: u64,
+    begun: Option<Begun>,
+    since: Duration,
+}
+
+pub(super) struct Writer {
+    pub(super) options: RecorderOptions,
+    pub(super) clock: Clock,
+    pub(super) state: Arc<RecorderState>,
+    free: Sender<Box<Chunk>>,
+    way: Way,
+    /// By priority, lowest first.
+    pub(super) series: Vec<Series>,
+    flights: VecDeque<Flight>,
+    /// Why the last chunk failed: others then get one try only.
+    pub(super) failing: Option<Cause>,
+    /// Bytes of closed files.
+    pub(super) closed_bytes: u64,
+    pub(super) replacing: Replacing,
+    pub(super) compressor: Option<crate::log::Compressor>,
+    pub(super) asked_disk: Duration,
+    hosts: Vec<u32>,
+    flows: Vec<u32>,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        options: &RecorderOptions,
+        priorities: &[u8],
+        clock: Clock,
+        state: &Arc<RecorderState>,
+        free: Sender<Box<Chunk>>,
+        disk: Option<Box<dyn Disk>>,
+        chunks: &[Box<Chunk>],
+    ) -> Result<Self, RecorderError> {
+        let mut options = options.clone();
+        if let Some(max) = options.keep_bytes_max {
+            let share = (max / FILE_SHARE).max(options.chunk_len as u64);
+            options.file_len_max = options.file_len_max.min(share);
+        }
+        let blocks: Vec<&Block> = chunks.iter().map(|chunk| &chunk.block).collect();
+        let way = Way::find(options.direct, &options.folder, disk, &blocks)
+            .map_err(RecorderError::Direct)?;
+        let (series, closed_bytes) = super::shelf::read(&options.folder, priorities)?;
+        RecorderState::set(&state.is_direct, u64::from(way.is_direct()));
+        let replacing = Replacing::default();
+        let compressor = match options.compress {
+            Some(level) => Some(
+                crate::log::Compressor::start(&options.folder, level, &replacing, state)
+                    .map_err(|error| RecorderError::Thread(error.to_string()))?,
+            ),
+            None => None,
+        };
+        let mut writer = Self {
+            options,
+            clock,
+            state: Arc::clone(state),
+            free,
+            way,
+            series,
+            flights: VecDeque::new(),
+            failing: None,
+            closed_bytes,
+            replacing,
+            compressor,
+            asked_disk: Duration::ZERO,
+            hosts: Vec::new(),
+            flows: Vec::new(),
+            scratch: Vec::new(),
+        };
+        writer.ask_disk(true);
+        Ok(writer)
+    }
+
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            let message = if self.flights.is_empty() {
+                match messages.recv_timeout(IDLE) {
+                    Ok(message) => Some(message),
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.ask_disk(true);
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => Some(Message::Finish),
+                }
+            } else {
+                match messages.try_recv() {
+                    Ok(message) => Some(message),
+                    Err(TryRecvError::Empty) => None,
+                    Err(TryRecvError::Disconnected) => Some(Message::Finish),
+                }
+            };
+            match message {
+                Some(Message::Chunk(chunk)) => {
+                    self.take(chunk);
+                    if self.flights.len() >= self.way.depth() {
+                        self.settle_oldest();
+                    }
+                }
+                None => self.settle_oldest(),
+                Some(Message::Finish) => break,
+            }
+        }
+        self.settle_all();
+        for index in 0..self.series.len() {
+            self.close(index);
+        }
+        self.ask_disk(true);
+        if let Some(compressor) = self.compressor.take() {
+            compressor.finish();
+        }
+    }
+
+    /// Puts a chunk on its way, or counts it as lost.
+    fn take(&mut self, chunk: Box<Chunk>) {
+        let since = (self.clock)();
+        match self.place(chunk, since) {
+            Ok(flight) => self.flights.push_back(flight),
+            Err((chunk, cause)) => self.lose(chunk, cause),
+        }
+        self.ask_disk(false);
+    }
+
+    /// Finds a place for a chunk, ends it, and begins to write it.
+    fn place(
+        &mut self,
+        mut chunk: Box<Chunk>,
+        since: Duration,
+    ) -> Result<Flight, (Box<Chunk>, Cause)> {
+        let index = chunk.stream;
+        let Some(series) = self.series.get_mut(index) else {
+            return Err((chunk, Cause::WriteFailed));
+        };
+        let rows_max = chunk.rows.len() + series.owed.len();
+        let len_max = (chunk.end + Trailer::len(rows_max)).next_multiple_of(ALIGNMENT);
+        if let Err(cause) = self.ready(&chunk, len_max) {
+            return Err((chunk, cause));
+        }
+        // Only now: what was deleted or lost to make room is owed as well.
+        let Some(series) = self.series.get_mut(index) else {
+            return Err((chunk, Cause::WriteFailed));
+        };
+        let mut trailer = Trailer {
+            sequence: series.next_sequence,
+            first_ns: if chunk.packets == 0 { 0 } else { chunk.first_ns },
+            last_ns: if chunk.packets == 0 { 0 } else { chunk.last_ns },
+            packet_count: chunk.packets,
+            priority: series.priority,
+            is_repaired: false,
+            rows: chunk.rows.clone(),
+        };
+        let end = chunk.end;
+        settle_owed(&mut trailer.rows, &series.owed, chunk.block.bytes().len(), end);
+        let len = trailer.chunk_len(end);
+        let bytes = chunk.block.bytes_mut().get_mut(..len);
+        let is_sealed = bytes.is_some_and(|bytes| trailer.seal(bytes, end, &mut self.scratch));
+        let Some(file) = series.open.as_mut().filter(|_| is_sealed) else {
+            return Err((chunk, Cause::WriteFailed));
+        };
+        series.next_sequence += 1;
+        series.owed.clear();
+        let offset = file.end;
+        file.end += len as u64;
+        file.interfaces += chunk.interfaces;
+        if chunk.packets > 0 {
+            file.first_ns = file.first_ns.min(chunk.first_ns);
+            file.last_ns = file.last_ns.max(chunk.last_ns);
+        }
+        let block = std::mem::replace(&mut chunk.block, Block::empty());
+        let begun = Some(self.way.begin(&file.data, block, len, offset));
+        Ok(Flight { chunk, trailer, len, offset, begun, since })
+    }
+
+    /// Sees to it that there is room, and a file that is open and still there.
+    fn ready(&mut self, chunk: &Chunk, len: usize) -> Result<(), Cause> {
+        let index = chunk.stream;
+        if chunk.packets > 0 {
+            self.expire(index, chunk.first_ns);
+        }
+        self.make_room(index, len as u64)?;
+        if self.is_over(index, chunk, len) {
+            self.settle_all();
+            self.close(index);
+        }
+        let Some(series) = self.series.get_mut(index) else { return Err(Cause::WriteFailed) };
+        if series.open.is_some() {
+            return Ok(());
+        }
+        let first_ns = if chunk.packets == 0 { 0 } else { chunk.first_ns };
+        let name = FileName::new(series.priority, first_ns, series.next_number);
+        let folder = &self.options.folder;
+        let mut made = OpenFile::create(folder, name.clone(), &self.way);
+        if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            // The folder was removed under us.
+            made = std::fs::create_dir_all(folder)
+                .and_then(|()| OpenFile::create(folder, name.clone(), &self.way));
+        }
+        // A name that is taken is not asked for again.
+        series.next_number += 1;
+        match made {
+            Ok(file) => {
+                series.open = Some(file);
+                Ok(())
+            }
+            Err(error) => {
+                let cause = Cause::of(&error);
+                let text = format!("{}: {error}", name.path(folder, FILE_SUFFIX).display());
+                self.state.count_error(cause, text);
+                Err(cause)
+            }
+        }
+    }
+
+    /// Whether the open file is at its end: full, too long a time, spoilt, or gone.
+    fn is_over(&mut self, index: usize, chunk: &Chunk, len: usize) -> bool {
+        let Some(series) = self.series.get_mut(index) else { return false };
+        let Some(file) = &mut series.open else { return false };
+        if file.is_gone() {
+            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
+            self.state.count_error(Cause::Gone, format!("{}: deleted", path.display()));
+            return true;
+        }
+        if file.is_spoilt || file.is_bare() {
+            return true;
+        }
+        let is_long = file.end > 0 && file.end + len as u64 > self.options.file_len_max;
+        let is_old = self.options.file_span_max.is_some_and(|span| {
+            let reach = i128::from(chunk.last_ns) - i128::from(file.first_ns);
+            // A clock that stepped back further than a file is long begins a new one as well.
+            chunk.packets > 0
+                && file.first_ns != i64::MAX
+                && reach.unsigned_abs() > u128::from(span.as_ns().unsigned_abs())
+        });
+        is_long || is_old || file.interfaces + chunk.interfaces > FILE_INTERFACE_COUNT_MAX
+    }
+
+    /// Acknowledges the oldest chunk on its way, or repeats it, or counts it as lost.
+    fn settle_oldest(&mut self) {
+        let Some(mut flight) = self.flights.pop_front() else { return };
+        let result = self.land(&mut flight);
+        let result = match result {
+            Ok(()) => Ok(()),
+            Err(error) => self.repeat(&mut flight, error),
+        };
+        match result.and_then(|()| self.acknowledge(&mut flight)) {
+            Ok(()) => {
+                self.failing = None;
+                let took = (self.clock)().saturating_sub(flight.since).as_nanos() as u64;
+                RecorderState::set(&self.state.write_ns_last, took);
+                RecorderState::add(&self.state.write_ns_total, took);
+                self.give_back(flight.chunk);
+            }
+            Err(cause) => {
+                self.take_back(&flight);
+                self.lose(flight.chunk, cause);
+            }
+        }
+    }
+
+    fn settle_all(&mut self) {
+        while !self.flights.is_empty() {
+            self.settle_oldest();
+        }
+    }
+
+    /// Waits for a write; its memory is in the chunk again afterwards.
+    fn land(&mut self, flight: &mut Flight) -> io::Result<()> {
+        let (block, result) = match flight.begun.take() {
+            Some(Begun::Done(block, result)) => (block, result),
+            Some(Begun::InFlight(ticket)) => match self.way.end(ticket) {
+                Some(landed) => landed,
+                None => return Err(io::ErrorKind::Other.into()),
+            },
+            None => return Ok(()),
+        };
+        flight.chunk.block = block;
+        result
+    }
+
+    /// Tries a write that failed again, a few times, making room where that may help.
+    fn repeat(&mut self, flight: &mut Flight, mut error: io::Error) -> Result<(), Cause> {
+        let index = flight.chunk.stream;
+        let mut pause = TRY_PAUSE;
+        let mut tries = 1;
+        loop {
+            let mut cause = Cause::of(&error);
+            let Some(file) = self.series.get(index).and_then(|series| series.open.as_ref()) else {
+                return Err(cause);
+            };
+            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
+            let file = Arc::clone(&file.data);
+            if error.kind() != io::ErrorKind::WriteZero {
+                self.state.count_error(cause, format!("{}: {error}", path.display()));
+            }
+            let freed = cause == Cause::DiskFull
+                && self.options.when_full == WhenFull::OverwriteUnimportant
+                && self.overwrite_one(index);
+            if !freed {
+                // A short write says nothing of its cause: the next try does.
+                let is_short = error.kind() == io::ErrorKind::WriteZero && tries == 1;
+                if !is_short && (tries >= TRY_COUNT || self.failing == Some(cause)) {
+                    self.failing = Some(cause);
+                    return Err(cause);
+                }
+                if !is_short {
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
+                tries += 1;
+            }
+            let bytes = flight.chunk.block.bytes().get(..flight.len).unwrap_or_default();
+            match self.way.again(&file, bytes, flight.offset) {
+                Ok(()) => return Ok(()),
+                Err(again) => error = again,
+            }
+            cause = Cause::of(&error);
+            if tries > 64 {
+                return Err(cause);
+            }
+        }
+    }
+
+    /// Indexes a chunk that is written, and counts it as acknowledged.
+    fn acknowledge(&mut self, flight: &mut Flight) -> Result<(), Cause> {
+        let index = flight.chunk.stream;
+        let Some(series) = self.series.get_mut(index) else { return Err(Cause::WriteFailed) };
+        let Some(file) = &mut series.open else { return Err(Cause::Gone) };
+        if self.options.sync
+            && let Err(error) = file.data.sync_data()
+        {
+            self.state.count_error(Cause::of(&error), format!("synchronising: {error}"));
+            return Err(Cause::of(&error));
+        }
+        key_lists(&flight.chunk.flows, &mut self.hosts, &mut self.flows);
+        self.scratch.clear();
+        for hash in self.hosts.iter().chain(&self.flows) {
+            self.scratch.extend_from_slice(&hash.to_le_bytes());
+        }
+        let split = (self.hosts.len() * 4).min(self.scratch.len());
+        let (host_bytes, flow_bytes) = self.scratch.split_at(split);
+        let keys = Keys {
+            offset: file.keys_end,
+            host_count: self.hosts.len() as u32,
+            flow_count: self.flows.len() as u32,
+            hosts_crc: crc32fast::hash(host_bytes),
+            flows_crc: crc32fast::hash(flow_bytes),
+            are_incomplete: flight.chunk.flows_are_incomplete,
+        };
+        let mut written = file.keys.write_all_at(&self.scratch, file.keys_end);
+        file.keys_end += self.scratch.len() as u64;
+        let record = IndexRecord {
+            offset: flight.offset,
+            len: flight.len as u32,
+            compressed_offset: 0,
+            compressed_len: 0,
+            keys,
+            trailer: flight.trailer.clone(),
+        };
+        self.scratch.clear();
+        record.put(&mut self.scratch);
+        written = written.and_then(|()| file.index.write_all_at(&self.scratch, file.index_end));
+        file.index_end += self.scratch.len() as u64;
+        if let Err(error) = written {
+            // The chunk is whole, and found without an index: only slower, until the next start.
+            file.is_spoilt = true;
+            let path = file.name.path(&self.options.folder, INDEX_SUFFIX);
+            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
+        }
+        add_rows(&mut file.rows, &flight.trailer.rows);
+        let packets = u64::from(flight.chunk.packets);
+        RecorderState::add(&self.state.chunks_written, 1);
+        RecorderState::add(&self.state.packets_written, packets);
+        RecorderState::add(&self.state.bytes_written, flight.len as u64);
+        if let Some(stream) = self.state.streams().get(index) {
+            RecorderState::add(&stream.packets, packets);
+            RecorderState::add(&stream.chunks, 1);
+        }
+        Ok(())
+    }
+
+    /// Gives the place of a chunk that could not be written to the next, where that is possible.
+    fn take_back(&mut self, flight: &Flight) {
+        let folder = &self.options.folder;
+        let Some(series) = self.series.get_mut(flight.chunk.stream) else { return };
+        // What it was to say of other chunks is owed again.
+        for row in &flight.trailer.rows {
+            let own = flight.chunk.rows.iter().find(|own| own.class == row.class);
+            let mut rest = *row;
+            if let Some(own) = own {
+                rest = rest.minus(own);
+            }
+            if !rest.is_empty() {
+                add_row(&mut series.owed, &rest);
+            }
+        }
+        let Some(file) = &mut series.open else { return };
+        if file.end != flight.offset + flight.len as u64 {
+            // Others behind it may be whole: readers that know the index pass over the hole.
+            file.is_spoilt = true;
+            return;
+        }
+        file.end = flight.offset;
+        let _ = file.data.set_len(file.end);
+        if file.end == 0 {
+            delete_files(folder, &file.name);
+            series.open = None;
+        }
+    }
+
+    fn lose(&mut self, chunk: Box<Chunk>, cause: Cause) {
+        self.state.count_lost(cause, u64::from(chunk.packets));
+        if let Some(series) = self.series.get_mut(chunk.stream) {
+            for row in &chunk.rows {
+                add_row(&mut series.owed, &row.into_lost());
+            }
+        }
+        self.give_back(chunk);
+    }
+
+    fn give_back(&self, chunk: Box<Chunk>) {
+        RecorderState::add(&self.state.chunks_free, 1);
+        self.state.chunks_queued.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        // Nobody waits for it once the recorder is gone.
+        let _ = self.free.send(chunk);
+    }
+}
+
+/// Adds what is owed to the rows of a chunk, as far as its trailer has room; what has none is put
+/// together under the unknown class.
+fn settle_owed(rows: &mut Vec<ClassRow>, owed: &[ClassRow], chunk_len: usize, end: usize) {
+    for row in owed {
+        let is_known = rows.iter().any(|known| known.class == row.class);
+        let fits = rows.len() < ROW_COUNT_MAX && Trailer::len(rows.len() + 2) + end <= chunk_len;
+        if is_known || fits {
+            add_row(rows, row);
+        } else {
+            add_row(rows, &ClassRow { class: ClassRow::UNKNOWN, ..*row });
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Logs recorded, read back, torn, asked and put right.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic)]
+// A test that is skipped says so.
+#![allow(clippy::print_stdout)]
+
+mod compressing;
+mod crashes;
+mod faults;
+mod lab;
+mod reading;
+mod room;

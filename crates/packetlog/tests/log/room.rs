@@ -1,0 +1,150 @@
+//! What is kept when there is no room for all.
+
+use std::sync::atomic::Ordering;
+
+use packet::Span;
+use packetlog::log::Query;
+use packetlog::recorder::{Cause, RecorderOptions, WhenFull};
+
+use super::lab::*;
+
+/// Bytes of a folder.
+fn bytes(folder: &std::path::Path) -> u64 {
+    files(folder, "").iter().map(|file| file.metadata().unwrap().len()).sum()
+}
+
+fn scans(folder: &std::path::Path) -> Vec<u32> {
+    let query = Query { classes: vec!["scan".into()], ..Query::default() };
+    ask(folder, &query).0.iter().map(|got| got.number).collect()
+}
+
+#[test]
+fn the_oldest_of_the_least_important_goes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let max = 3 << 20;
+    let options = RecorderOptions {
+        keep_bytes_max: Some(max),
+        when_full: WhenFull::OverwriteUnimportant,
+        ..options(folder.path())
+    };
+    let (mut recorder, _) = begin(options);
+    let state = recorder.state();
+    for number in 0..40_000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+    }
+    let report = recorder.finish().unwrap();
+    assert_eq!(report.lost, []);
+    assert!(bytes(folder.path()) <= max, "{}", bytes(folder.path()));
+    let there = numbers(folder.path());
+    let benign: Vec<u32> = there.iter().copied().filter(|number| number % 10 != 0).collect();
+    assert_eq!(benign.last(), Some(&39_999));
+    let first = benign[0];
+    let in_a_row = (first..40_000).filter(|number| number % 10 != 0).count();
+    assert_eq!(benign.len(), in_a_row, "from {first} on all of them");
+    assert_eq!(scans(folder.path()).len(), 4000, "every scan is there");
+    let overwritten = state.overwritten();
+    assert_eq!(overwritten.len(), 1, "{overwritten:?}");
+    assert_eq!(overwritten[0].overwritten_packets, u64::from(36_000 - benign.len() as u32));
+    assert!(state.files_overwritten.load(Ordering::Relaxed) > 3);
+}
+
+#[test]
+fn nothing_is_overwritten_by_what_is_less_important() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = RecorderOptions {
+        keep_bytes_max: Some(2 << 20),
+        when_full: WhenFull::OverwriteUnimportant,
+        ..options(folder.path())
+    };
+    let (mut recorder, _) = begin(options);
+    let state = recorder.state();
+    let scan = |number| Packet { class: 1, kept_len: u32::MAX, ..Packet::numbered(number) };
+    for number in 0..3000 {
+        store(&mut recorder, &scan(number), number);
+    }
+    for number in 3000..13_000 {
+        store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
+    }
+    recorder.finish().unwrap();
+    assert!(state.lost(Cause::LogFull) > 0, "{:?}", state.last_error());
+    let overwritten = state.overwritten();
+    assert!(overwritten.iter().all(|row| row.class != 0 || row.overwritten_packets > 0));
+    // Scans made room for scans, and for nothing else.
+    let there = scans(folder.path());
+    assert!(there.contains(&2999) && there.len() > 1000, "{}", there.len());
+}
+
+#[test]
+fn a_log_that_may_not_overwrite_stops_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let max = 1 << 20;
+    let (mut recorder, _) =
+        begin(RecorderOptions { keep_bytes_max: Some(max), ..options(folder.path()) });
+    let state = recorder.state();
+    for number in 0..20_000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+    }
+    let report = recorder.finish().unwrap();
+    let [(Cause::LogFull, lost)] = report.lost[..] else { panic!("{report:?}") };
+    let there = numbers(folder.path());
+    assert_eq!(there.len() as u64 + lost, 20_000);
+    assert_eq!(there[..1000], (0..1000).collect::<Vec<_>>());
+    assert!(bytes(folder.path()) <= max);
+    assert_eq!(state.last_error().unwrap(), "the log has the 1048576 bytes that it may have");
+}
+
+#[test]
+fn what_is_too_old_goes_and_one_stamp_from_the_future_deletes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = RecorderOptions {
+        keep_age_max: Some(Span::from_seconds(5)),
+        file_span_max: Some(Span::from_seconds(1)),
+        ..options(folder.path())
+    };
+    let (mut recorder, _) = begin(options);
+    for number in 0..3000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+    }
+    let future = Packet { ns: i64::MAX / 2, class: 0, ..Packet::numbered(3000) };
+    recorder.flush();
+    store(&mut recorder, &future, 3000);
+    recorder.flush();
+    for number in 3001..4000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+    }
+    recorder.flush();
+    let state = recorder.state();
+    while state.chunks_queued.load(Ordering::Relaxed) > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(numbers(folder.path()).len(), 4000, "four seconds are within five");
+    for number in 4000..20_000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+        if number % 100 == 0 {
+            recorder.flush();
+        }
+    }
+    recorder.finish().unwrap();
+    let there = numbers(folder.path());
+    assert!(there.contains(&15_000) && !there.contains(&9000), "{:?}", there.first());
+}
+
+#[test]
+fn a_log_goes_on_where_the_last_recorder_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let max = 4 << 20;
+    for round in 0..4 {
+        let options = RecorderOptions {
+            keep_bytes_max: Some(max),
+            when_full: WhenFull::OverwriteUnimportant,
+            ..options(folder.path())
+        };
+        record(options, round * 10_000..(round + 1) * 10_000);
+    }
+    assert!(bytes(folder.path()) <= max);
+    let there = numbers(folder.path());
+    assert_eq!(there.last(), Some(&39_999));
+    let names = files(folder.path(), ".pcapng");
+    let unique: std::collections::HashSet<_> = names.iter().collect();
+    assert_eq!(unique.len(), names.len());
+}
