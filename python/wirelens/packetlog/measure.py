@@ -53,6 +53,8 @@ class Part:
     capture: str
     family: str
     label: str
+    # The family of attacks.
+    kind: str
     role: str
     packets: int
     bytes: int
@@ -74,7 +76,8 @@ def parts(
         code, role = divmod(int(key), len(found.roles))
         mine = keys == key
         part = Part(
-            capture.name, capture.family, found.labels[code], found.roles[role],
+            capture.name, capture.family, found.labels[code],
+            found.families.get(found.labels[code], found.labels[code]), found.roles[role],
             int(mine.sum()), round(kept["full"][mine].sum()), {},
         )  # fmt: skip
         for judge, marked in marks.items():
