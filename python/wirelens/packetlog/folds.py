@@ -17,7 +17,6 @@ from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.truth import BENIGN
 from wirelens.packetlog.unknown import DRAWN
 
-
 # Scores of rows that are asked for, by forests grown on rows that are used: rows, which are used,
 # which are asked for, and weight, shape and seed.
 Judge = Callable[[Rows, Array, Array, tuple[float, Shape, int]], Array]
