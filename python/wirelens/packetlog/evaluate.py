@@ -17,7 +17,7 @@ from wirelens.packetlog.measure import SIZE_COLUMNS, Part
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.snapshots import SnapshotOptions
-from wirelens.packetlog.train import WEIGHTS, Tried, choose, tried_by
+from wirelens.packetlog.train import FALSE_ALARMS, WEIGHTS, Tried, choose, tried_by
 from wirelens.packetlog.truth import Capture, Truth
 
 EVERYTHING = "everything"
@@ -99,11 +99,9 @@ def _name(folder: Path, among: Sequence[Path]) -> str:
 
 
 def _false_alarms_of(one: Model) -> float:
-    """What baselines may mark of benign packets: what folds said of the first model."""
-    for tried in one.training.get("tried", []):
-        if tried["weight"] == one.training.get("weight"):
-            return float(tried["false_alarms"])
-    return 0.03
+    """What baselines may mark of benign packets, by folds: what the first model might."""
+    default = FALSE_ALARMS[one.training.get("use", "attacks")]
+    return float(one.training.get("false_alarms_max", default))
 
 
 def _values(

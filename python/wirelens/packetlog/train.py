@@ -263,6 +263,7 @@ def _facts(request: Request, rows: Rows, tried: Sequence[Tried], chosen: Tried) 
         "depth": request.shape.depth,
         "has_ports": request.has_ports,
         "weight": chosen.weight,
+        "false_alarms_max": request.false_alarms_max,
         "captures": len(rows.captures),
         "packets": packets,
         "packets_drawn": len(rows),
