@@ -61,7 +61,7 @@ def evaluate(request: Request, progress: Progress) -> Found:
     folders = {_name(folder, request.models): folder for folder in request.models}
     models = {name: model.read(folder) for name, folder in folders.items()}
     judges: dict[str, Judge] = {
-        name: _of_model(model.file_of(folder)) for name, folder in folders.items()
+        name: of_model(model.file_of(folder)) for name, folder in folders.items()
     }
     judges[EVERYTHING] = lambda _, found: numpy.ones(len(found), dtype=bool)
     told: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def evaluate(request: Request, progress: Progress) -> Found:
     for index, capture in enumerate(captures):
         progress.show(index, len(captures), capture.name)
         found = truth.read(capture)
-        sizes = _values(capture, found, SnapshotOptions(keys=[]), SIZE_COLUMNS)
+        sizes = values_of(capture, found, SnapshotOptions(keys=[]), SIZE_COLUMNS)
         marks = {name: judge(capture, found) for name, judge in judges.items()}
         made += measure.parts(capture, found, sizes, marks)
     progress.finish()
@@ -104,7 +104,7 @@ def _false_alarms_of(one: Model) -> float:
     return float(one.training.get("false_alarms_max", default))
 
 
-def _values(
+def values_of(
     capture: Capture, found: Truth, options: SnapshotOptions, columns: Sequence[str]
 ) -> Array:
     """Columns of all packets of a capture: few ones, or short captures."""
@@ -114,8 +114,8 @@ def _values(
     return values
 
 
-def _of_model(path: Path) -> Judge:
-    """Judges as `wirelens packetlog` does."""
+def of_model(path: Path) -> Judge:
+    """What `wirelens packetlog` does with a model."""
 
     def judge(capture: Capture, found: Truth) -> Array:
         classes = [
@@ -150,7 +150,7 @@ def port_rule(
     marked_keys = order[part <= limit]
 
     def judge(capture: Capture, found: Truth) -> Array:
-        values = _values(capture, found, options, _PORT_COLUMNS)
+        values = values_of(capture, found, options, _PORT_COLUMNS)
         mine = _port_keys(values)
         # A port that nobody used in training is as suspicious as it gets.
         return numpy.isin(mine, marked_keys) | ~numpy.isin(mine, there)

@@ -191,7 +191,9 @@ def _told(rows: Rows, weight: float, crossed: Crossed) -> Tried:
     right = float(weights[rows.is_anomalous].sum())
     def of_attacks(scores: Array) -> dict[str, float]:
         found = folds.recalls(rows, scores > 0.5)
-        return {label: recall for label, recall in found.items() if label != unknown.DRAWN}
+        attacks = {label: recall for label, recall in found.items() if label != unknown.DRAWN}
+        # Without any attack, what was drawn has to say how much is found.
+        return attacks or found
 
     return Tried(
         weight,
