@@ -55,6 +55,9 @@ pub(crate) struct FeaturesArguments {
     /// A trained model, besides full forests of three trees with seven levels
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// Only ways whose name begins so, such as "sketch, flow"
+    #[arg(long, default_value = "")]
+    only: String,
     /// Times to measure everything, in turns
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
@@ -80,6 +83,7 @@ pub(crate) fn run(arguments: &FeaturesArguments) -> Result<(), Failure> {
         let model = Model::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         models.push((String::from("trained"), Arc::new(model)));
     }
+    models.retain(|(name, _)| name.starts_with(&arguments.only));
     for _ in 0..arguments.repetitions {
         read_alone(&arguments.capture)?;
         for (name, model) in &models {

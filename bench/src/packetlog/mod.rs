@@ -4,6 +4,8 @@ mod features;
 mod forest;
 mod query;
 mod record;
+mod reference;
+mod sketch_error;
 
 use clap::{Args, Subcommand};
 
@@ -20,6 +22,8 @@ pub(crate) struct PacketlogArguments {
 enum Command {
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
+    /// How far a sketch's sums are from the true ones, by active flows in a window
+    SketchError(sketch_error::SketchErrorArguments),
     /// Records the packets of a capture that lies in memory, again and again
     Record(record::RecordArguments),
     /// Asks a log for a host: which chunks, the first packet, all packets
@@ -30,6 +34,7 @@ enum Command {
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
+        Command::SketchError(arguments) => sketch_error::run(arguments),
         Command::Record(arguments) => record::run(arguments),
         Command::Query(arguments) => query::run(arguments),
     }

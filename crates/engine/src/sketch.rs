@@ -4,20 +4,20 @@
 //! all of [`PacketSums`]: layers of buckets, a bucket a key, and what finds no bucket is not kept.
 //!
 //! - **Place.** A layer is cut into sets of sixteen neighbouring buckets. A key's hash names one
-//!   set in each layer, and the key lies in any bucket of those. Labels of a set, sixteen bits of
-//!   the hash and the window's number each, fill one cache line, a bucket another: a packet
-//!   touches two lines, mostly. A bucket holds the whole hash, so that two keys share a bucket
-//!   only where all 64 keyed bits are the same.
+//!   set in each layer, and the key lies in any bucket of those. Labels of a set, eight bits of the
+//!   hash and eight of the window's number each, fill half a cache line, a bucket another: a
+//!   packet touches two lines, mostly. A bucket holds the whole hash, so that two keys share a
+//!   bucket only where all 64 keyed bits are the same.
 //! - **Replacement.** A new key takes a free bucket in the first layer that has one; else one of
 //!   its neighbours moves to a set of its own in another layer, if that has room, and leaves its
 //!   bucket. Else the packet is refused, and votes against the set: when there are
 //!   [`VOTES_TO_EVICT`] votes for each packet of the smallest resident of the set in the first
 //!   layer, that is evicted and the voter takes its place, as in ElasticSketch.
 //! - **Windows.** The label of a bucket names its window. A bucket of another window is free:
-//!   nothing is cleared when a window begins, but for labels once in 65,535 windows.
+//!   nothing is cleared when a window begins, but for labels once in 255 windows.
 //!
 //! Estimates have one error only: packets of a key from before it found its bucket are missing. A
-//! key that found one at its first packet is exact. Bytes: 68.25 a bucket, 8.5 MiB with the two
+//! key that found one at its first packet is exact. Bytes: 66.25 a bucket, 8.3 MiB with the two
 //! layers of 2¹⁶ that are the default; how much is refused at which number of keys stands in
 //! `docs/specs/packetlog-features.md`.
 
@@ -68,10 +68,22 @@ pub struct SketchCounts {
     pub refused: u64,
 }
 
-/// Labels of the buckets of a set: 16 bits of the key's hash above 16 of the window's number.
+/// Labels of the buckets of a set, four in a word: 8 bits of the key's hash above 8 of the window's
+/// number.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-struct Labels([u32; WAYS]);
+#[repr(align(32))]
+struct Labels([u64; WAYS / 4]);
+
+impl Labels {
+    fn set(&mut self, way: usize, label: u16) {
+        let (word, shift) = (way / 4, way % 4 * 16);
+        self.0[word] = self.0[word] & !(0xffff << shift) | u64::from(label) << shift;
+    }
+
+    fn get(&self, way: usize) -> u16 {
+        (self.0[way / 4] >> (way % 4 * 16)) as u16
+    }
+}
 
 /// What is kept of a key: one cache line. Times count from the start of the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +104,7 @@ struct Bucket {
     last_ns: u32,
 }
 
-const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Labels>() == 64, "a line each");
+const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Labels>() == 32, "within a line");
 
 /// A packet on its way in.
 #[derive(Clone, Copy, Debug)]
@@ -121,12 +133,15 @@ pub struct Sketch {
     window_start_ns: i64,
     window_ns: u64,
     /// The window's number, never 0.
-    epoch: u32,
+    epoch: u16,
     live: usize,
     counts: SketchCounts,
 }
 
-const EPOCH_MASK: u32 = 0xffff;
+const EPOCH_MASK: u16 = 0xff;
+
+/// Votes against a set at most.
+const VOTES_MASK: u32 = 0xffff;
 
 impl Sketch {
     /// An empty sketch.
@@ -196,8 +211,7 @@ impl Sketch {
     pub fn prefetch_bucket(&self, hash: u64) {
         let label = self.label(hash);
         let set = self.set_of(0, hash);
-        let equal = equal(&self.labels[set], label);
-        let way = if equal != 0 { equal.trailing_zeros() as usize } else { 0 };
+        let way = first(equal(&self.labels[set], u16::MAX, label));
         prefetch(&self.buckets[set * WAYS + (way & (WAYS - 1))]);
     }
 
@@ -205,16 +219,28 @@ impl Sketch {
     /// nothing of a key that found no bucket.
     #[inline]
     pub fn observe(&mut self, packet: SketchPacket) -> PacketSums {
+        let mut sums = PacketSums::NONE;
+        self.observe_into(&packet, &mut sums);
+        sums
+    }
+
+    /// The same into sums that have their place already.
+    #[inline(always)]
+    pub fn observe_into(&mut self, packet: &SketchPacket, sums: &mut PacketSums) {
         let now_ns = self.advance(packet.time);
         if let Some(at) = self.find(packet.hash) {
             let bucket = &mut self.buckets[at];
             bucket.add(now_ns, packet.size, packet.is_marked);
-            return bucket.sums();
+            bucket.sums_into(sums);
+            return;
         }
-        let Some(at) = self.admit(packet.hash) else { return PacketSums::NONE };
+        let Some(at) = self.admit(packet.hash) else {
+            *sums = PacketSums::NONE;
+            return;
+        };
         let bucket = &mut self.buckets[at];
-        *bucket = Bucket::of(now_ns, &packet);
-        bucket.sums()
+        *bucket = Bucket::of(now_ns, packet);
+        bucket.sums_into(sums);
     }
 
     /// What a key has come to in this window.
@@ -252,7 +278,7 @@ impl Sketch {
         self.live = 0;
         self.epoch = (self.epoch + 1) & EPOCH_MASK;
         if self.epoch == 0 {
-            // Windows of 65,536 ago would be taken for this one.
+            // Windows of 256 ago would be taken for this one.
             self.labels.fill(Labels::default());
             self.votes.fill(0);
             self.epoch = 1;
@@ -260,8 +286,8 @@ impl Sketch {
     }
 
     #[inline(always)]
-    const fn label(&self, hash: u64) -> u32 {
-        (hash as u32) & !EPOCH_MASK | self.epoch
+    const fn label(&self, hash: u64) -> u16 {
+        (hash as u16) & !EPOCH_MASK | self.epoch
     }
 
     /// The set of a key in a layer: other bits of its hash than the label's in the first, and in
@@ -284,9 +310,9 @@ impl Sketch {
         let label = self.label(hash);
         for layer in 0..self.layers {
             let set = self.set_of(layer, hash);
-            let mut equal = equal(&self.labels[set], label);
+            let mut equal = equal(&self.labels[set], u16::MAX, label);
             while equal != 0 {
-                let at = set * WAYS + equal.trailing_zeros() as usize;
+                let at = set * WAYS + first(equal);
                 if self.buckets[at].hash == hash {
                     return Some(at);
                 }
@@ -299,15 +325,16 @@ impl Sketch {
     /// A bucket of a set that no key of this window has.
     #[inline(always)]
     fn free_way(&self, set: usize) -> Option<usize> {
-        let free = others(&self.labels[set], self.epoch);
-        (free != 0).then(|| free.trailing_zeros() as usize)
+        let free = equal(&self.labels[set], EPOCH_MASK, self.epoch) ^ ALL_WAYS;
+        (free != 0).then(|| first(free))
     }
 
     /// A bucket for a key that has none.
     #[inline(never)]
     fn admit(&mut self, hash: u64) -> Option<usize> {
         let (set, way) = self.make_place(hash)?;
-        self.labels[set].0[way] = self.label(hash);
+        let label = self.label(hash);
+        self.labels[set].set(way, label);
         self.counts.admitted += 1;
         Some(set * WAYS + way)
     }
@@ -339,7 +366,8 @@ impl Sketch {
                 for other in (0..self.layers).filter(|&other| other != layer) {
                     let new_set = self.set_of(other, neighbour);
                     if let Some(new_way) = self.free_way(new_set) {
-                        self.labels[new_set].0[new_way] = self.labels[set].0[way];
+                        let label = self.labels[set].get(way);
+                        self.labels[new_set].set(new_way, label);
                         self.buckets[new_set * WAYS + new_way] = self.buckets[set * WAYS + way];
                         return Some((set, way));
                     }
@@ -353,9 +381,10 @@ impl Sketch {
     fn vote(&mut self, hash: u64) -> Option<(usize, usize)> {
         let set = self.set_of(0, hash);
         let votes = &mut self.votes[set];
-        let count = if *votes >> 16 == self.epoch { *votes & EPOCH_MASK } else { 0 };
-        let count = (count + 1).min(EPOCH_MASK);
-        *votes = self.epoch << 16 | count;
+        let epoch = u32::from(self.epoch) << 16;
+        let count = if *votes & !VOTES_MASK == epoch { *votes & VOTES_MASK } else { 0 };
+        let count = (count + 1).min(VOTES_MASK);
+        *votes = epoch | count;
         if count >= self.votes_to_evict {
             let residents = &self.buckets[set * WAYS..(set + 1) * WAYS];
             let smallest = residents.iter().enumerate().min_by_key(|(_, bucket)| bucket.packets);
@@ -408,35 +437,50 @@ impl Bucket {
         self.size_squares = self.size_squares.saturating_add(u64::from(size) * u64::from(size));
     }
 
-    #[inline(always)]
     fn sums(&self) -> PacketSums {
-        PacketSums {
-            packets: self.packets,
-            marked: self.marked,
-            size_min: self.size_min,
-            size_max: self.size_max,
-            size_sum: self.size_sum,
-            size_squares: self.size_squares,
-            gap_sum: (self.last_ns - self.first_ns).into(),
-            gap_min: if self.packets > 1 { self.gap_min.into() } else { u64::MAX },
-            gap_max: self.gap_max.into(),
-            gap_squares: self.gap_squares.into(),
-        }
+        let mut sums = PacketSums::NONE;
+        self.sums_into(&mut sums);
+        sums
+    }
+
+    #[inline(always)]
+    fn sums_into(&self, sums: &mut PacketSums) {
+        sums.packets = self.packets;
+        sums.marked = self.marked;
+        sums.size_min = self.size_min;
+        sums.size_max = self.size_max;
+        sums.size_sum = self.size_sum;
+        sums.size_squares = self.size_squares;
+        sums.gap_sum = self.last_ns.wrapping_sub(self.first_ns).into();
+        sums.gap_min = if self.packets > 1 { self.gap_min.into() } else { u64::MAX };
+        sums.gap_max = self.gap_max.into();
+        sums.gap_squares = self.gap_squares.into();
     }
 }
 
-/// Which of the labels are this one, a bit each.
+/// Which labels of a set, looked at through a mask, are this one; `bit` tells which bit each has.
+/// Four labels are compared by one number: what is 0 in sixteen bits has no bit that an addition
+/// of ones below the top carries there.
 #[inline(always)]
-fn equal(labels: &Labels, label: u32) -> u32 {
-    let bit = |(way, &other): (usize, &u32)| u32::from(other == label) << way;
-    labels.0.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
+fn equal(labels: &Labels, mask: u16, label: u16) -> u64 {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    const BELOW_TOP: u64 = 0x7fff * ONES;
+    let (mask, label) = (u64::from(mask) * ONES, u64::from(label) * ONES);
+    let zero = labels.0.map(|word| {
+        let other = (word & mask) ^ label;
+        !(((other & BELOW_TOP) + BELOW_TOP) | other | BELOW_TOP)
+    });
+    zero[0] >> 15 | zero[1] >> 14 | zero[2] >> 13 | zero[3] >> 12
 }
 
-/// Which of the labels are of another window, a bit each.
+/// All labels of a set in what [`equal`] gives.
+const ALL_WAYS: u64 = 0x000f_000f_000f_000f;
+
+/// The first way of those that [`equal`] gives, or any of a set of none.
 #[inline(always)]
-fn others(labels: &Labels, epoch: u32) -> u32 {
-    let bit = |(way, &other): (usize, &u32)| u32::from(other & EPOCH_MASK != epoch) << way;
-    labels.0.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
+const fn first(ways: u64) -> usize {
+    let bit = ways.trailing_zeros() as usize & 63;
+    (bit & 3) << 2 | bit >> 4
 }
 
 /// As many as are asked for, on huge pages.

@@ -112,14 +112,29 @@ impl PacketSums {
     }
 }
 
+#[inline(always)]
 #[allow(clippy::cast_precision_loss)]
 fn mean(count: u32, sum: u64) -> f64 {
     sum as f64 / f64::from(count.max(1))
 }
 
 /// n Σx² − (Σx)² is exact in whole numbers; in floats its digits would cancel.
-#[allow(clippy::cast_precision_loss)]
+#[inline(always)]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn variance(count: u32, sum: u64, squares: u128) -> f64 {
+    let Ok(squares) = u64::try_from(squares) else { return wide_variance(count, sum, squares) };
+    let scaled = u128::from(count) * u128::from(squares);
+    let scaled = scaled.saturating_sub(u128::from(sum) * u128::from(sum));
+    let count = f64::from(count.max(1));
+    // Half by half, which is two instructions; a number of 128 bits would be a call.
+    let high = (scaled >> 64) as u64 as f64;
+    let low = scaled as u64 as f64;
+    (high * 18_446_744_073_709_551_616.0 + low) / (count * count)
+}
+
+#[cold]
+#[allow(clippy::cast_precision_loss)]
+fn wide_variance(count: u32, sum: u64, squares: u128) -> f64 {
     let scaled = u128::from(count).checked_mul(squares);
     let square_of_sum = u128::from(sum) * u128::from(sum);
     let count = f64::from(count.max(1));

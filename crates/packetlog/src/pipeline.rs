@@ -126,6 +126,7 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
     /// Begins with the table that is in the switch; `seed` chooses the flows that are sampled.
     pub fn new(judge: J, mut keeper: K, switch: Arc<Switch>, seed: HashSeed) -> Self {
         let table = switch.newer(0).unwrap_or_else(|| switch.table());
+        switch.pause();
         keeper.on_mode(&table);
         let sampler = Sampler::new(table.granularities.len(), seed);
         let tally = Arc::default();
@@ -173,6 +174,7 @@ impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
         }
         self.tally.add(&sums);
         self.keeper.on_pause();
+        self.switch.pause();
     }
 }
 

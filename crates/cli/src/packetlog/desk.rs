@@ -18,7 +18,7 @@ use crate::live::now;
 
 /// Rates are taken over this time.
 const RATE_SPAN: Duration = Duration::from_millis(500);
-/// So long a change of mode is waited for; on a silent link it is in force with the next packet.
+/// So long it is waited for that the batch in hand ends; only a disk that blocks takes longer.
 const FORCE_WAIT: Duration = Duration::from_millis(200);
 
 /// What a log's writer says of itself.
@@ -81,7 +81,6 @@ pub(crate) struct Desk {
     progress: Arc<Progress>,
     work: Arc<Work>,
     writer: Box<dyn Writer>,
-    is_fixed: bool,
     started: Instant,
     state: Mutex<State>,
 }
@@ -90,7 +89,7 @@ struct State {
     manager: Manager,
     mark: Mark,
     events: Events,
-    /// From the signal to the first packet that is kept by the new mode, longest and latest.
+    /// From the signal until every further packet is kept by the new mode: longest and latest.
     switch_ns: Option<(u64, u64)>,
 }
 
@@ -128,7 +127,9 @@ impl Desk {
         events: Events,
     ) -> Self {
         let levels = settings.modes.iter().map(|mode| (mode.name.clone(), mode.level)).collect();
-        let manager = Manager::new(settings.limits.clone(), levels, mode);
+        let limits = settings.limits.clone();
+        let limits = if is_fixed { limits.only_warnings() } else { limits };
+        let manager = Manager::new(limits, levels, mode);
         let Watched { switch, tally, progress, work, writer } = watched;
         let started = now();
         let mark = Mark {
@@ -142,17 +143,16 @@ impl Desk {
         };
         let state = Mutex::new(State { manager, mark, events, switch_ns: None });
         let classes = classes.to_vec();
-        Self { settings, classes, switch, tally, progress, work, writer, is_fixed, started, state }
+        Self { settings, classes, switch, tally, progress, work, writer, started, state }
     }
 
-    /// Looks at the resources, and does what is to be done.
-    pub(crate) fn look(&self) {
-        let at = now();
+    /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
+    pub(crate) fn look(&self, at: Instant) {
         let gauges = self.writer.gauges();
         let mut state = self.lock();
         state.mark = self.rates(state.mark, &gauges);
         let signals = Signals {
-            now: at.saturating_duration_since(self.started),
+            now: now().saturating_duration_since(self.started),
             disk_free: gauges.disk_free,
             queue: gauges.queue,
             copy: state.mark.copy,
@@ -185,19 +185,16 @@ impl Desk {
 
     fn carry_out(&self, state: &mut State, decision: Decision, at: Instant) {
         match &decision {
-            Decision::Switch { to, .. } if !self.is_fixed || is_asked(&decision) => {
+            Decision::Switch { to, .. } => {
                 // Modes and classes were joined once already, when the run began.
                 let Ok(table) = table(&self.settings, &self.classes, to) else { return };
                 let generation = self.switch.ask(to, table);
                 self.wait(generation);
-                if self.switch.in_force() >= generation {
-                    let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                    let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
-                    state.switch_ns = Some((longest.max(took), took));
-                }
-                state.events.decision(&decision, Some(generation));
+                let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
+                state.switch_ns = Some((longest.max(took), took));
+                state.events.decision(&decision, Some((generation, took)));
             }
-            Decision::Switch { .. } => {}
             // The recorder overwrites by itself when it has no room; this is for people.
             Decision::Overwrite { .. } | Decision::Warn { .. } => {
                 state.events.decision(&decision, None);
@@ -207,8 +204,9 @@ impl Desk {
 
     fn wait(&self, generation: u64) {
         let asked = now();
-        while self.switch.in_force() < generation && asked.elapsed() < FORCE_WAIT {
-            thread::sleep(Duration::from_micros(20));
+        while !self.switch.holds(generation) && asked.elapsed() < FORCE_WAIT {
+            // A batch takes some ten microseconds.
+            thread::yield_now();
         }
     }
 
@@ -278,11 +276,6 @@ impl Desk {
     }
 }
 
-fn is_asked(decision: &Decision) -> bool {
-    use packetlog::manager::Cause;
-    matches!(decision, Decision::Switch { cause: Cause::Operator, .. })
-}
-
 #[cfg(test)]
 mod tests {
     use packetlog::policy::Mode;
@@ -321,7 +314,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 1.0, queue: 1.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, false);
-        desk.look();
+        desk.look(now());
         assert_eq!(switch.table().mode, "log-sampled");
         let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
         assert!(text.contains("\"queue\"") && text.contains("log-sampled"), "{text}");
@@ -336,8 +329,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 0.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, true);
-        desk.look();
+        desk.look(now());
         assert_eq!(switch.table().mode, "default");
+        assert_eq!(desk.status()["mode"], "default");
+        assert_eq!(desk.status()["shortages"], json!(["disk"]));
         let refused = desk.choose("log-some").unwrap_err();
         assert!(refused.contains("log-minimum"), "{refused}");
         assert_eq!(Mode::recommended().len(), 5);

@@ -32,8 +32,8 @@ impl Events {
         self.lost
     }
 
-    /// What the manager decided; of a switch, its generation.
-    pub(crate) fn decision(&mut self, decision: &Decision, generation: Option<u64>) {
+    /// What the manager decided; of a switch, its generation and the nanoseconds that it took.
+    pub(crate) fn decision(&mut self, decision: &Decision, switch: Option<(u64, u64)>) {
         let (kind, mut fields) = match decision {
             Decision::Warn { cause: Cause::Shortage(of), seen, limit } => {
                 ("shortage", json!({"resource": of.name(), "seen": seen, "limit": limit}))
@@ -47,8 +47,9 @@ impl Events {
             }
             Decision::Overwrite { begins } => ("overwrite", json!({"begins": begins})),
         };
-        if let (Some(generation), Value::Object(fields)) = (generation, &mut fields) {
+        if let (Some((generation, took_ns)), Value::Object(fields)) = (switch, &mut fields) {
             fields.insert("generation".into(), generation.into());
+            fields.insert("took_us".into(), (took_ns / 1000).into());
         }
         self.put(kind, fields);
     }
@@ -128,14 +129,14 @@ mod tests {
         let cause = Cause::Shortage(Shortage::Queue);
         events.decision(&Decision::Warn { cause, seen: 0.9, limit: 0.75 }, None);
         let (from, to) = ("default".to_owned(), "log-sampled".to_owned());
-        events.decision(&Decision::Switch { cause, from, to }, Some(2));
+        events.decision(&Decision::Switch { cause, from, to }, Some((2, 5000)));
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0]["event"], "shortage");
         assert_eq!(lines[0]["resource"], "queue");
         assert_eq!((&lines[1]["to"], &lines[1]["cause"]), (&json!("log-sampled"), &json!("queue")));
-        assert_eq!(lines[1]["generation"], 2);
+        assert_eq!((&lines[1]["generation"], &lines[1]["took_us"]), (&json!(2), &json!(5)));
         assert!(lines[1]["time_ns"].as_u64().unwrap() > 0);
     }
 }

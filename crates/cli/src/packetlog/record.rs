@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use serde_json::json;
 use super::args::{RecordArguments, WhenFull};
 use super::desk::{self, Desk, Watched, Work};
 use super::events::Events;
+use super::lock::Lock;
 use super::log;
 use super::settings::Settings;
 use super::socket::Socket;
@@ -53,6 +54,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let quiet = arguments.input.quiet;
     let is_live = inputs.interface.is_some();
+    let _lock = Lock::take_to_write(&arguments.folder)?;
     let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
     log::tell_recovered(&recovered, quiet);
     log::describe_interfaces(&mut recorder, &opened);
@@ -156,13 +158,20 @@ impl Done {
 #[derive(Default)]
 struct Wake {
     thread: OnceLock<Thread>,
+    /// When that was; the first that nobody has looked at yet.
+    at: Mutex<Option<Instant>>,
 }
 
 impl Wake {
     fn wake(&self) {
+        self.at().get_or_insert_with(now);
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
+    }
+
+    fn at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,10 +185,11 @@ struct Managing {
 impl Managing {
     fn start(desk: Arc<Desk>, wake: Arc<Wake>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&is_over);
+        let (ends, woken) = (Arc::clone(&is_over), Arc::clone(&wake));
         let thread = thread::spawn(move || {
             while !ends.load(Ordering::Acquire) {
-                desk.look();
+                let at = woken.at().take();
+                desk.look(at.unwrap_or_else(now));
                 thread::park_timeout(LOOK_EVERY);
             }
         });

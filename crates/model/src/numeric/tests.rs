@@ -128,15 +128,17 @@ proptest! {
     }
 }
 
+type Change = fn(&mut TreeArrays);
+
 #[test]
 fn what_is_wrong_is_named() {
     let stump = grow(&[(0, 1, 0.5)], &[1.0]);
-    let refused = |change: fn(&mut TreeArrays)| {
+    let refused = |change: Change| {
         let mut tree = stump.clone();
         change(&mut tree);
         NumericForest::new(CLASSES, COLUMNS, &[stump.clone(), tree]).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut TreeArrays), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (|t| t.left[0] = 0, "trees[1].left[0]: 0; wanted: a node after this one and before 3"),
         (|t| t.right[0] = 1, "trees[1].right[0]: 1; wanted: a node with one parent"),
         (|t| t.feature[0] = 5, "trees[1].feature[0]: 5; wanted: 0 to 4"),

@@ -12,8 +12,9 @@ use super::options::{FeatureOptions, KeptIn};
 /// Packets that a table takes in together; see [`FlowTable::observe`].
 const PIECE_LEN: usize = 64;
 
-/// Packets between asking for what a sketch has of a packet and using it.
-const AHEAD: usize = 16;
+/// Packets between asking for a bucket and using it, and between asking for its labels and asking
+/// for it.
+const AHEAD: usize = 12;
 
 /// A packet on its way to what is kept of its key.
 #[derive(Clone, Copy, Debug)]
@@ -137,18 +138,21 @@ impl Kept {
 }
 
 fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
-    for packet in arrived {
+    for packet in arrived.iter().take(2 * AHEAD) {
         sketch.prefetch_labels(packet.hash);
     }
     for packet in arrived.iter().take(AHEAD) {
         sketch.prefetch_bucket(packet.hash);
     }
     for (at, &Arrived { hash, time, size, index, is_marked, .. }) in arrived.iter().enumerate() {
+        if let Some(ahead) = arrived.get(at + 2 * AHEAD) {
+            sketch.prefetch_labels(ahead.hash);
+        }
         if let Some(ahead) = arrived.get(at + AHEAD) {
             sketch.prefetch_bucket(ahead.hash);
         }
         if let Some(sums) = sums.get_mut(usize::from(index)) {
-            *sums = sketch.observe(SketchPacket { hash, time, size, is_marked });
+            sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, sums);
         }
     }
 }

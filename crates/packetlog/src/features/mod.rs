@@ -205,11 +205,12 @@ impl Features {
     /// Headers, flows and times.
     fn read(&mut self, batch: &Batch<'_>) {
         self.facts.clear();
+        self.facts.resize(batch.records.len(), Facts::NONE);
         self.flows.clear();
         self.ways.clear();
         self.times.clear();
         self.marks.clear();
-        for (index, frame) in batch.frames().enumerate() {
+        for ((index, frame), facts) in batch.frames().enumerate().zip(&mut self.facts) {
             let (time, mark) = self.clock.on_packet(frame.record.timestamp);
             if let Some(mark) = mark {
                 if mark.kind == MarkKind::Step {
@@ -219,7 +220,7 @@ impl Features {
             }
             self.now = self.now.max(time);
             self.times.push(self.now);
-            self.facts.push(Facts::of(&frame));
+            facts.take(&frame);
             let flow = FlowKey::from_frame(&frame);
             self.flows.push(flow);
             self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
@@ -228,9 +229,13 @@ impl Features {
 
     /// What keys have come to; between two marks all packets of one kind of key together.
     fn observe(&mut self, bytes: &[u8], records: &[Record]) {
-        for sums in &mut self.sums {
-            sums.clear();
-            sums.resize(records.len(), PacketSums::NONE);
+        for (sums, kept) in self.sums.iter_mut().zip(&self.kept) {
+            // What is not kept is not asked for, but for whether a flow began.
+            let is_asked = kept.is_some() || sums.len() < records.len();
+            if is_asked {
+                sums.clear();
+                sums.resize(records.len(), PacketSums::NONE);
+            }
         }
         if self.kept.iter().all(Option::is_none) {
             return;

@@ -182,8 +182,8 @@ proptest! {
                     let host = past.entry((key, vec![frame[host]])).or_default();
                     host.push((size, now, begins));
                     let wanted = naive(host, None);
-                    let all_near =
-                        wanted.iter().zip(&row[at + 12 * key as usize..]).all(|(&a, &b)| near(a, b));
+                    let seen = &row[at + 12 * key as usize..];
+                    let all_near = wanted.iter().zip(seen).all(|(&a, &b)| near(a, b));
                     prop_assert!(all_near, "{:?} {:?} {:?}", key, wanted, row);
                 }
             }

@@ -8,7 +8,7 @@ mod granularity;
 mod mode;
 mod sampler;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use granularity::{Granularity, GranularityError, Keep, Sample, SampleBy, header_len};
@@ -41,6 +41,8 @@ pub struct Switch {
     table: Mutex<Arc<Table>>,
     asked: AtomicU64,
     in_force: AtomicU64,
+    /// Whether packets are being kept at this moment.
+    is_at_work: AtomicBool,
 }
 
 impl Switch {
@@ -49,7 +51,8 @@ impl Switch {
     pub fn new(mode: &str, granularities: Vec<Granularity>) -> Self {
         let table = Table { generation: 1, mode: mode.to_owned(), granularities };
         let table = Mutex::new(Arc::new(table));
-        Self { table, asked: AtomicU64::new(1), in_force: AtomicU64::new(0) }
+        let is_at_work = AtomicBool::new(false);
+        Self { table, asked: AtomicU64::new(1), in_force: AtomicU64::new(0), is_at_work }
     }
 
     /// The table that packets are to be kept by from now on.
@@ -63,15 +66,19 @@ impl Switch {
         let mut table = self.lock();
         let generation = table.generation + 1;
         *table = Arc::new(Table { generation, mode: mode.to_owned(), granularities });
-        self.asked.store(generation, Ordering::Release);
+        self.asked.store(generation, Ordering::SeqCst);
         generation
     }
 
-    /// For who stores packets: the table, if it is another than that of `generation`.
+    /// For who stores packets, before each batch: the table, if it is another than that of
+    /// `generation`. [`pause`](Self::pause) ends the batch.
     #[inline]
     #[must_use]
     pub fn newer(&self, generation: u64) -> Option<Arc<Table>> {
-        if self.asked.load(Ordering::Acquire) == generation {
+        // One order over both: who asks for a table either sees that a batch is in hand, or is
+        // seen by the next one.
+        self.is_at_work.store(true, Ordering::SeqCst);
+        if self.asked.load(Ordering::SeqCst) == generation {
             return None;
         }
         let table = self.table();
@@ -79,10 +86,23 @@ impl Switch {
         Some(table)
     }
 
+    /// For who stores packets, after each batch.
+    #[inline]
+    pub fn pause(&self) {
+        self.is_at_work.store(false, Ordering::SeqCst);
+    }
+
     /// The generation that packets are kept by; 0 before the first.
     #[must_use]
     pub fn in_force(&self) -> u64 {
         self.in_force.load(Ordering::Acquire)
+    }
+
+    /// Whether any packet that is kept from now on is kept by `generation` or a later one: it
+    /// was taken up, or no batch is in hand and the next one takes it up.
+    #[must_use]
+    pub fn holds(&self, generation: u64) -> bool {
+        self.in_force() >= generation || !self.is_at_work.load(Ordering::SeqCst)
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
@@ -103,6 +123,9 @@ mod tests {
         assert!(switch.newer(1).is_none());
         assert_eq!(switch.ask("log-all", vec![Granularity::FULL; 2]), 2);
         assert_eq!(switch.in_force(), 1, "nobody went by it yet");
+        assert!(!switch.holds(2), "a batch is in hand");
+        switch.pause();
+        assert!(switch.holds(2), "the next batch goes by it");
         let second = switch.newer(first.generation).unwrap();
         assert_eq!((second.mode.as_str(), switch.in_force()), ("log-all", 2));
         assert!(switch.newer(second.generation).is_none());
