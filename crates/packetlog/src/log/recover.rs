@@ -144,10 +144,7 @@ fn one(folder: &Path, name: &FileName, recovered: &mut Recovered) -> Result<(), 
         recovered.files_deleted += 1;
         return Ok(());
     }
-    let lacks_keys = file.chunks.iter().any(|record| {
-        record.keys.are_incomplete && record.keys.host_count == 0 && record.trailer.packet_count > 0
-    });
-    if file.index_is_wrong || lacks_keys {
+    if file.index_is_wrong {
         recovered.faults += index_anew(folder, &file).map_err(wrong)?;
         recovered.indexes_made += 1;
     }
