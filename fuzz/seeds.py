@@ -446,6 +446,50 @@ def cascade_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     yield "cascade", "sums", b"\0".join([b"\1" + told, *trees, sums])
 
 
+def packetlog_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
+    """Two chunks of two packets and their index; whole, torn, and without the index."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        body += bytes(-len(body) % 4)
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    row = struct.pack("<HHI8Q", 1, 0, 0, 2, 3000, 2, 3000, 200, 0, 0, 0)
+    note = struct.pack("<HHI2sBBHHHH", 2989, 12, 32473, b"W1", 0, 0, 1, 65535, 0, 0)
+
+    def chunk(number: int) -> bytes:
+        text = b"packetlog 1\nmode\t1\tdefault\nclass\t0\t0\tbenign\nclass\t1\t0\tscan\n"
+        option = struct.pack("<HHI", 2988, len(text) + 4, 32473) + text + bytes(-len(text) % 4)
+        body = struct.pack("<IHHQ", 0x1A2B3C4D, 1, 0, 0) + option + bytes(4)
+        head = block(0x0A0D0D0A, body) + block(1, struct.pack("<HHI", 1, 0, 0))
+        for index, frame in enumerate(frames[number : number + 2]):
+            kept = frame[:60] + bytes(-len(frame[:60]) % 4)
+            fixed = struct.pack("<5I", 0, 0, 1000 + index, min(len(frame), 60), len(frame))
+            head += block(6, fixed + kept + (note if index else b""))
+        trailer_len = 4096 - len(head)
+        data = b"WLCHUNK1" + struct.pack("<QqqIBBH", number, 1000, 1001, 2, 0, 0, 1) + row
+        trailer = struct.pack("<IIIHHI", 4, trailer_len, 0, 19373, trailer_len - 24, 32473) + data
+        trailer += bytes(trailer_len - len(trailer) - 4) + struct.pack("<I", trailer_len)
+        sealed = bytearray(head + trailer)
+        struct.pack_into("<Q", sealed, 16, 4096 - struct.unpack_from("<I", sealed, 4)[0])
+        return bytes(sealed)
+
+    def record(number: int) -> bytes:
+        place = struct.pack("<QIIQ", 4096 * number, 4096, 0, 0) + bytes(24)
+        told = struct.pack("<QqqIBBBBHHI", number, 1000, 1001, 2, 0, 0, 1, 0, 1, 0, 0) + row
+        return b"WLX1" + struct.pack("<I", 12 + len(place + told)) + place + told + bytes(4)
+
+    file, index = chunk(0) + chunk(1), record(0) + record(1)
+    torn = file[:4396] + bytes(2000)
+    for name, told, data in [
+        ("whole", index, file),
+        ("torn", record(0), torn),
+        ("torn-between", b"", file[:300] + bytes(3796) + chunk(1)),
+        ("no-index", b"", file),
+        ("cut-index", index[:-9], file),
+    ]:
+        yield "packetlog", name, u16(len(told)) + told + data
+
+
 def flow_seeds() -> Iterator[tuple[str, str, bytes]]:
     fin, syn, rst, ack, unknown, absolute = 1, 2, 4, 16, 6, 7
 
@@ -479,7 +523,8 @@ def main() -> None:
     counts: dict[tuple[str, str], int] = {}
     written: set[tuple[str, bytes]] = set()
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
-    for seeds in (*of_frames, flow_seeds(), tree_seeds(), cascade_seeds(frames)):
+    of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames))
+    for seeds in (*of_frames, flow_seeds(), tree_seeds()):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

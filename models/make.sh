@@ -3,13 +3,15 @@
 #   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
 #   bash models/make.sh labels CAPTURES     prints the labels of these
+#   bash models/make.sh packetlog DATA      a folder with attacks and services (runs of the testbed) and captures
+#                                           (captures/attacks and captures/services, each with MANIFEST.tsv)
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,7p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -46,5 +48,10 @@ case $kind in
     devices_of "$data" > "$place/devices.tsv"
     train -r data --flows devices.tsv "$@"
     ;;
-  *) echo "$kind: no model that ships; wanted: services or devices" >&2; exit 2 ;;
+  packetlog)
+    cd "$place/data"
+    "$python" -m wirelens.packetlog train -r attacks -r services -r captures/attacks \
+      --benign captures/services -o "$place/models/packetlog" --force --depth 10 --rows-max 150000 "$@"
+    ;;
+  *) echo "$kind: no model that ships; wanted: services, devices or packetlog" >&2; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 """Which features the packet log's forests should have: recall at the same false alarms, by folds.
 
     .venv/bin/python bench/packetlog/choose.py OUT.jsonl RUNS...
+    .venv/bin/python bench/packetlog/choose.py OUT.jsonl          prints the table
 
 Runs are those of testbed/datasets/attacks.toml and services.toml; held-out runs must not be among
 them. A row a setting: of attacks the mean recall, tools known to the forest or not, at the threshold
@@ -68,17 +69,42 @@ def judged(drawn, shape, judge):
     return found
 
 
+def table(found):
+    """The rows as a table; of attacks the mean recall, and how many are found to 0.85."""
+    print("| features | window | sums of | ports | forest | known, 1 % | known, 3 % | "
+          "unseen, 1 % | unseen, 3 % |")  # fmt: skip
+    print("|---|---|---|---|---|---:|---:|---:|---:|")
+    order = {"exact": 0, "sketch": 1, "netbeacon": 2}
+    windows = ["10ms", "100ms", "1s", "4s", "10s", "flow"]
+    found.sort(key=lambda row: (order[row["features"]], row["trees"] * 2 ** row["depth"],
+                                windows.index(row["window"]), row["ports"], row["keys"]))  # fmt: skip
+    for row in found:
+        cells = [row["features"], row["window"], row["keys"].replace(",", ", "),
+                 "yes" if row["ports"] else "no", f"{row['trees']} × {row['depth']}"]  # fmt: skip
+        if row["columns_part"] != PAPER.columns_part:
+            cells[-1] += f", {row['columns_part']:g} of columns"
+        for way in ("known", "unseen"):
+            for alarms in ("0.01", "0.03"):
+                recalls = list(row[way][alarms].values())
+                above = sum(recall >= 0.85 for recall in recalls)
+                cells.append(f"{numpy.mean(recalls):.3f} ({above})")
+        print(f"| {' | '.join(cells)} |")
+
+
 def main():
     """Goes through the settings."""
     output, places = Path(sys.argv[1]), [Path(place) for place in sys.argv[2:]]
+    if not places:
+        table([json.loads(line) for line in output.read_text().splitlines()])
+        return
     captures = truth.captures(places)
     progress = Progress()
     done = set()
     if output.exists():
         done = {json.loads(line)["name"] for line in output.read_text().splitlines()}
     for features, window, keys, has_ports, shape in settings():
-        name = f"{features} {window} {keys}{' ports' if has_ports else ''} {shape.trees}x{shape.depth}"
-        name += f" {shape.columns_part:g}"
+        name = f"{features} {window} {keys}{' ports' if has_ports else ''}"
+        name += f" {shape.trees}x{shape.depth} {shape.columns_part:g}"
         if name in done:
             continue
         started_s = time.monotonic()

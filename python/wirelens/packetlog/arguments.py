@@ -28,11 +28,21 @@ _EVAL_EXAMPLES = """Examples:
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-r", "--read", metavar="DIR", type=Path, action="append", required=True,
+        "-r", "--read", metavar="DIR", type=Path, action="append", default=[],
         help="runs of the testbed (attacks, services, congestion), folders of runs, or a folder "
         "of captures with a MANIFEST.tsv that has the columns file and label, and perhaps "
         "source_repo; may be given several times",
     )  # fmt: skip
+    parser.add_argument(
+        "--benign", metavar="FILE|DIR", type=Path, action="append", default=[],
+        help="captures all of whose packets are benign; may be given several times",
+    )  # fmt: skip
+
+
+def _places(asked: argparse.Namespace) -> list[Path]:
+    if not asked.read and not asked.benign:
+        raise OptionError("-r: missing; wanted: runs of the testbed, or captures with labels")
+    return list(asked.read)
 
 
 def _add_features(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +81,7 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
         "folds of captures]")  # fmt: skip
     add("--false-alarms", metavar="PART", type=part,
         help="choose the weight that finds most and marks at most this part of benign packets "
-        "[default: 3%% of attacks, else 10%%]")  # fmt: skip
+        "[default: 3%%; for congestion 20%%, for unknown 10%%]")  # fmt: skip
     add("--rows-max", metavar="N", type=whole(100), default=400_000,
         help="packets to train on at most, drawn [default: 400000]")  # fmt: skip
     add("--seed", metavar="N", type=whole(0), default=1,
@@ -134,7 +144,8 @@ def _keys(text: str) -> list[str]:
 def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
     """What was typed as what is asked of training."""
     return train.Request(
-        places=asked.read,
+        places=_places(asked),
+        benign=asked.benign,
         output=asked.output,
         options=SnapshotOptions(
             source=asked.features,
@@ -162,7 +173,8 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
 def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Request:
     """What was typed as what is asked of an evaluation."""
     return evaluate.Request(
-        places=asked.read,
+        places=_places(asked),
+        benign=asked.benign,
         models=asked.model,
         trained_on=asked.trained_on,
         seed=asked.seed,

@@ -93,45 +93,63 @@ def _data(request: "Request", outcome: "Outcome") -> str:
 
 {shown}
 {_TRUTH[request.use]} {len(rows)} packets were drawn: of each capture as many of each label and role.
-In training captures count the same, and so do attacks.
+In training families of captures count the same, and so do attacks.
 """
 
 
 def _quality(request: "Request", outcome: "Outcome") -> str:
     chosen = outcome.chosen
+    has_unseen = bool(chosen.unseen)
+    unseen = ["recall, unseen"] if has_unseen else []
     weights = table(
-        ["weight", "benign marked", "recall, known", "recall, unseen", "precision"],
+        ["weight", "benign marked", "recall, known", *unseen, "precision"],
         [
             [
                 f"{one.weight:g}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
-                f"{one.mean_unseen:.3f}", f"{one.precision:.3f}",
+                *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
             ]
             for one in outcome.tried
         ],
     )  # fmt: skip
     attacks = table(
-        ["attack", "recall, known", "recall, unseen"],
+        ["", "recall, known", *unseen],
         [
-            [label, f"{recall:.3f}", f"{chosen.unseen[label]:.3f}"]
+            [label, f"{recall:.3f}", *([f"{chosen.unseen[label]:.3f}"] if has_unseen else [])]
             for label, recall in sorted(chosen.known.items())
         ],
     )
     how = "By folds of captures" if not outcome.is_by_time else (
         "By parts of captures, in time, since there are too few captures (which flatters)"
     )  # fmt: skip
+    without = " nor, for\n*unseen*, any packet of its attack" if has_unseen else ""
     return f"""## Quality
 
-{how}: each packet was judged by a forest that saw neither its capture nor, for
-*unseen*, any packet of its attack. Means over attacks; of benign packets over captures. Of these
-weights of anomalous packets, {chosen.weight:g} was chosen: it finds most of unseen attacks among
-those that mark at most {request.false_alarms_max:.0%} of benign packets. Precision is of the
-captures as they are, in which attacks are more common than elsewhere; were {measure.RARE:.0%} of
-packets anomalous, it would be {_rare(chosen.mean_known, chosen.false_alarms):.2f}.
+{how}: each packet was judged by a forest that saw not its capture{without}.
+Means over attacks; of {request.first_class} packets over families of captures. {_choice(request, outcome)}
+Precision is of the captures as they are, in which what is looked for is more common than elsewhere;
+were it {measure.RARE:.0%} of packets, precision would be
+{_rare(chosen.mean_known, chosen.false_alarms):.2f}.
 
 {weights}
 With that weight:
 
 {attacks}"""
+
+
+def _choice(request: "Request", outcome: "Outcome") -> str:
+    chosen, limit = outcome.chosen, request.false_alarms_max
+    if len(outcome.tried) == 1:
+        return f"The weight of anomalous packets, {chosen.weight:g}, was given."
+    if chosen.false_alarms > limit:
+        return (
+            f"Of these weights, {chosen.weight:g} was chosen: all mark more than the {limit:.0%} of "
+            f"{request.first_class} packets that were asked for, and it marks the fewest."
+        )
+    what = "unseen attacks" if chosen.unseen else "what is looked for"
+    return (
+        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} among those that "
+        f"mark at most {limit:.0%} of {request.first_class} packets."
+    )
 
 
 def _rare(recall: float, false_alarms: float) -> float:

@@ -12,11 +12,12 @@ from wirelens.classify.metrics import Array
 from wirelens.classify.progress import Progress
 from wirelens.packetlog import folds, measure, model, netbeacon, plots, report, rows, truth
 from wirelens.packetlog.forest import Shape
+from wirelens.packetlog.judged import judgements
 from wirelens.packetlog.measure import SIZE_COLUMNS, Part
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.snapshots import SnapshotOptions
-from wirelens.packetlog.train import WEIGHTS, Tried, choose, tried_by
+from wirelens.packetlog.train import FALSE_ALARMS, WEIGHTS, Tried, choose, tried_by
 from wirelens.packetlog.truth import Capture, Truth
 
 EVERYTHING = "everything"
@@ -32,9 +33,11 @@ class Request:
 
     places: list[Path]
     models: list[Path]
+    benign: list[Path] = field(default_factory=list)
     # Captures that baselines are trained on; none: no trained baseline.
     trained_on: list[Path] = field(default_factory=list)
-    rows_max: int = 400_000
+    # Of what baselines are trained on.
+    rows_max: int = 200_000
     seed: int = 1
     output: Path | None = None
     table: Path | None = None
@@ -55,8 +58,11 @@ Judge = Callable[[Capture, Truth], Array]
 
 def evaluate(request: Request, progress: Progress) -> Found:
     """Judges, and writes what was asked for."""
-    models = {_name(folder, request.models): model.read(folder) for folder in request.models}
-    judges: dict[str, Judge] = {name: _of_model(one) for name, one in models.items()}
+    folders = {_name(folder, request.models): folder for folder in request.models}
+    models = {name: model.read(folder) for name, folder in folders.items()}
+    judges: dict[str, Judge] = {
+        name: of_model(model.file_of(folder)) for name, folder in folders.items()
+    }
     judges[EVERYTHING] = lambda _, found: numpy.ones(len(found), dtype=bool)
     told: dict[str, Any] = {}
     if request.trained_on:
@@ -64,12 +70,12 @@ def evaluate(request: Request, progress: Progress) -> Found:
         limit = _false_alarms_of(next(iter(models.values())))
         judges[PORT_RULE], told[PORT_RULE] = port_rule(learned, limit, progress)
         judges[NETBEACON], told[NETBEACON] = tuned_netbeacon(learned, limit, request, progress)
-    captures = truth.captures(request.places)
+    captures = truth.captures(request.places, request.benign)
     made: list[Part] = []
     for index, capture in enumerate(captures):
         progress.show(index, len(captures), capture.name)
         found = truth.read(capture)
-        sizes = _values(capture, found, SnapshotOptions(keys=[]), SIZE_COLUMNS)
+        sizes = values_of(capture, found, SnapshotOptions(keys=[]), SIZE_COLUMNS)
         marks = {name: judge(capture, found) for name, judge in judges.items()}
         made += measure.parts(capture, found, sizes, marks)
     progress.finish()
@@ -93,14 +99,12 @@ def _name(folder: Path, among: Sequence[Path]) -> str:
 
 
 def _false_alarms_of(one: Model) -> float:
-    """What baselines may mark of benign packets: what folds said of the first model."""
-    for tried in one.training.get("tried", []):
-        if tried["weight"] == one.training.get("weight"):
-            return float(tried["false_alarms"])
-    return 0.03
+    """What baselines may mark of benign packets, by folds: what the first model might."""
+    default = FALSE_ALARMS[one.training.get("use", "attacks")]
+    return float(one.training.get("false_alarms_max", default))
 
 
-def _values(
+def values_of(
     capture: Capture, found: Truth, options: SnapshotOptions, columns: Sequence[str]
 ) -> Array:
     """Columns of all packets of a capture: few ones, or short captures."""
@@ -110,11 +114,16 @@ def _values(
     return values
 
 
-def _of_model(one: Model) -> Judge:
+def of_model(path: Path) -> Judge:
+    """What `wirelens packetlog` does with a model."""
+
     def judge(capture: Capture, found: Truth) -> Array:
-        marked = numpy.zeros(len(found), dtype=bool)
-        for where, values, holds_flow in rows.each(capture, found, one.options, one.columns):
-            marked[where] = one.judge(values, holds_flow) > 0
+        classes = [
+            numpy.asarray(batch.classes)
+            for batch in judgements(capture.path, path, seed=rows.HASH_SEED)
+        ]
+        marked = numpy.concatenate([*classes, numpy.zeros(0, dtype=numpy.uint16)]) > 0
+        rows.check_count(capture, len(marked), len(found))
         return marked
 
     return judge
@@ -141,7 +150,7 @@ def port_rule(
     marked_keys = order[part <= limit]
 
     def judge(capture: Capture, found: Truth) -> Array:
-        values = _values(capture, found, options, _PORT_COLUMNS)
+        values = values_of(capture, found, options, _PORT_COLUMNS)
         mine = _port_keys(values)
         # A port that nobody used in training is as suspicious as it gets.
         return numpy.isin(mine, marked_keys) | ~numpy.isin(mine, there)

@@ -17,7 +17,6 @@ from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.truth import BENIGN
 from wirelens.packetlog.unknown import DRAWN
 
-
 # Scores of rows that are asked for, by forests grown on rows that are used: rows, which are used,
 # which are asked for, and weight, shape and seed.
 Judge = Callable[[Rows, Array, Array, tuple[float, Shape, int]], Array]
@@ -47,9 +46,12 @@ def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
     by_family = sorted(
         (rows.families[label], label) for label in rows.labels if label not in (BENIGN, DRAWN)
     )
-    sets: list[list[int]] = [[] for _ in range(max(min(set_count, len(by_family)), 1))]
+    # Without the one attack that there is nothing would be left to learn.
+    set_count = min(set_count, len(by_family)) if len(by_family) > 1 else 0
+    sets: list[list[int]] = [[] for _ in range(set_count)]
     for index, (_, label) in enumerate(by_family):
-        sets[index % len(sets)].append(rows.labels.index(label))
+        if sets:
+            sets[index % len(sets)].append(rows.labels.index(label))
     return Plan(fold_of, fold_count, sets, by_time)
 
 
@@ -84,15 +86,15 @@ def _by_family(rows: Rows, fold_count: int, seed: int) -> Array:
 def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> Array:
     """What each packet counts in training.
 
-    Captures with benign packets count the same, so that one large download does not fill the
-    forest, and so do attacks, so that a scan of thirty packets counts as a flood does. All
+    Families of captures with benign packets, such as runs, count the same, so that one large
+    download does not fill the forest, and so do attacks, so that a scan of thirty packets counts as a flood does. All
     anomalous packets together count `weight` times the benign ones.
     """
     used = numpy.ones(len(rows), dtype=bool) if is_used is None else is_used
     found = numpy.where(used, rows.counts, 0.0)
     is_benign = ~rows.is_anomalous
     for mine in (is_benign, ~is_benign):
-        groups = numpy.where(is_benign, rows.capture_of, rows.codes)[mine]
+        groups = numpy.where(is_benign, rows.family_of, rows.codes)[mine]
         sums = numpy.bincount(groups, weights=found[mine])
         there = max(int((sums > 0).sum()), 1)
         found[mine] /= numpy.maximum(sums, 1e-300)[groups] * there
@@ -116,8 +118,9 @@ class Crossed:
 
     # Its attack was seen in other captures.
     known: Array
-    # Its attack was not seen at all; of benign packets, the mean of those forests.
-    unseen: Array
+    # Its attack was not seen at all; of benign packets, the mean of those forests. Nothing where
+    # there is one attack alone.
+    unseen: Array | None
 
 
 def cross(
@@ -149,7 +152,7 @@ def cross(
             found = numpy.zeros(len(rows))
             found[asked] = judge(rows, ~mine & ~is_out, asked, (weight, shape, seed))
             unseen += numpy.where(benign, found / len(folds.left_out), found)
-    return Crossed(seen, unseen)
+    return Crossed(seen, unseen if folds.left_out else None)
 
 
 def _judged(
@@ -170,13 +173,13 @@ def recalls(rows: Rows, is_marked: Array, codes: Sequence[int] | None = None) ->
 
 
 def false_alarms(rows: Rows, is_marked: Array) -> float:
-    """The part of benign packets that was marked, captures counting the same."""
+    """The part of benign packets that was marked, families of captures counting the same."""
     benign = ~rows.is_anomalous
     if not benign.any():
         return 0.0
-    captures = rows.capture_of[benign]
+    families = rows.family_of[benign]
     weights = rows.counts[benign]
-    all_of = numpy.bincount(captures, weights=weights)
-    marked = numpy.bincount(captures, weights=weights * is_marked[benign])
+    all_of = numpy.bincount(families, weights=weights)
+    marked = numpy.bincount(families, weights=weights * is_marked[benign])
     there = all_of > 0
     return float((marked[there] / all_of[there]).mean())

@@ -13,6 +13,8 @@ SIZE_COLUMNS = ("wire_bytes", "network", "ip_header_bytes", "transport_header_by
 _LINK_HEADER_LEN = 14
 _OTHER_LEN = 64
 _PARTIAL_LEN = 128
+# No capture holds more of a packet, whatever a damaged one says of its length.
+_PACKET_LEN_MAX = 262_144
 _ONE_IN = 8
 # As `wirelens packetlog` has them: of marked packets and of the others, what is kept.
 MODES = {
@@ -32,6 +34,7 @@ def kept_lens(sizes: Array) -> dict[str, Array]:
     `sizes` has `SIZE_COLUMNS`. The link header is taken for Ethernet's without tags.
     """
     wire, network, ip_header, transport_header = sizes.astype(numpy.int64).T
+    wire = wire.clip(0, _PACKET_LEN_MAX)
     headers = _LINK_HEADER_LEN + ip_header.clip(0) + transport_header.clip(0)
     is_ip = (network >= 4) & (ip_header > 0)
     header = numpy.minimum(wire, numpy.where(is_ip, headers, _LINK_HEADER_LEN + _OTHER_LEN))
@@ -50,6 +53,8 @@ class Part:
     capture: str
     family: str
     label: str
+    # The family of attacks.
+    kind: str
     role: str
     packets: int
     bytes: int
@@ -71,8 +76,9 @@ def parts(
         code, role = divmod(int(key), len(found.roles))
         mine = keys == key
         part = Part(
-            capture.name, capture.family, found.labels[code], found.roles[role],
-            int(mine.sum()), int(sizes[mine, 0].sum()), {},
+            capture.name, capture.family, found.labels[code],
+            found.families.get(found.labels[code], found.labels[code]), found.roles[role],
+            int(mine.sum()), round(kept["full"][mine].sum()), {},
         )  # fmt: skip
         for judge, marked in marks.items():
             yes, no = mine & marked, mine & ~marked
@@ -93,9 +99,9 @@ class Quality:
 
     # Of each attack the part of its packets that was marked.
     recalls: dict[str, float]
-    # Of benign packets the part that was marked: of all, and the mean over captures.
+    # Of benign packets the part that was marked: of all, and the mean over families of captures.
     false_alarms: float
-    false_alarms_by_capture: float
+    false_alarms_by_family: float
     # Of marked packets the part that is anomalous: as the captures are, and were attacks rare.
     precision: float
     precision_if_rare: float
@@ -128,15 +134,15 @@ def quality(made: Sequence[Part], judge: str) -> Quality:
     wrong, benign_packets = _of(benign, judge)
     right, anomalous_packets = _of(attacks, judge)
     alarms = _ratio(wrong, benign_packets)
-    by_capture = [
-        _ratio(*_of([part for part in benign if part.capture == name], judge))
-        for name in {part.capture for part in benign}
+    by_family = [
+        _ratio(*_of([part for part in benign if part.family == name], judge))
+        for name in sorted({part.family for part in benign})
     ]
     recall = _ratio(right, anomalous_packets)
     return Quality(
         recalls,
         alarms,
-        float(numpy.mean(by_capture)) if by_capture else 0.0,
+        float(numpy.mean(by_family)) if by_family else 0.0,
         _ratio(right, right + wrong),
         _ratio(RARE * recall, RARE * recall + (1 - RARE) * alarms),
         recall,

@@ -79,11 +79,16 @@ def sifted(
     )
 
 
+def file_of(folder: Path) -> Path:
+    """The file of a model in a folder; also of one that ships, by its name."""
+    path = folder / MODEL_FILE
+    ships = Path(__file__).parents[1] / "models" / folder / MODEL_FILE
+    return ships if not path.is_file() and ships.is_file() else path
+
+
 def read(folder: Path) -> Model:
     """The model of a folder; also one that ships, by its name."""
-    path = folder / MODEL_FILE
-    if not path.is_file():
-        path = Path(__file__).parents[1] / "models" / folder / MODEL_FILE
+    path = file_of(folder)
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         features = told["features"]

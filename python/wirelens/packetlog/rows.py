@@ -35,6 +35,13 @@ class Rows:
         return len(self.codes)
 
     @property
+    def family_of(self) -> Array:
+        """Of each packet the family of its capture, as a number."""
+        families = [capture.family for capture in self.captures]
+        numbers = {family: number for number, family in enumerate(dict.fromkeys(families))}
+        return numpy.array([numbers[family] for family in families])[self.capture_of]
+
+    @property
     def is_anomalous(self) -> Array:
         """Whether each packet is anything but benign."""
         return self.codes > 0
@@ -55,10 +62,15 @@ def each(
         if at > len(found):
             break
         yield where, numpy.asarray(batch.values), numpy.asarray(batch.holds_flow) != 0
-    if at != len(found):
+    check_count(capture, at, len(found))
+
+
+def check_count(capture: Capture, packets: int, labels: int) -> None:
+    """Refuses labels of another capture."""
+    if packets != labels:
         raise OptionError(
-            f"{capture.path}: {at} packets, and labels for {len(found)}; wanted: the labels of "
-            "this capture"
+            f"{capture.path}: {packets} packets or more, and labels for {labels}; wanted: the "
+            "labels of this capture"
         )
 
 

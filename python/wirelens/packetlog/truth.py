@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy
@@ -65,11 +65,16 @@ class Truth:
         return len(self.codes)
 
 
-def captures(places: Sequence[Path]) -> list[Capture]:
-    """Runs of the testbed, folders of runs, and folders of captures with a manifest."""
+def captures(places: Sequence[Path], benign: Sequence[Path] = ()) -> list[Capture]:
+    """Runs of the testbed, folders of runs, and folders of captures with a manifest.
+
+    Of `benign` captures every packet is, whatever a manifest calls them; these need none.
+    """
     found: list[Capture] = []
     for place in places:
         found += _captures_at(place)
+    for place in benign:
+        found += _benign_at(place)
     names = [capture.name for capture in found]
     for name in names:
         if names.count(name) > 1:
@@ -93,6 +98,14 @@ def _captures_at(place: Path) -> list[Capture]:
             "testbed, a folder of runs, or captures with a table of labels"
         )
     return [_run(run) for run in runs]
+
+
+def _benign_at(place: Path) -> list[Capture]:
+    if (place / _MANIFEST).is_file():
+        return [replace(capture, label=BENIGN) for capture in _listed(place)]
+    paths = [Path(path) for path in _wirelens.captures([place])]
+    names = [str(path.relative_to(place)) if path != place else path.name for path in paths]
+    return [Capture(path, name, name, "file") for path, name in zip(paths, names, strict=True)]
 
 
 def _run(folder: Path) -> Capture:
@@ -127,11 +140,10 @@ def _listed(place: Path) -> Iterator[Capture]:
             yield Capture(path, row["file"], family, "file", label=row["label"])
 
 
-def read(capture: Capture, *, benign_files: bool = False) -> Truth:
+def read(capture: Capture) -> Truth:
     """What the packets of a capture are, in order; packets are counted where none is told."""
     if capture.packets is None:
-        label = BENIGN if benign_files else capture.label
-        labels = [BENIGN] if label == BENIGN else [BENIGN, label]
+        labels = [BENIGN] if capture.label == BENIGN else [BENIGN, capture.label]
         count = packet_count(capture.path)
         codes = numpy.full(count, len(labels) - 1, dtype=numpy.int16)
         return Truth(labels, codes, numpy.zeros(count, dtype=numpy.int8), ["any"])

@@ -81,7 +81,6 @@ pub(crate) struct Desk {
     progress: Arc<Progress>,
     work: Arc<Work>,
     writer: Box<dyn Writer>,
-    is_fixed: bool,
     started: Instant,
     state: Mutex<State>,
 }
@@ -128,7 +127,9 @@ impl Desk {
         events: Events,
     ) -> Self {
         let levels = settings.modes.iter().map(|mode| (mode.name.clone(), mode.level)).collect();
-        let manager = Manager::new(settings.limits.clone(), levels, mode);
+        let limits = settings.limits.clone();
+        let limits = if is_fixed { limits.only_warnings() } else { limits };
+        let manager = Manager::new(limits, levels, mode);
         let Watched { switch, tally, progress, work, writer } = watched;
         let started = now();
         let mark = Mark {
@@ -142,7 +143,7 @@ impl Desk {
         };
         let state = Mutex::new(State { manager, mark, events, switch_ns: None });
         let classes = classes.to_vec();
-        Self { settings, classes, switch, tally, progress, work, writer, is_fixed, started, state }
+        Self { settings, classes, switch, tally, progress, work, writer, started, state }
     }
 
     /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
@@ -184,7 +185,7 @@ impl Desk {
 
     fn carry_out(&self, state: &mut State, decision: Decision, at: Instant) {
         match &decision {
-            Decision::Switch { to, .. } if !self.is_fixed || is_asked(&decision) => {
+            Decision::Switch { to, .. } => {
                 // Modes and classes were joined once already, when the run began.
                 let Ok(table) = table(&self.settings, &self.classes, to) else { return };
                 let generation = self.switch.ask(to, table);
@@ -194,7 +195,6 @@ impl Desk {
                 state.switch_ns = Some((longest.max(took), took));
                 state.events.decision(&decision, Some((generation, took)));
             }
-            Decision::Switch { .. } => {}
             // The recorder overwrites by itself when it has no room; this is for people.
             Decision::Overwrite { .. } | Decision::Warn { .. } => {
                 state.events.decision(&decision, None);
@@ -276,11 +276,6 @@ impl Desk {
     }
 }
 
-fn is_asked(decision: &Decision) -> bool {
-    use packetlog::manager::Cause;
-    matches!(decision, Decision::Switch { cause: Cause::Operator, .. })
-}
-
 #[cfg(test)]
 mod tests {
     use packetlog::policy::Mode;
@@ -336,6 +331,8 @@ mod tests {
         let (desk, switch) = desk(folder.path(), gauges, true);
         desk.look(now());
         assert_eq!(switch.table().mode, "default");
+        assert_eq!(desk.status()["mode"], "default");
+        assert_eq!(desk.status()["shortages"], json!(["disk"]));
         let refused = desk.choose("log-some").unwrap_err();
         assert!(refused.contains("log-minimum"), "{refused}");
         assert_eq!(Mode::recommended().len(), 5);

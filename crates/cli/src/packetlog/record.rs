@@ -22,6 +22,7 @@ use serde_json::json;
 use super::args::{RecordArguments, WhenFull};
 use super::desk::{self, Desk, Watched, Work};
 use super::events::Events;
+use super::lock::Lock;
 use super::log;
 use super::settings::Settings;
 use super::socket::Socket;
@@ -53,6 +54,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let quiet = arguments.input.quiet;
     let is_live = inputs.interface.is_some();
+    let _lock = Lock::take_to_write(&arguments.folder)?;
     let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
     log::tell_recovered(&recovered, quiet);
     log::describe_interfaces(&mut recorder, &opened);

@@ -35,18 +35,12 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens for requests to `desk`. A socket that a killed recorder left is replaced; one that
-    /// somebody answers at means that the log has its recorder already.
+    /// Listens for requests to `desk`, of which there is one while the log's lock is held: a
+    /// socket that is there already was left by a recorder that was killed.
     pub(crate) fn listen(folder: &Path, desk: Arc<Desk>) -> Result<Self, Failure> {
         let path = folder.join(NAME);
         let refused =
             |error: io::Error| Failure::error(format_args!("{}: {error}", path.display()));
-        if is_answered(folder) {
-            return Err(Failure::error(format_args!(
-                "{}: another recorder writes this log; give another folder with -o",
-                folder.display()
-            )));
-        }
         if fs::symlink_metadata(&path).is_ok_and(|file| file.file_type().is_socket()) {
             fs::remove_file(&path).map_err(refused)?;
         }
@@ -78,11 +72,6 @@ impl Drop for Socket {
         }
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// Whether a recorder writes the log of this folder.
-pub(super) fn is_answered(folder: &Path) -> bool {
-    UnixStream::connect(folder.join(NAME)).is_ok()
 }
 
 fn answer(stream: &UnixStream, desk: &Desk) -> io::Result<()> {

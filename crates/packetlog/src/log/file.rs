@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::error::{LogError, LogFault};
 use super::scan;
 use crate::index::{
-    COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Trailer,
+    ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX,
+    Trailer,
 };
 use crate::recorder::{ClassInfo, FileName, read_section_text};
 
@@ -103,7 +104,10 @@ impl LogFile {
             } else {
                 record_end
             };
-            let is_there = record.offset >= end
+            let is_aligned = record.offset.is_multiple_of(ALIGNMENT as u64)
+                && (record.len as usize).is_multiple_of(ALIGNMENT);
+            let is_there = is_aligned
+                && record.offset >= end
                 && record.len > 0
                 && record.len <= packet::file::BLOCK_LEN_MAX
                 && reach <= len

@@ -43,22 +43,25 @@ pub(super) fn mend(
         let len = (end - at).min(PIECE_LEN);
         let mut bytes = vec![0; len as usize];
         file.read_exact_at(&mut bytes, at)?;
-        let (mut trailer, packets_end) = before_tear(&bytes);
+        let (mut trailer, mut packets_end) = before_tear(&bytes);
+        if !is_tail && trailer.chunk_len(packets_end) > bytes.len() {
+            // No room for a trailer before the next chunk: the last packets go.
+            let room = bytes.len().saturating_sub(ALIGNMENT);
+            (trailer, packets_end) = before_tear(bytes.get(..room).unwrap_or_default());
+            if trailer.chunk_len(packets_end) > bytes.len() {
+                (trailer, packets_end) = (Trailer::default(), 0);
+            }
+        }
         let is_void = trailer.packet_count == 0;
         if is_tail && is_void {
             break;
         }
-        (trailer.sequence, trailer.priority) = (like.sequence + 1, like.priority);
+        (trailer.sequence, trailer.priority) = (like.sequence.wrapping_add(1), like.priority);
         trailer.is_repaired = true;
         let used = if is_void { void_section(&mut bytes) } else { packets_end };
-        // The next piece begins where this one's packets end, or where it is full.
         let wanted = trailer.chunk_len(used);
+        // The next piece begins where this one's packets end, or where it is full.
         let chunk_len = if is_void { bytes.len().min(VOID_LEN) } else { wanted };
-        let chunk_len = chunk_len.max(ALIGNMENT);
-        if !is_tail && chunk_len > bytes.len() {
-            // No room for a trailer before the next chunk: the last packets go.
-            break;
-        }
         bytes.resize(chunk_len, 0);
         if !trailer.seal(&mut bytes, used, &mut Vec::new()) {
             break;

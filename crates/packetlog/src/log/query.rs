@@ -234,38 +234,68 @@ fn decoded_count(decoder: &Decoder) -> u64 {
     decoder.counts().enhanced_packet_blocks
 }
 
+/// Files that are looked at side by side.
+const FIND_THREAD_COUNT: usize = 4;
+
+/// The chunks of one file that may hold what is asked for.
+fn find_in(file: &LogFile, asked: &Asked<'_>, bytes: &mut Vec<u8>) -> Plan {
+    let mut plan = Plan::default();
+    let mut wanted = Vec::new();
+    let classes = asked.classes(file);
+    for (index, record) in (0_u32..).zip(&file.chunks) {
+        plan.chunk_count += 1;
+        let mut rows = record.trailer.rows.iter();
+        let has_class = asked.query.classes.is_empty()
+            || rows.any(|row| row.stored_packets > 0 && classes.contains(&row.class));
+        if !has_class || !asked.is_timely(record) {
+            continue;
+        }
+        plan.timely_count += 1;
+        let is_listed = asked.is_listed(file, record, bytes);
+        if is_listed == Some(false) {
+            continue;
+        }
+        plan.unindexed_count += u64::from(is_listed.is_none());
+        plan.wanted_count += 1;
+        plan.wanted_bytes += u64::from(record.len);
+        wanted.push(index);
+    }
+    plan.chunks.push(wanted);
+    plan
+}
+
 impl Log {
-    /// Tells from the index which chunks may hold what is asked for.
+    /// Tells from the index which chunks may hold what is asked for. Files are looked at side by
+    /// side: from a disk, several at a time come sooner.
     #[must_use]
     pub fn find(&self, query: &Query) -> Plan {
         let asked = Asked::new(query);
-        let mut plan = Plan::default();
-        let mut bytes = Vec::new();
-        for file in &self.files {
-            let classes = asked.classes(file);
-            let mut wanted = Vec::new();
-            for (index, record) in (0_u32..).zip(&file.chunks) {
-                plan.chunk_count += 1;
-                let has_class = query.classes.is_empty()
-                    || record
-                        .trailer
-                        .rows
-                        .iter()
-                        .any(|row| row.stored_packets > 0 && classes.contains(&row.class));
-                if !has_class || !asked.is_timely(record) {
-                    continue;
-                }
-                plan.timely_count += 1;
-                let is_listed = asked.is_listed(file, record, &mut bytes);
-                if is_listed == Some(false) {
-                    continue;
-                }
-                plan.unindexed_count += u64::from(is_listed.is_none());
-                plan.wanted_count += 1;
-                plan.wanted_bytes += u64::from(record.len);
-                wanted.push(index);
+        let count = self.files.len().clamp(1, FIND_THREAD_COUNT);
+        let look = |first: usize| -> Vec<(usize, Plan)> {
+            let mut bytes = Vec::new();
+            let files = self.files.iter().enumerate().skip(first).step_by(count);
+            files.map(|(index, file)| (index, find_in(file, &asked, &mut bytes))).collect()
+        };
+        let mut found = std::thread::scope(|scope| {
+            let look = &look;
+            let threads: Vec<_> =
+                (1..count).map(|first| scope.spawn(move || look(first))).collect();
+            let mut found = look(0);
+            for (first, thread) in (1..).zip(threads) {
+                // A thread that ended early is made up for.
+                found.extend(thread.join().unwrap_or_else(|_| look(first)));
             }
-            plan.chunks.push(wanted);
+            found
+        });
+        found.sort_by_key(|(index, _)| *index);
+        let mut plan = Plan::default();
+        for (_, part) in found {
+            plan.chunks.extend(part.chunks);
+            plan.chunk_count += part.chunk_count;
+            plan.timely_count += part.timely_count;
+            plan.wanted_count += part.wanted_count;
+            plan.wanted_bytes += part.wanted_bytes;
+            plan.unindexed_count += part.unindexed_count;
         }
         plan
     }

@@ -59,6 +59,10 @@ fn gap(
                 at += len as u64;
             }
             Err(fault) => {
+                if fault != ChunkFault::NoSection {
+                    // A chunk began here: what was before it is a fault of its own.
+                    note(&mut wrong, at);
+                }
                 wrong.get_or_insert((at, fault));
                 at += ALIGNMENT as u64;
             }

@@ -137,6 +137,15 @@ impl fmt::Display for LimitError {
 impl std::error::Error for LimitError {}
 
 impl Limits {
+    /// The same limits, of which people are told and nothing else happens.
+    #[must_use]
+    pub fn only_warnings(mut self) -> Self {
+        for limit in &mut self.limits {
+            limit.mode = None;
+        }
+        self
+    }
+
     /// That of a resource.
     #[must_use]
     pub const fn of(&self, shortage: Shortage) -> &Limit {

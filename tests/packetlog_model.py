@@ -1,0 +1,33 @@
+"""A model whose answers a test knows: what goes to or from one port is anomalous."""
+
+import json
+from pathlib import Path
+
+from wirelens.packetlog import SnapshotOptions
+
+PORT = 4444
+
+
+def write_model(folder: Path) -> Path:
+    """The folder of such a model."""
+    options, columns = SnapshotOptions(), ["lower_port"]
+    tree = {
+        "feature": [0, -1, 0, -1, -1],
+        "threshold": [PORT - 0.5, -2.0, PORT + 0.5, -2.0, -2.0],
+        "left": [1, -1, 3, -1, -1],
+        "right": [2, -1, 4, -1, -1],
+        "value": [[0.5, 0.5], [1.0, 0.0], [0.5, 0.5], [0.1, 0.9], [1.0, 0.0]],
+    }
+    model = {
+        "format": "wirelens-packetlog 1",
+        "classes": ["benign", "anomalous"],
+        "features": options.to_json(),
+        "columns": columns,
+        "schema": options.hash(columns),
+        "flow_forest": {"trees": [tree]},
+        "packet_forest": {"trees": [tree]},
+        "training": {},
+    }
+    folder.mkdir()
+    (folder / "model.json").write_text(json.dumps(model))
+    return folder
