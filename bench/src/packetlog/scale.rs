@@ -9,6 +9,7 @@
 //! message of its own. What is left of a packet goes round once for each segment that was taken
 //! off. Nothing is dropped: numbers above a limit tell where the switch would begin to.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,7 +172,10 @@ fn print(path: &Path, gbps: u32, seconds: f64, counted: &Counted, classifier: &C
         .filter(|((_, limit), rate)| rate > limit)
         .map(|((name, _), _)| format!("\"{name}\""))
         .collect();
-    let trace = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+    // Captures of a testbed's runs are all called the same.
+    let of = |name: Option<&OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
+    let folder = of(path.parent().and_then(Path::file_name));
+    let trace = format!("{folder}/{}", of(path.file_stem()));
     let refused: u64 = classifier.counts().sketches.iter().map(|(_, counts)| counts.refused).sum();
     println!(
         r#"{{"figure":"packetlog-scale","trace":"{trace}","gbps":{gbps},"packets":{},"mpps":{:.3},"anomalous":{:.5},"by_packet":{:.5},"refused":{refused},"log_gbps":{:.3},"log_mpps":{:.3},"recirculated_gbps":{:.3},"recirculated_mpps":{:.3},"above":[{}]}}"#,
