@@ -5,6 +5,7 @@ mod forest;
 mod query;
 mod record;
 mod reference;
+mod scale;
 mod sketch_error;
 mod whole;
 
@@ -23,6 +24,8 @@ pub(crate) struct PacketlogArguments {
 enum Command {
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
+    /// What a switch at 100, 200 and 400 Gb/s would log, as the paper extrapolates it
+    Scale(scale::ScaleArguments),
     /// How far a sketch's sums are from the true ones, by active flows in a window
     SketchError(sketch_error::SketchErrorArguments),
     /// Records the packets of a capture that lies in memory, again and again
@@ -37,6 +40,7 @@ enum Command {
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
+        Command::Scale(arguments) => scale::run(arguments),
         Command::SketchError(arguments) => sketch_error::run(arguments),
         Command::Record(arguments) => record::run(arguments),
         Command::Whole(arguments) => whole::run(arguments),

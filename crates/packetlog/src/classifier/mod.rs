@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::sketch::SketchCounts;
 use packet::{Batch, HashSeed};
 
-use crate::features::{ExactCounts, Features, Key, Snapshots};
+use crate::features::{ExactCounts, Features, Key};
 use crate::judged::{Basis, Judged};
 use crate::model::Model;
 use crate::pipeline::Judge;
@@ -150,5 +150,3 @@ fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Judged
         (judged.class, judged.confidence) = (class, highest as f32);
     }
 }
-
-const _: () = assert!(Snapshots::STRIDE == model::numeric::BLOCK_ROWS, "a batch is a block");
