@@ -3,8 +3,7 @@
 #   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
 #   bash models/make.sh labels CAPTURES     prints the labels of these
-#   bash models/make.sh packetlog DATA      a folder with attacks and services (runs of the testbed) and captures
-#                                           (captures/attacks and captures/services, each with MANIFEST.tsv)
+#   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
@@ -50,8 +49,8 @@ case $kind in
     ;;
   packetlog)
     cd "$place/data"
-    "$python" -m wirelens.packetlog train -r attacks -r services -r captures/attacks \
-      --benign captures/services -o "$place/models/packetlog" --force --depth 10 --rows-max 150000 "$@"
+    "$python" -m wirelens.packetlog train -r attacks -r services -o "$place/models/packetlog" \
+      --force --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices or packetlog" >&2; exit 2 ;;
 esac

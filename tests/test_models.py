@@ -1,6 +1,7 @@
 """The models that ship: whole, small, and right about captures that they were not trained on."""
 
 import csv
+import gzip
 import hashlib
 import json
 import shutil
@@ -83,3 +84,36 @@ def test_most_services_of_a_run_that_nobody_trained_on_are_named_right() -> None
     right = sum(one == other for one, other in both) / len(both)
     majority = Counter(label for _, label in both).most_common(1)[0][1] / len(both)
     assert right > max(0.7, majority + 0.2), (right, majority)
+
+
+def test_the_packet_logs_model_is_whole_and_small() -> None:
+    folder = MODELS / "packetlog"
+    assert {path.name for path in folder.iterdir()} == {"card.md", "model.json"}
+    texts = [path.read_text(encoding="utf-8") for path in folder.iterdir()]
+    assert sum(len(text) for text in texts) < 500_000
+    assert not any(place in text for text in texts for place in ("/work/", "/tmp/"))
+    told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    assert told["classes"] == ["benign", "anomalous"]
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    assert "## Quality" in card and "## Limits" in card
+
+
+def test_the_packet_logs_model_finds_attacks_it_never_saw() -> None:
+    from wirelens.packetlog import judgements
+
+    # The sample run has tools that its training has none of, and was made with another seed.
+    run = ROOT / "testdata/testbed/attacks"
+    with gzip.open(run / "packets.tsv.gz", "rt") as lines:
+        labels = list(csv.DictReader(lines, delimiter="\t"))
+    marked = [
+        index > 0
+        for batch in judgements(run / "lan.pcapng.gz", MODELS / "packetlog/model.json", seed=1)
+        for index in batch.classes
+    ]
+    parts: dict[str, list[bool]] = {}
+    for line, is_marked in zip(labels, marked, strict=True):
+        if line["role"] != "intercepted":
+            parts.setdefault(line["label"], []).append(is_marked)
+    shares = {label: sum(found) / len(found) for label, found in parts.items()}
+    benign = shares.pop("benign")
+    assert benign < 0.1 < 0.7 < sum(shares.values()) / len(shares)

@@ -4,9 +4,9 @@
     .venv/bin/python bench/packetlog/choose.py OUT.jsonl          prints the table
 
 Runs are those of testbed/datasets/attacks.toml and services.toml; held-out runs must not be among
-them. A row a setting: of attacks the mean recall, tools known to the forest or not, at the threshold
-at which as many benign packets are marked (captures counting the same). OUT.jsonl grows; settings
-that it has are left out, so that a run that was cut off goes on.
+them. A row a setting: of attacks the mean recall, tools known to the forest or not, at the
+threshold at which as many benign packets are marked (captures counting the same). OUT.jsonl
+grows; settings that it has are left out, so that a run that was cut off goes on.
 """
 
 import json
@@ -76,8 +76,12 @@ def table(found):
     print("|---|---|---|---|---|---:|---:|---:|---:|")
     order = {"exact": 0, "sketch": 1, "netbeacon": 2}
     windows = ["10ms", "100ms", "1s", "4s", "10s", "flow"]
-    found.sort(key=lambda row: (order[row["features"]], row["trees"] * 2 ** row["depth"],
-                                windows.index(row["window"]), row["ports"], row["keys"]))  # fmt: skip
+    found.sort(
+        key=lambda row: (
+            order[row["features"]], row["trees"] * 2 ** row["depth"],
+            windows.index(row["window"]), row["ports"], row["keys"],
+        )
+    )  # fmt: skip
     for row in found:
         cells = [row["features"], row["window"], row["keys"].replace(",", ", "),
                  "yes" if row["ports"] else "no", f"{row['trees']} × {row['depth']}"]  # fmt: skip
@@ -112,7 +116,8 @@ def main():
             drawn, judge = netbeacon.load(captures, ROWS_MAX, 1, progress.show), netbeacon.judged
         else:
             options = SnapshotOptions(source=features, window=window, keys=keys.split(","))
-            names = [column for column in options.columns() if has_ports or column not in train.PORTS]
+            left_out = () if has_ports else train.PORTS
+            names = [column for column in options.columns() if column not in left_out]
             drawn, judge = rows.load(captures, options, names, ROWS_MAX, 1, progress.show), None
         found = judged(drawn, shape, judge)
         row = {

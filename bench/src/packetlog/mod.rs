@@ -7,6 +7,7 @@ mod record;
 mod reference;
 mod scale;
 mod sketch_error;
+mod whole;
 
 use clap::{Args, Subcommand};
 
@@ -29,6 +30,8 @@ enum Command {
     SketchError(sketch_error::SketchErrorArguments),
     /// Records the packets of a capture that lies in memory, again and again
     Record(record::RecordArguments),
+    /// Packets of a capture through the whole of it: read, judged, and kept in a log
+    Whole(whole::WholeArguments),
     /// Asks a log for a host: which chunks, the first packet, all packets
     Query(query::QueryArguments),
 }
@@ -40,6 +43,7 @@ pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
         Command::Scale(arguments) => scale::run(arguments),
         Command::SketchError(arguments) => sketch_error::run(arguments),
         Command::Record(arguments) => record::run(arguments),
+        Command::Whole(arguments) => whole::run(arguments),
         Command::Query(arguments) => query::run(arguments),
     }
 }

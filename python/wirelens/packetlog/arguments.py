@@ -53,13 +53,13 @@ def _add_features(parser: argparse.ArgumentParser) -> None:
         help="sums begin anew in each window of this length; a sketch takes 4.29 s at most "
         "[default: 1s]")  # fmt: skip
     add("--keys", metavar="LIST", default="flow,source",
-        help="of whom sums are kept, out of " + ", ".join(_KEYS) + " [default: flow,source]")  # fmt: skip
+        help=f"of whom sums are kept: {', '.join(_KEYS)} [default: %(default)s]")  # fmt: skip
     add("--layers", metavar="N", type=whole(1), default=2,
         help="layers of each sketch [default: 2]")  # fmt: skip
     add("--buckets", metavar="N", type=whole(1), default=65_536,
         help="buckets of each layer [default: 65536]")  # fmt: skip
     add("--ports", action="store_true",
-        help="let forests look at ports, which say which service is there and not what is done")  # fmt: skip
+        help="let forests look at ports: which service it is, and not what is done")  # fmt: skip
 
 
 def _add_forest(parser: argparse.ArgumentParser) -> None:

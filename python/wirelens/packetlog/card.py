@@ -1,4 +1,4 @@
-"""The model card: what a model of the packet log judges, what it was made of, how far to trust it."""
+"""The model card: what a model judges, what it was made of and how far it may be trusted."""
 
 from typing import TYPE_CHECKING
 
@@ -92,8 +92,9 @@ def _data(request: "Request", outcome: "Outcome") -> str:
     return f"""## Data
 
 {shown}
-{_TRUTH[request.use]} {len(rows)} packets were drawn: of each capture as many of each label and role.
-In training families of captures count the same, and so do attacks.
+{_TRUTH[request.use]} {len(rows)} packets were drawn:
+of each capture as many of each label and role. In training families of captures count the same,
+and so do attacks.
 """
 
 
@@ -125,7 +126,8 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
     return f"""## Quality
 
 {how}: each packet was judged by a forest that saw not its capture{without}.
-Means over attacks; of {request.first_class} packets over families of captures. {_choice(request, outcome)}
+Means over attacks; of {request.first_class} packets over families of captures.
+{_choice(request, outcome)}
 Precision is of the captures as they are, in which what is looked for is more common than elsewhere;
 were it {measure.RARE:.0%} of packets, precision would be
 {_rare(chosen.mean_known, chosen.false_alarms):.2f}.

@@ -87,8 +87,8 @@ def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> A
     """What each packet counts in training.
 
     Families of captures with benign packets, such as runs, count the same, so that one large
-    download does not fill the forest, and so do attacks, so that a scan of thirty packets counts as a flood does. All
-    anomalous packets together count `weight` times the benign ones.
+    download does not fill the forest, and so do attacks, so that a scan of thirty packets counts
+    as a flood does. All anomalous packets together count `weight` times the benign ones.
     """
     used = numpy.ones(len(rows), dtype=bool) if is_used is None else is_used
     found = numpy.where(used, rows.counts, 0.0)
@@ -107,8 +107,10 @@ def grown(rows: Rows, is_used: Array, weight: float, shape: Shape, seed: int) ->
     """A forest that tells benign from anomalous, over the packets that are used."""
     weights = packet_weights(rows, weight, is_used)[is_used]
     found = forest.grow(
-        rows.values[is_used], rows.is_anomalous[is_used].astype(numpy.int64), weights, 2, shape, seed
-    )
+        rows.values[is_used],
+        rows.is_anomalous[is_used].astype(numpy.int64),
+        weights, 2, shape, seed,
+    )  # fmt: skip
     return forest.exported(found)
 
 

@@ -29,7 +29,8 @@ def text(
     found.append(_about(made))
     found.append(_judges(made, names, judges))
     for name, facts in told.items():
-        found.append(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in facts.items())}.\n")
+        shown = ", ".join(f"{key} {_short(value)}" for key, value in facts.items())
+        found.append(f"{name}: {shown}.\n")
     if any(part.label != BENIGN for part in made):
         found.append(f"## Attacks\n\n{_attacks(made, names, judges)}")
         found.append(f"## Families of attacks\n\n{_families(made, names, judges)}")

@@ -12,6 +12,7 @@ import numpy
 from wirelens import _wirelens
 from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.questions import packets
 
 BENIGN = "benign"
 # Roles of packets that an attack is made of. What the other side answers belongs to it: whoever
@@ -192,9 +193,4 @@ def _congestion(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Truth:
 
 def packet_count(path: Path) -> int:
     """Packets of a capture."""
-    inputs = {
-        "names": [str(path)], "filter": None, "count": None,
-        "snaplen": None, "decapsulate": True, "threads": None,
-    }  # fmt: skip
-    reader = _wirelens.packets(inputs, {"batch_size": 65_536, "frame": 0, "payload": 0})  # type: ignore[arg-type]
-    return sum(len(batch) for batch in reader)
+    return sum(len(batch) for batch in packets(path, batch_size=65_536).batches())

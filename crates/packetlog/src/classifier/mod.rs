@@ -11,6 +11,7 @@ use packet::{Batch, HashSeed};
 use crate::features::{ExactCounts, Features, Key};
 use crate::judged::{Basis, Judged};
 use crate::model::Model;
+use crate::pipeline::Judge;
 
 /// Finds of each packet what class of traffic it is of.
 ///
@@ -126,6 +127,12 @@ impl Classifier {
             tables: of_keys.filter_map(table).collect(),
             size_bytes: self.features.size_bytes(),
         }
+    }
+}
+
+impl Judge for Classifier {
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+        Self::judge(self, batch, judged);
     }
 }
 

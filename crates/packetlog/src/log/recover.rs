@@ -66,7 +66,7 @@ impl Locked {
                 Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { _folder: handle }),
             }
         }
-        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "a recorder is at work here")))
+        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is at work here")))
     }
 }
 

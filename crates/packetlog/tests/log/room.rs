@@ -154,8 +154,8 @@ fn a_log_goes_on_where_the_last_recorder_ended() {
 fn files_of_a_priority_that_is_gone_make_room_too() {
     let folder = tempfile::tempdir().unwrap();
     record(options(folder.path()), 0..20_000);
-    let scans = files(folder.path(), ".pcapng").pop().unwrap();
-    assert!(scans.to_str().unwrap().contains("/p1-"));
+    let mut recorded = files(folder.path(), ".pcapng").into_iter();
+    let scans = recorded.find(|path| path.to_str().unwrap().contains("/p1-")).unwrap();
     let class = ClassInfo { name: "all".into(), priority: 0 };
     let options = RecorderOptions {
         keep_bytes_max: Some(1 << 20),
