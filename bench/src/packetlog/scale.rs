@@ -1,8 +1,8 @@
-//! The paper's simulator (section VIII-E): what a switch that logs 100, 200 and 400 Gb/s would send,
-//! and what would go round inside it.
+//! The paper's simulator (section VIII-E): what a switch that logs 100, 200 and 400 Gb/s would
+//! send, and what would go round inside it.
 //!
-//! A capture stands for 100 Gb/s, and more come from parallel streams of it, each under addresses of
-//! its own; one classifier judges them all. Rates are shares of bytes and packets, of that. Stamps
+//! A capture stands for 100 Gb/s, and more come from parallel streams of it, each under addresses
+//! of its own; one classifier judges them all. Rates are shares of bytes and packets, of that. Stamps
 //! stay those of the capture: a model knows gaps by them, and its window then holds as many
 //! packets of a stream as when it was trained. Benign packets are logged as headers; anomalous ones
 //! whole, in segments of 128, 64, 32, 16, 8 and 4 bytes (section V-B), each behind its headers in a
@@ -21,8 +21,8 @@ use crate::Failure;
 use crate::frames::Frames;
 
 /// Around each message: Ethernet, IPv4, UDP, base and extended transport header of RDMA, its
-/// checksum and Ethernet's. With 54 bytes of headers that is near the 137 that the paper's figures 3
-/// come to.
+/// checksum and Ethernet's. With 54 bytes of headers that is near the 137 that figure 3 of the
+/// paper comes to.
 const MESSAGE_BYTES: u64 = 14 + 20 + 8 + 12 + 16 + 4 + 4;
 
 /// The rate of one stream.
