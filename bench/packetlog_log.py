@@ -98,7 +98,8 @@ def table(runs: list[dict[str, Any]], sizes: dict[str, int]) -> list[str]:
         items, size = group[0]["items"], bytes_of(group[0])
         numbers = [items / wall / 1e6, cpu / items * 1e9, size / wall / 1e6, cpu / size * 1024e9]
         lines.append(f"| {name} | " + " | ".join(f"{number:,.1f}" for number in numbers) + " |")
-    told = f"{sizes['chunks']:,} bytes of chunks, {sizes['keys']:,} of hashes, {sizes['index']:,} of index"
+    told = f"{sizes['chunks']:,} bytes of chunks, {sizes['keys']:,} of hashes"
+    told += f", {sizes['index']:,} of index"
     lines += ["", f"A host in a log of {told}:", "", "| query | ms | ms CPU |", "|---|--:|--:|"]
     for name, group in groups.items():
         if name.startswith("query ") and name.endswith(" cache"):

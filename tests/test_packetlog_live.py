@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def frames(count: int, port: int = BENIGN, payload: int = PAYLOAD) -> list[bytes]:
-    ends = (("198.18.0.1", 1024 + number % 500) for number in range(count))
+    ends = (("198.18.0.1", 40_000 + number % 500) for number in range(count))
     return [datagram(end, ("198.19.0.1", port), payload) for end in ends]
 
 

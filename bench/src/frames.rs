@@ -34,6 +34,16 @@ impl Frames {
         Ok(Self { bytes, records, batch_len: 1, next: 0 })
     }
 
+    /// What is known of each.
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The bytes of one of them.
+    pub(crate) fn bytes_of<'a>(&'a self, record: &'a Record) -> &'a [u8] {
+        packet::Frame::new(&self.bytes, record).bytes
+    }
+
     /// Packets.
     pub(crate) fn len(&self) -> usize {
         self.records.len()

@@ -5,7 +5,9 @@ mod forest;
 mod query;
 mod record;
 mod reference;
+mod scale;
 mod sketch_error;
+mod whole;
 
 use clap::{Args, Subcommand};
 
@@ -22,10 +24,14 @@ pub(crate) struct PacketlogArguments {
 enum Command {
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
+    /// What a switch at 100, 200 and 400 Gb/s would log, as the paper extrapolates it
+    Scale(scale::ScaleArguments),
     /// How far a sketch's sums are from the true ones, by active flows in a window
     SketchError(sketch_error::SketchErrorArguments),
     /// Records the packets of a capture that lies in memory, again and again
     Record(record::RecordArguments),
+    /// Packets of a capture through the whole of it: read, judged, and kept in a log
+    Whole(whole::WholeArguments),
     /// Asks a log for a host: which chunks, the first packet, all packets
     Query(query::QueryArguments),
 }
@@ -34,8 +40,10 @@ enum Command {
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Features(arguments) => features::run(arguments),
+        Command::Scale(arguments) => scale::run(arguments),
         Command::SketchError(arguments) => sketch_error::run(arguments),
         Command::Record(arguments) => record::run(arguments),
+        Command::Whole(arguments) => whole::run(arguments),
         Command::Query(arguments) => query::run(arguments),
     }
 }

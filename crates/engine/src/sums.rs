@@ -113,23 +113,30 @@ impl PacketSums {
 }
 
 #[inline(always)]
-#[allow(clippy::cast_precision_loss)]
 fn mean(count: u32, sum: u64) -> f64 {
-    sum as f64 / f64::from(count.max(1))
+    whole(sum) / f64::from(count.max(1))
+}
+
+/// As a float, up to 2⁶³, where it stops. Processors convert signed numbers at once, others in six
+/// steps.
+#[inline(always)]
+#[allow(clippy::cast_precision_loss)]
+fn whole(number: u64) -> f64 {
+    i64::try_from(number).unwrap_or(i64::MAX) as f64
 }
 
 /// n Σx² − (Σx)² is exact in whole numbers; in floats its digits would cancel.
 #[inline(always)]
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#[allow(clippy::cast_precision_loss)]
 fn variance(count: u32, sum: u64, squares: u128) -> f64 {
     let Ok(squares) = u64::try_from(squares) else { return wide_variance(count, sum, squares) };
     let scaled = u128::from(count) * u128::from(squares);
     let scaled = scaled.saturating_sub(u128::from(sum) * u128::from(sum));
     let count = f64::from(count.max(1));
-    // Half by half, which is two instructions; a number of 128 bits would be a call.
-    let high = (scaled >> 64) as u64 as f64;
-    let low = scaled as u64 as f64;
-    (high * 18_446_744_073_709_551_616.0 + low) / (count * count)
+    match i64::try_from(scaled) {
+        Ok(scaled) => scaled as f64 / (count * count),
+        Err(_) => scaled as f64 / (count * count),
+    }
 }
 
 #[cold]

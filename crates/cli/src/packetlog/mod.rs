@@ -3,7 +3,6 @@
 pub mod args;
 mod desk;
 mod events;
-mod lock;
 mod log;
 mod metrics;
 mod query;
@@ -19,7 +18,6 @@ use engine::columns::Schema;
 use crate::Host;
 use crate::failure::{Failure, Status};
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
-use lock::Lock;
 
 /// The columns of its sub-commands.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
@@ -42,12 +40,6 @@ pub(crate) fn run(arguments: &PacketlogArguments, host: &Host) -> Result<Status,
 
 fn recover(arguments: &FolderArguments) -> Result<Status, Failure> {
     let folder = &arguments.folder;
-    let Some(_lock) = Lock::take(folder)? else {
-        return Err(Failure::usage(format_args!(
-            "{}: a recorder writes this log; it is whole as it is",
-            folder.display()
-        )));
-    };
     let recovered = packetlog::log::recover(folder).map_err(Failure::error)?;
     let line = log::recovered_line(&recovered);
     eprintln!("{}", line.unwrap_or_else(|| String::from("nothing to put right")));
@@ -56,9 +48,8 @@ fn recover(arguments: &FolderArguments) -> Result<Status, Failure> {
 
 fn compress(arguments: &CompressArguments) -> Result<Status, Failure> {
     let folder = &arguments.folder.folder;
-    // Without the lock somebody writes the newest file of each class.
-    let lock = Lock::take(folder)?;
-    let done = packetlog::log::compress(folder, arguments.level, lock.is_none());
+    let keeps_newest = socket::is_answered(folder);
+    let done = packetlog::log::compress(folder, arguments.level, keeps_newest);
     let done = done.map_err(Failure::error)?;
     eprintln!(
         "{} files compressed, {} bytes instead of {}",

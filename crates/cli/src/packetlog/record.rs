@@ -13,7 +13,7 @@ use engine::Stage;
 use engine::run::run_one;
 use packet::file::InterfaceStatistics;
 use packet::{Batch, Frame};
-use packetlog::pipeline::{Judge, Keeper, Kept, Pipeline, TallyNow};
+use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
 use packetlog::policy::{Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState, Stored};
 use packetlog::{Classifier, Judged, Model};
@@ -22,7 +22,6 @@ use serde_json::json;
 use super::args::{RecordArguments, WhenFull};
 use super::desk::{self, Desk, Watched, Work};
 use super::events::Events;
-use super::lock::Lock;
 use super::log;
 use super::settings::Settings;
 use super::socket::Socket;
@@ -54,7 +53,6 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let quiet = arguments.input.quiet;
     let is_live = inputs.interface.is_some();
-    let _lock = Lock::take_to_write(&arguments.folder)?;
     let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
     log::tell_recovered(&recovered, quiet);
     log::describe_interfaces(&mut recorder, &opened);
@@ -74,7 +72,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         wake: Arc::clone(&wake),
         last: Seen::default(),
     };
-    let mut pipeline = Pipeline::new(Judging(classifier), book, Arc::clone(&switch), seed);
+    let mut pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
     let watched = Watched {
         switch,
         tally: pipeline.tally(),
@@ -96,7 +94,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     drop(manager);
     drop(socket);
     let done = Done { received: source.received(), tally: pipeline.tally().now() };
-    let (Judging(classifier), book) = pipeline.into_parts();
+    let (classifier, book) = pipeline.into_parts();
     let report = book.recorder.finish().map_err(Failure::error)?;
     desk.event("end", log::report_json(&report));
     done.tell(&inputs, quiet, &classifier, &report, &model)
@@ -205,15 +203,6 @@ impl Drop for Managing {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Judges as a pipeline wants it.
-struct Judging(Classifier);
-
-impl Judge for Judging {
-    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
-        self.0.judge(batch, judged);
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens for requests to `desk`, of which there is one while the log's lock is held: a
+    /// Listens for requests to `desk`, of which there is one, since a recorder locks its folder: a
     /// socket that is there already was left by a recorder that was killed.
     pub(crate) fn listen(folder: &Path, desk: Arc<Desk>) -> Result<Self, Failure> {
         let path = folder.join(NAME);
@@ -72,6 +72,11 @@ impl Drop for Socket {
         }
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Whether a recorder that runs answers for the log of this folder.
+pub(super) fn is_answered(folder: &Path) -> bool {
+    UnixStream::connect(folder.join(NAME)).is_ok()
 }
 
 fn answer(stream: &UnixStream, desk: &Desk) -> io::Result<()> {

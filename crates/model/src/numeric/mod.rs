@@ -14,8 +14,9 @@ use std::fmt;
 #[cfg(test)]
 mod tests;
 
-/// Rows that are scored together at most, and how far one column's values lie from the next's.
-pub const BLOCK_ROWS: usize = 256;
+/// Rows that are scored together at most, and how far one column's values lie from the next's:
+/// few enough that forty columns, and what they are made from, stay in the first cache.
+pub const BLOCK_ROWS: usize = 64;
 /// Columns at most.
 pub const COLUMN_COUNT_MAX: usize = 1 << COLUMN_BITS;
 /// Nodes of all trees at most.
@@ -27,8 +28,8 @@ const VALUE_COUNT_MAX: usize = 1 << 26;
 
 const COLUMN_BITS: u32 = 10;
 
-/// Rows that are walked together: their loads overlap.
-const LANES: usize = 16;
+/// Rows that are walked together: their loads overlap. More do not fit the registers.
+const LANES: usize = 8;
 
 /// A tree as scikit-learn has it: of each node its column and threshold, where its children stand,
 /// and the weights of the classes there. A leaf's children are −1.
@@ -221,10 +222,10 @@ impl NumericForest {
             }
             for &tree in &self.trees {
                 let leaves = self.walk(tree, columns, &lanes);
-                for (scores, leaf) in scores.chunks_exact_mut(self.class_count).zip(leaves) {
-                    let start = leaf as usize * self.class_count;
-                    let values = &self.values[start..start + self.class_count];
-                    scores.iter_mut().zip(values).for_each(|(score, value)| *score += value);
+                if self.class_count == 2 {
+                    add_pairs(&self.values, &leaves, scores);
+                } else {
+                    add(&self.values, &leaves, scores, self.class_count);
                 }
             }
         }
@@ -233,18 +234,37 @@ impl NumericForest {
         scores.iter_mut().for_each(|score| *score /= tree_count);
     }
 
-    /// The leaves at which rows end. A row of eight bits lies in any column, which spares asking.
+    /// The leaves at which rows end.
     #[inline(always)]
     fn walk(&self, tree: Tree, columns: &[[f32; BLOCK_ROWS]], rows: &[u8; LANES]) -> [u32; LANES] {
         let mut at = [tree.root; LANES];
         for _ in 0..tree.depth {
             for (at, row) in at.iter_mut().zip(rows) {
                 let node = self.nodes[*at as usize];
-                let value = columns[node.column()][usize::from(*row)];
+                let value = columns[node.column()][usize::from(*row) % BLOCK_ROWS];
                 *at = node.left().wrapping_add(u32::from(value > node.threshold));
             }
         }
         at
+    }
+}
+
+/// Adds what leaves say to the scores of their rows.
+fn add(values: &[f64], leaves: &[u32; LANES], scores: &mut [f64], class_count: usize) {
+    for (scores, &leaf) in scores.chunks_exact_mut(class_count).zip(leaves) {
+        let start = leaf as usize * class_count;
+        let values = &values[start..start + class_count];
+        scores.iter_mut().zip(values).for_each(|(score, value)| *score += value);
+    }
+}
+
+/// The same of two classes, without counting them.
+#[inline(always)]
+fn add_pairs(values: &[f64], leaves: &[u32; LANES], scores: &mut [f64]) {
+    let (values, _) = values.as_chunks::<2>();
+    for (scores, &leaf) in scores.as_chunks_mut::<2>().0.iter_mut().zip(leaves) {
+        let [a, b] = values[leaf as usize];
+        *scores = [scores[0] + a, scores[1] + b];
     }
 }
 

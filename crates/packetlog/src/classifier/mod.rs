@@ -8,9 +8,10 @@ use std::sync::Arc;
 use engine::sketch::SketchCounts;
 use packet::{Batch, HashSeed};
 
-use crate::features::{ExactCounts, Features, Key, Snapshots};
+use crate::features::{ExactCounts, Features, Key};
 use crate::judged::{Basis, Judged};
 use crate::model::Model;
+use crate::pipeline::Judge;
 
 /// Finds of each packet what class of traffic it is of.
 ///
@@ -129,6 +130,12 @@ impl Classifier {
     }
 }
 
+impl Judge for Classifier {
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+        Self::judge(self, batch, judged);
+    }
+}
+
 /// Of each row the class of the highest probability.
 #[allow(clippy::cast_possible_truncation)]
 fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Judged]) {
@@ -143,5 +150,3 @@ fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Judged
         (judged.class, judged.confidence) = (class, highest as f32);
     }
 }
-
-const _: () = assert!(Snapshots::STRIDE == model::numeric::BLOCK_ROWS, "a batch is a block");

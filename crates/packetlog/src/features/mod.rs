@@ -18,10 +18,10 @@ mod tests;
 use engine::flow::{FlowClock, FlowMark, MarkKind};
 use engine::sketch::SketchCounts;
 use engine::sums::PacketSums;
+use model::numeric::BLOCK_ROWS;
 use packet::wire::arp::Arp;
 use packet::{
-    BATCH_LEN_MAX, Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Network, Record,
-    Timestamp,
+    Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Network, Record, Timestamp,
 };
 
 pub use columns::{Column, MISSING, PacketColumn, SumColumn, schema_hash, schema_text};
@@ -65,7 +65,7 @@ pub struct Snapshots<'a> {
 
 impl Snapshots<'_> {
     /// How far the values of one column lie from those of the next.
-    pub const STRIDE: usize = BATCH_LEN_MAX;
+    pub const STRIDE: usize = BLOCK_ROWS;
 
     /// The values of all columns; those of a column lie together, and from one column to the next
     /// it is [`STRIDE`](Self::STRIDE).
@@ -138,15 +138,15 @@ impl Features {
             clock: FlowClock::new(options.idle_timeout, None),
             now: Timestamp::MIN,
             kept: Key::ALL.map(|key| is_needed(key).then(|| Kept::new(options))),
-            facts: Vec::with_capacity(BATCH_LEN_MAX),
-            flows: Vec::with_capacity(BATCH_LEN_MAX),
-            ways: Vec::with_capacity(BATCH_LEN_MAX),
-            times: Vec::with_capacity(BATCH_LEN_MAX),
+            facts: Vec::with_capacity(BLOCK_ROWS),
+            flows: Vec::with_capacity(BLOCK_ROWS),
+            ways: Vec::with_capacity(BLOCK_ROWS),
+            times: Vec::with_capacity(BLOCK_ROWS),
             marks: Vec::new(),
-            sums: Key::ALL.map(|_| Vec::with_capacity(BATCH_LEN_MAX)),
-            arrived: Vec::with_capacity(BATCH_LEN_MAX),
-            arrived_keys: Vec::with_capacity(BATCH_LEN_MAX),
-            values: vec![0.0; columns.len() * BATCH_LEN_MAX],
+            sums: Key::ALL.map(|_| Vec::with_capacity(BLOCK_ROWS)),
+            arrived: Vec::with_capacity(BLOCK_ROWS),
+            arrived_keys: Vec::with_capacity(BLOCK_ROWS),
+            values: vec![0.0; columns.len() * BLOCK_ROWS],
         }
     }
 
@@ -181,10 +181,10 @@ impl Features {
         self.kept.iter().flatten().map(Kept::size_bytes).sum()
     }
 
-    /// Takes in a batch and hands its snapshots over, of at most [`BATCH_LEN_MAX`] packets at a
-    /// time, with the records that they are of.
+    /// Takes in a batch and hands its snapshots over, of at most [`BLOCK_ROWS`] packets at a time,
+    /// with the records that they are of.
     pub fn take(&mut self, batch: &Batch<'_>, mut each: impl FnMut(&[Record], Snapshots<'_>)) {
-        for records in batch.records.chunks(BATCH_LEN_MAX) {
+        for records in batch.records.chunks(BLOCK_ROWS) {
             self.read(&Batch { records, ..*batch });
             self.observe(batch.bytes, records);
             self.fill();
@@ -207,10 +207,12 @@ impl Features {
         self.facts.clear();
         self.facts.resize(batch.records.len(), Facts::NONE);
         self.flows.clear();
+        self.flows.resize(batch.records.len(), None);
         self.ways.clear();
         self.times.clear();
         self.marks.clear();
-        for ((index, frame), facts) in batch.frames().enumerate().zip(&mut self.facts) {
+        let places = self.facts.iter_mut().zip(&mut self.flows);
+        for ((index, frame), (facts, flow)) in batch.frames().enumerate().zip(places) {
             let (time, mark) = self.clock.on_packet(frame.record.timestamp);
             if let Some(mark) = mark {
                 if mark.kind == MarkKind::Step {
@@ -221,8 +223,7 @@ impl Features {
             self.now = self.now.max(time);
             self.times.push(self.now);
             facts.take(&frame);
-            let flow = FlowKey::from_frame(&frame);
-            self.flows.push(flow);
+            *flow = FlowKey::from_frame(&frame);
             self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
         }
     }
@@ -270,7 +271,8 @@ impl Features {
     #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
     fn gather_flows(&mut self, range: std::ops::Range<usize>, wants_keys: bool) {
         for index in range {
-            let Some((key, way)) = self.flows[index] else { continue };
+            // By reference: to copy a key that was just written waits for the writes.
+            let Some((key, way)) = &self.flows[index] else { continue };
             let facts = &self.facts[index];
             self.arrived.push(Arrived {
                 hash: key.key_hash(self.seed),
@@ -278,10 +280,10 @@ impl Features {
                 size: facts.size,
                 index: index as u16,
                 tcp_flags: (facts.tcp_flags.max(0) & 0xff) as u8,
-                is_marked: way == FlowDirection::LowToHigh,
+                is_marked: *way == FlowDirection::LowToHigh,
             });
             if wants_keys {
-                self.arrived_keys.push((key, way));
+                self.arrived_keys.push((*key, *way));
             }
         }
     }
@@ -323,7 +325,7 @@ impl Features {
         let [flow, source, destination] = &self.sums;
         let filled =
             Filled { facts: &self.facts, sums: [flow, source, destination], ways: &self.ways };
-        for (column, values) in self.columns.iter().zip(self.values.chunks_mut(BATCH_LEN_MAX)) {
+        for (column, values) in self.columns.iter().zip(self.values.chunks_mut(BLOCK_ROWS)) {
             column.fill(&filled, values);
         }
     }

@@ -21,6 +21,7 @@ pub use compress::{Compressed, compress};
 pub use decode::StoredPacket;
 pub use error::{LogError, LogFault};
 pub use query::{FlowQuery, Found, Plan, Query, QueryReport};
+pub(crate) use recover::{Locked, recover_locked};
 pub use recover::{Recovered, recover};
 pub use stats::{ClassTotals, LogStats};
 

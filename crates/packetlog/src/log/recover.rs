@@ -1,9 +1,10 @@
 //! What a recorder that ended suddenly left unfinished is put right.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use packet::{FlowKey, Frame};
 
@@ -41,14 +42,47 @@ pub struct Recovered {
     pub faults: u64,
 }
 
+/// Tries of a lock. One that was let go may be held for a moment by a program that is just being
+/// started and has a copy of all files.
+const LOCK_TRY_COUNT: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A folder that nobody else records to or puts right, until the value is dropped or the process
+/// dies.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    _folder: File,
+}
+
+impl Locked {
+    /// Locks a folder that is there.
+    pub(crate) fn new(folder: &Path) -> Result<Self, LogError> {
+        let wrong = |error| LogError::new(folder, error);
+        let handle = File::open(folder).map_err(wrong)?;
+        for _ in 0..LOCK_TRY_COUNT {
+            match handle.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                // A file system without locks is used without.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { _folder: handle }),
+            }
+        }
+        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is at work here")))
+    }
+}
+
 /// Puts right what a recorder that ended suddenly left unfinished in `folder`: the packets before
 /// a tear become a chunk, indexes are made anew where they are not whole, half-made files go.
 /// Twice is the same as once, also where the first time was cut short. No recorder may be at work
 /// in the folder.
 ///
 /// # Errors
-/// The folder or one of its files cannot be read or written.
+/// A recorder is at work there, or the folder or one of its files cannot be read or written.
 pub fn recover(folder: &Path) -> Result<Recovered, LogError> {
+    recover_locked(folder, &Locked::new(folder)?)
+}
+
+/// The same where the folder is locked already.
+pub(crate) fn recover_locked(folder: &Path, _: &Locked) -> Result<Recovered, LogError> {
     let mut recovered = Recovered::default();
     delete_partial(folder, &mut recovered)?;
     for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
@@ -110,10 +144,7 @@ fn one(folder: &Path, name: &FileName, recovered: &mut Recovered) -> Result<(), 
         recovered.files_deleted += 1;
         return Ok(());
     }
-    let lacks_keys = file.chunks.iter().any(|record| {
-        record.keys.are_incomplete && record.keys.host_count == 0 && record.trailer.packet_count > 0
-    });
-    if file.index_is_wrong || lacks_keys {
+    if file.index_is_wrong {
         recovered.faults += index_anew(folder, &file).map_err(wrong)?;
         recovered.indexes_made += 1;
     }

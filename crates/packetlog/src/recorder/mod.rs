@@ -42,7 +42,7 @@ pub(crate) use head::read_section_text;
 
 use crate::index::{ClassRow, FlowSet, Note, Trailer, add_row};
 use crate::judged::Judged;
-use crate::log::{Recovered, recover};
+use crate::log::{Locked, Recovered, recover_locked};
 use crate::pipeline::{Keeper, Kept};
 use crate::policy::Table;
 use chunk::Chunk;
@@ -114,6 +114,7 @@ pub struct Recorder {
     thread: Option<JoinHandle<()>>,
     stamps_clamped: u64,
     frames_cut: u64,
+    _locked: Locked,
 }
 
 impl Recorder {
@@ -145,7 +146,8 @@ impl Recorder {
         let folder = options.folder.clone();
         std::fs::create_dir_all(&folder)
             .map_err(|error| RecorderError::Folder { path: folder, error })?;
-        let recovered = recover(&options.folder)?;
+        let locked = Locked::new(&options.folder)?;
+        let recovered = recover_locked(&options.folder, &locked)?;
         let mut priorities: Vec<u8> = classes.iter().map(|class| class.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
@@ -193,6 +195,7 @@ impl Recorder {
             thread: Some(thread),
             stamps_clamped: 0,
             frames_cut: 0,
+            _locked: locked,
             options,
         };
         Ok((recorder, recovered))

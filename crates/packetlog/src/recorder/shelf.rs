@@ -7,8 +7,8 @@ use super::files::{ClosedFile, FileName, Series, file_bytes, file_names};
 use crate::index::{ClassRow, add_rows};
 use crate::log::{LogError, LogFile};
 
-/// The series of each priority with the files that are there, and the bytes of these. Files of
-/// priorities that no class has any more stay: nothing of them is overwritten.
+/// The series of each priority with the files that are there, and the bytes of these. Files of a
+/// priority that no class has any more are as dear as the next lower one that some class has.
 pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<(Vec<Series>, u64), RecorderError> {
     let mut series: Vec<Series> =
         priorities.iter().map(|&priority| Series::new(priority)).collect();
@@ -17,11 +17,12 @@ pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<(Vec<Series>, u64
     for name in &names {
         let bytes = file_bytes(folder, name);
         closed_bytes += bytes;
-        let Some(series) = series.iter_mut().find(|series| series.priority == name.priority) else {
-            continue;
-        };
+        let place = series.iter().rposition(|series| series.priority <= name.priority);
+        let Some(series) = series.get_mut(place.unwrap_or(0)) else { continue };
         let closed = closed_file(folder, name, bytes, &mut series.next_sequence)?;
-        series.next_number = series.next_number.max(name.number.saturating_add(1));
+        if series.priority == name.priority {
+            series.next_number = series.next_number.max(name.number.saturating_add(1));
+        }
         series.closed.push_back(closed);
     }
     Ok((series, closed_bytes))

@@ -24,7 +24,7 @@ pub struct RecorderState {
     pub bytes_written: AtomicU64,
     /// Nanoseconds that the last chunk took from its turn to its acknowledgement.
     pub write_ns_last: AtomicU64,
-    /// The same for all chunks together.
+    /// Nanoseconds during which at least one chunk was on its way: never more than have passed.
     pub write_ns_total: AtomicU64,
     /// Bytes that can still be written to the disk, as last asked.
     pub disk_free: AtomicU64,

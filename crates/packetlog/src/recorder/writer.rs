@@ -65,6 +65,8 @@ pub(super) struct Writer {
     pub(super) replacing: Replacing,
     pub(super) compressor: Option<crate::log::Compressor>,
     pub(super) asked_disk: Duration,
+    /// Up to when writes are counted in the time that the disk was busy.
+    busy_since: Duration,
     hosts: Vec<u32>,
     flows: Vec<u32>,
     scratch: Vec<u8>,
@@ -111,6 +113,7 @@ impl Writer {
             replacing,
             compressor,
             asked_disk: Duration::ZERO,
+            busy_since: Duration::ZERO,
             hosts: Vec::new(),
             flows: Vec::new(),
             scratch: Vec::new(),
@@ -229,11 +232,19 @@ impl Writer {
             self.settle_all();
             self.close(index);
         }
-        let Some(series) = self.series.get_mut(index) else { return Err(Cause::WriteFailed) };
-        if series.open.is_some() {
-            return Ok(());
-        }
         let first_ns = if chunk.packets == 0 { 0 } else { chunk.first_ns };
+        loop {
+            let Some(error) = self.open_next(index, first_ns) else { return Ok(()) };
+            let cause = Cause::of(&error);
+            if !self.frees(index, cause) {
+                return Err(cause);
+            }
+        }
+    }
+
+    /// Opens the next file of a series that has none open.
+    fn open_next(&mut self, index: usize, first_ns: i64) -> Option<io::Error> {
+        let series = self.series.get_mut(index).filter(|series| series.open.is_none())?;
         let name = FileName::new(series.priority, first_ns, series.next_number);
         let folder = &self.options.folder;
         let mut made = OpenFile::create(folder, name.clone(), &self.way);
@@ -247,15 +258,21 @@ impl Writer {
         match made {
             Ok(file) => {
                 series.open = Some(file);
-                Ok(())
+                None
             }
             Err(error) => {
-                let cause = Cause::of(&error);
                 let text = format!("{}: {error}", name.path(folder, FILE_SUFFIX).display());
-                self.state.count_error(cause, text);
-                Err(cause)
+                self.state.count_error(Cause::of(&error), text);
+                Some(error)
             }
         }
+    }
+
+    /// Whether something was deleted that may let what failed for this cause succeed.
+    fn frees(&mut self, index: usize, cause: Cause) -> bool {
+        cause == Cause::DiskFull
+            && self.options.when_full == WhenFull::OverwriteUnimportant
+            && self.overwrite_one(index)
     }
 
     /// Whether the open file is at its end: full, too long a time, spoilt, or gone.
@@ -284,6 +301,7 @@ impl Writer {
     /// Acknowledges the oldest chunk on its way, or repeats it, or counts it as lost.
     fn settle_oldest(&mut self) {
         let Some(mut flight) = self.flights.pop_front() else { return };
+        let busy_since = self.busy_since.max(flight.since);
         let result = self.land(&mut flight);
         let result = match result {
             Ok(()) => Ok(()),
@@ -292,9 +310,12 @@ impl Writer {
         match result.and_then(|()| self.acknowledge(&mut flight)) {
             Ok(()) => {
                 self.failing = None;
-                let took = (self.clock)().saturating_sub(flight.since).as_nanos() as u64;
+                let now = (self.clock)();
+                let took = now.saturating_sub(flight.since).as_nanos() as u64;
+                let busy = now.saturating_sub(busy_since).as_nanos() as u64;
+                self.busy_since = now;
+                RecorderState::add(&self.state.write_ns_total, busy);
                 RecorderState::set(&self.state.write_ns_last, took);
-                RecorderState::add(&self.state.write_ns_total, took);
                 self.give_back(flight.chunk);
             }
             Err(cause) => {
@@ -330,7 +351,7 @@ impl Writer {
         let mut pause = TRY_PAUSE;
         let mut tries = 1;
         loop {
-            let mut cause = Cause::of(&error);
+            let cause = Cause::of(&error);
             let Some(file) = self.series.get(index).and_then(|series| series.open.as_ref()) else {
                 return Err(cause);
             };
@@ -339,10 +360,8 @@ impl Writer {
             if error.kind() != io::ErrorKind::WriteZero {
                 self.state.count_error(cause, format!("{}: {error}", path.display()));
             }
-            let freed = cause == Cause::DiskFull
-                && self.options.when_full == WhenFull::OverwriteUnimportant
-                && self.overwrite_one(index);
-            if !freed {
+            // Files to delete come to an end, and so does this loop.
+            if !self.frees(index, cause) {
                 // A short write says nothing of its cause: the next try does.
                 let is_short = error.kind() == io::ErrorKind::WriteZero && tries == 1;
                 if !is_short && (tries >= TRY_COUNT || self.failing == Some(cause)) {
@@ -359,10 +378,6 @@ impl Writer {
             match self.way.again(&file, bytes, flight.offset) {
                 Ok(()) => return Ok(()),
                 Err(again) => error = again,
-            }
-            cause = Cause::of(&error);
-            if tries > 64 {
-                return Err(cause);
             }
         }
     }

@@ -1,37 +1,59 @@
 //! A recorder is killed at any moment: what it had acknowledged is there.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use packet::file::Section;
 use packetlog::log::{Log, Query, recover};
-use packetlog::recorder::{Direct, RecorderOptions};
+use packetlog::recorder::{Direct, Disk, PlainDisk, Recorder, RecorderOptions};
 
 use super::lab::*;
 
 /// Says in the child's environment where to record, from which number, and how.
 const FOLDER: &str = "WIRELENS_CRASH_FOLDER";
 const FROM: &str = "WIRELENS_CRASH_FROM";
-const DIRECT: &str = "WIRELENS_CRASH_DIRECT";
+const WAY: &str = "WIRELENS_CRASH_WAY";
 /// Rounds; set to more by who has the time.
 const ROUNDS: &str = "WIRELENS_CRASH_ROUNDS";
+
+const PLAIN: &str = "plain";
+const DIRECT: &str = "direct";
+/// Plainly, a page at a time, so that the end comes in the middle of most chunks.
+const PIECES: &str = "pieces";
+
+struct Pieces;
+
+impl Disk for Pieces {
+    fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        for (index, piece) in bytes.chunks(4096).enumerate() {
+            PlainDisk.write(file, piece, offset + index as u64 * 4096)?;
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+}
 
 /// The child: records until it is killed, and prints what was acknowledged.
 fn record_until_killed(folder: PathBuf) {
     let from: u32 = std::env::var(FROM).unwrap().parse().unwrap();
-    let is_direct = std::env::var(DIRECT).unwrap() == "1";
+    let way = std::env::var(WAY).unwrap();
     let options = RecorderOptions {
-        direct: if is_direct { Direct::Auto } else { Direct::Never },
+        direct: if way == DIRECT { Direct::Auto } else { Direct::Never },
         flush_after: Duration::from_micros(300),
         file_len_max: 512 << 10,
         ..options(&folder)
     };
-    let (mut recorder, _) = begin(options);
+    let disk: Option<Box<dyn Disk>> = (way == PIECES).then(|| Box::new(Pieces) as Box<_>);
+    let section = Section::default();
+    let (mut recorder, _) =
+        Recorder::create_on(options, &classes(), &section, clock, disk).unwrap();
+    recorder.interface(0, &interface());
     let state = recorder.state();
     for number in from.. {
         store(&mut recorder, &Packet::numbered(number), number);
@@ -48,20 +70,20 @@ fn record_until_killed(folder: PathBuf) {
     }
 }
 
-fn start(test: &str, folder: &Path, from: u32, is_direct: bool) -> Child {
+fn start(test: &str, folder: &Path, from: u32, way: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(FOLDER, folder)
         .env(FROM, from.to_string())
-        .env(DIRECT, u8::from(is_direct).to_string())
+        .env(WAY, way)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
 }
 
 /// Kills a recorder after so many lines; returns what it had acknowledged of each priority.
-fn run_and_kill(test: &str, folder: &Path, from: u32, is_direct: bool, lines: u32) -> Vec<usize> {
-    let mut child = start(test, folder, from, is_direct);
+fn run_and_kill(test: &str, folder: &Path, from: u32, way: &str, lines: u32) -> Vec<usize> {
+    let mut child = start(test, folder, from, way);
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut last = vec![0, 0];
     let mut count = 0;
@@ -100,7 +122,7 @@ fn audit(folder: &Path, from: u32, acknowledged: &[usize], when: &str) -> BTreeS
     found
 }
 
-fn kill_in_a_loop(test: &str, is_direct: bool) {
+fn kill_in_a_loop(test: &str, way: &str) {
     if let Ok(folder) = std::env::var(FOLDER) {
         return record_until_killed(folder.into());
     }
@@ -112,7 +134,7 @@ fn kill_in_a_loop(test: &str, is_direct: bool) {
     for round in 0..rounds {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let lines = 1 + (random >> 16) % 200;
-        let acknowledged = run_and_kill(test, folder.path(), from, is_direct, lines);
+        let acknowledged = run_and_kill(test, folder.path(), from, way, lines);
         let when = format!("round {round}, {acknowledged:?} acknowledged");
         audit(folder.path(), from, &acknowledged, &format!("{when}, as it was left"));
         let recovered = recover(folder.path()).unwrap();
@@ -125,17 +147,26 @@ fn kill_in_a_loop(test: &str, is_direct: bool) {
         from = found.last().map_or(from, |last| last + 1);
         before = found;
     }
+    assert!(way != PIECES || saved > 0, "in {rounds} rounds no chunk was torn");
     println!("{rounds} rounds, {} packets, {saved} saved from torn chunks", before.len());
 }
 
 #[test]
 fn what_was_acknowledged_survives_kill_9_with_plain_writes() {
-    kill_in_a_loop("crashes::what_was_acknowledged_survives_kill_9_with_plain_writes", false);
+    kill_in_a_loop("crashes::what_was_acknowledged_survives_kill_9_with_plain_writes", PLAIN);
 }
 
 #[test]
 fn what_was_acknowledged_survives_kill_9_with_direct_writes() {
-    kill_in_a_loop("crashes::what_was_acknowledged_survives_kill_9_with_direct_writes", true);
+    kill_in_a_loop("crashes::what_was_acknowledged_survives_kill_9_with_direct_writes", DIRECT);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_in_the_middle_of_a_chunk() {
+    kill_in_a_loop(
+        "crashes::what_was_acknowledged_survives_kill_9_in_the_middle_of_a_chunk",
+        PIECES,
+    );
 }
 
 /// A log of 5,000 packets, whose last file is one of the first class.

@@ -359,3 +359,20 @@ fn what_cannot_be_is_refused_with_a_reason() {
     assert_eq!(none.unwrap_err().to_string(), "classes: wanted 1 to 800 of them");
     assert!(Log::open(folder.path().join("nowhere")).unwrap_err().to_string().contains("nowhere"));
 }
+
+#[test]
+fn two_recorders_do_not_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut recorder, _) = begin(options(folder.path()));
+    let create = || {
+        Recorder::create(options(folder.path()), &classes(), &Section::default(), clock)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert!(create().unwrap_err().contains("a recorder is at work here"));
+    assert!(recover(folder.path()).unwrap_err().to_string().contains("a recorder is at work"));
+    store_all(&mut recorder, 0..10);
+    recorder.finish().unwrap();
+    assert_eq!(create(), Ok(()));
+    assert_eq!(numbers(folder.path()).len(), 10);
+}

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use packet::Span;
+use packet::file::Section;
 use packetlog::log::Query;
-use packetlog::recorder::{Cause, RecorderOptions, WhenFull};
+use packetlog::recorder::{Cause, ClassInfo, Recorder, RecorderOptions, WhenFull};
 
 use super::lab::*;
 
@@ -147,4 +148,26 @@ fn a_log_goes_on_where_the_last_recorder_ended() {
     let names = files(folder.path(), ".pcapng");
     let unique: std::collections::HashSet<_> = names.iter().collect();
     assert_eq!(unique.len(), names.len());
+}
+
+#[test]
+fn files_of_a_priority_that_is_gone_make_room_too() {
+    let folder = tempfile::tempdir().unwrap();
+    record(options(folder.path()), 0..20_000);
+    let mut recorded = files(folder.path(), ".pcapng").into_iter();
+    let scans = recorded.find(|path| path.to_str().unwrap().contains("/p1-")).unwrap();
+    let class = ClassInfo { name: "all".into(), priority: 0 };
+    let options = RecorderOptions {
+        keep_bytes_max: Some(1 << 20),
+        when_full: WhenFull::OverwriteUnimportant,
+        ..options(folder.path())
+    };
+    let (mut recorder, _) =
+        Recorder::create(options, &[class], &Section::default(), clock).unwrap();
+    for number in 20_000..22_000 {
+        store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
+    }
+    assert_eq!(recorder.finish().unwrap().lost, []);
+    assert!(!scans.exists());
+    assert!(bytes(folder.path()) <= 1 << 20);
 }
