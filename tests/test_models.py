@@ -98,10 +98,10 @@ def test_the_packet_logs_model_is_whole_and_small() -> None:
     assert "## Quality" in card and "## Limits" in card
 
 
-def test_the_packet_logs_model_finds_attacks_it_never_saw() -> None:
+def test_the_packet_logs_model_finds_attacks_in_a_run_it_never_saw() -> None:
     from wirelens.packetlog import judgements
 
-    # The sample run has tools that its training has none of, and was made with another seed.
+    # The sample was made with another seed; some of its tools are not among those of training.
     run = ROOT / "testdata/testbed/attacks"
     with gzip.open(run / "packets.tsv.gz", "rt") as lines:
         labels = list(csv.DictReader(lines, delimiter="\t"))

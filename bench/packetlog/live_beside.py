@@ -189,8 +189,8 @@ NOTE = """\
 One receiver at a time on one end of a veth pair, {seconds:g} s of UDP in {flows:,} flows for each
 run, {rounds} rounds in alternating order; medians. Each has a ring of {ring} KiB and writes to the
 same disk. *ns* is processor time of all its threads, user and system, for each packet that it took
-in; *lost* is what was sent and not taken in; *bytes* is the size of its files as a share of what was
-sent. Wirelens judges every packet with the forest that ships besides."""
+in; *lost* is what was sent and not taken in; *bytes* is the size of its files as a share of what
+was sent. Wirelens judges every packet with the forest that ships besides."""
 
 
 def table(runs: list[Run], facts: dict[str, object], seconds: float) -> str:

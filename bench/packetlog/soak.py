@@ -1,4 +1,4 @@
-"""Records from an interface for a long time: `python bench/packetlog/soak.py --minutes 20 --output DIR`.
+"""Records from an interface for a long time: `soak.py --minutes 20 --output DIR`.
 
 Half of what one core takes comes in all the while, the mode changes every some seconds, the log is
 bounded and overwritten, files are compressed. Each line of `soak.jsonl` is a look at the
