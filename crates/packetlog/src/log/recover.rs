@@ -122,6 +122,10 @@ fn one(folder: &Path, name: &FileName, recovered: &mut Recovered) -> Result<(), 
         file.chunks.iter().filter(|record| record.keys.are_incomplete).count() as u64;
     if !file.is_compressed && !file.faults.is_empty() {
         let writable = OpenOptions::new().read(true).write(true).open(&path).map_err(wrong)?;
+        if file.index_is_wrong {
+            // A record that points behind the file's end would be believed once the file grows.
+            index_anew(folder, &file).map_err(wrong)?;
+        }
         let faults = std::mem::take(&mut file.faults);
         for fault in &faults {
             let end = fault.offset + fault.len;

@@ -277,3 +277,21 @@ fn files_without_anything_and_half_made_ones_go() {
     assert!(stranger.exists(), "what is not ours stays");
     assert_eq!(numbers(folder.path()), whole);
 }
+
+#[test]
+fn a_record_of_what_never_came_to_the_disk_is_not_believed_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let last = small(folder.path());
+    let log_len = last.metadata().unwrap().len();
+    // The power failed: index and hashes are there, the last two chunks are not, save a page.
+    let file = OpenOptions::new().write(true).open(&last).unwrap();
+    file.set_len(log_len - 100_000).unwrap();
+    let before = numbers(folder.path());
+    let recovered = recover(folder.path()).unwrap();
+    assert_eq!(recovered.chunks_mended, 1, "{recovered:?}");
+    let after = numbers(folder.path());
+    assert!(after.len() > before.len());
+    assert_eq!(recover(folder.path()).unwrap().indexes_made, 0);
+    let (got, report) = ask(folder.path(), &Query::default());
+    assert_eq!((got.len(), report.faults.len()), (after.len(), 0));
+}
