@@ -3,7 +3,7 @@
 //!
 //! A capture stands for 100 Gb/s, and more come from parallel streams of it, each under addresses
 //! of its own; one classifier judges them all. Rates are shares of bytes and packets, of that.
-//! Stamps stay those of the capture: a model knows gaps by them, and its window holds as many
+//! Stamps stay those of the capture: a model knows gaps by them, and its window then holds as many
 //! packets of a stream as when it was trained. Benign packets are logged as headers; anomalous ones
 //! whole, in segments of 128, 64, 32, 16, 8 and 4 bytes (section V-B), each behind its headers in a
 //! message of its own. What is left of a packet goes round once for each segment that was taken
