@@ -24,8 +24,8 @@ import environment
 import live
 from jobs import SCRATCH, WIRELENS
 
-RATES = (25_000, 50_000, 100_000, 200_000)
-FRAME_LENS = (64, 300, 850)
+RATES = (50_000, 100_000, 200_000)
+FRAME_LENS = (300, 850)
 RING_KIB = 2048
 OUT = SCRATCH / "packetlog-live"
 REFERENCE = "tcpdump"
