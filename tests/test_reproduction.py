@@ -14,7 +14,10 @@ NUMBERED = {
         *(f"Table {number}" for number in range(1, 11)),
         *(f"Algorithm {number}" for number in (1, 2)),
     ],
-    "TitanLog": [],
+    "TitanLog": [
+        *(f"Figure {number}" for number in range(1, 10)),
+        *(f"Table {number}" for number in "I II III IV V VI VII VIII IX X XI XII".split()),
+    ],
     "Dragonfly": [],
     "SwiftQueue": [],
 }
@@ -58,6 +61,10 @@ def test_commands_name_what_is_there() -> None:
             words = command.strip("`").split()
             if words[0] == "make":
                 assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(), command
+            elif words[0] == ".venv/bin/wirelens":
+                reference = (ROOT / "docs/reference/commands.md").read_text()
+                heading = " ".join(words[:3]).removeprefix(".venv/bin/")
+                assert f"## {heading}\n" in reference, command
             else:
                 assert words[0] in ("bash", ".venv/bin/python"), command
                 assert (ROOT / words[1]).exists(), command

@@ -216,6 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of traffic in each run")
+    parser.add_argument("--flows", type=int, default=live.FLOW_COUNT, help="packets go round them")
     parser.add_argument("--model", default="models/packetlog")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -227,6 +228,7 @@ def main() -> None:
         again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
         os.execvp(again[0], again)
     arguments.output.mkdir(parents=True, exist_ok=True)
+    live.FLOW_COUNT = arguments.flows
     live.make_link()
     facts = environment.facts([], arguments.rounds)
     cases = [
