@@ -185,12 +185,10 @@ fn check_pcapng(
 
 /// A stamp as an interface with this offset can say it, and as it is read.
 fn bent(timestamp: Timestamp, offset_seconds: i64) -> Timestamp {
+    // Ticks have 64 bits without a sign: past 2262 by themselves, the offset brings them back.
     let offset_ns = i128::from(offset_seconds) * i128::from(NS_PER_SECOND);
-    let ticks = (i128::from(timestamp.as_ns()) - offset_ns).max(0);
-    match i64::try_from(ticks) {
-        Ok(ticks) => Timestamp::from_ns((i128::from(ticks) + offset_ns) as i64),
-        Err(_) => Timestamp::MAX,
-    }
+    let ns = i128::from(timestamp.as_ns()).max(offset_ns);
+    Timestamp::from_ns(ns as i64)
 }
 
 /// All frames of a file that was encoded here, so that nothing is wrong with it.
