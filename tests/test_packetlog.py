@@ -117,6 +117,12 @@ def test_modes_of_ones_own(tmp_path: Path, model: Path, capture: Path) -> None:
     ran = record(log, model, "-r", capture, "--settings", settings, "--mode", "night")
     assert "400 seen = 50 kept + 350 passed over + 0 without room" in ran.stderr
     assert stats(log)["anomalous"]["kept_bytes"] == 50 * (HEADERS + 16)
+    settings.write_text(
+        "[modes.odd]\nbenign = 'none'\nanomalous = 'full'\n[modes.odd.classes]\nscan = 'full'\n"
+    )
+    named = ("record", "-r", capture, "-o", log, "--model", model, "--settings", settings)
+    refused = wirelens(*LOG, *named)
+    assert refused.status == 2 and 'no class "scan"' in refused.stderr, refused.stderr
     refused = wirelens(*LOG, "record", "-r", capture, "-o", log, "--model", model, "--mode", "day")
     assert refused.status == 2 and "wanted: one of default" in refused.stderr
 

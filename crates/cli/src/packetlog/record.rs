@@ -46,6 +46,10 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let model = Arc::new(model(&arguments.model, host)?);
     let table = desk::table(&settings, model.classes(), &arguments.mode)
         .map_err(|reason| Failure::usage(format_args!("--mode: {reason}")))?;
+    // Any of them may have to be put in force later, when nobody is there to be told.
+    for mode in &settings.modes {
+        mode.table(model.classes()).map_err(Failure::usage)?;
+    }
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let opened = inputs.open_any(NEEDS, 1)?;
     if arguments.input.check {
