@@ -242,6 +242,12 @@ def measure(receiver: Receiver, frame_bytes: int, rate: int, seconds: float, rou
     )  # fmt: skip
 
 
+def go_inside() -> None:
+    """Becomes this very command in a network of its own."""
+    again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
+    os.execvp(again[0], again)
+
+
 def make_link() -> None:
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     for command in ("add wl0 type veth peer name wl1", "set wl0 up", "set wl1 up"):
@@ -390,8 +396,7 @@ def main() -> None:
         say("SKIPPED: live: needs root, for a network of its own")
         return
     if not arguments.inside:
-        again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
-        os.execvp(again[0], again)
+        go_inside()
     output = arguments.output or new_folder()
     output.mkdir(parents=True, exist_ok=True)
     SCRATCH.mkdir(parents=True, exist_ok=True)

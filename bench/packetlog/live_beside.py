@@ -129,17 +129,13 @@ def measure(receiver: live.Receiver, length: int, rate: int, seconds: float, rou
     )  # fmt: skip
 
 
-def of_case(runs: list[Run], name: str, length: int, rate: int) -> list[Run]:
-    return [run for run in runs if (run.name, run.frame_bytes, run.rate) == (name, length, rate)]
-
-
 def lost(runs: list[Run]) -> float:
     # A frame of the system's own may come besides.
     return median(max(0, run.sent - run.told) / run.sent for run in runs)
 
 
-def cpu(runs: list[Run], by_told: bool = True) -> float:
-    return median(run.cpu_s * 1e9 / max(run.told if by_told else run.stored, 1) for run in runs)
+def cpu(runs: list[Run]) -> float:
+    return median(run.cpu_s * 1e9 / max(run.told, 1) for run in runs)
 
 
 def case_table(runs: list[Run], length: int) -> list[str]:
@@ -149,7 +145,7 @@ def case_table(runs: list[Run], length: int) -> list[str]:
     for name in dict.fromkeys(run.name for run in runs):
         cells = []
         for rate in rates:
-            same = of_case(runs, name, length, rate)
+            same = live.of_case(runs, name, length, rate)
             if not same:
                 cells += ["", "", ""]
                 continue
@@ -168,12 +164,12 @@ def target_rows(runs: list[Run]) -> list[str]:
         worst, ratios = 0.0, []
         for length in FRAME_LENS:
             for rate in RATES:
-                ours = of_case(runs, name, length, rate)
-                theirs = [of_case(runs, peer, length, rate) for peer in peers]
+                ours = live.of_case(runs, name, length, rate)
+                theirs = [live.of_case(runs, peer, length, rate) for peer in peers]
                 best = min((lost(same) for same in theirs if same), default=1.0)
                 if ours and best == 0:
                     worst = max(worst, lost(ours))
-                reference = of_case(runs, REFERENCE, length, rate)
+                reference = live.of_case(runs, REFERENCE, length, rate)
                 if ours and reference:
                     ratios.append(cpu(ours) / cpu(reference))
         verdict = "reached" if worst <= 0 else "**not reached**"
@@ -225,8 +221,7 @@ def main() -> None:
         live.say("SKIPPED: packetlog-live: needs root, for a network of its own")
         return
     if not arguments.inside:
-        again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
-        os.execvp(again[0], again)
+        live.go_inside()
     arguments.output.mkdir(parents=True, exist_ok=True)
     live.FLOW_COUNT = arguments.flows
     live.make_link()

@@ -138,8 +138,7 @@ def main() -> None:
         live.say("SKIPPED: packetlog-soak: needs root, for a network of its own")
         return
     if not arguments.inside:
-        again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
-        os.execvp(again[0], again)
+        live.go_inside()
     arguments.output.mkdir(parents=True, exist_ok=True)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     live.make_link()

@@ -9,6 +9,9 @@ mod scale;
 mod sketch_error;
 mod whole;
 
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 
 use crate::Failure;
@@ -46,4 +49,11 @@ pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
         Command::Whole(arguments) => whole::run(arguments),
         Command::Query(arguments) => query::run(arguments),
     }
+}
+
+/// The clock that a recorder is lent. A door: it times the machine.
+#[allow(clippy::disallowed_methods)]
+fn clock() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }

@@ -1,8 +1,6 @@
 //! Packets in memory through the recorder.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use capture::{Input, ReadOptions, open};
 use clap::{Args, ValueEnum};
@@ -12,6 +10,7 @@ use packetlog::policy::header_len;
 use packetlog::recorder::{ClassInfo, Direct, Disk, Recorder, RecorderOptions};
 use packetlog::{Basis, Judged};
 
+use super::clock;
 use crate::Failure;
 use crate::clock::Stopwatch;
 use crate::measurement::Measurement;
@@ -72,13 +71,6 @@ impl Disk for Nowhere {
     fn write(&mut self, _: &std::fs::File, _: &[u8], _: u64) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-// A door: the clock times the machine.
-#[allow(clippy::disallowed_methods)]
-fn clock() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
 }
 
 /// Packets as they lie in memory.

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use capture::{Input, ReadOptions, open};
 use clap::{Args, ValueEnum};
@@ -15,6 +14,7 @@ use packetlog::policy::{Mode, Switch};
 use packetlog::recorder::{ClassInfo, Direct, Recorder, RecorderOptions};
 use packetlog::{Classifier, Model};
 
+use super::clock;
 use crate::Failure;
 use crate::clock::Stopwatch;
 use crate::measurement::Measurement;
@@ -46,13 +46,6 @@ pub(crate) struct WholeArguments {
     /// How files are written
     #[arg(long, value_enum, default_value_t = Way::Direct)]
     way: Way,
-}
-
-// A door: the clock times the machine.
-#[allow(clippy::disallowed_methods)]
-fn clock() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
 }
 
 pub(crate) fn run(arguments: &WholeArguments) -> Result<(), Failure> {

@@ -27,9 +27,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let query = query(arguments)?;
     let mut filtered = Filtered::new(&arguments.expression.join(" "))?;
     let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
-    for class in &arguments.class {
-        known_class(&log, class)?;
-    }
+    known_classes(&log, &arguments.class)?;
     let mut output = Output::create(arguments)?;
     let begun = now();
     let plan = log.find(&query);
@@ -115,12 +113,14 @@ fn flow(text: &str) -> Option<FlowQuery> {
 }
 
 /// A class that no file has is a typing error; that nothing of it was kept is an answer.
-fn known_class(log: &Log, class: &str) -> Result<(), Failure> {
-    let stats = log.stats();
-    let names: Vec<_> = stats.classes.iter().map(|class| class.name.as_str()).collect();
-    if names.is_empty() || names.contains(&class) {
+fn known_classes(log: &Log, asked: &[String]) -> Result<(), Failure> {
+    if asked.is_empty() {
         return Ok(());
     }
+    let stats = log.stats();
+    let names: Vec<_> = stats.classes.iter().map(|class| class.name.as_str()).collect();
+    let unknown = asked.iter().find(|class| !names.contains(&class.as_str()));
+    let Some(class) = unknown.filter(|_| !names.is_empty()) else { return Ok(()) };
     let known = names.join(", ");
     Err(Failure::usage(format_args!("--class {class}: not in this log; wanted: one of {known}")))
 }

@@ -15,7 +15,7 @@ use packet::file::InterfaceStatistics;
 use packet::{Batch, Frame};
 use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
 use packetlog::policy::{Switch, Table};
-use packetlog::recorder::{Recorder, RecorderReport, RecorderState, Stored};
+use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
 use packetlog::{Classifier, Judged, Model};
 use serde_json::json;
 
@@ -230,10 +230,7 @@ struct Seen {
 impl Keeper for Book {
     #[inline]
     fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
-        match self.recorder.store(frame, kept_len, judged) {
-            Stored::Yes => Kept::Yes,
-            Stored::NoRoom(_) => Kept::NoRoom,
-        }
+        self.recorder.keep(frame, kept_len, judged)
     }
 
     fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
@@ -241,11 +238,11 @@ impl Keeper for Book {
     }
 
     fn on_mode(&mut self, table: &Table) {
-        self.recorder.mode(table.generation, &table.mode);
+        self.recorder.on_mode(table);
     }
 
     fn on_pause(&mut self) {
-        self.recorder.on_time();
+        self.recorder.on_pause();
         let seen = Seen {
             lost: self.state.lost_total(),
             ring_lost: self.progress.frames_dropped(),
