@@ -134,6 +134,18 @@ pub enum Missing {
     Apart,
 }
 
+impl Missing {
+    /// For tables and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+            Self::Apart => "apart",
+        }
+    }
+}
+
 /// Some slots of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
@@ -221,8 +233,12 @@ impl Window<'_> {
             }
             Input::IngressBytes if by_sequence => grown(&scratch.ingress, &mut put),
             Input::EgressBytes if by_sequence => grown(&scratch.egress, &mut put),
-            Input::IngressBytes => self.each(self.ingress, |at, seen| put(at, seen.data_bytes as f32)),
-            Input::EgressBytes => self.each(self.egress, |at, seen| put(at, seen.data_bytes as f32)),
+            Input::IngressBytes => {
+                self.each(self.ingress, |at, seen| put(at, seen.data_bytes as f32))
+            }
+            Input::EgressBytes => {
+                self.each(self.egress, |at, seen| put(at, seen.data_bytes as f32))
+            }
             Input::Drops => self.drops(&mut put),
             Input::SourceGap => {
                 self.each(self.ingress, |at, seen| put(at, seen.source_gap_max_ticks as f32));
@@ -230,9 +246,15 @@ impl Window<'_> {
             Input::ArrivalGap => {
                 self.each(self.ingress, |at, seen| put(at, seen.arrival_gap_max_ns as f32));
             }
-            Input::IngressSegments => self.each(self.ingress, |at, seen| put(at, seen.segments as f32)),
-            Input::IngressPackets => self.each(self.ingress, |at, seen| put(at, seen.packets as f32)),
-            Input::EgressSegments => self.each(self.egress, |at, seen| put(at, seen.segments as f32)),
+            Input::IngressSegments => {
+                self.each(self.ingress, |at, seen| put(at, seen.segments as f32))
+            }
+            Input::IngressPackets => {
+                self.each(self.ingress, |at, seen| put(at, seen.packets as f32))
+            }
+            Input::EgressSegments => {
+                self.each(self.egress, |at, seen| put(at, seen.segments as f32))
+            }
         }
     }
 

@@ -8,9 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod inputs;
+pub mod sampling;
 pub mod segment;
 pub mod tap;
 
 pub use inputs::{Input, Rules, Window};
+pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};

@@ -73,8 +73,8 @@ impl Segment {
         if !layers.has(Layers::TRANSPORT) {
             return Err(Unfit::Unreadable);
         }
-        let tcp = Tcp::new(frame.from_offset(layers.transport_offset))
-            .map_err(|_| Unfit::Unreadable)?;
+        let tcp =
+            Tcp::new(frame.from_offset(layers.transport_offset)).map_err(|_| Unfit::Unreadable)?;
         let opens = tcp.flags().contains(TcpFlags::SYN);
         if layers.payload_len == 0 && !opens {
             return Err(Unfit::NoData);

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use packet::wire::tcp::SeqNumber;
 use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
 
+use crate::sampling::Sampler;
 use crate::segment::{FlowWay, Segment, Unfit};
 
 /// No window reaches further (RFC 7323 §2.3): a sequence number beyond is another connection's.
@@ -43,15 +44,17 @@ impl TapFlow {
             }
         }
         let end = segment.seq.plus(segment.data_len);
-        if self.last.is_some_and(|last| {
-            segment.seq.since(last.high).unsigned_abs() > WINDOW_MAX_BYTES
-        }) {
+        if self
+            .last
+            .is_some_and(|last| segment.seq.since(last.high).unsigned_abs() > WINDOW_MAX_BYTES)
+        {
             self.last = None;
             self.begins = true;
         }
         let time = self.last.map_or(segment.time, |last| last.time.max(segment.time));
         let slot = clock.slot(time);
-        let done = if self.open.is_some_and(|open| open.slot < slot) { self.open.take() } else { None };
+        let done =
+            if self.open.is_some_and(|open| open.slot < slot) { self.open.take() } else { None };
         let open = self.open.get_or_insert_with(|| TapSlot {
             slot,
             first_ns: time.as_ns(),
@@ -106,6 +109,8 @@ pub struct TapOptions {
     pub flow_count_max: usize,
     /// How long slots are kept, counted back from the latest packet.
     pub kept: Span,
+    /// Which packets with data are looked at; all of them where this is not given.
+    pub sampler: Option<Sampler>,
 }
 
 /// What became of a tap's packets.
@@ -119,13 +124,27 @@ pub struct TapCounts {
     pub unfit: [u64; Unfit::ALL.len()],
     /// Packets without a stamp.
     pub no_time: u64,
+    /// Packets that were left out by chance.
+    pub left_out: u64,
 }
 
 impl TapCounts {
+    /// Each of them by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let unfit = Unfit::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
+        let others = [
+            ("taken", self.taken),
+            ("no_place", self.no_place),
+            ("no_time", self.no_time),
+            ("left_out", self.left_out),
+        ];
+        others.into_iter().chain(unfit)
+    }
+
     /// All packets that came.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.taken + self.no_place + self.no_time + self.unfit.iter().sum::<u64>()
+        self.taken + self.no_place + self.no_time + self.left_out + self.unfit.iter().sum::<u64>()
     }
 }
 
@@ -173,6 +192,11 @@ impl Tap {
             return;
         }
         self.latest = self.latest.max(segment.time);
+        // What opens a connection is no data, and tells one from the next.
+        if !segment.opens && self.options.sampler.as_mut().is_some_and(|sampler| !sampler.takes()) {
+            self.counts.left_out += 1;
+            return;
+        }
         let has_room = self.flows.len() < self.options.flow_count_max;
         let kept = match self.flows.entry(way) {
             Entry::Occupied(kept) => kept.into_mut(),

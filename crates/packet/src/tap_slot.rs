@@ -56,6 +56,60 @@ impl TapSlot {
         SeqNumber(self.high_seq)
     }
 
+    /// As the kernel's half writes it, and as it lies in memory.
+    #[must_use]
+    pub fn to_ne_bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        let (wide, narrow) = bytes.split_at_mut(32);
+        let words = [
+            self.slot.cast_unsigned(),
+            self.first_ns.cast_unsigned(),
+            self.data_bytes,
+            self.frame_bytes,
+        ];
+        for (place, word) in wide.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        let words = [
+            self.packets,
+            self.segments,
+            self.first_seq,
+            self.high_seq,
+            self.skipped_bytes,
+            self.source_gap_max_ticks,
+            self.arrival_gap_max_ns,
+            self.flags,
+        ];
+        for (place, word) in narrow.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        bytes
+    }
+
+    /// From bytes that the kernel's half wrote.
+    #[must_use]
+    pub fn from_ne_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
+        let (wide, narrow) = bytes.split_at(32);
+        let wide =
+            |at: usize| wide.as_chunks().0.get(at).map_or(0, |&word| u64::from_ne_bytes(word));
+        let narrow =
+            |at: usize| narrow.as_chunks().0.get(at).map_or(0, |&word| u32::from_ne_bytes(word));
+        Self {
+            slot: wide(0).cast_signed(),
+            first_ns: wide(1).cast_signed(),
+            data_bytes: wide(2),
+            frame_bytes: wide(3),
+            packets: narrow(0),
+            segments: narrow(1),
+            first_seq: narrow(2),
+            high_seq: narrow(3),
+            skipped_bytes: narrow(4),
+            source_gap_max_ticks: narrow(5),
+            arrival_gap_max_ns: narrow(6),
+            flags: narrow(7),
+        }
+    }
+
     /// Whether a connection began in it.
     #[inline]
     #[must_use]
@@ -111,6 +165,29 @@ impl SlotClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_become_the_same_slot() {
+        let slot = TapSlot {
+            slot: -1,
+            first_ns: 2,
+            data_bytes: 3,
+            frame_bytes: 4,
+            packets: 5,
+            segments: 6,
+            first_seq: 7,
+            high_seq: 8,
+            skipped_bytes: 9,
+            source_gap_max_ticks: 10,
+            arrival_gap_max_ns: 11,
+            flags: TapSlot::BEGAN,
+        };
+        let bytes = slot.to_ne_bytes();
+        assert_eq!(TapSlot::from_ne_bytes(&bytes), slot);
+        // Where the kernel's half puts them.
+        assert_eq!(bytes[32..36], 5_u32.to_ne_bytes());
+        assert_eq!(bytes[60..], TapSlot::BEGAN.to_ne_bytes());
+    }
 
     #[test]
     fn slots_are_counted_from_1970_also_before_it() {

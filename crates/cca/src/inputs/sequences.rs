@@ -62,9 +62,8 @@ impl Sequences {
     fn fill_between(&self, known: Known, next: Known, passed: &mut [f64]) {
         let end = self.index(next.slot);
         let from = self.index(known.slot);
-        let is_line = self.rules.empty == Empty::Line
-            && known.slot != i64::MIN
-            && next.slot != i64::MAX;
+        let is_line =
+            self.rules.empty == Empty::Line && known.slot != i64::MIN && next.slot != i64::MAX;
         let step = if is_line {
             (next.passed - known.passed) / (next.slot - known.slot).max(1) as f64
         } else {

@@ -33,8 +33,7 @@ const EGRESS: [(i64, u32, u32); 7] = [
 /// those that no column depends on, any may be.
 const SAMPLED_INGRESS: [(i64, u32, u32); 4] =
     [(101, 1700, 200), (102, 2000, 100), (103, 2300, 100), (106, 2600, 100)];
-const SAMPLED_EGRESS: [(i64, u32, u32); 3] =
-    [(102, 1300, 100), (103, 1700, 200), (106, 2100, 100)];
+const SAMPLED_EGRESS: [(i64, u32, u32); 3] = [(102, 1300, 100), (103, 1700, 200), (106, 2100, 100)];
 
 fn clock() -> SlotClock {
     SlotClock::new(Span::from_ns(1_000_000))
@@ -55,11 +54,7 @@ fn slots(packets: &[(i64, u32, u32)]) -> Vec<TapSlot> {
     slots
 }
 
-fn columns(
-    window: Window<'_>,
-    inputs: &[Input],
-    rules: Rules,
-) -> Result<Vec<Vec<f32>>, Missing> {
+fn columns(window: Window<'_>, inputs: &[Input], rules: Rules) -> Result<Vec<Vec<f32>>, Missing> {
     let mut rows = Vec::new();
     window.fill(inputs, rules, &mut Scratch::default(), &mut rows)?;
     let column = |at| rows.iter().skip(at).step_by(inputs.len()).copied().collect();
@@ -111,7 +106,8 @@ fn what_was_sent_again_puts_the_papers_rule_back_and_not_the_highest() {
 #[test]
 fn losses_are_what_is_missing_behind_the_queue_alone() {
     // 1200 is lost before the first tap, 1400 in the queue.
-    let ingress = slots(&[(1, 1000, 100), (1, 1100, 100), (2, 1300, 100), (3, 1400, 100), (3, 1500, 100)]);
+    let ingress =
+        slots(&[(1, 1000, 100), (1, 1100, 100), (2, 1300, 100), (3, 1400, 100), (3, 1500, 100)]);
     let egress = slots(&[(2, 1000, 100), (3, 1100, 100), (4, 1300, 100), (5, 1500, 100)]);
     let window = Window { start: 1, len: 6, ingress: &ingress, egress: &egress };
     let drops = columns(window, &[Input::Drops], Rules::default()).unwrap();
