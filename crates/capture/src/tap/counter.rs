@@ -10,22 +10,19 @@
 //! The programs are held by this process alone: when it ends, however it does, they are gone.
 //! It takes Linux 6.6 (tcx).
 
-use std::error::Error;
 use std::fmt;
-use std::io;
 
-use aya::maps::{Array, MapError, PerCpuArray};
-use aya::programs::tc::{TcAttachOptions, TcAttachType};
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier};
-use aya::sys::SyscallError;
-use aya::{Ebpf, EbpfError, include_bytes_aligned};
+use aya::maps::{Array, PerCpuArray};
+use aya::programs::tc::TcAttachType;
+use aya::{Ebpf, include_bytes_aligned};
 use packet::Timestamp;
 
+use super::attach::{Attaching, MISSING, TapError, attach};
 use crate::live::Passing;
 use crate::sys::packet_socket::PacketSocket;
 
 /// Built from the source beside it by `make bpf`.
-const OBJECT: &[u8] = include_bytes_aligned!("../bpf/tap.bpf.o");
+const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/tap.bpf.o");
 
 /// A moment, as two clocks tell it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,14 +50,6 @@ pub struct TapCounter {
     ebpf: Ebpf,
     /// Has what is received stamped before we see it.
     _stamps: PacketSocket,
-}
-
-/// Why an interface cannot be counted at.
-#[derive(Debug)]
-pub struct TapError {
-    device: String,
-    words: String,
-    is_refused: bool,
 }
 
 impl TapCounter {
@@ -116,13 +105,6 @@ impl TapCounter {
     }
 }
 
-fn attach(ebpf: &mut Ebpf, name: &str, device: &str, at: TcAttachType) -> Result<(), Attaching> {
-    let program: &mut SchedClassifier = ebpf.program_mut(name).ok_or(MISSING)?.try_into()?;
-    program.load()?;
-    program.attach_with_options(device, at, TcAttachOptions::TcxOrder(LinkOrder::first()))?;
-    Ok(())
-}
-
 /// As the program reads them: an open end is never reached.
 fn moments(start: Moment, stop: Option<Moment>) -> [u64; 4] {
     let realtime_ns = |moment: Moment| u64::try_from(moment.realtime.as_ns()).unwrap_or(0);
@@ -133,101 +115,6 @@ fn moments(start: Moment, stop: Option<Moment>) -> [u64; 4] {
         stop.map_or(u64::MAX, |stop| stop.monotonic_ns),
     ]
 }
-
-/// What went wrong, before it is known where.
-#[derive(Debug)]
-enum Attaching {
-    Io(io::Error),
-    Library(Box<dyn Error>),
-    Missing,
-}
-
-/// The object is part of this program: this is a fault of its build.
-const MISSING: Attaching = Attaching::Missing;
-
-impl Attaching {
-    fn named(self, device: &str) -> TapError {
-        let device = device.to_owned();
-        match self {
-            Self::Io(error) => {
-                let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
-                TapError { device, words: error.to_string(), is_refused }
-            }
-            Self::Library(error) => {
-                let is_refused = refused(error.as_ref());
-                TapError { device, words: in_one_line(error.as_ref()), is_refused }
-            }
-            Self::Missing => {
-                let words = String::from("its program is not in the object that was built in");
-                TapError { device, words, is_refused: false }
-            }
-        }
-    }
-}
-
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| (*error).source())
-}
-
-/// An error and its causes; the verifier's words, where there are any, fill pages.
-fn in_one_line(error: &(dyn Error + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for line in
-        causes(error).filter_map(|error| error.to_string().lines().next().map(str::to_owned))
-    {
-        if !words.iter().any(|known| known.contains(&line)) {
-            words.push(line);
-        }
-    }
-    words.join(": ")
-}
-
-/// Whether the system refused for want of permission.
-fn refused(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|error| {
-        let io_error = error.downcast_ref::<io::Error>();
-        let called = error.downcast_ref::<SyscallError>().map(|error| &error.io_error);
-        io_error.or(called).is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
-    })
-}
-
-impl From<io::Error> for Attaching {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<EbpfError> for Attaching {
-    fn from(error: EbpfError) -> Self {
-        Self::Library(Box::new(error))
-    }
-}
-
-impl From<ProgramError> for Attaching {
-    fn from(error: ProgramError) -> Self {
-        Self::Library(Box::new(error))
-    }
-}
-
-impl From<MapError> for Attaching {
-    fn from(error: MapError) -> Self {
-        Self::Library(Box::new(error))
-    }
-}
-
-impl fmt::Display for TapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, words, is_refused } = self;
-        write!(f, "{device}: cannot count by eBPF: ")?;
-        if *is_refused {
-            f.write_str("not permitted; wanted CAP_BPF and CAP_NET_ADMIN, try as root")
-        } else {
-            write!(f, "{words}; wanted Linux 6.6 or newer with CONFIG_BPF_SYSCALL")
-        }
-    }
-}
-
-impl Error for TapError {}
 
 impl fmt::Debug for TapCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,21 +133,5 @@ mod tests {
     fn the_program_is_told_both_clocks_and_an_open_end() {
         assert_eq!(moments(START, Some(STOP)), [7_000_000_001, 9_000_000_000, 3, 5]);
         assert_eq!(moments(START, None), [7_000_000_001, u64::MAX, 3, u64::MAX]);
-    }
-
-    #[test]
-    fn a_refusal_says_what_is_wanted() {
-        let denied = io::Error::from_raw_os_error(libc::EPERM);
-        let text = Attaching::from(denied).named("eth0").to_string();
-        assert!(text.starts_with("eth0: ") && text.contains("CAP_BPF"), "{text}");
-        let called = SyscallError {
-            call: "bpf_link_create",
-            io_error: io::Error::from_raw_os_error(libc::EPERM),
-        };
-        let text = Attaching::from(ProgramError::from(called)).named("eth0").to_string();
-        assert!(text.contains("CAP_BPF"), "{text}");
-        let gone = io::Error::from_raw_os_error(libc::ENODEV);
-        let text = Attaching::from(gone).named("eth0").to_string();
-        assert!(text.contains("No such device") && text.contains("6.6"), "{text}");
     }
 }
