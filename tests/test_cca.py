@@ -2,12 +2,17 @@
 
 import csv
 import gzip
+import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
-from command import ROOT
+from captures import Frame, write_pcap
+from command import ROOT, Ran, wirelens
+from lab import datagram
 from wirelens import OptionError
 from wirelens.cca import tap_slots, windows
 from wirelens.cca.slots import FlowWay, TapFlow
@@ -132,3 +137,86 @@ def test_what_cannot_be_is_refused(taps: list[dict[FlowWay, TapFlow]]) -> None:
     found = windows(before, after, [before.first_slot - 100], 10)
     assert found.missing == ("ingress",)
     assert not np.asarray(found.values).any()
+
+
+def cca(*arguments: str | Path) -> Ran:
+    return wirelens("cca", "-r", TAPS[0], "--egress", TAPS[1], *arguments)
+
+
+def told(*arguments: str | Path) -> list[dict[str, Any]]:
+    ran = cca("--format", "jsonl", "-q", *arguments)
+    assert ran.status == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_the_command_tells_who_fills_the_queue() -> None:
+    rows = told("--every", "100ms")
+    of_flow = {row["src_port"]: int(row["flow"]) for row in map(renamed, flow_rows())}
+    for row in rows:
+        start = row["start_ns"] // SLOT_NS
+        begun = start - 10_000
+        true = queue_bytes(of_flow[row["src_port"]], begun, 10_100)[10_000:]
+        assert abs(row["cbiq_bytes"] - true.mean()) < BUFFER_BYTES / 20, row
+    for start in {row["start_ns"] for row in rows}:
+        shares = [row["queue_share"] for row in rows if row["start_ns"] == start]
+        total = sum(share or 0 for share in shares)
+        assert total == pytest.approx(1) or not any(shares)
+    # The buffer holds 40 ms at this rate.
+    assert 0.03 < max(row["delay_max_s"] or 0 for row in rows) < 0.05
+
+
+def renamed(row: dict[str, str]) -> dict[str, Any]:
+    return {"src_port": int(row["src_port"]), "flow": row["flow"]}
+
+
+def test_losses_are_told_about_as_many_as_there_were() -> None:
+    rows = told()
+    for row in map(renamed, flow_rows()):
+        seen = sum(told["drops"] or 0 for told in rows if told["src_port"] == row["src_port"])
+        lost = sum(dropped for _, dropped in packets(int(row["flow"])))
+        assert lost * 0.7 <= seen <= lost, row
+
+
+def test_periods_add_up_whatever_their_length() -> None:
+    sums = []
+    for every in ("10ms", "100ms", "1s"):
+        rows = told("--every", every, "-n", "0")
+        sums.append(sum(row["ingress_bytes"] for row in rows))
+    everything = sum(data for row in flow_rows() for data, _ in packets(int(row["flow"])))
+    assert sums == [everything] * 3
+
+
+def test_clocks_that_differ_are_put_right_and_told(tmp_path: Path) -> None:
+    plain = told("--every", "1s")
+    for shift in ("-0.5", "+3600"):
+        late = tmp_path / f"after{shift}.pcapng"
+        subprocess.run(["editcap", "-t", shift, TAPS[1], late], check=True)
+        command = ("cca", "-r", TAPS[0], "--egress", late, "--every", "1s", "--format", "jsonl")
+        ran = wirelens(*command)
+        assert ran.status == 0
+        assert "clocks differ" in ran.stderr, ran.stderr
+        for row, wanted in zip(map(json.loads, ran.stdout.splitlines()), plain, strict=True):
+            # What waited least is taken for one that did not wait.
+            assert row["cbiq_bytes"] == pytest.approx(wanted["cbiq_bytes"], rel=0.1, abs=1500)
+
+
+def test_what_is_missing_at_one_tap_is_named(tmp_path: Path) -> None:
+    other = tmp_path / "other.pcap"
+    frame = datagram(("192.0.2.1", 5), ("192.0.2.2", 5))
+    write_pcap(other, [Frame(time, frame, len(frame)) for time in range(3)])
+    ran = wirelens("cca", "-r", TAPS[0], "--egress", other, "--format", "jsonl")
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert rows and {row["missing"] for row in rows} == {"egress"}
+    assert all(row["cbiq_bytes"] is None for row in rows)
+    assert "3 without TCP data" in ran.stderr
+
+
+def test_wrong_arguments_say_what_is_wanted() -> None:
+    for words, arguments in {
+        "no whole number of slots": ("--every", "1500us"),
+        "wanted at least 1us": ("--slot", "10ns"),
+    }.items():
+        ran = cca(*arguments)
+        assert ran.status == 2 and words in ran.stderr, ran.stderr
+    ran = wirelens("cca", "-r", TAPS[0])
+    assert ran.status == 2 and "--egress" in ran.stderr

@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 pub mod inputs;
+pub mod pair;
 pub mod sampling;
 pub mod segment;
 pub mod tap;
 
 pub use inputs::{Input, Rules, Window};
+pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};

@@ -221,6 +221,14 @@ impl Tap {
         });
     }
 
+    /// When the first packet came of which anything is kept.
+    #[must_use]
+    pub fn earliest(&self) -> Option<Timestamp> {
+        let first = |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).copied();
+        let slots = self.flows.values().filter_map(first);
+        slots.map(|slot| Timestamp::from_ns(slot.first_ns)).min()
+    }
+
     /// The latest stamp; [`Timestamp::MIN`] before the first packet.
     #[must_use]
     pub const fn latest(&self) -> Timestamp {

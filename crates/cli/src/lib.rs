@@ -9,6 +9,7 @@
 
 pub mod args;
 mod asked;
+pub mod cca;
 pub mod classify;
 mod devices;
 pub mod duration;
@@ -53,6 +54,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(nprint::declared_columns());
     declared.extend(classify::declared_columns());
     declared.extend(packetlog::declared_columns());
+    declared.extend(cca::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -143,6 +145,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
+        Some(Command::Cca(arguments)) => cca::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
