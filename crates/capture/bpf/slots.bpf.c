@@ -37,6 +37,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 enum tap { INGRESS, EGRESS, TAPS };
 
+/* In the place of a tap: a packet of a flow that is not followed, so that it may be. */
+#define SEEN TAPS
+
 enum count {
 	TAKEN,
 	NOT_FOLLOWED,
@@ -56,6 +59,9 @@ struct settings {
 	__u32 share;
 	/* Tell every packet, as if each had a slot of its own. */
 	__u32 each_packet;
+	/* Draws above it are not told of flows that are not followed. */
+	__u32 seen_share;
+	__u32 unused;
 };
 
 struct flow_key {
@@ -108,8 +114,11 @@ struct state {
 struct told {
 	__u32 tap;
 	struct followed flow;
-	__u32 unused;
-	struct slot slot;
+	__u32 data_len;
+	union {
+		struct slot slot;
+		struct flow_key key;
+	};
 };
 
 struct segment {
@@ -339,11 +348,25 @@ static __always_inline int tell(enum tap tap, const struct followed *flow, const
 		return 0;
 	told->tap = tap;
 	told->flow = *flow;
-	told->unused = 0;
+	told->data_len = 0;
 	told->slot = *slot;
 	/* Whoever reads comes by the clock; waking it for each would cost more than all else. */
 	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 	return 1;
+}
+
+/* Lost where the ring is full: another packet of a heavy flow comes soon. */
+static __always_inline void tell_seen(const struct segment *segment)
+{
+	struct told *told = bpf_ringbuf_reserve(&TOLD, sizeof(*told), 0);
+
+	if (!told)
+		return;
+	__builtin_memset(told, 0, sizeof(*told));
+	told->tap = SEEN;
+	told->data_len = segment->data_len;
+	told->key = segment->key;
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
@@ -361,13 +384,17 @@ static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
 	fate = read_segment(skb, &segment);
 	if (fate != TAKEN)
 		return fate;
-	found = bpf_map_lookup_elem(&FLOWS, &segment.key);
-	if (!found)
-		return NOT_FOLLOWED;
-	flow = *found;
 	settings = bpf_map_lookup_elem(&SETTINGS, &place);
 	if (!settings || !settings->slot_ns)
 		return NOT_FOLLOWED;
+	found = bpf_map_lookup_elem(&FLOWS, &segment.key);
+	if (!found) {
+		if (tap == INGRESS && settings->seen_share && segment.data_len &&
+		    bpf_get_prandom_u32() <= settings->seen_share)
+			tell_seen(&segment);
+		return NOT_FOLLOWED;
+	}
+	flow = *found;
 	/* What opens a connection is no data, and tells one from the next. */
 	if (!segment.opens && settings->share != 0xffffffff &&
 	    bpf_get_prandom_u32() > settings->share)

@@ -7,12 +7,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod follow;
 pub mod inputs;
 pub mod pair;
 pub mod sampling;
 pub mod segment;
 pub mod tap;
 
+pub use follow::{Change, Follow};
 pub use inputs::{Input, Rules, Window};
 pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;

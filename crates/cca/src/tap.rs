@@ -210,6 +210,34 @@ impl Tap {
         kept.slots.extend(kept.flow.add(self.options.clock, segment));
     }
 
+    /// Takes in a slot that was made elsewhere, such as in the kernel, and is complete.
+    pub fn put(&mut self, way: FlowWay, slot: TapSlot) {
+        self.latest = self.latest.max(Timestamp::from_ns(slot.first_ns));
+        let kept = self.flows.entry(way).or_default();
+        kept.flow = TapFlow::default();
+        // Told a second time, or out of order: a window reads slots in order.
+        if kept.slots.last().is_none_or(|last| last.slot < slot.slot) {
+            kept.slots.push(slot);
+        }
+    }
+
+    /// The same of a slot that is not complete: the next takes its place.
+    pub fn put_open(&mut self, way: FlowWay, slot: TapSlot) {
+        let kept = self.flows.entry(way).or_default();
+        kept.flow = TapFlow { open: Some(slot), ..TapFlow::default() };
+    }
+
+    /// Whether anything is kept of a flow.
+    #[must_use]
+    pub fn knows(&self, way: &FlowWay) -> bool {
+        self.flows.contains_key(way)
+    }
+
+    /// Forgets all of a flow.
+    pub fn forget(&mut self, way: &FlowWay) {
+        self.flows.remove(way);
+    }
+
     /// Forgets slots that are older than is kept, and flows of which none is left.
     pub fn forget_old(&mut self) {
         let clock = self.options.clock;
@@ -252,7 +280,8 @@ impl Tap {
         slots.clear();
         if let Some(kept) = self.flows.get(way) {
             slots.extend_from_slice(&kept.slots);
-            slots.extend(kept.flow.open());
+            let last = slots.last().map(|last| last.slot);
+            slots.extend(kept.flow.open().filter(|open| last.is_none_or(|last| last < open.slot)));
         }
     }
 }

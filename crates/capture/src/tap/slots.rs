@@ -6,14 +6,15 @@
 //! ends, however it does, they are gone. It takes Linux 6.6 (tcx).
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
-use packet::{Span, TapSlot};
+use packet::{Span, TapSlot, Timestamp};
 
 use super::attach::{Attaching, TapError, attach, map, map_mut};
+use crate::sys::clock;
 use crate::sys::packet_socket::PacketSocket;
 
 /// Built from the source beside it by `make bpf`.
@@ -30,6 +31,10 @@ const STATE_LEN: usize = 88;
 /// `BPF_F_LOCK` of linux/bpf.h: a state is read and written whole.
 const LOCKED: u64 = 4;
 const HAS_OPEN: u32 = 1;
+/// In the place of a tap.
+const SEEN: u32 = TAPS;
+/// Less is what reading two clocks one after the other takes, and what discipline moves them.
+const CLOCK_MOVED: Span = Span::from_ns(50_000);
 
 /// Where a tap stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,8 +60,9 @@ pub struct SlotTapOptions {
     pub share: f64,
     /// Whether every packet is told and not the slots alone: what first-packet sampling saves.
     pub each_packet: bool,
-    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, for packets without a stamp.
-    pub realtime_ahead: Span,
+    /// Packets of flows that are not followed, seen before the queue, that are told, as a share of
+    /// all: what it takes to know which flows are worth following.
+    pub seen_share: f64,
 }
 
 /// Where a flow is kept. A place may be given to another flow, which has another generation.
@@ -68,15 +74,27 @@ pub struct FlowPlace {
     pub generation: u32,
 }
 
-/// A slot that is complete.
+/// What the kernel told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
-    /// Which tap saw it.
-    pub side: TapSide,
-    /// Whose it is.
-    pub flow: FlowPlace,
-    /// What was seen.
-    pub slot: TapSlot,
+pub enum Told {
+    /// A slot that is complete.
+    Slot {
+        /// Which tap saw it.
+        side: TapSide,
+        /// Whose it is.
+        flow: FlowPlace,
+        /// What was seen.
+        slot: TapSlot,
+    },
+    /// A packet of a flow that is not followed.
+    Seen {
+        /// Who sends the data.
+        source: SocketAddr,
+        /// Who receives it.
+        destination: SocketAddr,
+        /// Bytes of data.
+        data_len: u32,
+    },
 }
 
 /// What became of the packets of one tap.
@@ -111,6 +129,8 @@ impl SlotTapCounts {
 /// Programs that cut flows into slots.
 pub struct SlotTap {
     ebpf: Ebpf,
+    options: SlotTapOptions,
+    realtime_ahead: Span,
     /// Has what is received stamped before we see it.
     _stamps: PacketSocket,
 }
@@ -120,17 +140,38 @@ impl SlotTap {
     ///
     /// # Errors
     /// It takes `CAP_BPF` and a kernel that has tcx.
-    pub fn load(options: &SlotTapOptions) -> Result<Self, TapError> {
-        Self::try_load(options).map_err(|error| error.named("slots"))
+    pub fn load(options: SlotTapOptions) -> Result<Self, TapError> {
+        let loading = || -> Result<Self, Attaching> {
+            let stamps = PacketSocket::open()?;
+            stamps.ask_for_stamps()?;
+            let ebpf = Ebpf::load(OBJECT)?;
+            let realtime_ahead = clock::realtime_ahead();
+            let mut tap = Self { ebpf, options, realtime_ahead, _stamps: stamps };
+            tap.set()?;
+            Ok(tap)
+        };
+        loading().map_err(|error| error.named("slots"))
     }
 
-    fn try_load(options: &SlotTapOptions) -> Result<Self, Attaching> {
-        let stamps = PacketSocket::open()?;
-        stamps.ask_for_stamps()?;
-        let mut ebpf = Ebpf::load(OBJECT)?;
-        let mut settings: Array<_, [u64; 3]> = Array::try_from(map_mut(&mut ebpf, "SETTINGS")?)?;
-        settings.set(0, options.words(), 0)?;
-        Ok(Self { ebpf, _stamps: stamps })
+    fn set(&mut self) -> Result<(), Attaching> {
+        let mut settings: Array<_, [u64; 4]> =
+            Array::try_from(map_mut(&mut self.ebpf, "SETTINGS")?)?;
+        Ok(settings.set(0, self.options.words(self.realtime_ahead), 0)?)
+    }
+
+    /// Looks whether the wall clock was set, for packets that carry no stamp; to be called now and
+    /// then. What time it is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep_time(&mut self) -> Result<Timestamp, TapError> {
+        let ahead = clock::realtime_ahead();
+        let moved_ns = ahead.as_ns().saturating_sub(self.realtime_ahead.as_ns());
+        if moved_ns.unsigned_abs() > CLOCK_MOVED.as_ns().unsigned_abs() {
+            self.realtime_ahead = ahead;
+            self.set().map_err(|error| error.named("slots"))?;
+        }
+        Ok(clock::realtime_now())
     }
 
     /// Attaches a tap to what an interface of the calling thread's network namespace receives.
@@ -247,14 +288,21 @@ impl SlotTap {
 impl SlotTapOptions {
     /// As the programs read them.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn words(&self) -> [u64; 3] {
-        let share = (self.share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
-        let slot_ns = self.slot.as_ns().max(1).unsigned_abs();
-        let mut last = [0; 8];
-        let (first_half, second_half) = last.split_at_mut(4);
-        first_half.copy_from_slice(&share.to_ne_bytes());
-        second_half.copy_from_slice(&u32::from(self.each_packet).to_ne_bytes());
-        [slot_ns, self.realtime_ahead.as_ns().cast_unsigned(), u64::from_ne_bytes(last)]
+    fn words(&self, realtime_ahead: Span) -> [u64; 4] {
+        let draws_below = |share: f64| (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+        let both = |first: u32, second: u32| {
+            let mut bytes = [0; 8];
+            let (one, other) = bytes.split_at_mut(4);
+            one.copy_from_slice(&first.to_ne_bytes());
+            other.copy_from_slice(&second.to_ne_bytes());
+            u64::from_ne_bytes(bytes)
+        };
+        [
+            self.slot.as_ns().max(1).unsigned_abs(),
+            realtime_ahead.as_ns().cast_unsigned(),
+            both(draws_below(self.share), self.each_packet.into()),
+            both(draws_below(self.seen_share), 0),
+        ]
     }
 }
 
@@ -276,10 +324,28 @@ fn key(source: SocketAddr, destination: SocketAddr) -> [u8; KEY_LEN] {
 
 fn parse(told: &[u8; TOLD_LEN]) -> Option<Told> {
     let word = |at: usize| told.as_chunks().0.get(at).map_or(0, |&word| u32::from_ne_bytes(word));
+    let (_, rest) = told.split_at_checked(16)?;
+    if word(0) == SEEN {
+        let (source, destination) = ends(rest.first_chunk()?);
+        return Some(Told::Seen { source, destination, data_len: word(3) });
+    }
     let side = TapSide::ALL.into_iter().find(|&side| side as u32 == word(0))?;
     let flow = FlowPlace { index: word(1), generation: word(2) };
-    let slot = told.get(16..)?.first_chunk().map(TapSlot::from_ne_bytes)?;
-    Some(Told { side, flow, slot })
+    let slot = rest.first_chunk().map(TapSlot::from_ne_bytes)?;
+    Some(Told::Slot { side, flow, slot })
+}
+
+/// The ends of a flow from what the programs name it by.
+fn ends(key: &[u8; KEY_LEN]) -> (SocketAddr, SocketAddr) {
+    let address = |at: usize| {
+        let octets = key.as_chunks::<16>().0.get(at).copied().unwrap_or_default();
+        Ipv6Addr::from(octets).to_canonical()
+    };
+    let &[.., a, b, c, d] = key;
+    (
+        SocketAddr::new(address(0), u16::from_be_bytes([a, b])),
+        SocketAddr::new(address(1), u16::from_be_bytes([c, d])),
+    )
 }
 
 impl fmt::Debug for SlotTap {
@@ -298,6 +364,8 @@ mod tests {
         assert_eq!(named[..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 1, 2, 3]);
         assert_eq!(named[16..20], [0x20, 0x01, 0x0d, 0xb8]);
         assert_eq!(named[32..], [0, 80, 1, 187]);
+        let back = ends(&named);
+        assert_eq!(back, ("10.1.2.3:80".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap()));
     }
 
     #[test]
@@ -306,11 +374,11 @@ mod tests {
             slot: Span::from_ns(1_000_000),
             share: 1.0,
             each_packet: true,
-            realtime_ahead: Span::from_ns(-5),
+            seen_share: 0.0,
         };
-        let [slot_ns, ahead, last] = options.words();
-        assert_eq!((slot_ns, ahead.cast_signed()), (1_000_000, -5));
-        let bytes = last.to_ne_bytes();
+        let [slot_ns, ahead, shares, seen] = options.words(Span::from_ns(-5));
+        assert_eq!((slot_ns, ahead.cast_signed(), seen), (1_000_000, -5, 0));
+        let bytes = shares.to_ne_bytes();
         assert_eq!(bytes[..4], u32::MAX.to_ne_bytes());
         assert_eq!(bytes[4..], 1_u32.to_ne_bytes());
     }

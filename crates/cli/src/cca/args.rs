@@ -14,17 +14,27 @@ use crate::duration::parse_duration;
   wirelens cca -r before.pcapng --egress after.pcapng                 each second, the heaviest ten
   wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
+  wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
 
-One capture is made before the queue, the other behind it, by the same clock or nearly so. The
-queue is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
-A flow's share is that of the bytes in the queue of all flows.")]
+One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
+interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
+router's own egress is seen before the queue. NETNS:DEV is in another network namespace. The queue
+is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
+A flow's share is that of the bytes in the queue of all flows that are told.")]
 pub struct CcaArguments {
     /// Captures made before the queue.
     #[command(flatten)]
     pub input: InputArguments,
-    /// Capture made behind the queue; -r names those made before it
-    #[arg(long, value_name = "FILE|DIR", required = true)]
+    /// Interface that receives what goes to the queue, instead of captures
+    #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
+    #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
+    pub interface: Option<String>,
+    /// Behind the queue: a capture, with -r, or an interface, with -i
+    #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV", required = true)]
     pub egress: Vec<PathBuf>,
+    /// Stop after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
+    pub duration: Option<Span>,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,

@@ -1,6 +1,7 @@
 //! `wirelens cca`: what flows do in a queue, told from a tap before it and one behind it.
 
 pub mod args;
+mod live;
 mod rows;
 mod table;
 mod taps;
@@ -16,6 +17,7 @@ use crate::output::{self, Rows, Show};
 use crate::reading::{InputError, InputRequest, Inputs};
 use crate::summary::{self, StageSummary};
 use args::{CcaArguments, PassedRule};
+use live::{Device, Watch};
 use rows::Told;
 use taps::{Side, Sides};
 
@@ -30,6 +32,24 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let clock = clock(arguments)?;
+    let options = TapOptions {
+        clock,
+        flow_count_max: arguments.max_flows as usize,
+        kept: Span::from_ns(WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns())),
+        sampler: None,
+    };
+    let show = output::show(&arguments.output)?;
+    match &arguments.interface {
+        Some(interface) => run_live(arguments, options, interface, show),
+        None => run_captures(arguments, options, show),
+    }
+}
+
+fn run_captures(
+    arguments: &CcaArguments,
+    options: TapOptions,
+    show: Show,
+) -> Result<Status, Failure> {
     let before = asked::find(&arguments.input, None, true)?;
     let request = asked::request(&arguments.input);
     let behind = taps::behind(&request, &arguments.egress);
@@ -38,14 +58,6 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let outputs = || [arguments.output.output.as_ref()];
     asked::spare(&before, outputs())?;
     asked::spare(&behind_inputs, outputs())?;
-    let show = output::show(&arguments.output)?;
-    let period_len = usize::try_from(clock.count(arguments.every)).unwrap_or(usize::MAX);
-    let options = TapOptions {
-        clock,
-        flow_count_max: arguments.max_flows as usize,
-        kept: Span::from_ns(WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns())),
-        sampler: None,
-    };
     let offset = match arguments.egress_offset {
         Some(offset) => offset,
         None => offset(&request, &behind, options, arguments.input.quiet)?,
@@ -55,24 +67,53 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     sides.egress.shift(offset);
-    let mut printed = match show {
-        Show::Table => Printed::Table,
-        Show::Rows(format) => {
-            Printed::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
-        }
-    };
+    let mut printed = Printed::create(arguments, show)?;
     let bar = sides.ingress.inputs.bar();
     let mut pair = Pair::new(options);
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
-    let mut told_count = 0_u64;
-    each_period(&mut sides, &mut pair, period_len, |pair, period| {
+    each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
         let told = Told::of(pair, period, rules(arguments.passed), row_count);
-        told_count += told.flows.len() as u64;
-        printed.put(&told, clock)
+        printed.put(&told, options.clock)
     })?;
     drop(bar);
     printed.finish()?;
     finish(sides, &pair, arguments.input.quiet)
+}
+
+fn run_live(
+    arguments: &CcaArguments,
+    options: TapOptions,
+    interface: &str,
+    show: Show,
+) -> Result<Status, Failure> {
+    let [egress] = arguments.egress.as_slice() else {
+        return Err(Failure::usage("--egress: of interfaces there can be one"));
+    };
+    let egress = egress.to_string_lossy();
+    let devices = (Device::parse(interface)?, Device::parse(&egress)?);
+    let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let mut printed = Printed::create(arguments, show)?;
+    if !arguments.input.quiet {
+        eprintln!("watching the queue between {interface} and {egress}; Ctrl-C ends it");
+    }
+    let len = period_len(arguments, options);
+    watch.run(len, arguments.duration, rules(arguments.passed), |told| {
+        printed.put(told, options.clock)
+    })?;
+    printed.finish()?;
+    if !arguments.input.quiet {
+        for (name, counts) in [interface, &egress].into_iter().zip(watch.counts()?) {
+            eprint!("{}", live::lines(name, &counts));
+        }
+    }
+    Ok(Status::Fine)
+}
+
+fn period_len(arguments: &CcaArguments, options: TapOptions) -> usize {
+    usize::try_from(options.clock.count(arguments.every)).unwrap_or(usize::MAX)
 }
 
 /// A period is a whole number of slots.
@@ -162,6 +203,15 @@ enum Printed {
 }
 
 impl Printed {
+    fn create(arguments: &CcaArguments, show: Show) -> Result<Self, Failure> {
+        Ok(match show {
+            Show::Table => Self::Table,
+            Show::Rows(format) => {
+                Self::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
+            }
+        })
+    }
+
     fn put(&mut self, told: &Told, clock: SlotClock) -> Result<(), Failure> {
         if told.flows.is_empty() {
             return Ok(());
