@@ -133,6 +133,12 @@ impl Follow {
         self.indices.iter().map(|(&way, &index)| (way, index))
     }
 
+    /// Whether no flow is followed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+
     /// Packets of flows that found no room among those that are noted.
     #[must_use]
     pub const fn not_noted(&self) -> u64 {

@@ -131,7 +131,8 @@ impl Watch {
             self.look_at_open_slots()?;
             let told = Told::of(&mut self.pair, period, rules, usize::MAX);
             put(&told)?;
-            self.choose(&told)?;
+            let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
+            self.choose(&brought)?;
             self.pair.forget_old();
             let behind = self.clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
             // Periods that whoever takes rows had no time for are left out, not queued.
@@ -151,6 +152,10 @@ impl Watch {
             let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)) + SETTLED_AFTER;
             thread::sleep(left.min(DRAIN_EVERY));
             self.drain()?;
+            if self.follow.is_empty() {
+                // Nobody waits a period for the first flows.
+                self.choose(&HashMap::new())?;
+            }
             if left <= DRAIN_EVERY {
                 return Ok(true);
             }
@@ -201,12 +206,10 @@ impl Watch {
         looking().map_err(Failure::error)
     }
 
-    fn choose(&mut self, told: &Told) -> Result<(), Failure> {
-        let brought: HashMap<FlowWay, u64> =
-            told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
+    fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), Failure> {
         let Self { tap, pair, follow, .. } = self;
         let changes =
-            follow.choose(&brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
+            follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
         for change in changes {
             match change {
                 Change::Leave { way } => {
