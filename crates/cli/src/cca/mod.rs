@@ -97,7 +97,7 @@ fn run_live(
     }
     let mut printed = Printed::create(arguments, show)?;
     if !arguments.input.quiet {
-        eprintln!("watching the queue between {interface} and {egress}; Ctrl-C ends it");
+        eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
     }
     let len = period_len(arguments, options);
     watch.run(len, arguments.duration, rules(arguments.passed), |told| {
