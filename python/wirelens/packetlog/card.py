@@ -103,10 +103,10 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
     has_unseen = bool(chosen.unseen)
     unseen = ["recall, unseen"] if has_unseen else []
     weights = table(
-        ["weight", "benign marked", "recall, known", *unseen, "precision"],
+        ["weight", "threshold", "benign marked", "recall, known", *unseen, "precision"],
         [
             [
-                f"{one.weight:g}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
+                f"{one.weight:g}", f"{one.threshold:.3f}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
                 *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
             ]
             for one in outcome.tried
@@ -133,15 +133,22 @@ were it {measure.RARE:.0%} of packets, precision would be
 {_rare(chosen.mean_known, chosen.false_alarms):.2f}.
 
 {weights}
-With that weight:
+With that weight{_moved(outcome)}:
 
 {attacks}"""
+
+
+def _moved(outcome: "Outcome") -> str:
+    at = outcome.chosen.threshold
+    if at == 0.5:
+        return ""
+    return f" (leaves are moved so that a score of {at:.3f} is told as 0.5)"
 
 
 def _choice(request: "Request", outcome: "Outcome") -> str:
     chosen, limit = outcome.chosen, request.false_alarms_max
     if len(outcome.tried) == 1:
-        return f"The weight of anomalous packets, {chosen.weight:g}, was given."
+        return f"The weight of anomalous packets, {chosen.weight:g}, was given." + _at(outcome, limit)
     if chosen.false_alarms > limit:
         return (
             f"Of these weights, {chosen.weight:g} was chosen: all mark more than the {limit:.0%} of "
@@ -149,9 +156,15 @@ def _choice(request: "Request", outcome: "Outcome") -> str:
         )
     what = "unseen attacks" if chosen.unseen else "what is looked for"
     return (
-        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} among those that "
-        f"mark at most {limit:.0%} of {request.first_class} packets."
+        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} where all mark at "
+        f"most {limit:.0%} of {request.first_class} packets." + _at(outcome, limit)
     )
+
+
+def _at(outcome: "Outcome", limit: float) -> str:
+    if len(outcome.model.classes) > 2:
+        return ""
+    return f" A packet is marked whose score is above the threshold that lets {limit:.0%} pass."
 
 
 def _rare(recall: float, false_alarms: float) -> float:
