@@ -34,8 +34,8 @@ def chosen_by_folds(drawn, judge, seed, progress):
         crossed = folds.cross(drawn, plan, weight, SHAPE, seed, progress.show, judge)
         for wanted, found in tried.items():
             found.append(train.told(drawn, weight, crossed, wanted))
-        progress.tell(f"weight {weight:g}: unseen "
-                      + " ".join(f"{found[-1].mean_unseen:.3f}" for found in tried.values()))  # fmt: skip
+        unseen = " ".join(f"{found[-1].mean_unseen:.3f}" for found in tried.values())
+        progress.tell(f"weight {weight:g}: unseen {unseen}")
     return {wanted: train.choose(found, wanted) for wanted, found in tried.items()}
 
 
@@ -119,8 +119,10 @@ def row(name, seed, wanted, one, made):
 
 def table(found):
     """The rows as a table: means over seeds."""
-    print("| asked | judge | by folds: unseen (to 0.85) | held out: mean recall | to 0.85 | "
-          "precision | at 1 % | accuracy | benign marked | bytes, default | bytes, log-minimum |")  # fmt: skip
+    print(
+        "| asked | judge | by folds: unseen (to 0.85) | held out: mean recall | to 0.85 | "
+        "precision | at 1 % | accuracy | benign marked | bytes, default | bytes, log-minimum |"
+    )
     print("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for wanted in ALARMS:
         for name in (OURS, NETBEACON):

@@ -78,8 +78,9 @@ is kept, one for others, such as ARP. They read {len(one.columns)} columns. Sums
 def _data(request: "Request", outcome: "Outcome") -> str:
     rows = outcome.rows
     by_family: dict[str, list[int]] = {}
-    for index, capture in enumerate(rows.captures):
-        by_family.setdefault(capture.family.partition("/")[0], []).append(index)
+    marked = outcome.chosen.places
+    for index, place in enumerate(rows.places):
+        by_family.setdefault(place, []).append(index)
     lines = []
     for family, indexes in by_family.items():
         mine = sum((rows.capture_of == index) for index in indexes) > 0
@@ -87,14 +88,17 @@ def _data(request: "Request", outcome: "Outcome") -> str:
         lines.append([
             family, str(len(indexes)), f"{counts.sum():.0f}",
             f"{counts[rows.is_anomalous].sum():.0f}",
+            f"{marked[family]:.1%}" if family in marked else "",
         ])  # fmt: skip
-    shown = table(["captures of", "captures", "packets", "anomalous"], lines)
+    shown = table(
+        ["captures of", "captures", "packets", "anomalous", f"{request.first_class} marked"], lines
+    )
     return f"""## Data
 
 {shown}
 {_TRUTH[request.use]} {len(rows)} packets were drawn:
 of each capture as many of each label and role. In training families of captures count the same,
-and so do attacks.
+and so do attacks. The last column is of folds, as under Quality.
 """
 
 
@@ -106,8 +110,8 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
         ["weight", "threshold", "benign marked", "recall, known", *unseen, "precision"],
         [
             [
-                f"{one.weight:g}", f"{one.threshold:.3f}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
-                *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
+                f"{one.weight:g}", f"{one.threshold:.3f}", f"{one.false_alarms:.2%}",
+                f"{one.mean_known:.3f}", *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
             ]
             for one in outcome.tried
         ],
@@ -148,7 +152,8 @@ def _moved(outcome: "Outcome") -> str:
 def _choice(request: "Request", outcome: "Outcome") -> str:
     chosen, limit = outcome.chosen, request.false_alarms_max
     if len(outcome.tried) == 1:
-        return f"The weight of anomalous packets, {chosen.weight:g}, was given." + _at(outcome, limit)
+        given = f"The weight of anomalous packets, {chosen.weight:g}, was given."
+        return given + _at(outcome, limit)
     if chosen.false_alarms > limit:
         return (
             f"Of these weights, {chosen.weight:g} was chosen: all mark more than the {limit:.0%} of "

@@ -176,6 +176,7 @@ def tuned_netbeacon(
     used = numpy.ones(len(found), dtype=bool)
     grown = netbeacon.NetBeacon.grown(found, used, chosen.weight, shape, request.seed)
     facts = {"weight": chosen.weight, "threshold": chosen.threshold,
-             "false_alarms": chosen.false_alarms, "mean_known": chosen.mean_known, "mean_unseen": chosen.mean_unseen}  # fmt: skip
+             "false_alarms": chosen.false_alarms, "mean_known": chosen.mean_known,
+             "mean_unseen": chosen.mean_unseen}  # fmt: skip
     return lambda capture, _: grown.marked(capture, chosen.threshold), facts
 

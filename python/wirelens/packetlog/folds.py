@@ -187,6 +187,18 @@ def false_alarms(rows: Rows, is_marked: Array) -> float:
     return float((marked[there] / all_of[there]).mean())
 
 
+def false_alarms_by_place(rows: Rows, is_marked: Array) -> dict[str, float]:
+    """The part of benign packets that was marked, of all captures of a place together."""
+    places = numpy.array(rows.places)[rows.capture_of]
+    benign = ~rows.is_anomalous
+    found = {}
+    for place in dict.fromkeys(rows.places):
+        mine = benign & (places == place)
+        if mine.any():
+            found[place] = float(numpy.average(is_marked[mine], weights=rows.counts[mine]))
+    return found
+
+
 def threshold(rows: Rows, scores: Array, false_alarms_max: float) -> float:
     """The score above which as much is marked as may be, by `false_alarms`.
 
