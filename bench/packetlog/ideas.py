@@ -58,7 +58,7 @@ class Drawn:
         found, names = self.rows(window)
         others = tuple(f"{key}_" for key in KEYS if key not in keys)
         wanted = [at for at, name in enumerate(names)
-                  if name not in train.PORTS and not name.startswith(others or ("\0",))]  # fmt: skip
+                  if name not in train.PORTS and not name.startswith(others)]  # fmt: skip
         values = numpy.column_stack([found.values[:, wanted], *more])
         return replace(found, values=numpy.ascontiguousarray(values, dtype=numpy.float32))
 

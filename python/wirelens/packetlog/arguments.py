@@ -81,7 +81,7 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
         "folds of captures]")  # fmt: skip
     add("--false-alarms", metavar="PART", type=part,
         help="mark as much as marks at most this part of benign packets, by folds; of several "
-        "classes only the weight is chosen by it [default: 5%%; for congestion 20%%, for unknown "
+        "classes only the weight is chosen by it [default: 8%%; for congestion 20%%, for unknown "
         "10%%]")  # fmt: skip
     add("--rows-max", metavar="N", type=whole(100), default=400_000,
         help="packets to train on at most, drawn [default: 400000]")  # fmt: skip

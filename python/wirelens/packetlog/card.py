@@ -169,7 +169,10 @@ def _choice(request: "Request", outcome: "Outcome") -> str:
 def _at(outcome: "Outcome", limit: float) -> str:
     if len(outcome.model.classes) > 2:
         return ""
-    return f" A packet is marked whose score is above the threshold that lets {limit:.0%} pass."
+    return (
+        f" A packet is marked whose score is above the threshold, at which {limit:.0%} of "
+        f"{outcome.model.classes[0]} packets are."
+    )
 
 
 def _rare(recall: float, false_alarms: float) -> float:
