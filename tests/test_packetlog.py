@@ -225,6 +225,30 @@ def test_a_block_that_rots_costs_itself_only(tmp_path: Path, model: Path, captur
     assert 0 < packets < whole
 
 
+def test_a_clock_that_steps_loses_no_packet(tmp_path: Path, model: Path) -> None:
+    hour_ns = 3_600_000_000_000
+    # Back by two hours, forth by a day, before 1970, and to the end of what a stamp can tell.
+    steps = [0, -2 * hour_ns, 24 * hour_ns, -1_700_000_001 * 10**9, 2_500_000_000 * 10**9]
+    frames = []
+    for step_ns in steps:
+        for frame in mixed(100):
+            stamp_ns = max(frame.time_ns + step_ns, 0)
+            frames.append(Frame(stamp_ns, frame.data, frame.wire_len))
+    path, log = tmp_path / "steps.pcap", tmp_path / "log"
+    write_pcap(path, frames)
+    ran = record(log, model, "-r", path, "--block-bytes", "64K", "--file-time", "1m", "--compress")
+    assert "500 seen = 500 kept + 0 passed over + 0 without room" in ran.stderr
+    assert "lost" not in ran.stderr
+    assert found(query(log, "-w", tmp_path / "all.pcapng")) == 500
+    rows = tshark(tmp_path / "all.pcapng", "frame.time_epoch")
+    stamps_ns = (int(row[0].replace(".", "")) for row in rows)
+    assert sorted(stamps_ns) == sorted(frame.time_ns for frame in frames)
+    start = 1_700_000_000
+    assert found(query(log, "--from", f"{start}", "--to", f"{start + 1}")) == 100
+    assert found(query(log, "--from", f"{start - 7200}", "--to", f"{start - 7199}")) == 100
+    assert found(query(log, "--from", f"{start + 86400}", "--to", f"{start + 86401}")) == 100
+
+
 def test_what_cannot_be_done_is_said_with_what_can(
     tmp_path: Path, model: Path, capture: Path
 ) -> None:

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::report::Progress;
-use packetlog::manager::{Decision, Manager, Shortage, Signals};
+use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, Switch};
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(crate) trait Writer: Send + Sync {
     fn gauges(&self) -> Gauges;
     /// What else is to be known of it.
     fn status(&self) -> Value;
+    /// What it lost, by cause, and what went wrong last.
+    fn losses(&self) -> Value;
 }
 
 /// How much of its time a thread is at work.
@@ -193,11 +195,15 @@ impl Desk {
                 let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
                 state.switch_ns = Some((longest.max(took), took));
-                state.events.decision(&decision, Some((generation, took)));
+                let more = json!({"generation": generation, "took_us": took / 1000});
+                state.events.decision(&decision, more);
+            }
+            Decision::Warn { cause: Cause::Shortage(Shortage::LogLoss), .. } => {
+                state.events.decision(&decision, self.writer.losses());
             }
             // The recorder overwrites by itself when it has no room; this is for people.
             Decision::Overwrite { .. } | Decision::Warn { .. } => {
-                state.events.decision(&decision, None);
+                state.events.decision(&decision, Value::Null);
             }
         }
     }
@@ -291,6 +297,9 @@ mod tests {
         fn status(&self) -> Value {
             Value::Null
         }
+        fn losses(&self) -> Value {
+            json!({"lost": {"read_only": self.0.lost}})
+        }
     }
 
     fn desk(folder: &std::path::Path, gauges: Gauges, is_fixed: bool) -> (Desk, Arc<Switch>) {
@@ -322,6 +331,16 @@ mod tests {
         let reply = desk.choose("log-all").unwrap();
         assert_eq!((&reply["mode"], &reply["chosen"]), (&json!("log-sampled"), &json!("log-all")));
         assert_eq!(reply["waits_for"], json!(["queue"]));
+    }
+
+    #[test]
+    fn losses_are_told_with_what_they_come_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let gauges = Gauges { disk_free: 1.0, lost: 7, ..Gauges::default() };
+        let (desk, _) = desk(folder.path(), gauges, false);
+        desk.look(now());
+        let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        assert!(text.contains(r#""lost":{"read_only":7},"resource":"log_loss""#), "{text}");
     }
 
     #[test]

@@ -177,6 +177,19 @@ impl Writer for Watcher {
             "last_error": state.last_error(),
         })
     }
+
+    fn losses(&self) -> Value {
+        let lost = Cause::ALL.iter().map(|&cause| (cause, self.state.lost(cause)));
+        let lost: serde_json::Map<_, _> = lost
+            .filter(|&(_, count)| count > 0)
+            .map(|(cause, count)| (cause.name().into(), count.into()))
+            .collect();
+        let mut losses = json!({"lost": lost});
+        if let Some(error) = self.state.last_error() {
+            losses["error"] = error.into();
+        }
+        losses
+    }
 }
 
 /// What was recorded, for the last event.
