@@ -32,6 +32,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let begun = now();
     let plan = log.find(&query);
     let found_in = begun.elapsed();
+    if plan.chunk_count == 0 {
+        super::tell_empty(&arguments.folder.folder, arguments.quiet);
+    }
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut sums = Sums::default();
     let mut failure = None;
