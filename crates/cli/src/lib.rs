@@ -10,6 +10,7 @@
 pub mod args;
 mod asked;
 pub mod classify;
+mod copied;
 mod devices;
 pub mod duration;
 mod failure;
