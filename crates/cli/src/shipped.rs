@@ -30,14 +30,6 @@ impl Kind {
                 self.made_by
             )));
         }
-        if folder.is_dir() && !folder.join(self.marker).exists() {
-            return Err(Failure::error(format_args!(
-                "{}: no model: {} is not in it; give the folder that `{}` wrote",
-                folder.display(),
-                self.marker,
-                self.made_by
-            )));
-        }
         if folder.is_file() {
             return Err(Failure::usage(format_args!(
                 "{}: a file; a model is a folder with {} in it",
