@@ -1,5 +1,5 @@
-"""Whether AF_XDP would pay: what a packet costs that is received and not looked at, through AF_XDP in
-copy mode and through an AF_PACKET ring of the same memory.
+"""Whether AF_XDP would pay: what a packet costs that is received and not looked at, through AF_XDP
+in copy mode and through an AF_PACKET ring of the same memory.
 
     python bench/packetlog/xsk.py --output FOLDER
 
