@@ -180,6 +180,11 @@ def test_a_log_is_gone_on_with_and_compressed(tmp_path: Path, model: Path, captu
     assert (tmp_path / "before.pcapng").read_bytes() == (tmp_path / "after.pcapng").read_bytes()
     read = wirelens("info", "-r", log, "--format", "csv")
     assert sum(int(row["packets"]) for row in read.rows) == before
+    # Each block is a section, which says what the others say.
+    told = wirelens("info", "-r", log).stdout.decode()
+    assert re.search(r"^sections +\d+ that say this$", told, re.MULTILINE), told
+    assert told.count("written by") == len(read.rows) == told.count("interface 0 ")
+    assert "interface 1" not in told and re.search(r"described \d+ times", told), told
 
 
 def test_the_oldest_of_the_least_important_make_room(
@@ -264,7 +269,17 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (("mode", "default", "--log", log), 1, "no recorder runs there"),
         (("status", "--log", log), 1, "no recorder runs there"),
         (("record", "-r", capture, "-o", capture, "--model", model), 1, str(capture)),
-        (("record", "-r", capture, "-o", log, "--model", tmp_path), 1, "model.json"),
+        (("record", "-r", capture, "-o", log, "--model", tmp_path), 1, "model.json: no such file; give"),
+        (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
+        (("record", "-r", capture, "--settings", "none"), 1, "give a file of settings in TOML"),
+        (("record", "-i", "lo", "-w", "x"), 2, "give it with -o DIR"),
+        (("record", "-i", "lo", "-G", "60"), 2, "--file-time"),
+        (("record", "-i", "lo", "-i", "any"), 2, "with -i any on all"),
+        (("-i", "lo"), 2, "wirelens packetlog record"),
+        (("query", "-r", log), 2, "--log DIR"),
+        (("query", "--log", log, "--host", "192.0.2.0/24"), 2, "net 192.0.2.0/24"),
+        (("query", "--log", tmp_path), 0, "no packet was kept there yet"),
+        (("stats", "--log", tmp_path), 0, "no packet was kept there yet"),
         (("record", "-r", capture, "-o", log, "--model", "odd"), 1, "wirelens train packetlog"),
         (("record", "-r", capture, "-o", log, "--model", model, "--block-bytes", "5"), 1, "4096"),
     ]

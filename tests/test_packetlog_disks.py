@@ -27,7 +27,9 @@ from packetlog_lab import (
 from packetlog_model import write_model
 
 MIB = 1 << 20
-SMALL = ("--block-bytes", "64K", "--blocks", "8", "--flush", "50ms", "--mode", "log-all")
+SMALL = ("--block-bytes", "64K", "--flush", "50ms", "--mode", "log-all")
+# For all that comes in a test, and for a tenth of it.
+ROOMY, TIGHT = ("--blocks", "64"), ("--blocks", "8")
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_a_slow_disk_is_answered_by_keeping_less_until_it_is_fast_again(
     settings = tmp_path / "soon.toml"
     names = ("copy", "queue", "log_loss")
     settings.write_text("".join(f"[manager.{name}]\nhold = '500ms'\n" for name in names))
-    arguments = (*SMALL, "--settings", str(settings))
+    arguments = (*SMALL, *TIGHT, "--settings", str(settings))
     with new_brake() as brake, recording(tmp_path, log, model, *arguments) as run:
         brake.hold(run.process.pid)
         link.send(frames(500))
@@ -112,7 +114,7 @@ def test_a_disk_that_fails_is_named_and_what_is_lost_is_counted(
 ) -> None:  # fmt: skip
     log = disk.path / "log"
     told = tmp_path / "events.jsonl"
-    arguments = (*SMALL, "--sync", "--events", str(told))
+    arguments = (*SMALL, *ROOMY, "--sync", "--events", str(told))
     with recording(tmp_path, log, model, *arguments) as run:
         link.send(frames(600))
         seen(log, 600)
@@ -139,7 +141,8 @@ def test_a_disk_that_is_unmounted_takes_what_was_begun(
     tmp_path: Path, model: Path, link: Link, disk: Disk
 ) -> None:
     log = disk.path / "log"
-    with recording(tmp_path, log, model, *SMALL, "--events", str(tmp_path / "told")) as run:
+    arguments = (*SMALL, *ROOMY, "--events", str(tmp_path / "told"))
+    with recording(tmp_path, log, model, *arguments) as run:
         link.send(frames(600))
         seen(log, 600)
         disk.unmount()
@@ -157,7 +160,8 @@ def test_a_folder_that_is_removed_does_not_keep_a_recorder_from_ending(
     tmp_path: Path, model: Path, link: Link
 ) -> None:
     log = tmp_path / "log"
-    with recording(tmp_path, log, model, *SMALL, "--events", str(tmp_path / "told")) as run:
+    arguments = (*SMALL, *ROOMY, "--events", str(tmp_path / "told"))
+    with recording(tmp_path, log, model, *arguments) as run:
         link.send(frames(600))
         seen(log, 600)
         shutil.rmtree(log)

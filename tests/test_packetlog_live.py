@@ -206,3 +206,17 @@ def test_an_interface_that_goes_down_comes_back(tmp_path: Path, model: Path, lin
         ran = run.end()
     assert ran.status == 0 and accounted(ran)["kept"] == 40, ran.stderr
     assert "times the interface went down" in ran.stderr
+
+
+def test_an_interface_that_is_removed_ends_a_run_whose_log_is_whole(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    log = tmp_path / "log"
+    with recording(tmp_path, log, model) as run:
+        link.send(frames(50))
+        seen(log, 50)
+        ip("link delete wl0")
+        ran = run.wait()
+    assert ran.status == 3 and "wl0: the interface was removed" in ran.stderr, ran
+    assert accounted(ran)["kept"] == 50 == query(log)
+    assert not (log / "control.sock").exists()

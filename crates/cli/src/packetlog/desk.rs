@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use capture::report::Progress;
 use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
-use packetlog::policy::{Granularity, Switch};
+use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
 
 use super::events::Events;
@@ -78,7 +78,7 @@ struct Mark {
 pub(crate) struct Desk {
     settings: Settings,
     classes: Vec<String>,
-    switch: Arc<Switch>,
+    switch: Arc<dyn KernelControl>,
     tally: Arc<Tally>,
     progress: Arc<Progress>,
     work: Arc<Work>,
@@ -97,8 +97,8 @@ struct State {
 
 /// What a desk looks at.
 pub(crate) struct Watched {
-    /// The table in force.
-    pub(crate) switch: Arc<Switch>,
+    /// Who keeps packets, by the table in force.
+    pub(crate) switch: Arc<dyn KernelControl>,
     /// What became of packets.
     pub(crate) tally: Arc<Tally>,
     /// What the capture lost.
@@ -284,7 +284,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use packetlog::policy::Mode;
+    use packetlog::policy::{Mode, Switch};
 
     use super::*;
 
@@ -308,7 +308,7 @@ mod tests {
         let first = table(&settings, &classes, "default").unwrap();
         let switch = Arc::new(Switch::new("default", first));
         let watched = Watched {
-            switch: Arc::clone(&switch),
+            switch: Arc::<Switch>::clone(&switch),
             tally: Arc::default(),
             progress: Arc::default(),
             work: Arc::default(),
