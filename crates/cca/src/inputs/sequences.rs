@@ -85,8 +85,8 @@ impl Sequences {
         }
     }
 
-    /// Where a slot lies among those that are wanted; those before at the beginning, those behind at
-    /// the end.
+    /// Where a slot lies among those that are wanted; those before them at the beginning, those
+    /// behind them at the end.
     fn index(&self, slot: i64) -> usize {
         usize::try_from(slot.saturating_sub(self.start)).unwrap_or(0).min(self.len)
     }
