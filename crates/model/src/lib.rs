@@ -13,6 +13,7 @@
 //! - [`first`] joins them: the features of a flow, and the one way from its frames to them.
 //! - [`window`] does so for a flow in a window of time, again and again while it goes on.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
+//! - [`conv`] scores sequences of numbers with small convolutional networks.
 //! - [`numeric`] scores numbers of packets with small forests, many packets at a time.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
@@ -22,6 +23,7 @@
 #![deny(unsafe_code)]
 
 pub mod block;
+pub mod conv;
 mod fill;
 pub mod first;
 pub mod layout;
@@ -38,6 +40,7 @@ pub mod trees;
 pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
+pub use conv::{ConvError, ConvNet, ConvScratch, Convolution};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use numeric::{NumericError, NumericForest, TreeArrays};

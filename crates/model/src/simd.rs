@@ -1,7 +1,8 @@
-//! Walks down trees with the vector instructions of the processor that is there.
+//! Walks down trees, and convolves, with the vector instructions of the processor that is there.
 //!
-//! Each way gives the same leaves; which one is taken is no part of any result.
+//! Each way gives the same leaves and sums; which one is taken is no part of any result.
 
+use crate::conv::{self, Convolution};
 use crate::trees::{
     Column, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, follow, name, pack,
 };
@@ -77,6 +78,21 @@ const VECTOR_LANES_MIN: usize = 4;
 
 /// Words of a row that three registers of AVX-512 hold: of one packet it has 36.
 const HELD_WORDS_MAX: usize = 48;
+
+/// All outputs of a convolution, step by step; `input` has a step of zeros before and behind.
+pub(crate) fn convolve(
+    path: Path,
+    layer: &Convolution,
+    input: &[f32],
+    output: &mut Vec<[f32; conv::LANES]>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if path != Path::Portable && path.is_there() {
+        // SAFETY: the processor has AVX2, as every one has that has more.
+        return unsafe { x86::convolve_avx2(layer, input, output) };
+    }
+    conv::convolve::<2>(layer, input, output);
+}
 
 /// For each lane the leaf at which it ends.
 #[inline]
@@ -171,9 +187,21 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{
-        Column, HELD_WORDS_MAX, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, name,
+        Column, Convolution, HELD_WORDS_MAX, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree,
+        descend, name,
     };
+    use crate::conv;
     use crate::trees::{LEAF, PAGE_LEN};
+
+    /// Seven groups of two steps are fourteen of sixteen registers.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn convolve_avx2(
+        layer: &Convolution,
+        input: &[f32],
+        output: &mut Vec<[f32; conv::LANES]>,
+    ) {
+        conv::convolve::<7>(layer, input, output);
+    }
 
     /// Sixteen numbers of an array of sixteens.
     #[inline]
