@@ -5,16 +5,12 @@ use engine::flow::{
 };
 use engine::sketch::{Sketch, SketchCounts, SketchOptions, SketchPacket};
 use engine::sums::PacketSums;
-use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Layers, Span, Timestamp};
+use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
 
 use super::options::{FeatureOptions, KeptIn};
 
 /// Packets that a table takes in together; see [`FlowTable::observe`].
 const PIECE_LEN: usize = 64;
-
-/// Packets between asking for a bucket and using it, and between asking for its labels and asking
-/// for it.
-const AHEAD: usize = 12;
 
 /// A packet on its way to what is kept of its key.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +78,21 @@ impl Kept {
         }
     }
 
+    /// Asks for what is looked at first for a key.
+    #[inline(always)]
+    pub(super) fn prefetch_labels(&self, hash: u64) {
+        if let Self::Sketch(sketch) = self {
+            sketch.prefetch_labels(hash);
+        }
+    }
+
+    /// Asks for the buckets of packets whose labels were asked for.
+    pub(super) fn prefetch_buckets(&self, arrived: &[Arrived]) {
+        if let Self::Sketch(sketch) = self {
+            arrived.iter().for_each(|packet| sketch.prefetch_bucket(packet.hash));
+        }
+    }
+
     /// Takes in packets in order, each with its key where tables want it, and writes for each what
     /// its key has come to.
     pub(super) fn observe(
@@ -138,19 +149,7 @@ impl Kept {
 }
 
 fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
-    for packet in arrived.iter().take(2 * AHEAD) {
-        sketch.prefetch_labels(packet.hash);
-    }
-    for packet in arrived.iter().take(AHEAD) {
-        sketch.prefetch_bucket(packet.hash);
-    }
-    for (at, &Arrived { hash, time, size, index, is_marked, .. }) in arrived.iter().enumerate() {
-        if let Some(ahead) = arrived.get(at + 2 * AHEAD) {
-            sketch.prefetch_labels(ahead.hash);
-        }
-        if let Some(ahead) = arrived.get(at + AHEAD) {
-            sketch.prefetch_bucket(ahead.hash);
-        }
+    for &Arrived { hash, time, size, index, is_marked, .. } in arrived {
         if let Some(sums) = sums.get_mut(usize::from(index)) {
             sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, sums);
         }
@@ -241,14 +240,5 @@ impl State {
         let gap = u64::try_from(packet.time.since(self.last).as_ns()).unwrap_or(0);
         self.sums.add(packet.size, gap, packet.is_marked);
         self.last = packet.time;
-    }
-}
-
-/// The hash of a host, without a key of its own where nobody asks for one.
-#[inline]
-pub(super) fn host_hash(seed: HashSeed, address: std::net::IpAddr) -> u64 {
-    match address {
-        std::net::IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
-        std::net::IpAddr::V6(address) => address.to_bits().key_hash(seed),
     }
 }
