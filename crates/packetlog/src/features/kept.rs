@@ -3,7 +3,7 @@
 use engine::flow::{
     FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowTable, Held, MarkKind, SideSlab,
 };
-use engine::sketch::{Sketch, SketchCounts, SketchOptions, SketchPacket};
+use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
 use engine::sums::PacketSums;
 use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
 
@@ -16,6 +16,8 @@ const PIECE_LEN: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) hash: u64,
+    /// Where a sketch seems to have it.
+    pub(super) hint: SketchHint,
     pub(super) time: Timestamp,
     pub(super) size: u32,
     /// Which of the batch's packets.
@@ -87,9 +89,9 @@ impl Kept {
     }
 
     /// Asks for the buckets of packets whose labels were asked for.
-    pub(super) fn prefetch_buckets(&self, arrived: &[Arrived]) {
+    pub(super) fn prefetch_buckets(&self, arrived: &mut [Arrived]) {
         if let Self::Sketch(sketch) = self {
-            arrived.iter().for_each(|packet| sketch.prefetch_bucket(packet.hash));
+            arrived.iter_mut().for_each(|packet| packet.hint = sketch.prefetch_bucket(packet.hash));
         }
     }
 
@@ -149,9 +151,9 @@ impl Kept {
 }
 
 fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
-    for &Arrived { hash, time, size, index, is_marked, .. } in arrived {
+    for &Arrived { hash, time, size, index, is_marked, hint, .. } in arrived {
         if let Some(sums) = sums.get_mut(usize::from(index)) {
-            sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, sums);
+            sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, hint, sums);
         }
     }
 }

@@ -18,7 +18,7 @@ mod tests;
 use std::net::IpAddr;
 
 use engine::flow::{FlowClock, FlowMark, MarkKind};
-use engine::sketch::SketchCounts;
+use engine::sketch::{SketchCounts, SketchHint};
 use engine::sums::PacketSums;
 use model::numeric::BLOCK_ROWS;
 use packet::wire::arp::Arp;
@@ -272,7 +272,7 @@ impl Features {
                 }
             }
         }
-        for (arrived, kept) in self.arrived.iter().zip(&kept) {
+        for (arrived, kept) in self.arrived.iter_mut().zip(&kept) {
             if let Some(kept) = kept {
                 kept.prefetch_buckets(arrived);
             }
@@ -315,6 +315,7 @@ impl Features {
             kept.prefetch_labels(hash);
             arrived.push(Arrived {
                 hash,
+                hint: SketchHint::default(),
                 time: self.times[index],
                 size: facts.size,
                 index: index as u16,
@@ -345,6 +346,7 @@ impl Features {
             kept.prefetch_labels(hash);
             arrived.push(Arrived {
                 hash,
+                hint: SketchHint::default(),
                 time: self.times[index],
                 size: self.facts[index].size,
                 index: index as u16,
