@@ -195,7 +195,7 @@ def generate(frame_bytes: int, rate: int, seconds: float) -> tuple[int, float]:
     """Packets sent, and how many a second."""
     command = [GENERATOR, "wl1", frame_bytes, rate, seconds, FLOW_COUNT]
     done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True)
-    found = re.fullmatch(r"(\d+) packets sent, (\d+) a second; \d+ refusals\n", done.stdout)
+    found = re.fullmatch(r"(\d+) packets sent, (\d+) a second; \d+ refusals; \d+ bytes\n", done.stdout)
     if found is None:
         raise Failed(f"the generator said: {done.stdout}")
     return int(found[1]), float(found[2])

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use engine::prefetch::{prefer_huge_pages, prefetch};
+use engine::prefetch::prefetch;
 use packet::community_id::{DIGEST_LEN, community_digest};
 use packet::{FlowKey, HashSeed, KeyHash};
 
@@ -139,42 +139,48 @@ impl KeyLists {
     }
 }
 
-/// What is known of a flow: within a cache line.
+/// What is known of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
 struct KnownFlow {
-    key: FlowKey,
+    /// The hash of its key, under a seed that nobody knows.
+    key: u64,
+    /// Its hash in lists.
     flow: u32,
-    hosts: [u32; 2],
     /// The chunk that has listed it; 0: there is no flow here.
     chunk: u32,
 }
 
-const _: () = assert!(size_of::<KnownFlow>() == 64, "within a line");
+/// Flows that share a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct KnownFlows([KnownFlow; WAYS]);
+
+const WAYS: usize = 4;
+
+const _: () = assert!(size_of::<KnownFlows>() == 64, "a line");
 
 /// The flows of a stream's packets with their hashes, over many chunks, so that SHA-1 is asked
-/// once for a flow and not for each of its packets or chunks: 4 MiB.
+/// once for a flow and not for each of its packets or chunks: 1 MiB, small enough for a cache.
 ///
-/// A flow lies in one of two neighbouring places. Of two that are taken, the one that was longer
-/// not seen is forgotten: its flow is listed again when it comes again, and each list is rid of
-/// what stands in it twice when it is sorted. Who makes flows collide makes them be listed again,
-/// until the list is full and says so.
+/// A flow is told from others by 64 bits of a hash under a secret seed, as in a sketch. It lies in
+/// one of four neighbouring places. Where all are taken, the one that was listed longest ago is
+/// forgotten: its flow is listed again when it comes again, and each list is rid of what stands in
+/// it twice when it is sorted.
 #[derive(Debug)]
 pub(crate) struct FlowBook {
-    places: Vec<KnownFlow>,
+    sets: Vec<KnownFlows>,
     seed: HashSeed,
     chunk: u32,
-    last: Option<FlowKey>,
+    /// The hash of the latest flow.
+    last: Option<u64>,
     /// By their first bits, the hosts that the chunk has listed last.
     hosts: Vec<u32>,
 }
 
 impl FlowBook {
     pub(crate) fn new(seed: HashSeed) -> Self {
-        let mut places = Vec::with_capacity(FLOW_COUNT);
-        prefer_huge_pages(&mut places);
-        places.resize(FLOW_COUNT, KnownFlow::default());
-        let mut book = Self { places, seed, chunk: 0, last: None, hosts: vec![0; HOST_COUNT] };
+        let sets = vec![KnownFlows::default(); FLOW_COUNT / WAYS];
+        let mut book = Self { sets, seed, chunk: 0, last: None, hosts: vec![0; HOST_COUNT] };
         book.begin();
         book
     }
@@ -183,7 +189,7 @@ impl FlowBook {
     pub(crate) fn begin(&mut self) {
         self.chunk = self.chunk.wrapping_add(1);
         if self.chunk == 0 {
-            self.places.fill(KnownFlow::default());
+            self.sets.fill(KnownFlows::default());
             self.chunk = 1;
         }
         self.last = None;
@@ -196,63 +202,58 @@ impl FlowBook {
     const HOST_SHIFT: u32 = u32::BITS - HOST_COUNT.trailing_zeros();
 
     #[inline(always)]
-    fn place(&self, key: &FlowKey) -> usize {
-        (key.key_hash(self.seed) >> (u64::BITS - FLOW_COUNT.trailing_zeros())) as usize
+    fn set_of(hash: u64) -> usize {
+        (hash >> (u64::BITS - (FLOW_COUNT / WAYS).trailing_zeros())) as usize
     }
 
-    /// Asks for what [`FlowBook::list`] looks at first, some packets ahead.
+    /// Asks for what [`FlowBook::list`] looks at, some packets ahead.
     #[inline(always)]
     pub(crate) fn prefetch(&self, key: &FlowKey) {
-        if let Some(place) = self.places.get(self.place(key)) {
-            prefetch(place);
+        if let Some(set) = self.sets.get(Self::set_of(key.key_hash(self.seed))) {
+            prefetch(set);
         }
     }
 
     /// Lists the hashes of a flow and its hosts, unless the chunk has them.
     #[inline(always)]
     pub(crate) fn list(&mut self, key: &FlowKey, lists: &mut KeyLists) {
-        if self.last.as_ref() == Some(key) {
+        let hash = key.key_hash(self.seed);
+        if self.last == Some(hash) {
             return;
         }
-        self.last = Some(*key);
-        let place = self.place(key);
-        for place in [place, place ^ 1] {
-            let Some(known) = self.places.get_mut(place) else { return };
-            if known.key == *key && known.chunk != 0 {
-                if known.chunk != self.chunk {
-                    known.chunk = self.chunk;
-                    let (flow, hosts) = (known.flow, known.hosts);
-                    self.put(flow, hosts, lists);
-                }
-                return;
+        self.last = Some(hash);
+        let Some(set) = self.sets.get_mut(Self::set_of(hash)) else { return };
+        if let Some(known) = set.0.iter_mut().find(|known| known.key == hash && known.chunk != 0) {
+            if known.chunk != self.chunk {
+                known.chunk = self.chunk;
+                let flow = known.flow;
+                self.put(key, flow, lists);
             }
+            return;
         }
-        self.learn(key, place, lists);
+        self.learn(key, hash, lists);
     }
 
     #[inline(never)]
-    fn learn(&mut self, key: &FlowKey, place: usize, lists: &mut KeyLists) {
-        let age = |place| {
-            let known: Option<&KnownFlow> = self.places.get(place);
-            known.map_or(0, |known| known.chunk)
-        };
-        let place = if age(place) <= age(place ^ 1) { place } else { place ^ 1 };
+    fn learn(&mut self, key: &FlowKey, hash: u64, lists: &mut KeyLists) {
         let flow = flow_hash(key);
-        let hosts = [key.low(), key.high()].map(|end| host_hash(end.address));
-        if let Some(known) = self.places.get_mut(place) {
-            *known = KnownFlow { key: *key, flow, hosts, chunk: self.chunk };
+        if let Some(set) = self.sets.get_mut(Self::set_of(hash))
+            && let Some(oldest) = set.0.iter_mut().min_by_key(|known| known.chunk)
+        {
+            *oldest = KnownFlow { key: hash, flow, chunk: self.chunk };
         }
-        self.put(flow, hosts, lists);
+        self.put(key, flow, lists);
     }
 
     #[inline(always)]
-    fn put(&mut self, flow: u32, hosts: [u32; 2], lists: &mut KeyLists) {
+    fn put(&mut self, key: &FlowKey, flow: u32, lists: &mut KeyLists) {
         if lists.flows.len() >= FLOW_COUNT_MAX {
             lists.are_incomplete = true;
             return;
         }
         lists.flows.push(flow);
-        for host in hosts {
+        for end in [key.low(), key.high()] {
+            let host = host_hash(end.address);
             let listed = self.hosts.get_mut((host >> Self::HOST_SHIFT) as usize);
             if let Some(listed) = listed.filter(|listed| **listed != host) {
                 *listed = host;

@@ -22,6 +22,7 @@ mod shelf;
 mod state;
 mod writer;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -178,8 +179,8 @@ impl Recorder {
         let rows = || (0..=classes.len()).map(|class| empty_row(class, classes.len())).collect();
         let streams = priorities.iter().map(|_| Stream {
             chunk: None,
-            // Which flows share a place is of no use to anyone: no more than two are looked at.
-            flows: FlowBook::new(HashSeed::new(0x7061_636b_6574)),
+            // What is written does not depend on it.
+            flows: FlowBook::new(HashSeed::new(RandomState::new().hash_one(0_u64))),
             rows: rows(),
             counting_since: None,
         });
