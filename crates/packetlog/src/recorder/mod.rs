@@ -113,6 +113,7 @@ pub struct Recorder {
     to_writer: Sender<Message>,
     free: Receiver<Box<Chunk>>,
     /// Chunks that came back.
+    #[allow(clippy::vec_box)] // They come and go in their boxes.
     shelf: Vec<Box<Chunk>>,
     thread: Option<JoinHandle<()>>,
     stamps_clamped: u64,
