@@ -446,6 +446,45 @@ def cascade_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     yield "cascade", "sums", b"\0".join([b"\1" + told, *trees, sums])
 
 
+def model_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
+    """The model that ships with the tops of its first trees; the target knows its hash."""
+    shipped = HERE.parent / "models" / "packetlog" / "model.json"
+    model = json.loads(shipped.read_text()) | {"training": {}}
+    inner = ("feature", "threshold", "left", "right")
+
+    def top(tree: dict[str, list], count: int) -> dict[str, list]:
+        """The first nodes by depth; where children are cut off, a leaf."""
+        order = [0]
+        for node in order:
+            children = [tree[side][node] for side in ("left", "right")]
+            if children[0] >= 0 and len(order) + 2 <= count:
+                order += children
+        place = {old: new for new, old in enumerate(order)}
+        cut = {name: [tree[name][old] for old in order] for name in (*inner, "value")}
+        for at, old in enumerate(order):
+            left = place.get(tree["left"][old], -1)
+            is_leaf = left < 0
+            values = (-2, -2.0, -1, -1) if is_leaf else None
+            values = values or (*(cut[name][at] for name in inner[:2]), left, left + 1)
+            for name, value in zip(inner, values, strict=True):
+                cut[name][at] = value
+        return cut
+
+    traffic = b"".join(bytes([len(frame[:250])]) + frame[:250] for frame in frames[:12])
+    small = model["features"] | {"buckets": 8, "flow_count_max": 4}
+    for name, features, tree_count in (
+        ("sketch", small, 1),
+        ("exact", small | {"source": "exact", "window_ns": 0}, 2),
+        ("large", model["features"], 1),
+    ):
+        forests = {
+            forest: {"trees": [top(tree, 9) for tree in model[forest]["trees"][:tree_count]]}
+            for forest in ("flow_forest", "packet_forest")
+        }
+        text = json.dumps(model | forests | {"features": features}, separators=(",", ":"))
+        yield "packetlog_model", name, text.encode() + b"\0" + traffic
+
+
 def packetlog_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     """Two chunks of two packets and their index; whole, torn, and without the index."""
 
@@ -523,7 +562,7 @@ def main() -> None:
     counts: dict[tuple[str, str], int] = {}
     written: set[tuple[str, bytes]] = set()
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
-    of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames))
+    of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames), model_seeds(frames))
     for seeds in (*of_frames, flow_seeds(), tree_seeds()):
         for target, name, data in seeds:
             if (target, data) in written or not data:

@@ -3,14 +3,15 @@
 #   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
 #   bash models/make.sh labels CAPTURES     prints the labels of these
-#   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services
+#   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services,
+#                                           and captures of other places in captures
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -49,8 +50,9 @@ case $kind in
     ;;
   packetlog)
     cd "$place/data"
-    "$python" -m wirelens.packetlog train -r attacks -r services -o "$place/models/packetlog" \
-      --force --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
+    "$python" -m wirelens.packetlog train -r attacks -r services --benign captures/services \
+      --benign captures/devices --weight 1 --rows-max 200000 -o "$place/models/packetlog" --force \
+      --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices or packetlog" >&2; exit 2 ;;
 esac

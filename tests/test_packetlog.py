@@ -180,6 +180,11 @@ def test_a_log_is_gone_on_with_and_compressed(tmp_path: Path, model: Path, captu
     assert (tmp_path / "before.pcapng").read_bytes() == (tmp_path / "after.pcapng").read_bytes()
     read = wirelens("info", "-r", log, "--format", "csv")
     assert sum(int(row["packets"]) for row in read.rows) == before
+    # Each block is a section, which says what the others say.
+    told = wirelens("info", "-r", log).stdout.decode()
+    assert re.search(r"^sections +\d+ that say this$", told, re.MULTILINE), told
+    assert told.count("written by") == len(read.rows) == told.count("interface 0 ")
+    assert "interface 1" not in told and re.search(r"described \d+ times", told), told
 
 
 def test_the_oldest_of_the_least_important_make_room(
@@ -225,6 +230,30 @@ def test_a_block_that_rots_costs_itself_only(tmp_path: Path, model: Path, captur
     assert 0 < packets < whole
 
 
+def test_a_clock_that_steps_loses_no_packet(tmp_path: Path, model: Path) -> None:
+    hour_ns = 3_600_000_000_000
+    # Back by two hours, forth by a day, before 1970, and to the end of what a stamp can tell.
+    steps = [0, -2 * hour_ns, 24 * hour_ns, -1_700_000_001 * 10**9, 2_500_000_000 * 10**9]
+    frames = []
+    for step_ns in steps:
+        for frame in mixed(100):
+            stamp_ns = max(frame.time_ns + step_ns, 0)
+            frames.append(Frame(stamp_ns, frame.data, frame.wire_len))
+    path, log = tmp_path / "steps.pcap", tmp_path / "log"
+    write_pcap(path, frames)
+    ran = record(log, model, "-r", path, "--block-bytes", "64K", "--file-time", "1m", "--compress")
+    assert "500 seen = 500 kept + 0 passed over + 0 without room" in ran.stderr
+    assert "lost" not in ran.stderr
+    assert found(query(log, "-w", tmp_path / "all.pcapng")) == 500
+    rows = tshark(tmp_path / "all.pcapng", "frame.time_epoch")
+    stamps_ns = (int(row[0].replace(".", "")) for row in rows)
+    assert sorted(stamps_ns) == sorted(frame.time_ns for frame in frames)
+    start = 1_700_000_000
+    assert found(query(log, "--from", f"{start}", "--to", f"{start + 1}")) == 100
+    assert found(query(log, "--from", f"{start - 7200}", "--to", f"{start - 7199}")) == 100
+    assert found(query(log, "--from", f"{start + 86400}", "--to", f"{start + 86401}")) == 100
+
+
 def test_what_cannot_be_done_is_said_with_what_can(
     tmp_path: Path, model: Path, capture: Path
 ) -> None:
@@ -240,7 +269,17 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (("mode", "default", "--log", log), 1, "no recorder runs there"),
         (("status", "--log", log), 1, "no recorder runs there"),
         (("record", "-r", capture, "-o", capture, "--model", model), 1, str(capture)),
-        (("record", "-r", capture, "-o", log, "--model", tmp_path), 1, "model.json"),
+        (("record", "-r", capture, "-o", log, "--model", tmp_path), 1, "model.json: no such file; give"),
+        (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
+        (("record", "-r", capture, "--settings", "none"), 1, "give a file of settings in TOML"),
+        (("record", "-i", "lo", "-w", "x"), 2, "give it with -o DIR"),
+        (("record", "-i", "lo", "-G", "60"), 2, "--file-time"),
+        (("record", "-i", "lo", "-i", "any"), 2, "with -i any on all"),
+        (("-i", "lo"), 2, "wirelens packetlog record"),
+        (("query", "-r", log), 2, "--log DIR"),
+        (("query", "--log", log, "--host", "192.0.2.0/24"), 2, "net 192.0.2.0/24"),
+        (("query", "--log", tmp_path), 0, "no packet was kept there yet"),
+        (("stats", "--log", tmp_path), 0, "no packet was kept there yet"),
         (("record", "-r", capture, "-o", log, "--model", "odd"), 1, "wirelens train packetlog"),
         (("record", "-r", capture, "-o", log, "--model", model, "--block-bytes", "5"), 1, "4096"),
     ]

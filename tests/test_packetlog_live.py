@@ -3,7 +3,6 @@
 Links are of the tests' own, in network namespaces; see lab.py. Without root they are skipped.
 """
 
-import json
 import os
 import re
 import signal
@@ -13,12 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Ran, wirelens
-from lab import Link, Listening, bring_up, datagram, ip, new_link, wait_until
-from packetlog_model import PORT, write_model
-
-BENIGN, ANOMALOUS = 80, PORT
-HEADERS, PAYLOAD = 42, 400
+from command import wirelens
+from lab import Link, bring_up, ip, new_link, wait_until
+from packetlog_lab import (
+    ANOMALOUS,
+    BENIGN,
+    HEADERS,
+    PAYLOAD,
+    accounted,
+    events,
+    frames,
+    query,
+    recording,
+    seen,
+    status,
+    switches,
+)
+from packetlog_model import write_model
 
 
 @pytest.fixture
@@ -30,49 +40,6 @@ def link() -> Iterator[Link]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("model") / "ports")
-
-
-def frames(count: int, port: int = BENIGN, payload: int = PAYLOAD) -> list[bytes]:
-    ends = (("198.18.0.1", 40_000 + number % 500) for number in range(count))
-    return [datagram(end, ("198.19.0.1", port), payload) for end in ends]
-
-
-def recording(folder: Path, log: Path, model: Path, *arguments: str) -> Listening:
-    words = ("packetlog", "record", "-i", "wl0", "-o", log, "--model", model)
-    return Listening(folder, *words, "--latency", "low", "-s", "2048", *arguments)
-
-
-def status(log: Path) -> dict:
-    ran = wirelens("packetlog", "status", "--log", log, "--format", "json")
-    assert ran.status == 0, ran.stderr
-    return json.loads(ran.stdout)
-
-
-def events(log: Path) -> list[dict]:
-    return [json.loads(line) for line in (log / "events.jsonl").read_text().splitlines()]
-
-
-def switches(log: Path) -> list[tuple[str, str, str]]:
-    of_modes = (event for event in events(log) if event["event"] == "mode")
-    return [(event["from"], event["to"], event["cause"]) for event in of_modes]
-
-
-def query(log: Path, *arguments: str | Path) -> int:
-    ran = wirelens("packetlog", "query", "--log", log, *arguments)
-    assert ran.status == 0, ran.stderr
-    return int(re.search(r"^(\d+) packets", ran.stderr, re.MULTILINE)[1])
-
-
-def accounted(ran: Ran) -> dict[str, int]:
-    """What became of packets; that it adds up is asserted."""
-    names = ("seen", "kept", "passed over", "without room")
-    numbers = [int(re.search(rf"(\d+) {name}", ran.stderr)[1]) for name in names]
-    assert numbers[0] == sum(numbers[1:]), ran.stderr
-    return dict(zip(names, numbers, strict=True))
-
-
-def seen(log: Path, count: int) -> None:
-    wait_until(lambda: status(log)["packets"]["seen"] >= count, f"{count} packets are seen")
 
 
 def test_modes_change_while_packets_come_and_none_is_lost(
@@ -239,3 +206,17 @@ def test_an_interface_that_goes_down_comes_back(tmp_path: Path, model: Path, lin
         ran = run.end()
     assert ran.status == 0 and accounted(ran)["kept"] == 40, ran.stderr
     assert "times the interface went down" in ran.stderr
+
+
+def test_an_interface_that_is_removed_ends_a_run_whose_log_is_whole(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    log = tmp_path / "log"
+    with recording(tmp_path, log, model) as run:
+        link.send(frames(50))
+        seen(log, 50)
+        ip("link delete wl0")
+        ran = run.wait()
+    assert ran.status == 3 and "wl0: the interface was removed" in ran.stderr, ran
+    assert accounted(ran)["kept"] == 50 == query(log)
+    assert not (log / "control.sock").exists()

@@ -237,6 +237,65 @@ def test_a_weight_is_chosen_among_those_that_mark_few_benign_packets():
     assert choose([few, some, many], 0.5) is many
 
 
+def test_a_threshold_marks_as_many_benign_packets_as_may_be():
+    import numpy
+    from wirelens.packetlog import folds, train
+
+    drawn, _ = loaded(ATTACKS)
+    scores = numpy.random.default_rng(1).integers(0, 50, len(drawn)) / 50
+    for wanted in (0.0, 0.01, 0.05, 0.5):
+        at = folds.threshold(drawn, scores, wanted)
+        assert folds.false_alarms(drawn, scores > at) <= wanted
+        # The next score below would mark more; none of a packet's is as high as the threshold.
+        lower = scores[~drawn.is_anomalous & (scores < at)].max()
+        assert folds.false_alarms(drawn, scores >= lower) > wanted
+        assert not (scores == at).any()
+        told = train.told(drawn, 1.0, folds.Crossed(scores, None), wanted)
+        assert told.threshold == at and told.false_alarms <= wanted
+    untouched = train.told(drawn, 1.0, folds.Crossed(scores, None), None)
+    assert untouched.threshold == 0.5
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.03, 0.3, 0.5, 0.8, 1.0])
+def test_moved_leaves_say_a_half_where_the_threshold_was(threshold):
+    import numpy
+    from wirelens.packetlog import forest
+
+    drawn, _ = loaded(ATTACKS)
+    grown = forest.exported(forest.grow(
+        drawn.values, drawn.is_anomalous.astype(int), numpy.ones(len(drawn)), 2,
+        forest.Shape(), 1,
+    ))  # fmt: skip
+    plain = grown.probabilities(drawn.values)
+    moved = grown.moved(threshold).probabilities(drawn.values)
+    assert numpy.allclose(moved.sum(axis=1), 1) and moved.min() >= 0 and moved.max() <= 1
+    far = abs(plain[:, 1] - threshold) > 1e-9
+    assert ((moved[:, 1] > 0.5) == (plain[:, 1] > threshold))[far].all()
+    assert numpy.allclose(moved[~far], 0.5)
+    order = numpy.argsort(plain[:, 1])
+    assert (numpy.diff(moved[order, 1]) > -1e-12).all()
+
+
+def test_fewer_false_alarms_that_are_asked_for_are_fewer_that_are_made(made, tmp_path):
+    import numpy
+    from wirelens.packetlog import judgements
+
+    marked = []
+    for part in ("2%", "30%"):
+        run("train", "-r", ATTACKS, "-r", SERVICES, "-o", tmp_path / part, *QUICK,
+            "--false-alarms", part)  # fmt: skip
+        told = json.loads((tmp_path / part / "model.json").read_text())["training"]
+        assert told["tried"][0]["false_alarms"] <= float(part[:-1]) / 100
+        assert told["threshold"] == told["tried"][0]["threshold"]
+        marked.append(sum(
+            int((numpy.asarray(batch.classes) > 0).sum())
+            for batch in judgements(
+                SERVICES / "lan.pcapng.gz", tmp_path / part / "model.json", seed=1
+            )
+        ))  # fmt: skip
+    assert marked[0] < marked[1]
+
+
 def test_weights_make_captures_and_attacks_count_the_same():
     import numpy
     from wirelens.packetlog import folds

@@ -84,9 +84,7 @@ def rows_of(system: str, task: tasks.Task, packets: int) -> tuple[list[str], Any
         raw = numpy.frombuffer(sample.records(packets), dtype=numpy.uint8)
         return fasttraffic.columns(packets), fasttraffic.tokens(raw, RECIPE, packets)
     found = matrix.build(sample, RECIPE, packets, task.sides.rows(TRAINING))
-    return found.columns(packets), found.values(
-        packets, numpy.arange(len(task.dataset))
-    )
+    return found.columns(packets), found.values(packets, numpy.arange(len(task.dataset)))
 
 
 def train(
@@ -103,12 +101,9 @@ def train(
     sides = [task.sides.rows(side) for side in (TRAINING, VALIDATION, TEST)]
     weights = numpy.ones(len(labels))
     for rows in sides[:2]:
-        weights[rows] = weighting.class_weights(
-            labels[rows], len(classes), tried.weighting
-        )
+        weights[rows] = weighting.class_weights(labels[rows], len(classes), tried.weighting)
     fitting, watched = (
-        networks.Examples(values[rows], labels[rows], weights[rows])
-        for rows in sides[:2]
+        networks.Examples(values[rows], labels[rows], weights[rows]) for rows in sides[:2]
     )
     began = time.process_time()
     known: dict[str, Any] = {"seed": seed, "threads": 1}
@@ -121,9 +116,7 @@ def train(
             fitting, watched, packets, len(classes), tried.settings, **known
         )
     else:
-        network, history = cnn.fit(
-            fitting, watched, columns, len(classes), tried.settings, **known
-        )
+        network, history = cnn.fit(fitting, watched, columns, len(classes), tried.settings, **known)
     seconds = time.process_time() - began
 
     def judged(rows: Any) -> Any:
@@ -181,9 +174,7 @@ def best(task: str, system: str) -> Try:
     return Try(weighting, replace(first.settings, **changes))
 
 
-def tell(
-    task: str, system: str, packets: int, seed: int, tried: Try, found: Trained
-) -> None:
+def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Trained) -> None:
     """A line for people and for the table."""
     figures = {
         "task": task,
@@ -208,9 +199,7 @@ def tell(
     print(" ".join(f"{name}={value}" for name, value in figures.items()), flush=True)
 
 
-def keep(
-    task: tasks.Task, system: str, packets: int, found: Trained, values: Any
-) -> None:
+def keep(task: tasks.Task, system: str, packets: int, found: Trained, values: Any) -> None:
     """Writes the model, and probabilities of some test flows to hold a runtime's against."""
     stem = FOLDER / f"{task.name}-{system}"
     networks.export(found.network, f"{stem}.onnx", len(found.columns))
@@ -247,9 +236,7 @@ def main() -> None:
             for system in asked.systems.split(","):
                 columns, values = rows_of(system, task, asked.packets)
                 for tried in grid(system) if asked.tune else [best(name, system)]:
-                    found = train(
-                        system, task, columns, values, tried, asked.packets, seed
-                    )
+                    found = train(system, task, columns, values, tried, asked.packets, seed)
                     tell(name, system, asked.packets, seed, tried, found)
                     if seed == seeds[0] and not asked.tune:
                         keep(task, system, asked.packets, found, values)

@@ -4,5 +4,6 @@
 pub mod capture_file;
 pub mod decoding;
 pub mod expression;
+pub mod frames;
 pub mod input;
 pub mod promises;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use classify::{Cascade, Classifier, Counts, Options, TakeVerdicts, Verdict, WindowClassifier};
 use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
 use engine::run::{Control, run_one};
+use fuzz::frames::Frames;
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
-use packet::dissect::{DissectOptions, dissect};
-use packet::{Batch, HashSeed, LinkType, Record, Source, Timestamp};
+use packet::HashSeed;
 use sha2::{Digest, Sha256};
 
 const FILES: [&str; 4] =
@@ -25,9 +25,6 @@ const FILES: [&str; 4] =
 const SUMS: &str = "SHA256SUMS";
 /// Rows of more than this take longer to fill than is learnt from them.
 const PACKETS_MAX: usize = 16;
-const FRAMES_MAX: usize = 64;
-/// From one frame to the next: some wait, one is an hour late.
-const STEPS_NS: [i64; 4] = [1_000, 700_000_000, 11_000_000_000, 3_600_000_000_000];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
@@ -75,44 +72,6 @@ fn sums_of(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let lines: String =
         files.iter().map(|(name, bytes)| format!("{}  {name}\n", hash(bytes))).collect();
     lines.into_bytes()
-}
-
-/// Frames in memory.
-struct Frames {
-    bytes: Vec<u8>,
-    records: Vec<Record>,
-    is_read: bool,
-}
-
-impl Frames {
-    fn new(bytes: &[u8]) -> Self {
-        let mut input = Input::new(bytes);
-        let mut made = Self { bytes: Vec::new(), records: Vec::new(), is_read: false };
-        let mut now = 1_700_000_000_000_000_000i64;
-        while !input.is_empty() && made.records.len() < FRAMES_MAX {
-            let len = usize::from(input.u8());
-            now += STEPS_NS[len % STEPS_NS.len()];
-            let frame = input.bytes(len);
-            let captured_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-            made.records.push(Record {
-                timestamp: Timestamp::from_ns(now),
-                offset: u32::try_from(made.bytes.len()).unwrap_or(u32::MAX),
-                captured_len,
-                wire_len: captured_len,
-                layers: dissect(LinkType::ETHERNET, frame, captured_len, DissectOptions::default()),
-                ..Record::default()
-            });
-            made.bytes.extend_from_slice(frame);
-        }
-        made
-    }
-}
-
-impl Source for Frames {
-    fn next_batch(&mut self) -> Option<Batch<'_>> {
-        let is_new = !std::mem::replace(&mut self.is_read, true);
-        is_new.then_some(Batch { bytes: &self.bytes, records: &self.records, tick: None })
-    }
 }
 
 /// Verdicts, looked at and counted.

@@ -24,10 +24,13 @@ __all__ = [
     "judgements",
     "packets",
     "schema_hash",
+    "slot_inputs",
+    "slot_windows",
     "snapshot_columns",
     "snapshot_json",
     "snapshot_schema",
     "snapshots",
+    "tap_slots",
     "top",
     "window_schema",
     "windows",
@@ -82,6 +85,22 @@ class FirstOptions(TypedDict):
     active_timeout: str
     max_flows: int
     seed: int | None
+
+class TapOptions(TypedDict):
+    """How flows are cut into slots."""
+
+    slot: str
+    max_flows: int
+    share: float
+    seed: int | None
+
+class WindowOptions(TypedDict):
+    """How windows are made of slots."""
+
+    inputs: list[str]
+    passed: str
+    empty: str
+    throughput: str
 
 class SnapshotOptions(TypedDict):
     source: str
@@ -257,6 +276,11 @@ def snapshots(
     columns: Sequence[str] | None,
     number: int | None,
 ) -> Reader: ...
+def slot_inputs() -> list[str]: ...
+def slot_windows(
+    taps: tuple[bytes, bytes], starts: Sequence[int], len: int, asked: WindowOptions
+) -> tuple[bytes, list[str | None]]: ...
+def tap_slots(inputs: InputOptions, options: TapOptions) -> Reader: ...
 def top(inputs: InputOptions, options: TopOptions) -> Reader: ...
 def classify_flows(inputs: InputOptions, options: ClassifyOptions) -> Reader: ...
 def flows(inputs: InputOptions, options: FlowsOptions) -> Reader: ...

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
 use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
@@ -54,6 +55,8 @@ pub enum Command {
     /// Packets kept as their class deserves, of an interface or of captures, and found again
     #[command(alias = "log")]
     Packetlog(PacketlogArguments),
+    /// What flows do in a queue, told from a tap before it and one behind it
+    Cca(CcaArguments),
     /// Interfaces that can be listened on; also -D
     Devices(DevicesArguments),
     /// What is in a capture: link types, times, counts, malformed headers by cause

@@ -73,7 +73,7 @@ fn interface(arguments: &LiveArguments) -> Option<Interface> {
 }
 
 /// What was typed about inputs.
-fn request(arguments: &InputArguments) -> InputRequest {
+pub(crate) fn request(arguments: &InputArguments) -> InputRequest {
     InputRequest {
         names: arguments.read.clone(),
         interface: None,
@@ -113,7 +113,7 @@ pub(crate) fn flows(arguments: &FlowsArguments) -> FlowsRequest {
 }
 
 /// An error about a file that may have been a word of a filter without its quotes.
-fn explain(error: InputError, request: &InputRequest) -> Failure {
+pub(crate) fn explain(error: InputError, request: &InputRequest) -> Failure {
     let expression = request.filter.as_deref().unwrap_or_default();
     match &error {
         InputError::Open(OpenError::NotFound(path)) if !expression.is_empty() => {

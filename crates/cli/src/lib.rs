@@ -9,7 +9,9 @@
 
 pub mod args;
 mod asked;
+pub mod cca;
 pub mod classify;
+mod copied;
 mod devices;
 pub mod duration;
 mod failure;
@@ -53,6 +55,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(nprint::declared_columns());
     declared.extend(classify::declared_columns());
     declared.extend(packetlog::declared_columns());
+    declared.extend(cca::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -80,14 +83,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The same, for a process that is not ours to end: its exit status. Only `testbed`,
 /// `train` and `eval` take the process over, to become its Python part.
 pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
-    let status = match Arguments::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    let status = match Arguments::try_parse_from(&words) {
         Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
             // Where even that cannot be written there is nobody left to tell.
             let _ = error.print();
-            if let Some(hint) = hint(&error) {
+            if let Some(hint) = packetlog::hint(&words, &error).or_else(|| hint(&error)) {
                 eprintln!("{hint}");
             }
             status
@@ -110,6 +114,9 @@ fn hint(error: &clap::Error) -> Option<&'static str> {
         ErrorKind::UnknownArgument if argument.starts_with("-w") => {
             Some("Results are written with -o FILE; frames are not written")
         }
+        ErrorKind::ArgumentConflict if argument.starts_with("--interface") => Some(
+            "One run listens on one interface, or with -i any on all of them; several take a run each",
+        ),
         ErrorKind::UnknownArgument if argument == "-W" => Some("Results are written with -o FILE"),
         ErrorKind::UnknownArgument if argument == "-P" => Some("Captures are read with -r FILE"),
         ErrorKind::UnknownArgument if argument == "-i" => {
@@ -143,6 +150,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
+        Some(Command::Cca(arguments)) => cca::run(&arguments),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

@@ -23,6 +23,7 @@ pub mod layers;
 pub mod link;
 pub mod malformed;
 pub mod record;
+pub mod tap_slot;
 pub mod time;
 pub mod wire;
 
@@ -33,4 +34,5 @@ pub use layers::{Layers, Network, Protocol, Tunnel};
 pub use link::LinkType;
 pub use malformed::{Malformed, MalformedCounts};
 pub use record::{Direction, Record};
+pub use tap_slot::{SlotClock, TapSlot};
 pub use time::{Span, Timestamp};

@@ -85,7 +85,8 @@ impl Model {
         let file = Object::of(&value, "")?;
         let format = file.text("format")?;
         if format != FORMAT {
-            return Err(file.wrong("format", format_args!("{format:?}; wanted: {FORMAT:?}")));
+            let seen = shown(file.get("format")?);
+            return Err(file.wrong("format", format_args!("{seen}; wanted: {FORMAT:?}")));
         }
         file.only(&FIELDS)?;
         let classes = read_classes(&file)?;
@@ -94,8 +95,9 @@ impl Model {
         let schema = schema_hash(&options, &columns);
         let named = file.text("schema")?;
         if named != schema {
+            let seen = shown(file.get("schema")?);
             let cause = format_args!(
-                "{named:?}; wanted: {schema:?}, what this version means by these columns; train \
+                "{seen}; wanted: {schema:?}, what this version means by these columns; train \
                  the model with it"
             );
             return Err(file.wrong("schema", cause));
@@ -159,12 +161,19 @@ struct Object<'a> {
     fields: &'a Map<String, Value>,
 }
 
+/// Of a value of unknown origin so many characters are shown.
+const SHOWN_LEN_MAX: usize = 70;
+
 /// The beginning of a value of unknown origin, fit for a message.
 fn shown(value: &Value) -> String {
-    const SHOWN_LEN_MAX: usize = 40;
-    let text = value.to_string();
-    let short: String = text.chars().take(SHOWN_LEN_MAX).collect();
-    let dots = if short.len() < text.len() { "…" } else { "" };
+    shown_text(&value.to_string())
+}
+
+/// The beginning of a text of unknown origin, in one line and without what moves a cursor.
+fn shown_text(text: &str) -> String {
+    let one_line = |c: char| if c.is_control() { ' ' } else { c };
+    let short: String = text.chars().take(SHOWN_LEN_MAX).map(one_line).collect();
+    let dots = if text.chars().nth(SHOWN_LEN_MAX).is_some() { "…" } else { "" };
     format!("{short}{dots}")
 }
 
@@ -191,7 +200,9 @@ impl<'a> Object<'a> {
     /// Where there is a field that nobody reads, it was meant for somebody else.
     fn only(&self, known: &[&str]) -> Result<(), ModelError> {
         match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
-            Some(other) => Err(self.wrong(other, format_args!("wanted: one of {known:?}"))),
+            Some(other) => {
+                Err(self.wrong(&shown_text(other), format_args!("wanted: one of {known:?}")))
+            }
             None => Ok(()),
         }
     }
@@ -258,7 +269,10 @@ fn read_classes(file: &Object<'_>) -> Result<Vec<String>, ModelError> {
     }
     let twice = classes.iter().enumerate().find(|(at, name)| classes[..*at].contains(name));
     match twice {
-        Some((_, name)) => Err(file.wrong("classes", format_args!("{name:?} twice; wanted: once"))),
+        Some((_, name)) => {
+            let name = shown_text(name);
+            Err(file.wrong("classes", format_args!("\"{name}\" twice; wanted: once")))
+        }
         None => Ok(classes),
     }
 }
@@ -385,6 +399,23 @@ mod tests {
         }
         let seen = Model::parse(b"{").unwrap_err().to_string();
         assert!(seen.contains("wanted: JSON"), "{seen}");
+    }
+
+    #[test]
+    fn whatever_a_file_says_a_message_is_one_short_line() {
+        let odd = format!("a\\nb\\u001b[2J\u{9b}{}", "c".repeat(5000));
+        for (from, to) in [
+            ("\"classes\":", format!("\"{odd}\":1,\"classes\":")),
+            ("{\"trees\":", format!("{{\"{odd}\":1,\"trees\":")),
+            ("\"a\",\"b\"", format!("\"{odd}\",\"{odd}\"")),
+            ("\"sketch\"", format!("\"{odd}\"")),
+            ("wirelens-packetlog 1", odd.clone()),
+            ("\"schema\":\"", format!("\"schema\":\"{odd}")),
+        ] {
+            let changed = text().replacen(from, &to, 1);
+            let seen = Model::parse(changed.as_bytes()).unwrap_err().to_string();
+            assert!(!seen.contains(char::is_control) && seen.len() < 400, "{from}: {seen:?}");
+        }
     }
 
     proptest! {

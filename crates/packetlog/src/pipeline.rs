@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::judged::Basis;
-    use crate::policy::{Granularity, Mode};
+    use crate::policy::{Granularity, KernelControl as _, Mode};
 
     /// Packets of the class that their first byte says.
     struct ByFirstByte;

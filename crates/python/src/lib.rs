@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod cca;
 mod classify;
 mod first;
 mod flows;
@@ -33,6 +34,8 @@ mod _wirelens {
 
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
+    #[pymodule_export]
+    use crate::cca::{slot_inputs, slot_windows, tap_slots};
     #[pymodule_export]
     use crate::classify::classify_flows;
     #[pymodule_export]

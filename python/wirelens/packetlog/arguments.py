@@ -80,8 +80,9 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
         help="anomalous packets together count so many times the benign ones [default: chosen by "
         "folds of captures]")  # fmt: skip
     add("--false-alarms", metavar="PART", type=part,
-        help="choose the weight that finds most and marks at most this part of benign packets "
-        "[default: 3%%; for congestion 20%%, for unknown 10%%]")  # fmt: skip
+        help="mark as much as marks at most this part of benign packets, by folds; of several "
+        "classes only the weight is chosen by it [default: 8%%; for congestion 20%%, for unknown "
+        "10%%]")  # fmt: skip
     add("--rows-max", metavar="N", type=whole(100), default=400_000,
         help="packets to train on at most, drawn [default: 400000]")  # fmt: skip
     add("--seed", metavar="N", type=whole(0), default=1,

@@ -78,8 +78,9 @@ is kept, one for others, such as ARP. They read {len(one.columns)} columns. Sums
 def _data(request: "Request", outcome: "Outcome") -> str:
     rows = outcome.rows
     by_family: dict[str, list[int]] = {}
-    for index, capture in enumerate(rows.captures):
-        by_family.setdefault(capture.family.partition("/")[0], []).append(index)
+    marked = outcome.chosen.places
+    for index, place in enumerate(rows.places):
+        by_family.setdefault(place, []).append(index)
     lines = []
     for family, indexes in by_family.items():
         mine = sum((rows.capture_of == index) for index in indexes) > 0
@@ -87,14 +88,17 @@ def _data(request: "Request", outcome: "Outcome") -> str:
         lines.append([
             family, str(len(indexes)), f"{counts.sum():.0f}",
             f"{counts[rows.is_anomalous].sum():.0f}",
+            f"{marked[family]:.1%}" if family in marked else "",
         ])  # fmt: skip
-    shown = table(["captures of", "captures", "packets", "anomalous"], lines)
+    shown = table(
+        ["captures of", "captures", "packets", "anomalous", f"{request.first_class} marked"], lines
+    )
     return f"""## Data
 
 {shown}
 {_TRUTH[request.use]} {len(rows)} packets were drawn:
 of each capture as many of each label and role. In training families of captures count the same,
-and so do attacks.
+and so do attacks. The last column is of folds, as under Quality.
 """
 
 
@@ -103,11 +107,11 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
     has_unseen = bool(chosen.unseen)
     unseen = ["recall, unseen"] if has_unseen else []
     weights = table(
-        ["weight", "benign marked", "recall, known", *unseen, "precision"],
+        ["weight", "threshold", "benign marked", "recall, known", *unseen, "precision"],
         [
             [
-                f"{one.weight:g}", f"{one.false_alarms:.2%}", f"{one.mean_known:.3f}",
-                *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
+                f"{one.weight:g}", f"{one.threshold:.3f}", f"{one.false_alarms:.2%}",
+                f"{one.mean_known:.3f}", *([f"{one.mean_unseen:.3f}"] if has_unseen else []), f"{one.precision:.3f}",
             ]
             for one in outcome.tried
         ],
@@ -133,15 +137,23 @@ were it {measure.RARE:.0%} of packets, precision would be
 {_rare(chosen.mean_known, chosen.false_alarms):.2f}.
 
 {weights}
-With that weight:
+With that weight{_moved(outcome)}:
 
 {attacks}"""
+
+
+def _moved(outcome: "Outcome") -> str:
+    at = outcome.chosen.threshold
+    if at == 0.5:
+        return ""
+    return f" (leaves are moved so that a score of {at:.3f} is told as 0.5)"
 
 
 def _choice(request: "Request", outcome: "Outcome") -> str:
     chosen, limit = outcome.chosen, request.false_alarms_max
     if len(outcome.tried) == 1:
-        return f"The weight of anomalous packets, {chosen.weight:g}, was given."
+        given = f"The weight of anomalous packets, {chosen.weight:g}, was given."
+        return given + _at(outcome, limit)
     if chosen.false_alarms > limit:
         return (
             f"Of these weights, {chosen.weight:g} was chosen: all mark more than the {limit:.0%} of "
@@ -149,8 +161,17 @@ def _choice(request: "Request", outcome: "Outcome") -> str:
         )
     what = "unseen attacks" if chosen.unseen else "what is looked for"
     return (
-        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} among those that "
-        f"mark at most {limit:.0%} of {request.first_class} packets."
+        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} where all mark at "
+        f"most {limit:.0%} of {request.first_class} packets." + _at(outcome, limit)
+    )
+
+
+def _at(outcome: "Outcome", limit: float) -> str:
+    if len(outcome.model.classes) > 2:
+        return ""
+    return (
+        f" A packet is marked whose score is above the threshold, at which {limit:.0%} of "
+        f"{outcome.model.classes[0]} packets are."
     )
 
 

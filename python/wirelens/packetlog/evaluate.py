@@ -166,16 +166,17 @@ def _port_keys(values: Array) -> Array:
 def tuned_netbeacon(
     learned: Sequence[Capture], limit: float, request: Request, progress: Progress
 ) -> tuple[Judge, dict[str, Any]]:
-    """NetBeacon with the shape of our forests, its weight chosen as ours is."""
+    """NetBeacon with the shape of our forests, its weight and threshold chosen as ours are."""
     found: Rows = netbeacon.load(learned, request.rows_max, request.seed, progress.show)
     shape = Shape()
     tried: list[Tried] = tried_by(
-        found, WEIGHTS, shape, request.seed, progress, netbeacon.judged
+        found, WEIGHTS, shape, request.seed, progress, netbeacon.judged, limit
     )
     chosen = choose(tried, limit)
     used = numpy.ones(len(found), dtype=bool)
     grown = netbeacon.NetBeacon.grown(found, used, chosen.weight, shape, request.seed)
-    facts = {"weight": chosen.weight, "false_alarms": chosen.false_alarms,
-             "mean_known": chosen.mean_known, "mean_unseen": chosen.mean_unseen}  # fmt: skip
-    return lambda capture, _: grown.marked(capture), facts
+    facts = {"weight": chosen.weight, "threshold": chosen.threshold,
+             "false_alarms": chosen.false_alarms, "mean_known": chosen.mean_known,
+             "mean_unseen": chosen.mean_unseen}  # fmt: skip
+    return lambda capture, _: grown.marked(capture, chosen.threshold), facts
 

@@ -185,3 +185,33 @@ def false_alarms(rows: Rows, is_marked: Array) -> float:
     marked = numpy.bincount(families, weights=weights * is_marked[benign])
     there = all_of > 0
     return float((marked[there] / all_of[there]).mean())
+
+
+def false_alarms_by_place(rows: Rows, is_marked: Array) -> dict[str, float]:
+    """The part of benign packets that was marked, of all captures of a place together."""
+    places = numpy.array(rows.places)[rows.capture_of]
+    benign = ~rows.is_anomalous
+    found = {}
+    for place in dict.fromkeys(rows.places):
+        mine = benign & (places == place)
+        if mine.any():
+            found[place] = float(numpy.average(is_marked[mine], weights=rows.counts[mine]))
+    return found
+
+
+def threshold(rows: Rows, scores: Array, false_alarms_max: float) -> float:
+    """The score above which as much is marked as may be, by `false_alarms`.
+
+    It lies between two scores of benign packets, so that rounding decides nothing.
+    """
+    benign = ~rows.is_anomalous
+    if not benign.any():
+        return 0.5
+    families = rows.family_of[benign]
+    weights = rows.counts[benign] / numpy.bincount(families, weights=rows.counts[benign])[families]
+    found, place = numpy.unique(scores[benign], return_inverse=True)
+    parts = numpy.bincount(place, weights=weights) / len(numpy.unique(families))
+    # Of each score the part of benign packets that have a higher one.
+    above = numpy.append(numpy.cumsum(parts[::-1])[::-1][1:], 0.0)
+    at = int(numpy.argmax(above <= false_alarms_max))
+    return float((found[at] + (found[at + 1] if at + 1 < len(found) else 1.0)) / 2)

@@ -95,6 +95,24 @@ class Forest:
             for tree in self.trees
         ])  # fmt: skip
 
+    def moved(self, threshold: float) -> "Forest":
+        """A forest of two classes that says 0.5 where this one says `threshold` of the second.
+
+        Who judges takes the class of the higher score. Leaves are moved and stretched alike, so
+        that the mean of trees is, too, and the order of packets stays.
+        """
+        stretch = 0.5 / max(threshold, 1.0 - threshold)
+        return Forest([
+            replace(
+                tree,
+                value=numpy.stack(
+                    [0.5 - stretch * (tree.value[:, 1] - threshold),
+                     0.5 + stretch * (tree.value[:, 1] - threshold)], axis=1,
+                ),
+            )
+            for tree in self.trees
+        ])  # fmt: skip
+
     def probabilities(self, values: Array) -> Array:
         """Of rows of 32-bit floats the probability of each class."""
         found = [

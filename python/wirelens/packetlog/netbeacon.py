@@ -191,10 +191,10 @@ class NetBeacon:
             found[mine] = one.probabilities(values[mine])[:, 1]
         return found
 
-    def marked(self, capture: Capture) -> Array:
+    def marked(self, capture: Capture, threshold: float = 0.5) -> Array:
         """Of each packet of a capture whether it is anomalous."""
         found = units(capture)
-        return (self.scores(found.values) > 0.5)[found.unit_of]
+        return (self.scores(found.values) > threshold)[found.unit_of]
 
 
 def judged(

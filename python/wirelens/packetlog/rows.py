@@ -42,6 +42,11 @@ class Rows:
         return numpy.array([numbers[family] for family in families])[self.capture_of]
 
     @property
+    def places(self) -> list[str]:
+        """Of each capture where it is from: the data set of runs, or who made it."""
+        return [capture.family.partition("/")[0] for capture in self.captures]
+
+    @property
     def is_anomalous(self) -> Array:
         """Whether each packet is anything but benign."""
         return self.codes > 0

@@ -1,12 +1,23 @@
-//! The wall clock, for the ticks of live sources and nothing else.
+//! The wall clock, for the ticks of live sources and for programs in the kernel.
 
-use packet::Timestamp;
+use packet::{Span, Timestamp};
 
 /// `CLOCK_REALTIME`, the clock that stamps frames.
 #[must_use]
 pub fn realtime_now() -> Timestamp {
+    now(libc::CLOCK_REALTIME)
+}
+
+/// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, the clock of programs in the kernel.
+#[cfg(feature = "tap")]
+#[must_use]
+pub fn realtime_ahead() -> Span {
+    realtime_now().since(now(libc::CLOCK_MONOTONIC))
+}
+
+fn now(clock: libc::clockid_t) -> Timestamp {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for the answer; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    // SAFETY: a valid place for the answer; the clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     Timestamp::from_parts(now.tv_sec, now.tv_nsec)
 }

@@ -3,22 +3,18 @@
 //! A verdict may come long after that packet, so the capture is read twice. In between, verdicts
 //! wait in memory: some 120 bytes a flow.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use classify::{Cascade, Verdict};
 use engine::flow::FlowClock;
-use packet::file::{FrameNote, Interface, PcapngEncoder, Section};
-use packet::{FlowKey, Frame, LinkType, Source as _, Timestamp};
+use packet::file::Interface;
+use packet::{FlowKey, Source as _, Timestamp};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyArguments;
+use crate::copied::Copied;
 use crate::failure::Failure;
 use crate::reading::{Inputs, Opened};
-
-/// Bytes gathered before they are written.
-const BUFFER_LEN: usize = 256 * 1024;
 
 /// What is to be written when all verdicts are there.
 pub(super) struct Commented {
@@ -73,7 +69,7 @@ impl Commented {
         let _bar = inputs.bar();
         let idle = cascade.flows().idle;
         let mut clock = FlowClock::new(idle, None);
-        let mut copy = Rewritten::new();
+        let mut copy = Copied::new();
         let (mut left, mut next) = (frame_count, 0);
         while let Some(batch) = source.next_batch() {
             for frame in batch.frames() {
@@ -85,17 +81,20 @@ impl Commented {
                 let key = FlowKey::from_frame(&frame).map(|(key, _)| key);
                 let found = key.and_then(|key| self.take(&mut next, (time, key)));
                 let comment = found.map(|verdict| comment(cascade, &verdict));
-                copy.frame(&frame, comment.as_deref())?;
+                // An interface for each link type.
+                let record = frame.record;
+                let interface = Interface { link: record.link, ..Interface::default() };
+                let of_link = (record.link.0, &interface);
+                copy.frame(of_link, record, frame.bytes, comment.as_deref())?;
             }
-            if copy.bytes.len() >= BUFFER_LEN {
-                self.file.write_all(&copy.bytes).map_err(WriteError::Io)?;
-                copy.bytes.clear();
+            if copy.is_full() {
+                copy.write(&mut self.file).map_err(WriteError::Io)?;
             }
             if left == 0 {
                 break;
             }
         }
-        self.file.write_all(&copy.bytes).map_err(WriteError::Io)?;
+        copy.write(&mut self.file).map_err(WriteError::Io)?;
         self.file.finish()?;
         let missing = self.verdicts.len().saturating_sub(next);
         if missing > 0 {
@@ -136,43 +135,4 @@ fn comment(cascade: &Cascade, verdict: &Verdict) -> String {
         verdict.cause.name(),
         cascade.id()
     )
-}
-
-/// A capture that is written, with an interface for each link type.
-struct Rewritten {
-    encoder: PcapngEncoder,
-    interfaces: BTreeMap<u16, u32>,
-    bytes: Vec<u8>,
-}
-
-impl Rewritten {
-    fn new() -> Self {
-        let mut encoder = PcapngEncoder::new();
-        let mut bytes = Vec::with_capacity(BUFFER_LEN * 2);
-        let section = Section { application: String::from("wirelens"), ..Section::default() };
-        encoder.section(&mut bytes, &section);
-        Self { encoder, interfaces: BTreeMap::new(), bytes }
-    }
-
-    fn interface(&mut self, link: LinkType) -> Result<u32, Failure> {
-        if let Some(&number) = self.interfaces.get(&link.0) {
-            return Ok(number);
-        }
-        let interface = Interface { link, ..Interface::default() };
-        let number = self.encoder.interface(&mut self.bytes, &interface).map_err(Failure::error)?;
-        self.interfaces.insert(link.0, number);
-        Ok(number)
-    }
-
-    fn frame(&mut self, frame: &Frame<'_>, comment: Option<&str>) -> Result<(), Failure> {
-        let record = frame.record;
-        let note = FrameNote {
-            timestamp: record.timestamp,
-            interface: self.interface(record.link)?,
-            wire_len: record.wire_len,
-            direction: record.direction,
-            comments: comment.as_slice(),
-        };
-        self.encoder.frame(&mut self.bytes, &note, frame.bytes).map_err(Failure::error)
-    }
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use comfy_table::{CellAlignment, Table};
 use engine::census::Census;
 use engine::table::Tally;
-use packet::file::{Format, Interface};
+use packet::file::{Decoder, Format, Interface, Section};
 
 use super::Capture;
 use crate::failure::Failure;
@@ -19,25 +19,12 @@ pub(super) fn print(capture: &Capture) -> Result<(), Failure> {
     let decoder = source.decoder();
     line(&mut out, "capture", name)?;
     line(&mut out, "format", format_name(decoder.format()))?;
-    for section in decoder.sections() {
-        for (title, text) in [
-            ("written by", &section.application),
-            ("system", &section.os),
-            ("hardware", &section.hardware),
-        ] {
-            if !text.is_empty() {
-                line(&mut out, title, printable(text))?;
-            }
-        }
-        for comment in &section.comments.texts {
-            line(&mut out, "comment", printable(comment))?;
-        }
-    }
+    sections(&mut out, decoder.sections())?;
     times(&mut out, census)?;
     sizes(&mut out, census)?;
-    for (index, interface) in decoder.interfaces().iter().enumerate() {
-        let tally = census.interfaces.get(index).copied().unwrap_or_default();
-        line(&mut out, &format!("interface {index}"), interface_text(interface, tally))?;
+    for described in interfaces(decoder, census) {
+        let title = format!("interface {}", described.index);
+        line(&mut out, &title, interface_text(&described))?;
     }
     if census.total.packets > 0 {
         tables(&mut out, census)?;
@@ -48,6 +35,63 @@ pub(super) fn print(capture: &Capture) -> Result<(), Failure> {
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// What sections say of themselves; once, of several in a row that say the same, with their number.
+fn sections(out: &mut impl Write, sections: &[Section]) -> Result<(), Failure> {
+    for alike in sections.chunk_by(|one, next| one == next) {
+        let Some(section) = alike.first() else { continue };
+        for (title, text) in [
+            ("written by", &section.application),
+            ("system", &section.os),
+            ("hardware", &section.hardware),
+        ] {
+            if !text.is_empty() {
+                line(out, title, printable(text))?;
+            }
+        }
+        for comment in &section.comments.texts {
+            line(out, "comment", printable(comment))?;
+        }
+        if alike.len() > 1 {
+            line(out, "sections", format!("{} that say this", grouped(alike.len() as u64)))?;
+        }
+    }
+    Ok(())
+}
+
+/// An interface, and all that was met of it.
+struct Described {
+    /// Of its first description.
+    index: usize,
+    interface: Interface,
+    tally: Tally,
+    count: u64,
+}
+
+/// The interfaces. Where a capture has several sections, each describes them anew: those that are
+/// described alike are one.
+fn interfaces(decoder: &Decoder, census: &Census) -> Vec<Described> {
+    let has_sections = decoder.counts().section_blocks > 1;
+    let mut found: Vec<Described> = Vec::new();
+    for (index, interface) in decoder.interfaces().iter().enumerate() {
+        let tally = census.interfaces.get(index).copied().unwrap_or_default();
+        let known = found.iter_mut().find(|known| {
+            let statistics = known.interface.statistics;
+            has_sections && Interface { statistics, ..interface.clone() } == known.interface
+        });
+        match known {
+            Some(known) => {
+                known.tally.packets += tally.packets;
+                known.tally.bytes += tally.bytes;
+                known.count += 1;
+                // Statistics count from the beginning of a capture: the last hold the others.
+                known.interface.statistics = interface.statistics.or(known.interface.statistics);
+            }
+            None => found.push(Described { index, interface: interface.clone(), tally, count: 1 }),
+        }
+    }
+    found
 }
 
 fn line(out: &mut impl Write, title: &str, text: impl Display) -> Result<(), Failure> {
@@ -124,7 +168,8 @@ fn sizes(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     Ok(())
 }
 
-fn interface_text(interface: &Interface, tally: Tally) -> String {
+fn interface_text(described: &Described) -> String {
+    let Described { interface, tally, count, .. } = described;
     let mut parts = vec![interface.link.to_string()];
     if !interface.name.is_empty() {
         parts.push(printable(&interface.name));
@@ -145,6 +190,9 @@ fn interface_text(interface: &Interface, tally: Tally) -> String {
         for (name, count) in counted {
             parts.extend(count.map(|count| format!("{} {name}", grouped(count))));
         }
+    }
+    if *count > 1 {
+        parts.push(format!("described {} times", grouped(*count)));
     }
     parts.join(", ")
 }

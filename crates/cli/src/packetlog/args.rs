@@ -229,7 +229,7 @@ pub struct QueryArguments {
     #[command(flatten)]
     pub folder: FolderArguments,
     /// Packets from or to this address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_host)]
     pub host: Vec<std::net::IpAddr>,
     /// Packets of this flow, both ways: its Community ID, or PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
     #[arg(long, value_name = "FLOW")]
@@ -287,6 +287,15 @@ pub struct CompressArguments {
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
     pub level: i32,
+}
+
+/// One address of IPv4 or IPv6.
+fn parse_host(text: &str) -> Result<std::net::IpAddr, String> {
+    let wanted = "wanted one address, such as 192.0.2.7 or 2001:db8::7";
+    text.parse().map_err(|_| match text.contains('/') {
+        true => format!("{wanted}; of a network ask with an expression: net {text}"),
+        false => String::from(wanted),
+    })
 }
 
 /// Bytes, as `4096`, `64K`, `1.5G` or `2T`; letters count in powers of 1024.

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::report::Progress;
-use packetlog::manager::{Decision, Manager, Shortage, Signals};
+use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
-use packetlog::policy::{Granularity, Switch};
+use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
 
 use super::events::Events;
@@ -42,6 +42,8 @@ pub(crate) trait Writer: Send + Sync {
     fn gauges(&self) -> Gauges;
     /// What else is to be known of it.
     fn status(&self) -> Value;
+    /// What it lost, by cause, and what went wrong last.
+    fn losses(&self) -> Value;
 }
 
 /// How much of its time a thread is at work.
@@ -76,7 +78,7 @@ struct Mark {
 pub(crate) struct Desk {
     settings: Settings,
     classes: Vec<String>,
-    switch: Arc<Switch>,
+    switch: Arc<dyn KernelControl>,
     tally: Arc<Tally>,
     progress: Arc<Progress>,
     work: Arc<Work>,
@@ -95,8 +97,8 @@ struct State {
 
 /// What a desk looks at.
 pub(crate) struct Watched {
-    /// The table in force.
-    pub(crate) switch: Arc<Switch>,
+    /// Who keeps packets, by the table in force.
+    pub(crate) switch: Arc<dyn KernelControl>,
     /// What became of packets.
     pub(crate) tally: Arc<Tally>,
     /// What the capture lost.
@@ -193,11 +195,15 @@ impl Desk {
                 let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
                 state.switch_ns = Some((longest.max(took), took));
-                state.events.decision(&decision, Some((generation, took)));
+                let more = json!({"generation": generation, "took_us": took / 1000});
+                state.events.decision(&decision, more);
+            }
+            Decision::Warn { cause: Cause::Shortage(Shortage::LogLoss), .. } => {
+                state.events.decision(&decision, self.writer.losses());
             }
             // The recorder overwrites by itself when it has no room; this is for people.
             Decision::Overwrite { .. } | Decision::Warn { .. } => {
-                state.events.decision(&decision, None);
+                state.events.decision(&decision, Value::Null);
             }
         }
     }
@@ -278,7 +284,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use packetlog::policy::Mode;
+    use packetlog::policy::{Mode, Switch};
 
     use super::*;
 
@@ -291,6 +297,9 @@ mod tests {
         fn status(&self) -> Value {
             Value::Null
         }
+        fn losses(&self) -> Value {
+            json!({"lost": {"read_only": self.0.lost}})
+        }
     }
 
     fn desk(folder: &std::path::Path, gauges: Gauges, is_fixed: bool) -> (Desk, Arc<Switch>) {
@@ -299,7 +308,7 @@ mod tests {
         let first = table(&settings, &classes, "default").unwrap();
         let switch = Arc::new(Switch::new("default", first));
         let watched = Watched {
-            switch: Arc::clone(&switch),
+            switch: Arc::<Switch>::clone(&switch),
             tally: Arc::default(),
             progress: Arc::default(),
             work: Arc::default(),
@@ -322,6 +331,16 @@ mod tests {
         let reply = desk.choose("log-all").unwrap();
         assert_eq!((&reply["mode"], &reply["chosen"]), (&json!("log-sampled"), &json!("log-all")));
         assert_eq!(reply["waits_for"], json!(["queue"]));
+    }
+
+    #[test]
+    fn losses_are_told_with_what_they_come_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let gauges = Gauges { disk_free: 1.0, lost: 7, ..Gauges::default() };
+        let (desk, _) = desk(folder.path(), gauges, false);
+        desk.look(now());
+        let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        assert!(text.contains(r#""lost":{"read_only":7},"resource":"log_loss""#), "{text}");
     }
 
     #[test]

@@ -32,8 +32,8 @@ impl Events {
         self.lost
     }
 
-    /// What the manager decided; of a switch, its generation and the nanoseconds that it took.
-    pub(crate) fn decision(&mut self, decision: &Decision, switch: Option<(u64, u64)>) {
+    /// What the manager decided, and what else is to be known of it.
+    pub(crate) fn decision(&mut self, decision: &Decision, more: Value) {
         let (kind, mut fields) = match decision {
             Decision::Warn { cause: Cause::Shortage(of), seen, limit } => {
                 ("shortage", json!({"resource": of.name(), "seen": seen, "limit": limit}))
@@ -47,9 +47,8 @@ impl Events {
             }
             Decision::Overwrite { begins } => ("overwrite", json!({"begins": begins})),
         };
-        if let (Some((generation, took_ns)), Value::Object(fields)) = (switch, &mut fields) {
-            fields.insert("generation".into(), generation.into());
-            fields.insert("took_us".into(), (took_ns / 1000).into());
+        if let (Value::Object(more), Value::Object(fields)) = (more, &mut fields) {
+            fields.extend(more);
         }
         self.put(kind, fields);
     }
@@ -91,7 +90,9 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
     };
     match kind {
         "shortage" => {
-            format!("{} runs short: {} (limit {})", of("resource"), of("seen"), of("limit"))
+            let (resource, seen, limit) = (of("resource"), of("seen"), of("limit"));
+            let why = event.get("error").map(|_| format!(": {}", of("error"))).unwrap_or_default();
+            format!("{resource} runs short: {seen} (limit {limit}){why}")
         }
         "recovered" => format!("{} has recovered: {}", of("resource"), of("seen")),
         "mode" => format!("mode {} instead of {}: {}", of("to"), of("from"), of("cause")),
@@ -127,9 +128,10 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         let mut events = Events::append(&path, false).unwrap();
         let cause = Cause::Shortage(Shortage::Queue);
-        events.decision(&Decision::Warn { cause, seen: 0.9, limit: 0.75 }, None);
+        events.decision(&Decision::Warn { cause, seen: 0.9, limit: 0.75 }, Value::Null);
         let (from, to) = ("default".to_owned(), "log-sampled".to_owned());
-        events.decision(&Decision::Switch { cause, from, to }, Some((2, 5000)));
+        let more = json!({"generation": 2, "took_us": 5});
+        events.decision(&Decision::Switch { cause, from, to }, more);
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -137,6 +139,9 @@ mod tests {
         assert_eq!(lines[0]["resource"], "queue");
         assert_eq!((&lines[1]["to"], &lines[1]["cause"]), (&json!("log-sampled"), &json!("queue")));
         assert_eq!((&lines[1]["generation"], &lines[1]["took_us"]), (&json!(2), &json!(5)));
+        let loss = json!({"resource": "log_loss", "seen": 7, "limit": 1, "error": "x: read-only"});
+        let Value::Object(loss) = loss else { unreachable!() };
+        assert_eq!(sentence("shortage", &loss), "log_loss runs short: 7 (limit 1): x: read-only");
         assert!(lines[1]["time_ns"].as_u64().unwrap() > 0);
     }
 }

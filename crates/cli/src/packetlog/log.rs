@@ -56,6 +56,14 @@ fn options(arguments: &RecordArguments, is_live: bool) -> Result<RecorderOptions
     let Ok(chunk_len) = usize::try_from(files.block_bytes) else {
         return Err(Failure::usage("--block-bytes: too large for this machine"));
     };
+    let memory = files.block_bytes.saturating_mul(files.blocks.into());
+    if let Some(available) = memory_available().filter(|&available| memory > available) {
+        return Err(Failure::usage(format_args!(
+            "--blocks {} of {} bytes: {memory} bytes of memory; wanted: at most the {available} \
+             that are available here",
+            files.blocks, files.block_bytes
+        )));
+    }
     let time = |span: Span| Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0));
     Ok(RecorderOptions {
         file_len_max: files.file_bytes,
@@ -112,6 +120,14 @@ pub(super) fn recovered_line(recovered: &Recovered) -> Option<String> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Bytes of memory that this machine has left, where it tells.
+fn memory_available() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 /// Names the interface that is listened on; those of captures are described as frames come.
@@ -176,6 +192,19 @@ impl Writer for Watcher {
             "lost": lost,
             "last_error": state.last_error(),
         })
+    }
+
+    fn losses(&self) -> Value {
+        let lost = Cause::ALL.iter().map(|&cause| (cause, self.state.lost(cause)));
+        let lost: serde_json::Map<_, _> = lost
+            .filter(|&(_, count)| count > 0)
+            .map(|(cause, count)| (cause.name().into(), count.into()))
+            .collect();
+        let mut losses = json!({"lost": lost});
+        if let Some(error) = self.state.last_error() {
+            losses["error"] = error.into();
+        }
+        losses
     }
 }
 

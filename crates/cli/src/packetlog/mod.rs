@@ -13,6 +13,9 @@ mod stats;
 mod steer;
 mod when;
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use engine::columns::Schema;
 
 use crate::Host;
@@ -22,6 +25,40 @@ use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogComm
 /// The columns of its sub-commands.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![("wirelens packetlog stats", stats::SCHEMA)]
+}
+
+/// What somebody may have meant who records packets with other tools.
+pub(crate) fn hint(words: &[OsString], error: &clap::Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
+    let is_ours = words.next().is_some_and(|word| word == "packetlog" || word == "log");
+    let command = words.next().filter(|word| !word.starts_with('-'));
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if !is_ours || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match (command, argument.as_str()) {
+        (None, "-i" | "-r") => {
+            Some("Packets are kept with `wirelens packetlog record`, of an interface with -i NAME")
+        }
+        (Some("record"), "-w") => Some("A log is a folder of pcapng files: give it with -o DIR"),
+        (Some("record"), "-C" | "-G" | "-W" | "-a" | "-b") => Some(
+            "A file of a log ends with --file-bytes or --file-time; --keep-bytes and --keep-time \
+             say how much is kept of all",
+        ),
+        (Some(_), "-r" | "-o") => Some("A log is named by its folder, with --log DIR"),
+        _ => None,
+    }
+}
+
+/// Says so where a folder holds nothing that could be asked: it may be another that was meant.
+fn tell_empty(folder: &Path, quiet: bool) {
+    if !quiet {
+        let folder = folder.display();
+        eprintln!("{folder}: no packet was kept there yet; another folder is named with --log DIR");
+    }
 }
 
 /// Runs `wirelens packetlog`.

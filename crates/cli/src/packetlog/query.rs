@@ -10,17 +10,14 @@ use std::time::Duration;
 use capture::filter::Program;
 use capture::{Filter, FilterError};
 use packet::community_id::parse_community_id;
-use packet::file::{FrameNote, PcapngEncoder, Section};
 use packet::{FlowKey, LinkType, Protocol};
 use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
+use crate::copied::Copied;
 use crate::failure::{Failure, Status};
 use crate::live::now;
-
-/// Bytes gathered before they are written.
-const BUFFER_LEN: usize = 256 * 1024;
 
 /// Runs `wirelens packetlog query`.
 pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
@@ -32,6 +29,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let begun = now();
     let plan = log.find(&query);
     let found_in = begun.elapsed();
+    if plan.chunk_count == 0 {
+        super::tell_empty(&arguments.folder.folder, arguments.quiet);
+    }
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut sums = Sums::default();
     let mut failure = None;
@@ -181,10 +181,7 @@ enum Place {
 
 struct Output {
     place: Place,
-    encoder: PcapngEncoder,
-    /// Number of each of the answer's interfaces in the file.
-    interfaces: BTreeMap<u16, u32>,
-    bytes: Vec<u8>,
+    copied: Copied,
 }
 
 impl Output {
@@ -200,37 +197,20 @@ impl Output {
                 Place::File(OutputFile::create(path, existing)?)
             }
         };
-        let (mut encoder, mut bytes) = (PcapngEncoder::new(), Vec::new());
-        let section = Section { application: String::from("wirelens"), ..Section::default() };
-        encoder.section(&mut bytes, &section);
-        Ok(Self { place, encoder, interfaces: BTreeMap::new(), bytes })
+        Ok(Self { place, copied: Copied::new() })
     }
 
     fn put(&mut self, found: &Found<'_>) -> Result<(), Failure> {
         if matches!(self.place, Place::Nowhere) {
             return Ok(());
         }
-        let record = found.record;
-        let interface = match self.interfaces.get(&record.interface) {
-            Some(&number) => number,
-            None => {
-                let number = self.encoder.interface(&mut self.bytes, found.interface);
-                let number = number.map_err(Failure::error)?;
-                self.interfaces.insert(record.interface, number);
-                number
-            }
-        };
-        let comment = format!("wirelens: {} {:.3}", found.class, found.note.confidence);
         let is_noted = found.note.class > 0;
-        let note = FrameNote {
-            timestamp: record.timestamp,
-            interface,
-            wire_len: record.wire_len,
-            direction: record.direction,
-            comments: if is_noted { &[&comment] } else { &[] },
-        };
-        self.encoder.frame(&mut self.bytes, &note, found.bytes).map_err(Failure::error)?;
-        if self.bytes.len() >= BUFFER_LEN {
+        let comment =
+            is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence));
+        // The answer's interfaces are numbered as they appear.
+        let interface = (found.record.interface, found.interface);
+        self.copied.frame(interface, found.record, found.bytes, comment.as_deref())?;
+        if self.copied.is_full() {
             self.write()?;
         }
         Ok(())
@@ -239,10 +219,9 @@ impl Output {
     fn write(&mut self) -> Result<(), Failure> {
         match &mut self.place {
             Place::Nowhere => {}
-            Place::File(file) => file.write_all(&self.bytes).map_err(WriteError::Io)?,
-            Place::Stdout(stdout) => stdout.write_all(&self.bytes)?,
+            Place::File(file) => self.copied.write(file).map_err(WriteError::Io)?,
+            Place::Stdout(stdout) => self.copied.write(stdout)?,
         }
-        self.bytes.clear();
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! `wirelens packetlog record`: packets into a log.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -117,7 +117,12 @@ fn model(asked: &Path, host: &Host) -> Result<Model, Failure> {
     let failed = |reason: &dyn std::fmt::Display| {
         Failure::error(format_args!("{}: {reason}", path.display()))
     };
-    let file = File::open(&path).map_err(|error| failed(&error))?;
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            failed(&format_args!("no such file; give the folder that `{}` wrote", KIND.made_by))
+        }
+        _ => failed(&error),
+    })?;
     let mut bytes = Vec::new();
     let limit = packetlog::model::FILE_LEN_MAX as u64 + 1;
     file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(&error))?;

@@ -94,8 +94,9 @@ impl Settings {
             let wanted = "wanted: settings in TOML of at most 1 MiB";
             return Err(Failure::usage(format_args!("{name}: too large; {wanted}")));
         }
-        let text = fs::read_to_string(path)
-            .map_err(|error| Failure::error(format_args!("{name}: {error}")))?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            Failure::error(format_args!("{name}: {error}; give a file of settings in TOML"))
+        })?;
         Self::parse(&text).map_err(|reason| Failure::usage(format_args!("{name}: {reason}")))
     }
 

@@ -5,6 +5,8 @@
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The listening end.
 pub(crate) struct Socket {
     path: PathBuf,
+    /// That which the thread listens on, for ending it.
+    listener: UnixStream,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,6 +51,7 @@ impl Socket {
         let listener = UnixListener::bind(&path).map_err(refused)?;
         // Whoever owns the log; nobody else is to change what it keeps.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        let held = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(refused)?));
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
@@ -58,16 +63,18 @@ impl Socket {
                 let _ = stream.and_then(|stream| answer(&stream, &desk));
             }
         });
-        Ok(Self { path, is_over, thread: Some(thread) })
+        Ok(Self { path, listener: held, is_over, thread: Some(thread) })
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // Wakes the thread, which waits for the next connection.
-        let _ = UnixStream::connect(&self.path);
-        if let Some(thread) = self.thread.take() {
+        // Wakes the thread, which waits for the next connection. To connect would not always: the
+        // path may have gone with its folder, or be that of another socket by now.
+        if self.listener.shutdown(Shutdown::Both).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
             let _ = thread.join();
         }
         let _ = fs::remove_file(&self.path);

@@ -37,6 +37,9 @@ pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
             rows.finish()?;
         }
     }
+    if stats.file_count == 0 {
+        super::tell_empty(&arguments.folder.folder, false);
+    }
     for fault in log.faults() {
         eprintln!("wirelens: {fault}");
     }

@@ -301,7 +301,8 @@ impl Log {
     }
 
     /// Lends the packets that are asked for to `take`, in the order of their stamps over all
-    /// series of files, until it breaks off.
+    /// series of files, until it breaks off. Within a series they come as they were kept: where a
+    /// clock stepped, stamps do so too.
     ///
     /// # Errors
     /// A file cannot be read.

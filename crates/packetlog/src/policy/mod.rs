@@ -35,6 +35,23 @@ impl Table {
     }
 }
 
+/// What a manager asks of whoever keeps packets by a table.
+///
+/// Of the pipeline in user space the [`Switch`] answers it. A half in the kernel, which cuts or
+/// samples packets before they are copied, has to answer the same, and nothing else: a table comes
+/// whole and under a generation, and holds when whoever got it says so. How it gets there, as the
+/// maps of an XDP program or otherwise, is its own business.
+pub trait KernelControl: Send + Sync + std::fmt::Debug {
+    /// Asks for another mode; tells the generation under which it will be in force.
+    fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64;
+
+    /// The generation that packets are kept by; 0 before the first.
+    fn in_force(&self) -> u64;
+
+    /// Whether any packet that is kept from now on is kept by `generation` or a later one.
+    fn holds(&self, generation: u64) -> bool;
+}
+
 /// The table in force, shared by those who change it and those who go by it.
 #[derive(Debug)]
 pub struct Switch {
@@ -61,15 +78,6 @@ impl Switch {
         Arc::clone(&self.lock())
     }
 
-    /// Asks for another mode; tells the generation under which it will be in force.
-    pub fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64 {
-        let mut table = self.lock();
-        let generation = table.generation + 1;
-        *table = Arc::new(Table { generation, mode: mode.to_owned(), granularities });
-        self.asked.store(generation, Ordering::SeqCst);
-        generation
-    }
-
     /// For who stores packets, before each batch: the table, if it is another than that of
     /// `generation`. [`pause`](Self::pause) ends the batch.
     #[inline]
@@ -92,22 +100,28 @@ impl Switch {
         self.is_at_work.store(false, Ordering::SeqCst);
     }
 
-    /// The generation that packets are kept by; 0 before the first.
-    #[must_use]
-    pub fn in_force(&self) -> u64 {
-        self.in_force.load(Ordering::Acquire)
-    }
-
-    /// Whether any packet that is kept from now on is kept by `generation` or a later one: it
-    /// was taken up, or no batch is in hand and the next one takes it up.
-    #[must_use]
-    pub fn holds(&self, generation: u64) -> bool {
-        self.in_force() >= generation || !self.is_at_work.load(Ordering::SeqCst)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
         // A table is replaced whole: what a thread left that fell is a table all the same.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KernelControl for Switch {
+    fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64 {
+        let mut table = self.lock();
+        let generation = table.generation + 1;
+        *table = Arc::new(Table { generation, mode: mode.to_owned(), granularities });
+        self.asked.store(generation, Ordering::SeqCst);
+        generation
+    }
+
+    fn in_force(&self) -> u64 {
+        self.in_force.load(Ordering::Acquire)
+    }
+
+    /// It was taken up, or no batch is in hand and the next one takes it up.
+    fn holds(&self, generation: u64) -> bool {
+        self.in_force() >= generation || !self.is_at_work.load(Ordering::SeqCst)
     }
 }
 

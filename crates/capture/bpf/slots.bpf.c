@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Cuts flows that are followed into slots of time, at a tap before a queue and at one behind it.
+ *
+ * Of each slot in which a flow had a packet one record is told, when the first packet of a later
+ * slot has come; a slot that is still open is read from the flow's state. What a record holds, and
+ * by which rules, is that of crates/packet/src/tap_slot.rs and crates/cca/src/tap.rs: the same
+ * packets give the same bytes there.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* The verdict of linux/bpf.h since 6.6: whatever else is attached has its turn. */
+#define TCX_NEXT (-1)
+
+#define ETH_LEN 14
+#define VLAN_LEN 4
+#define VLAN_TAGS_MAX 2
+#define ETH_IPV4 0x0800
+#define ETH_IPV6 0x86dd
+#define ETH_VLAN 0x8100
+#define ETH_VLAN_OUTER 0x88a8
+#define PROTOCOL_TCP 6
+#define TCP_SYN 0x02
+/* NOP, NOP, time stamps of ten bytes: the layout that RFC 7323 recommends, and everybody sends. */
+#define STAMPS_FIRST 0x0101080a
+
+/* No window reaches further (RFC 7323). */
+#define WINDOW_MAX_BYTES (1 << 30)
+
+#define FLOWS_MAX 65536
+#define TELL_BYTES (1 << 22)
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum tap { INGRESS, EGRESS, TAPS };
+
+/* In the place of a tap: a packet of a flow that is not followed, so that it may be. */
+#define SEEN TAPS
+
+enum count {
+	TAKEN,
+	NOT_FOLLOWED,
+	LEFT_OUT,
+	NO_ROOM,
+	NOT_TCP,
+	NO_DATA,
+	UNREADABLE,
+	COUNTS_LEN,
+};
+
+struct settings {
+	__u64 slot_ns;
+	/* CLOCK_REALTIME less CLOCK_MONOTONIC, for packets that have no stamp. */
+	__s64 realtime_ahead_ns;
+	/* Draws above it are left out. */
+	__u32 share;
+	/* Tell every packet, as if each had a slot of its own. */
+	__u32 each_packet;
+	/* Draws above it are not told of flows that are not followed. */
+	__u32 seen_share;
+	__u32 unused;
+};
+
+struct flow_key {
+	/* IPv4 in its IPv4-mapped form. */
+	__u32 source[4];
+	__u32 destination[4];
+	__u16 source_port;
+	__u16 destination_port;
+};
+
+struct followed {
+	/* Its place in STATES is this times TAPS plus the tap. */
+	__u32 index;
+	/* Another flow's, when an index is used again. */
+	__u32 generation;
+};
+
+#define BEGAN 1
+
+struct slot {
+	__s64 slot;
+	__s64 first_ns;
+	__u64 data_bytes;
+	__u64 frame_bytes;
+	__u32 packets;
+	__u32 segments;
+	__u32 first_seq;
+	__u32 high_seq;
+	__u32 skipped_bytes;
+	__u32 source_gap_max_ticks;
+	__u32 arrival_gap_max_ns;
+	__u32 flags;
+};
+
+/* What is known. */
+#define HAS_OPEN 1
+#define HAS_LAST 2
+#define HAS_TICKS 4
+#define BEGINS 8
+
+struct state {
+	struct bpf_spin_lock lock;
+	__u32 has;
+	struct slot open;
+	__s64 last_ns;
+	__u32 high_seq;
+	__u32 ticks;
+};
+
+struct told {
+	__u32 tap;
+	struct followed flow;
+	__u32 data_len;
+	union {
+		struct slot slot;
+		struct flow_key key;
+	};
+};
+
+struct segment {
+	struct flow_key key;
+	__u32 seq;
+	__u32 data_len;
+	__u32 ticks;
+	__u8 has_ticks;
+	__u8 opens;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct settings);
+} SETTINGS SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FLOWS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct flow_key);
+	__type(value, struct followed);
+} FLOWS SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOWS_MAX * TAPS);
+	__type(key, __u32);
+	__type(value, struct state);
+} STATES SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TAPS * COUNTS_LEN);
+	__type(key, __u32);
+	__type(value, __u64);
+} COUNTS SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, TELL_BYTES);
+} TOLD SEC(".maps");
+
+static __always_inline void count(enum tap tap, enum count what)
+{
+	__u32 place = tap * COUNTS_LEN + what;
+	__u64 *sum = bpf_map_lookup_elem(&COUNTS, &place);
+
+	if (sum)
+		*sum += 1;
+}
+
+/* What became of the packet: TAKEN if it is read. */
+static __always_inline enum count read_segment(struct __sk_buff *skb, struct segment *segment)
+{
+	__u32 header[10];
+	__u32 at = ETH_LEN;
+	__u32 ip_len;
+	__u16 type;
+
+	if (bpf_skb_load_bytes(skb, ETH_LEN - 2, &type, sizeof(type)))
+		return NOT_TCP;
+	for (int tag = 0; tag < VLAN_TAGS_MAX; tag++) {
+		if (type != bpf_htons(ETH_VLAN) && type != bpf_htons(ETH_VLAN_OUTER))
+			break;
+		if (bpf_skb_load_bytes(skb, at + 2, &type, sizeof(type)))
+			return NOT_TCP;
+		at += VLAN_LEN;
+	}
+	if (type == bpf_htons(ETH_IPV4)) {
+		__u32 words;
+
+		if (bpf_skb_load_bytes(skb, at, header, 20))
+			return UNREADABLE;
+		if ((bpf_ntohl(header[2]) >> 16 & 0xff) != PROTOCOL_TCP)
+			return NOT_TCP;
+		if (bpf_ntohl(header[1]) & 0x1fff)
+			return UNREADABLE;
+		words = bpf_ntohl(header[0]) >> 24 & 0xf;
+		ip_len = bpf_ntohl(header[0]) & 0xffff;
+		/* Of segments that travel as one packet longer than 65,535 bytes, the kernel's. */
+		if (!ip_len)
+			ip_len = skb->len - at;
+		if (words < 5 || ip_len < words * 4)
+			return UNREADABLE;
+		ip_len -= words * 4;
+		at += words * 4;
+		segment->key.source[0] = segment->key.source[1] = 0;
+		segment->key.source[2] = bpf_htonl(0xffff);
+		segment->key.source[3] = header[3];
+		segment->key.destination[0] = segment->key.destination[1] = 0;
+		segment->key.destination[2] = bpf_htonl(0xffff);
+		segment->key.destination[3] = header[4];
+	} else if (type == bpf_htons(ETH_IPV6)) {
+		if (bpf_skb_load_bytes(skb, at, header, 40))
+			return UNREADABLE;
+		if ((bpf_ntohl(header[1]) >> 8 & 0xff) != PROTOCOL_TCP)
+			return NOT_TCP;
+		ip_len = bpf_ntohl(header[1]) >> 16;
+		at += 40;
+		if (!ip_len)
+			ip_len = skb->len - at;
+		__builtin_memcpy(segment->key.source, &header[2], 16);
+		__builtin_memcpy(segment->key.destination, &header[6], 16);
+	} else {
+		return NOT_TCP;
+	}
+	if (bpf_skb_load_bytes(skb, at, header, 20))
+		return UNREADABLE;
+	__u32 tcp_len = bpf_ntohl(header[3]) >> 28 << 2;
+
+	if (tcp_len < 20 || ip_len < tcp_len)
+		return UNREADABLE;
+	segment->key.source_port = header[0] & 0xffff;
+	segment->key.destination_port = header[0] >> 16;
+	segment->seq = bpf_ntohl(header[1]);
+	segment->data_len = ip_len - tcp_len;
+	segment->opens = (bpf_ntohl(header[3]) >> 16 & TCP_SYN) != 0;
+	if (!segment->data_len && !segment->opens)
+		return NO_DATA;
+	segment->has_ticks = 0;
+	if (tcp_len >= 32 && !bpf_skb_load_bytes(skb, at + 20, header, 8) &&
+	    header[0] == bpf_htonl(STAMPS_FIRST)) {
+		segment->has_ticks = 1;
+		segment->ticks = bpf_ntohl(header[1]);
+	}
+	return TAKEN;
+}
+
+static __always_inline __u32 larger(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* Adds a packet to its slot. Whether the slot before is complete, which is `done` then. */
+static __always_inline int add(struct state *state, const struct segment *segment, __s64 now_ns,
+			       __u64 slot_ns, __u32 frame_len, __u32 segments, struct slot *done)
+{
+	__u32 end = segment->seq + segment->data_len;
+	struct slot *open = &state->open;
+	__u32 high = end;
+	int is_done = 0;
+	__s64 slot;
+
+	/* Time before 1970 does not come from a clock. */
+	slot = (__u64)now_ns / slot_ns;
+	bpf_spin_lock(&state->lock);
+	if (segment->opens) {
+		state->has &= ~HAS_LAST;
+		state->has |= BEGINS;
+		if (!segment->data_len)
+			goto out;
+	}
+	if (state->has & HAS_LAST) {
+		__s32 ahead = segment->seq - state->high_seq;
+
+		if (ahead > WINDOW_MAX_BYTES || ahead < -WINDOW_MAX_BYTES) {
+			state->has &= ~HAS_LAST;
+			state->has |= BEGINS;
+		}
+	}
+	if (state->has & HAS_LAST && now_ns < state->last_ns) {
+		now_ns = state->last_ns;
+		if (state->has & HAS_OPEN && slot < open->slot)
+			slot = open->slot;
+	}
+	if (state->has & HAS_OPEN && open->slot < slot) {
+		*done = *open;
+		is_done = 1;
+		state->has &= ~HAS_OPEN;
+	}
+	if (!(state->has & HAS_OPEN)) {
+		__builtin_memset(open, 0, sizeof(*open));
+		open->slot = slot;
+		open->first_ns = now_ns;
+		open->first_seq = segment->seq;
+		state->has |= HAS_OPEN;
+	}
+	if (state->has & BEGINS) {
+		state->has &= ~BEGINS;
+		open->flags |= BEGAN;
+		open->first_seq = segment->seq;
+	}
+	open->data_bytes += segment->data_len;
+	open->frame_bytes += frame_len;
+	open->packets += 1;
+	open->segments += segments;
+	if (state->has & HAS_LAST) {
+		__s32 ahead = segment->seq - state->high_seq;
+		__u64 gap_ns = now_ns - state->last_ns;
+
+		if (ahead > 0)
+			open->skipped_bytes += ahead;
+		if ((__s32)(end - state->high_seq) < 0)
+			high = state->high_seq;
+		open->arrival_gap_max_ns =
+			larger(open->arrival_gap_max_ns, gap_ns > 0xffffffff ? 0xffffffff : gap_ns);
+		if (segment->has_ticks && state->has & HAS_TICKS) {
+			__s32 step = segment->ticks - state->ticks;
+
+			if (step > 0)
+				open->source_gap_max_ticks = larger(open->source_gap_max_ticks, step);
+		}
+	} else {
+		state->has &= ~HAS_TICKS;
+	}
+	open->high_seq = high;
+	state->high_seq = high;
+	state->last_ns = now_ns;
+	state->has |= HAS_LAST;
+	if (segment->has_ticks) {
+		state->has |= HAS_TICKS;
+		state->ticks = segment->ticks;
+	}
+out:
+	bpf_spin_unlock(&state->lock);
+	return is_done;
+}
+
+static __always_inline int tell(enum tap tap, const struct followed *flow, const struct slot *slot)
+{
+	struct told *told = bpf_ringbuf_reserve(&TOLD, sizeof(*told), 0);
+
+	if (!told)
+		return 0;
+	told->tap = tap;
+	told->flow = *flow;
+	told->data_len = 0;
+	told->slot = *slot;
+	/* Whoever reads comes by the clock; waking it for each would cost more than all else. */
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	return 1;
+}
+
+/* Lost where the ring is full: another packet of a heavy flow comes soon. */
+static __always_inline void tell_seen(const struct segment *segment)
+{
+	struct told *told = bpf_ringbuf_reserve(&TOLD, sizeof(*told), 0);
+
+	if (!told)
+		return;
+	__builtin_memset(told, 0, sizeof(*told));
+	told->tap = SEEN;
+	told->data_len = segment->data_len;
+	told->key = segment->key;
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
+{
+	struct segment segment;
+	const struct settings *settings;
+	const struct followed *found;
+	struct followed flow;
+	struct state *state;
+	struct slot done;
+	enum count fate;
+	__u32 place = 0;
+	__s64 now_ns;
+
+	fate = read_segment(skb, &segment);
+	if (fate != TAKEN)
+		return fate;
+	settings = bpf_map_lookup_elem(&SETTINGS, &place);
+	if (!settings || !settings->slot_ns)
+		return NOT_FOLLOWED;
+	found = bpf_map_lookup_elem(&FLOWS, &segment.key);
+	if (!found) {
+		if (tap == INGRESS && settings->seen_share && segment.data_len &&
+		    bpf_get_prandom_u32() <= settings->seen_share)
+			tell_seen(&segment);
+		return NOT_FOLLOWED;
+	}
+	flow = *found;
+	/* What opens a connection is no data, and tells one from the next. */
+	if (!segment.opens && settings->share != 0xffffffff &&
+	    bpf_get_prandom_u32() > settings->share)
+		return LEFT_OUT;
+	place = flow.index * TAPS + tap;
+	state = bpf_map_lookup_elem(&STATES, &place);
+	if (!state)
+		return NOT_FOLLOWED;
+	/* What was received carries the stamp of its arrival, which a packet socket shows as well. */
+	now_ns = skb->tstamp;
+	if (!now_ns)
+		now_ns = bpf_ktime_get_ns() + settings->realtime_ahead_ns;
+	__u32 segments = skb->gso_segs ? skb->gso_segs : 1;
+
+	if (settings->each_packet) {
+		__builtin_memset(&done, 0, sizeof(done));
+		done.slot = (__u64)now_ns / settings->slot_ns;
+		done.first_ns = now_ns;
+		done.data_bytes = segment.data_len;
+		done.frame_bytes = skb->len;
+		done.packets = 1;
+		done.segments = segments;
+		done.first_seq = segment.seq;
+		done.high_seq = segment.seq + segment.data_len;
+		return tell(tap, &flow, &done) ? TAKEN : NO_ROOM;
+	}
+	if (add(state, &segment, now_ns, settings->slot_ns, skb->len, segments, &done) &&
+	    !tell(tap, &flow, &done))
+		return NO_ROOM;
+	return TAKEN;
+}
+
+SEC("classifier")
+int slots_ingress(struct __sk_buff *skb)
+{
+	count(INGRESS, see(skb, INGRESS));
+	return TCX_NEXT;
+}
+
+SEC("classifier")
+int slots_egress(struct __sk_buff *skb)
+{
+	count(EGRESS, see(skb, EGRESS));
+	return TCX_NEXT;
+}

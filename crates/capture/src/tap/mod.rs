@@ -1,0 +1,10 @@
+//! What passes an interface, by eBPF in the kernel: [counted](TapCounter), or [cut into
+//! slots](SlotTap) flow by flow. Nothing is copied to user space but what was asked for.
+
+mod attach;
+mod counter;
+mod slots;
+
+pub use attach::TapError;
+pub use counter::{Moment, TapCounter, TapCounts};
+pub use slots::{FLOW_COUNT_MAX, FlowPlace, SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told};

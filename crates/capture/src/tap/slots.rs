@@ -1,0 +1,385 @@
+//! Cuts flows into slots of time in the kernel, `bpf/slots.bpf.c`: a tap before a queue and one
+//! behind it, and a list of flows that is changed while they run.
+//!
+//! Of each slot in which a followed flow had a packet the kernel tells one [`TapSlot`]; what passes
+//! otherwise costs a look at its headers. The programs are held by this process alone: when it
+//! ends, however it does, they are gone. It takes Linux 6.6 (tcx).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::tc::TcAttachType;
+use aya::{Ebpf, include_bytes_aligned};
+use packet::{Span, TapSlot, Timestamp};
+
+use super::attach::{Attaching, TapError, attach, map, map_mut};
+use crate::sys::clock;
+use crate::sys::packet_socket::PacketSocket;
+
+/// Built from the source beside it by `make bpf`.
+const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/slots.bpf.o");
+
+/// Flows that can be followed at once.
+pub const FLOW_COUNT_MAX: u32 = 65_536;
+
+const TAPS: u32 = 2;
+const COUNTS_LEN: u32 = 7;
+const KEY_LEN: usize = 36;
+const TOLD_LEN: usize = 80;
+const STATE_LEN: usize = 88;
+/// `BPF_F_LOCK` of linux/bpf.h: a state is read and written whole.
+const LOCKED: u64 = 4;
+const HAS_OPEN: u32 = 1;
+/// In the place of a tap.
+const SEEN: u32 = TAPS;
+/// Less is what reading two clocks one after the other takes, and what discipline moves them.
+const CLOCK_MOVED: Span = Span::from_ns(50_000);
+
+/// Where a tap stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum TapSide {
+    /// Before the queue.
+    Ingress,
+    /// Behind it.
+    Egress,
+}
+
+impl TapSide {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Ingress, Self::Egress];
+}
+
+/// How time is cut, and what is looked at.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlotTapOptions {
+    /// How long a slot is.
+    pub slot: Span,
+    /// Packets with data that are looked at, chosen by chance, as a share of all.
+    pub share: f64,
+    /// Whether every packet is told and not the slots alone: what first-packet sampling saves.
+    pub each_packet: bool,
+    /// Packets of flows that are not followed, seen before the queue, that are told, as a share of
+    /// all: what it takes to know which flows are worth following.
+    pub seen_share: f64,
+}
+
+/// Where a flow is kept. A place may be given to another flow, which has another generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FlowPlace {
+    /// Below [`FLOW_COUNT_MAX`].
+    pub index: u32,
+    /// Which of the flows that had this place.
+    pub generation: u32,
+}
+
+/// What the kernel told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// A slot that is complete.
+    Slot {
+        /// Which tap saw it.
+        side: TapSide,
+        /// Whose it is.
+        flow: FlowPlace,
+        /// What was seen.
+        slot: TapSlot,
+    },
+    /// A packet of a flow that is not followed.
+    Seen {
+        /// Who sends the data.
+        source: SocketAddr,
+        /// Who receives it.
+        destination: SocketAddr,
+        /// Bytes of data.
+        data_len: u32,
+    },
+}
+
+/// What became of the packets of one tap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlotTapCounts {
+    /// Packets of flows that are followed, with data or opening a connection.
+    pub taken: u64,
+    /// Of flows that are not.
+    pub not_followed: u64,
+    /// Left out by chance.
+    pub left_out: u64,
+    /// Packets that were taken in, but completed a slot for which the ring had no room: that slot
+    /// is lost.
+    pub no_room: u64,
+    /// Not TCP.
+    pub not_tcp: u64,
+    /// TCP without data.
+    pub no_data: u64,
+    /// Later fragments, and headers that cannot be.
+    pub unreadable: u64,
+}
+
+impl SlotTapCounts {
+    /// All packets that passed.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        let Self { taken, not_followed, left_out, no_room, not_tcp, no_data, unreadable } = *self;
+        taken + not_followed + left_out + no_room + not_tcp + no_data + unreadable
+    }
+}
+
+/// Programs that cut flows into slots.
+pub struct SlotTap {
+    ebpf: Ebpf,
+    options: SlotTapOptions,
+    realtime_ahead: Span,
+    /// Has what is received stamped before we see it.
+    _stamps: PacketSocket,
+}
+
+impl SlotTap {
+    /// Loads the programs; nothing passes them before they are attached.
+    ///
+    /// # Errors
+    /// It takes `CAP_BPF` and a kernel that has tcx.
+    pub fn load(options: SlotTapOptions) -> Result<Self, TapError> {
+        let loading = || -> Result<Self, Attaching> {
+            let stamps = PacketSocket::open()?;
+            stamps.ask_for_stamps()?;
+            let ebpf = Ebpf::load(OBJECT)?;
+            let realtime_ahead = clock::realtime_ahead();
+            let mut tap = Self { ebpf, options, realtime_ahead, _stamps: stamps };
+            tap.set()?;
+            Ok(tap)
+        };
+        loading().map_err(|error| error.named("slots"))
+    }
+
+    fn set(&mut self) -> Result<(), Attaching> {
+        let mut settings: Array<_, [u64; 4]> =
+            Array::try_from(map_mut(&mut self.ebpf, "SETTINGS")?)?;
+        Ok(settings.set(0, self.options.words(self.realtime_ahead), 0)?)
+    }
+
+    /// Looks whether the wall clock was set, for packets that carry no stamp; to be called now and
+    /// then. What time it is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep_time(&mut self) -> Result<Timestamp, TapError> {
+        let ahead = clock::realtime_ahead();
+        let moved_ns = ahead.as_ns().saturating_sub(self.realtime_ahead.as_ns());
+        if moved_ns.unsigned_abs() > CLOCK_MOVED.as_ns().unsigned_abs() {
+            self.realtime_ahead = ahead;
+            self.set().map_err(|error| error.named("slots"))?;
+        }
+        Ok(clock::realtime_now())
+    }
+
+    /// Attaches a tap to what an interface of the calling thread's network namespace receives.
+    ///
+    /// # Errors
+    /// It takes `CAP_NET_ADMIN` there, and such an interface.
+    pub fn attach(&mut self, device: &str, side: TapSide) -> Result<(), TapError> {
+        let name = match side {
+            TapSide::Ingress => "slots_ingress",
+            TapSide::Egress => "slots_egress",
+        };
+        attach(&mut self.ebpf, name, device, TcAttachType::Ingress)
+            .map_err(|error| error.named(device))
+    }
+
+    /// Follows the data that goes from one end to the other. What was kept at this place is gone.
+    ///
+    /// # Errors
+    /// The system's; [`FLOW_COUNT_MAX`] flows are followed already.
+    pub fn follow(
+        &mut self,
+        (source, destination): (SocketAddr, SocketAddr),
+        place: FlowPlace,
+    ) -> Result<(), TapError> {
+        let following = |ebpf: &mut Ebpf| -> Result<(), Attaching> {
+            let mut states: Array<_, [u8; STATE_LEN]> = Array::try_from(map_mut(ebpf, "STATES")?)?;
+            for side in TapSide::ALL {
+                states.set(place.index * TAPS + side as u32, [0; STATE_LEN], LOCKED)?;
+            }
+            let mut flows: HashMap<_, [u8; KEY_LEN], [u32; 2]> =
+                HashMap::try_from(map_mut(ebpf, "FLOWS")?)?;
+            Ok(flows.insert(key(source, destination), [place.index, place.generation], 0)?)
+        };
+        following(&mut self.ebpf).map_err(|error| error.named("slots"))
+    }
+
+    /// Follows it no more. What it told before may still be read.
+    ///
+    /// # Errors
+    /// The system's; it was not followed.
+    pub fn leave(
+        &mut self,
+        (source, destination): (SocketAddr, SocketAddr),
+    ) -> Result<(), TapError> {
+        let leaving = |ebpf: &mut Ebpf| -> Result<(), Attaching> {
+            let mut flows: HashMap<_, [u8; KEY_LEN], [u32; 2]> =
+                HashMap::try_from(map_mut(ebpf, "FLOWS")?)?;
+            Ok(flows.remove(&key(source, destination))?)
+        };
+        leaving(&mut self.ebpf).map_err(|error| error.named("slots"))
+    }
+
+    /// Hands over the slots that were completed since, in the order in which they were. How many.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&mut self, mut each: impl FnMut(Told)) -> Result<u64, TapError> {
+        let mut reading = || -> Result<u64, Attaching> {
+            let mut told: RingBuf<&mut MapData> =
+                RingBuf::try_from(map_mut(&mut self.ebpf, "TOLD")?)?;
+            let mut count = 0;
+            while let Some(item) = told.next() {
+                count += 1;
+                if let Some(told) = item.first_chunk().and_then(parse) {
+                    each(told);
+                }
+            }
+            Ok(count)
+        };
+        reading().map_err(|error| error.named("slots"))
+    }
+
+    /// The slot of a place that is not complete yet, as far as it has come.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_slot(&self, index: u32, side: TapSide) -> Result<Option<TapSlot>, TapError> {
+        let reading = || -> Result<Option<TapSlot>, Attaching> {
+            let states: Array<_, [u8; STATE_LEN]> = Array::try_from(map(&self.ebpf, "STATES")?)?;
+            let state = states.get(&(index * TAPS + side as u32), LOCKED)?;
+            let has = state.get(4..8).and_then(<[u8]>::first_chunk).copied();
+            let is_open = has.is_some_and(|has| u32::from_ne_bytes(has) & HAS_OPEN != 0);
+            let slot = state.get(8..).and_then(<[u8]>::first_chunk).map(TapSlot::from_ne_bytes);
+            Ok(slot.filter(|_| is_open))
+        };
+        reading().map_err(|error| error.named("slots"))
+    }
+
+    /// What became of the packets of a tap so far.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn counts(&self, side: TapSide) -> Result<SlotTapCounts, TapError> {
+        let reading = || -> Result<SlotTapCounts, Attaching> {
+            let counts: PerCpuArray<_, u64> = PerCpuArray::try_from(map(&self.ebpf, "COUNTS")?)?;
+            let first = side as u32 * COUNTS_LEN;
+            let sum = |at: u32| -> Result<u64, Attaching> {
+                Ok(counts.get(&(first + at), 0)?.iter().sum())
+            };
+            Ok(SlotTapCounts {
+                taken: sum(0)?,
+                not_followed: sum(1)?,
+                left_out: sum(2)?,
+                no_room: sum(3)?,
+                not_tcp: sum(4)?,
+                no_data: sum(5)?,
+                unreadable: sum(6)?,
+            })
+        };
+        reading().map_err(|error| error.named("slots"))
+    }
+}
+
+impl SlotTapOptions {
+    /// As the programs read them.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn words(&self, realtime_ahead: Span) -> [u64; 4] {
+        let draws_below = |share: f64| (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+        let both = |first: u32, second: u32| {
+            let mut bytes = [0; 8];
+            let (one, other) = bytes.split_at_mut(4);
+            one.copy_from_slice(&first.to_ne_bytes());
+            other.copy_from_slice(&second.to_ne_bytes());
+            u64::from_ne_bytes(bytes)
+        };
+        [
+            self.slot.as_ns().max(1).unsigned_abs(),
+            realtime_ahead.as_ns().cast_unsigned(),
+            both(draws_below(self.share), self.each_packet.into()),
+            both(draws_below(self.seen_share), 0),
+        ]
+    }
+}
+
+/// A flow as the programs name it: addresses of 16 bytes and ports, as they are on the wire.
+fn key(source: SocketAddr, destination: SocketAddr) -> [u8; KEY_LEN] {
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    let mut key = [0; KEY_LEN];
+    let parts = octets(source.ip())
+        .into_iter()
+        .chain(octets(destination.ip()))
+        .chain(source.port().to_be_bytes())
+        .chain(destination.port().to_be_bytes());
+    key.iter_mut().zip(parts).for_each(|(place, part)| *place = part);
+    key
+}
+
+fn parse(told: &[u8; TOLD_LEN]) -> Option<Told> {
+    let word = |at: usize| told.as_chunks().0.get(at).map_or(0, |&word| u32::from_ne_bytes(word));
+    let (_, rest) = told.split_at_checked(16)?;
+    if word(0) == SEEN {
+        let (source, destination) = ends(rest.first_chunk()?);
+        return Some(Told::Seen { source, destination, data_len: word(3) });
+    }
+    let side = TapSide::ALL.into_iter().find(|&side| side as u32 == word(0))?;
+    let flow = FlowPlace { index: word(1), generation: word(2) };
+    let slot = rest.first_chunk().map(TapSlot::from_ne_bytes)?;
+    Some(Told::Slot { side, flow, slot })
+}
+
+/// The ends of a flow from what the programs name it by.
+fn ends(key: &[u8; KEY_LEN]) -> (SocketAddr, SocketAddr) {
+    let address = |at: usize| {
+        let octets = key.as_chunks::<16>().0.get(at).copied().unwrap_or_default();
+        Ipv6Addr::from(octets).to_canonical()
+    };
+    let &[.., a, b, c, d] = key;
+    (
+        SocketAddr::new(address(0), u16::from_be_bytes([a, b])),
+        SocketAddr::new(address(1), u16::from_be_bytes([c, d])),
+    )
+}
+
+impl fmt::Debug for SlotTap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotTap").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_named_as_it_is_on_the_wire() {
+        let named = key("10.1.2.3:80".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap());
+        assert_eq!(named[..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 1, 2, 3]);
+        assert_eq!(named[16..20], [0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(named[32..], [0, 80, 1, 187]);
+        let back = ends(&named);
+        assert_eq!(back, ("10.1.2.3:80".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_program_is_told_how_time_is_cut() {
+        let options = SlotTapOptions {
+            slot: Span::from_ns(1_000_000),
+            share: 1.0,
+            each_packet: true,
+            seen_share: 0.0,
+        };
+        let [slot_ns, ahead, shares, seen] = options.words(Span::from_ns(-5));
+        assert_eq!((slot_ns, ahead.cast_signed(), seen), (1_000_000, -5, 0));
+        let bytes = shares.to_ne_bytes();
+        assert_eq!(bytes[..4], u32::MAX.to_ne_bytes());
+        assert_eq!(bytes[4..], 1_u32.to_ne_bytes());
+    }
+}

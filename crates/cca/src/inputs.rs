@@ -1,0 +1,323 @@
+//! From slots at two taps to what a model reads: one row a slot, one column an input.
+//!
+//! The paper's §III-A and §III-D. Its `InSeq(t)` and `OutSeq(t)` are the first byte of data of the
+//! first packet of slot t at the tap before the queue and at the tap behind it; what has passed a
+//! tap by the end of slot t is what lies before the first packet of slot t + 1. A window of n
+//! slots therefore looks at n + 1, and is filled from its last slot to its first, each slot once.
+
+mod sequences;
+#[cfg(test)]
+mod tests;
+
+use packet::TapSlot;
+use packet::wire::tcp::SeqNumber;
+
+use sequences::Sequences;
+
+/// One column.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Input {
+    /// CBIQ, the flow's bytes of data in the queue at the end of the slot.
+    Cbiq,
+    /// Bytes of data that came to the queue.
+    IngressBytes,
+    /// Bytes of data that left it.
+    EgressBytes,
+    /// Packets that were lost in it, an estimate; see [`Window::fill`].
+    Drops,
+    /// The largest step of the sender's time stamps, in its ticks, of packets that came.
+    SourceGap,
+    /// The longest time between packets that came, in nanoseconds.
+    ArrivalGap,
+    /// Packets that came, as they are on the wire.
+    IngressSegments,
+    /// Packets that came, as the tap saw them; with offloads, one may hold many segments.
+    IngressPackets,
+    /// Packets that left, as they are on the wire.
+    EgressSegments,
+}
+
+impl Input {
+    /// All of them: the six of the paper, and packets where it counts bytes.
+    pub const ALL: [Self; 9] = [
+        Self::Cbiq,
+        Self::IngressBytes,
+        Self::EgressBytes,
+        Self::Drops,
+        Self::SourceGap,
+        Self::ArrivalGap,
+        Self::IngressSegments,
+        Self::IngressPackets,
+        Self::EgressSegments,
+    ];
+
+    /// For columns and settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cbiq => "cbiq_bytes",
+            Self::IngressBytes => "ingress_bytes",
+            Self::EgressBytes => "egress_bytes",
+            Self::Drops => "drops",
+            Self::SourceGap => "source_gap_ticks",
+            Self::ArrivalGap => "arrival_gap_ns",
+            Self::IngressSegments => "ingress_segments",
+            Self::IngressPackets => "ingress_packets",
+            Self::EgressSegments => "egress_segments",
+        }
+    }
+
+    /// By its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|input| input.name() == name)
+    }
+}
+
+/// What has passed a tap by the end of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Passed {
+    /// All before the first packet of the next slot that has one: the paper's rule. A packet that
+    /// is sent again puts it back.
+    #[default]
+    First,
+    /// All before the highest byte that was seen: what is sent again changes nothing.
+    Highest,
+}
+
+/// What is taken for the sequence number of a slot without a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Empty {
+    /// That of the next slot that has one: right where every packet was seen.
+    #[default]
+    Next,
+    /// On the line between the slots around it: where packets were left out by chance.
+    Line,
+}
+
+/// How bytes that came and left are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Throughput {
+    /// Added up, packet by packet.
+    #[default]
+    Counted,
+    /// `InThr(t) = max(InSeq(t + 1) − InSeq(t), 0)`: where packets were left out by chance.
+    Sequence,
+}
+
+/// The rules of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rules {
+    /// What has passed a tap.
+    pub passed: Passed,
+    /// Slots without a packet.
+    pub empty: Empty,
+    /// Bytes that came and left.
+    pub throughput: Throughput,
+}
+
+impl Rules {
+    /// Where packets were left out by chance.
+    pub const SAMPLED: Self =
+        Self { passed: Passed::First, empty: Empty::Line, throughput: Throughput::Sequence };
+}
+
+/// Why there is nothing to read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Missing {
+    /// No packet of the flow came to the queue up to the end of the window.
+    Ingress,
+    /// None left it: all wait, or the tap behind the queue does not see this flow.
+    Egress,
+    /// What was seen before and behind the queue lies further apart than any window reaches: two
+    /// connections of the same ports.
+    Apart,
+}
+
+impl Missing {
+    /// For tables and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+            Self::Apart => "apart",
+        }
+    }
+}
+
+/// Some slots of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// The first slot.
+    pub start: i64,
+    /// Slots.
+    pub len: usize,
+    /// What the tap before the queue saw, in order; also before the window, and one slot after.
+    pub ingress: &'a [TapSlot],
+    /// What the tap behind the queue saw.
+    pub egress: &'a [TapSlot],
+}
+
+/// Room for what is computed on the way, to be used again and again.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    ingress: Vec<f64>,
+    egress: Vec<f64>,
+}
+
+impl Window<'_> {
+    /// Writes the inputs, row by row: `rows[slot * inputs.len() + input]`. `rows` is cleared
+    /// first.
+    ///
+    /// Losses are an estimate: bytes that sequence numbers went past behind the queue and not
+    /// before it, in packets of the flow's mean size, in the slot in which the tap behind the queue
+    /// shows them.
+    ///
+    /// # Errors
+    /// [`Missing`], where CBIQ has no beginning.
+    pub fn fill(
+        &self,
+        inputs: &[Input],
+        rules: Rules,
+        scratch: &mut Scratch,
+        rows: &mut Vec<f32>,
+    ) -> Result<(), Missing> {
+        rows.clear();
+        let ingress = self.up_to_end(self.ingress);
+        let egress = self.up_to_end(self.egress);
+        let base = base(ingress, self.start).ok_or(Missing::Ingress)?;
+        let sequences = Sequences { start: self.start, len: self.len + 1, base, rules };
+        if !sequences.fill(ingress, &mut scratch.ingress) {
+            return Err(Missing::Ingress);
+        }
+        if !sequences.fill(egress, &mut scratch.egress) {
+            return Err(Missing::Egress);
+        }
+        if !are_near(ingress, egress) {
+            return Err(Missing::Apart);
+        }
+        rows.resize(self.len * inputs.len(), 0.0);
+        for (column, &input) in inputs.iter().enumerate() {
+            self.fill_column(input, rules, scratch, rows, (column, inputs.len()));
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+    fn fill_column(
+        &self,
+        input: Input,
+        rules: Rules,
+        scratch: &Scratch,
+        rows: &mut [f32],
+        (column, stride): (usize, usize),
+    ) {
+        let mut put = |slot: usize, value: f32| {
+            if let Some(place) = rows.get_mut(slot * stride + column) {
+                *place = value;
+            }
+        };
+        let grown = |passed: &[f64], put: &mut dyn FnMut(usize, f32)| {
+            for (slot, pair) in passed.windows(2).enumerate() {
+                put(slot, (pair[1] - pair[0]).max(0.0) as f32);
+            }
+        };
+        let by_sequence = rules.throughput == Throughput::Sequence;
+        match input {
+            Input::Cbiq => {
+                let ends = scratch.ingress.iter().zip(&scratch.egress).skip(1);
+                for (slot, (came, left)) in ends.enumerate() {
+                    put(slot, (came - left).max(0.0) as f32);
+                }
+            }
+            Input::IngressBytes if by_sequence => grown(&scratch.ingress, &mut put),
+            Input::EgressBytes if by_sequence => grown(&scratch.egress, &mut put),
+            Input::IngressBytes => {
+                self.each(self.ingress, |at, seen| put(at, seen.data_bytes as f32))
+            }
+            Input::EgressBytes => {
+                self.each(self.egress, |at, seen| put(at, seen.data_bytes as f32))
+            }
+            Input::Drops => self.drops(&mut put),
+            Input::SourceGap => {
+                self.each(self.ingress, |at, seen| put(at, seen.source_gap_max_ticks as f32));
+            }
+            Input::ArrivalGap => {
+                self.each(self.ingress, |at, seen| put(at, seen.arrival_gap_max_ns as f32));
+            }
+            Input::IngressSegments => {
+                self.each(self.ingress, |at, seen| put(at, seen.segments as f32))
+            }
+            Input::IngressPackets => {
+                self.each(self.ingress, |at, seen| put(at, seen.packets as f32))
+            }
+            Input::EgressSegments => {
+                self.each(self.egress, |at, seen| put(at, seen.segments as f32))
+            }
+        }
+    }
+
+    /// Bytes that are missing behind the queue, less those that never came to it. What never came
+    /// is missing there first, so that it is not taken for a loss of the queue.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    fn drops(&self, put: &mut dyn FnMut(usize, f32)) {
+        let (mut bytes, mut segments) = (0, 0);
+        self.each(self.ingress, |_, seen| {
+            bytes += seen.data_bytes;
+            segments += u64::from(seen.segments);
+        });
+        if segments == 0 {
+            return;
+        }
+        let mean_bytes = (bytes as f64 / segments as f64).max(1.0);
+        let mut never_came = self.inside(self.ingress).iter().peekable();
+        let (mut before, mut behind, mut told) = (0_u64, 0_u64, 0_u64);
+        self.each(self.egress, |at, seen| {
+            while let Some(came) = never_came.next_if(|came| came.slot <= seen.slot) {
+                before += u64::from(came.skipped_bytes);
+            }
+            behind += u64::from(seen.skipped_bytes);
+            let lost = behind.saturating_sub(before).max(told);
+            if lost > told {
+                put(at, ((lost - told) as f64 / mean_bytes) as f32);
+                told = lost;
+            }
+        });
+    }
+
+    fn each(&self, slots: &[TapSlot], mut put: impl FnMut(usize, &TapSlot)) {
+        for seen in self.inside(slots) {
+            if let Ok(at) = usize::try_from(seen.slot - self.start) {
+                put(at, seen);
+            }
+        }
+    }
+
+    fn inside<'b>(&self, slots: &'b [TapSlot]) -> &'b [TapSlot] {
+        let end = self.start.saturating_add_unsigned(self.len as u64);
+        let first = slots.partition_point(|seen| seen.slot < self.start);
+        let past = slots.partition_point(|seen| seen.slot < end);
+        slots.get(first..past).unwrap_or_default()
+    }
+
+    /// Slots up to one after the window, of the connection that the window ends with.
+    fn up_to_end<'b>(&self, slots: &'b [TapSlot]) -> &'b [TapSlot] {
+        let end = self.start.saturating_add_unsigned(self.len as u64);
+        let past = slots.partition_point(|seen| seen.slot <= end);
+        let slots = slots.get(..past).unwrap_or_default();
+        let began = slots.iter().rposition(TapSlot::began).unwrap_or(0);
+        slots.get(began..).unwrap_or_default()
+    }
+}
+
+/// Sequence numbers are told from here on, so that they may wrap.
+fn base(ingress: &[TapSlot], start: i64) -> Option<SeqNumber> {
+    let at = ingress.partition_point(|seen| seen.slot < start);
+    ingress.get(at).or_else(|| ingress.last()).map(TapSlot::first)
+}
+
+fn are_near(ingress: &[TapSlot], egress: &[TapSlot]) -> bool {
+    let (Some(came), Some(left)) = (ingress.last(), egress.last()) else { return false };
+    came.high().since(left.high()).unsigned_abs() <= crate::tap::WINDOW_MAX_BYTES
+}

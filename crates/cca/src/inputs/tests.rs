@@ -1,0 +1,207 @@
+use packet::wire::tcp::SeqNumber;
+use packet::{SlotClock, Span, TapSlot, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::segment::Segment;
+use crate::tap::TapFlow;
+
+/// The packets of the paper's Table I (a): time in milliseconds, sequence number, length.
+const INGRESS: [(i64, u32, u32); 10] = [
+    (101, 1600, 100),
+    (101, 1700, 200),
+    (102, 1900, 100),
+    (102, 2000, 100),
+    (102, 2100, 100),
+    (103, 2200, 100),
+    (103, 2300, 100),
+    (105, 2400, 100),
+    (106, 2500, 100),
+    (106, 2600, 100),
+];
+const EGRESS: [(i64, u32, u32); 7] = [
+    (102, 1300, 100),
+    (102, 1400, 200),
+    (103, 1600, 100),
+    (103, 1700, 200),
+    (104, 1900, 100),
+    (106, 2000, 100),
+    (106, 2100, 100),
+];
+
+/// Which of them are printed in bold is lost in the text. These give the printed columns, and of
+/// those that no column depends on, any may be.
+const SAMPLED_INGRESS: [(i64, u32, u32); 4] =
+    [(101, 1700, 200), (102, 2000, 100), (103, 2300, 100), (106, 2600, 100)];
+const SAMPLED_EGRESS: [(i64, u32, u32); 3] = [(102, 1300, 100), (103, 1700, 200), (106, 2100, 100)];
+
+fn clock() -> SlotClock {
+    SlotClock::new(Span::from_ns(1_000_000))
+}
+
+fn slots(packets: &[(i64, u32, u32)]) -> Vec<TapSlot> {
+    let mut flow = TapFlow::default();
+    let mut slots: Vec<TapSlot> = packets
+        .iter()
+        .filter_map(|&(time, seq, data_len)| {
+            let time = Timestamp::from_ns(time * 1_000_000);
+            let seq = SeqNumber(seq);
+            let segment = Segment { time, seq, data_len, segments: 1, ..Segment::default() };
+            flow.add(clock(), &segment)
+        })
+        .collect();
+    slots.extend(flow.open());
+    slots
+}
+
+fn columns(window: Window<'_>, inputs: &[Input], rules: Rules) -> Result<Vec<Vec<f32>>, Missing> {
+    let mut rows = Vec::new();
+    window.fill(inputs, rules, &mut Scratch::default(), &mut rows)?;
+    let column = |at| rows.iter().skip(at).step_by(inputs.len()).copied().collect();
+    Ok((0..inputs.len()).map(column).collect())
+}
+
+fn table(ingress: &[TapSlot], egress: &[TapSlot], rules: Rules) -> Vec<Vec<f32>> {
+    let window = Window { start: 101, len: 5, ingress, egress };
+    columns(window, &[Input::Cbiq, Input::IngressBytes], rules).unwrap()
+}
+
+fn rounded(values: &[f32]) -> Vec<i64> {
+    #[allow(clippy::cast_possible_truncation)]
+    values.iter().map(|value| value.round() as i64).collect()
+}
+
+#[test]
+fn table_i_without_sampling_is_the_papers() {
+    let found = table(&slots(&INGRESS), &slots(&EGRESS), Rules::default());
+    assert_eq!(rounded(&found[0]), [600, 600, 500, 400, 500]);
+    // Bytes that came in slots 101 to 105. The paper prints those of the slot after, 300, 200, 0
+    // and 100: its columns are those of InSeq(t + 1), and it subtracts them as if of InSeq(t).
+    assert_eq!(rounded(&found[1]), [300, 300, 200, 0, 100]);
+    let by_sequence = Rules { throughput: Throughput::Sequence, ..Rules::default() };
+    let found = table(&slots(&INGRESS), &slots(&EGRESS), by_sequence);
+    assert_eq!(rounded(&found[1]), [300, 300, 200, 0, 100]);
+}
+
+#[test]
+fn table_i_with_sampling_is_the_papers() {
+    let found = table(&slots(&SAMPLED_INGRESS), &slots(&SAMPLED_EGRESS), Rules::SAMPLED);
+    assert_eq!(rounded(&found[0]), [700, 600, 567, 533, 500]);
+    // Printed a slot early again: 300, 100, 100, 100.
+    assert_eq!(rounded(&found[1]), [300, 300, 100, 100, 100]);
+}
+
+#[test]
+fn what_was_sent_again_puts_the_papers_rule_back_and_not_the_highest() {
+    let ingress = slots(&[(1, 1000, 100), (2, 1100, 100), (3, 1000, 100), (4, 1200, 100)]);
+    let egress = slots(&[(2, 1000, 100), (4, 1100, 100)]);
+    let window = Window { start: 1, len: 3, ingress: &ingress, egress: &egress };
+    let first = columns(window, &[Input::Cbiq], Rules::default()).unwrap();
+    assert_eq!(rounded(&first[0]), [100, 0, 100]);
+    let highest = Rules { passed: Passed::Highest, ..Rules::default() };
+    let highest = columns(window, &[Input::Cbiq], highest).unwrap();
+    assert_eq!(rounded(&highest[0]), [100, 100, 100]);
+}
+
+#[test]
+fn losses_are_what_is_missing_behind_the_queue_alone() {
+    // 1200 is lost before the first tap, 1400 in the queue.
+    let ingress =
+        slots(&[(1, 1000, 100), (1, 1100, 100), (2, 1300, 100), (3, 1400, 100), (3, 1500, 100)]);
+    let egress = slots(&[(2, 1000, 100), (3, 1100, 100), (4, 1300, 100), (5, 1500, 100)]);
+    let window = Window { start: 1, len: 6, ingress: &ingress, egress: &egress };
+    let drops = columns(window, &[Input::Drops], Rules::default()).unwrap();
+    assert_eq!(rounded(&drops[0]), [0, 0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn a_flow_that_one_tap_does_not_see_has_no_cbiq() {
+    let seen = slots(&INGRESS);
+    let of = |ingress, egress| {
+        columns(Window { start: 101, len: 5, ingress, egress }, &[Input::Cbiq], Rules::default())
+    };
+    assert_eq!(of(&seen, &[]), Err(Missing::Egress));
+    assert_eq!(of(&[], &seen), Err(Missing::Ingress));
+    let other: Vec<TapSlot> = seen
+        .iter()
+        .map(|slot| TapSlot { high_seq: slot.high_seq.wrapping_add(1 << 31), ..*slot })
+        .collect();
+    assert_eq!(of(&seen, &other), Err(Missing::Apart));
+}
+
+#[test]
+fn what_was_seen_before_the_window_stands_for_an_empty_one() {
+    let (ingress, egress) = (slots(&INGRESS), slots(&EGRESS));
+    let window = Window { start: 200, len: 3, ingress: &ingress, egress: &egress };
+    let cbiq = columns(window, &[Input::Cbiq, Input::IngressBytes], Rules::default()).unwrap();
+    // 2700 is the end of what came, 2200 of what left.
+    assert_eq!(rounded(&cbiq[0]), [500, 500, 500]);
+    assert_eq!(rounded(&cbiq[1]), [0, 0, 0]);
+}
+
+#[test]
+fn ports_that_are_used_again_are_another_flow() {
+    let mut flow = TapFlow::default();
+    let mut seen = Vec::new();
+    let at = |ms: i64, seq, data_len, opens| Segment {
+        time: Timestamp::from_ns(ms * 1_000_000),
+        seq: SeqNumber(seq),
+        data_len,
+        segments: 1,
+        opens,
+        ..Segment::default()
+    };
+    for segment in
+        [at(1, 5_000, 100, false), at(2, 9_000_000, 0, true), at(3, 9_000_001, 100, false)]
+    {
+        seen.extend(flow.add(clock(), &segment));
+    }
+    seen.extend(flow.open());
+    assert_eq!(seen.iter().map(|slot| slot.began()).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(seen[1].skipped_bytes, 0);
+}
+
+proptest! {
+    /// Whatever a window begins with, and wherever numbers wrap, it tells what all bytes together
+    /// tell, as long as nothing is lost or sent again.
+    #[test]
+    fn cbiq_is_what_came_less_what_left(
+        packets in prop::collection::vec((0_i64..3, 1_u32..3000, 0_i64..9), 1..80),
+        begin in any::<u32>(),
+        start in 0_i64..40,
+        len in 1_usize..60,
+        rule in prop::sample::select(vec![Passed::First, Passed::Highest]),
+    ) {
+        let (mut time, mut seq, mut left) = (0, begin, 0);
+        let (mut ingress, mut egress) = (Vec::new(), Vec::new());
+        for &(gap, data_len, wait) in &packets {
+            time += gap;
+            left = (time + wait).max(left);
+            ingress.push((time, seq, data_len));
+            egress.push((left, seq, data_len));
+            seq = seq.wrapping_add(data_len);
+        }
+        let passed = |packets: &[(i64, u32, u32)], end: i64| -> i64 {
+            packets.iter().filter(|packet| packet.0 <= end).map(|packet| i64::from(packet.2)).sum()
+        };
+        let (ingress_slots, egress_slots) = (slots(&ingress), slots(&egress));
+        let window =
+            Window { start, len, ingress: &ingress_slots, egress: &egress_slots };
+        let rules = Rules { passed: rule, ..Rules::default() };
+        match columns(window, &[Input::Cbiq, Input::IngressBytes, Input::EgressBytes], rules) {
+            Ok(found) => {
+                for (at, slot) in (start..start + len as i64).enumerate() {
+                    // What is not seen to leave within the window is not known to be there.
+                    let came = passed(&ingress, slot);
+                    let gone = passed(&egress, slot);
+                    prop_assert_eq!(found[0][at] as i64, came - gone, "slot {}", slot);
+                }
+            }
+            Err(missing) => {
+                let end = start + len as i64;
+                let seen = if missing == Missing::Ingress { &ingress } else { &egress };
+                prop_assert!(seen.iter().all(|packet| packet.0 > end));
+            }
+        }
+    }
+}

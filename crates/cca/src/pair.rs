@@ -1,0 +1,206 @@
+//! A queue: a tap before it, a tap behind it, and what its flows do between the two.
+
+use std::collections::HashMap;
+
+use packet::{Span, TapSlot};
+
+use crate::inputs::{Input, Missing, Rules, Scratch, Window};
+use crate::segment::FlowWay;
+use crate::tap::{Tap, TapOptions};
+
+/// Both taps.
+#[derive(Debug)]
+pub struct Pair {
+    /// Before the queue.
+    pub ingress: Tap,
+    /// Behind it.
+    pub egress: Tap,
+    options: TapOptions,
+    ingress_slots: Vec<TapSlot>,
+    egress_slots: Vec<TapSlot>,
+    scratch: Scratch,
+    rows: Vec<f32>,
+}
+
+/// Some slots of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Period {
+    /// The first.
+    pub start: i64,
+    /// Slots.
+    pub len: usize,
+}
+
+/// What a flow did in a period.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowPeriod {
+    /// Which flow, and which way its data goes.
+    pub way: FlowWay,
+    /// Bytes of data that came to the queue.
+    pub ingress_bytes: u64,
+    /// Bytes of data that left it.
+    pub egress_bytes: u64,
+    /// What it did in the queue.
+    pub queue: Result<InQueue, Missing>,
+    /// The longest that a packet was seen to take from tap to tap; of those that were the first of
+    /// their slot at both, and not sent again.
+    pub delay_max: Option<Span>,
+}
+
+/// A flow's bytes in the queue.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct InQueue {
+    /// Its CBIQ, in bytes: the mean of the slots.
+    pub cbiq_mean: f64,
+    /// The highest of them.
+    pub cbiq_max: f64,
+    /// Packets that the queue lost, an estimate.
+    pub drops: f64,
+}
+
+impl Pair {
+    /// Before the first packet.
+    #[must_use]
+    pub fn new(options: TapOptions) -> Self {
+        Self {
+            ingress: Tap::new(options),
+            egress: Tap::new(options),
+            options,
+            ingress_slots: Vec::new(),
+            egress_slots: Vec::new(),
+            scratch: Scratch::default(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Flows that brought data to the queue in a period, those that brought most first, and what
+    /// they brought; where several brought the same, in the order of their names.
+    #[must_use]
+    pub fn heaviest(&mut self, period: Period, count: usize) -> Vec<(FlowWay, u64)> {
+        let ways: Vec<FlowWay> = self.ingress.flows().copied().collect();
+        let mut brought: Vec<(FlowWay, u64)> = Vec::with_capacity(ways.len());
+        for way in ways {
+            self.ingress.slots(&way, &mut self.ingress_slots);
+            let bytes = period.sum(&self.ingress_slots, |slot| slot.data_bytes);
+            if bytes > 0 {
+                brought.push((way, bytes));
+            }
+        }
+        brought
+            .sort_by_key(|(way, bytes)| (u64::MAX - bytes, way.key.words(), way.direction as u8));
+        brought.truncate(count);
+        brought
+    }
+
+    /// What a flow did in a period.
+    pub fn flow(&mut self, way: FlowWay, period: Period, rules: Rules) -> FlowPeriod {
+        const INPUTS: [Input; 2] = [Input::Cbiq, Input::Drops];
+        let queue = self.fill(&way, period, &INPUTS, rules).map(|rows| {
+            let mut seen = InQueue::default();
+            for row in rows.chunks_exact(INPUTS.len()) {
+                let (cbiq, drops) = (f64::from(row[0]), f64::from(row[1]));
+                seen.cbiq_mean += cbiq;
+                seen.cbiq_max = seen.cbiq_max.max(cbiq);
+                seen.drops += drops;
+            }
+            // A period of so many slots that a digit were lost fits no memory.
+            #[allow(clippy::cast_precision_loss)]
+            let slots = period.len.max(1) as f64;
+            InQueue { cbiq_mean: seen.cbiq_mean / slots, ..seen }
+        });
+        FlowPeriod {
+            way,
+            ingress_bytes: period.sum(&self.ingress_slots, |slot| slot.data_bytes),
+            egress_bytes: period.sum(&self.egress_slots, |slot| slot.data_bytes),
+            queue,
+            delay_max: self.delays(period).max(),
+        }
+    }
+
+    /// What a model reads of a flow: rows of inputs, a row a slot.
+    ///
+    /// # Errors
+    /// [`Missing`], where CBIQ has no beginning.
+    pub fn fill(
+        &mut self,
+        way: &FlowWay,
+        period: Period,
+        inputs: &[Input],
+        rules: Rules,
+    ) -> Result<&[f32], Missing> {
+        self.ingress.slots(way, &mut self.ingress_slots);
+        self.egress.slots(way, &mut self.egress_slots);
+        let window = Window {
+            start: period.start,
+            len: period.len,
+            ingress: &self.ingress_slots,
+            egress: &self.egress_slots,
+        };
+        window.fill(inputs, rules, &mut self.scratch, &mut self.rows)?;
+        Ok(&self.rows)
+    }
+
+    /// The shortest that any packet was seen to take from tap to tap, over everything that is kept.
+    /// Less than nothing where the taps' clocks differ.
+    #[must_use]
+    pub fn delay_min(&mut self) -> Option<Span> {
+        let everything = Period { start: i64::MIN, len: usize::MAX };
+        let ways: Vec<FlowWay> = self.egress.flows().copied().collect();
+        let mut shortest = None;
+        for way in ways {
+            self.ingress.slots(&way, &mut self.ingress_slots);
+            self.egress.slots(&way, &mut self.egress_slots);
+            shortest = self.delays(everything).chain(shortest).min();
+        }
+        shortest
+    }
+
+    /// Times from tap to tap of packets that left in a period, of the flow whose slots were asked
+    /// for last. What is sent again is left out: which of two it is cannot be told.
+    fn delays(&self, period: Period) -> impl Iterator<Item = Span> {
+        let came: HashMap<u32, i64> =
+            self.ingress_slots.iter().map(|slot| (slot.first_seq, slot.first_ns)).collect();
+        let left = period.of(&self.egress_slots);
+        let is_new = |pair: &[TapSlot]| pair[1].first().since(pair[0].high()) >= 0;
+        left.windows(2).filter(move |pair| is_new(pair)).filter_map(move |pair| {
+            let came_ns = came.get(&pair[1].first_seq)?;
+            Some(Span::from_ns(pair[1].first_ns.saturating_sub(*came_ns)))
+        })
+    }
+
+    /// Whether nothing came to the queue in a period.
+    #[must_use]
+    pub fn is_silent(&mut self, period: Period) -> bool {
+        self.heaviest(period, 1).is_empty()
+    }
+
+    /// Forgets what is older than is kept.
+    pub fn forget_old(&mut self) {
+        self.ingress.forget_old();
+        self.egress.forget_old();
+    }
+
+    /// How it was made.
+    #[must_use]
+    pub const fn options(&self) -> &TapOptions {
+        &self.options
+    }
+}
+
+impl Period {
+    /// The slot after the last.
+    #[must_use]
+    pub fn end(self) -> i64 {
+        self.start.saturating_add_unsigned(self.len as u64)
+    }
+
+    fn of(self, slots: &[TapSlot]) -> &[TapSlot] {
+        let first = slots.partition_point(|slot| slot.slot < self.start);
+        let past = slots.partition_point(|slot| slot.slot < self.end());
+        slots.get(first..past).unwrap_or_default()
+    }
+
+    fn sum(self, slots: &[TapSlot], of: impl Fn(&TapSlot) -> u64) -> u64 {
+        self.of(slots).iter().map(of).sum()
+    }
+}

@@ -1,0 +1,97 @@
+//! What a packet of TCP says that is asked for here.
+
+use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
+use packet::wire::tcp_options::TcpOption;
+use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Timestamp};
+
+/// A conversation and one way in it: data flows one way, and fills one queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FlowWay {
+    /// The conversation.
+    pub key: FlowKey,
+    /// The way that the data goes.
+    pub direction: FlowDirection,
+}
+
+/// A packet that carries data, or opens a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// When the tap saw it.
+    pub time: Timestamp,
+    /// Its first byte of data; of one that opens, the number before that.
+    pub seq: SeqNumber,
+    /// Bytes of data; of segments that travel as one packet, of all of them.
+    pub data_len: u32,
+    /// Bytes of the frame.
+    pub frame_len: u32,
+    /// Packets as they are on the wire.
+    pub segments: u32,
+    /// The sender's time stamp (RFC 7323), where it sends any.
+    pub source_ticks: Option<u32>,
+    /// It opens a connection (SYN).
+    pub opens: bool,
+}
+
+/// Why a packet says nothing about the queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Unfit {
+    /// Not TCP: it has no sequence numbers.
+    NotTcp,
+    /// TCP without data: mostly acknowledgements.
+    NoData,
+    /// A later fragment, or headers that the capture cut off or that cannot be.
+    Unreadable,
+}
+
+impl Unfit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::NotTcp, Self::NoData, Self::Unreadable];
+
+    /// For tables and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotTcp => "not_tcp",
+            Self::NoData => "no_data",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+impl Segment {
+    /// Of a frame, and which way of which flow it goes.
+    ///
+    /// # Errors
+    /// [`Unfit`], to be counted.
+    #[inline]
+    pub fn from_frame(frame: &Frame<'_>) -> Result<(FlowWay, Self), Unfit> {
+        let layers = &frame.record.layers;
+        if !layers.is_ip() || layers.protocol != Protocol::TCP {
+            return Err(Unfit::NotTcp);
+        }
+        if !layers.has(Layers::TRANSPORT) {
+            return Err(Unfit::Unreadable);
+        }
+        let tcp =
+            Tcp::new(frame.from_offset(layers.transport_offset)).map_err(|_| Unfit::Unreadable)?;
+        let opens = tcp.flags().contains(TcpFlags::SYN);
+        if layers.payload_len == 0 && !opens {
+            return Err(Unfit::NoData);
+        }
+        let (key, direction) = FlowKey::from_frame(frame).ok_or(Unfit::Unreadable)?;
+        let segment = Self {
+            time: frame.record.timestamp,
+            seq: tcp.sequence_number(),
+            data_len: layers.payload_len,
+            frame_len: frame.record.wire_len,
+            segments: frame.record.segments.max(1).into(),
+            source_ticks: tcp.options().find_map(|option| match option {
+                Ok(TcpOption::Timestamps { value, .. }) => Some(value),
+                _ => None,
+            }),
+            opens,
+        };
+        Ok((FlowWay { key, direction }, segment))
+    }
+}

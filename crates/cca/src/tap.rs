@@ -1,0 +1,287 @@
+//! One tap: packets become slots, flow by flow.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use packet::wire::tcp::SeqNumber;
+use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
+
+use crate::sampling::Sampler;
+use crate::segment::{FlowWay, Segment, Unfit};
+
+/// No window reaches further (RFC 7323 §2.3): a sequence number beyond is another connection's.
+pub(crate) const WINDOW_MAX_BYTES: u32 = 1 << 30;
+
+/// One way of a flow at one tap, packet by packet: what the kernel's half keeps as well.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TapFlow {
+    open: Option<TapSlot>,
+    last: Option<Last>,
+    /// A connection was opened, and no data of it has been seen.
+    begins: bool,
+}
+
+/// What the next packet is held against.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    time: Timestamp,
+    high: SeqNumber,
+    source_ticks: Option<u32>,
+}
+
+impl TapFlow {
+    /// Takes in a packet; when it is the first of its slot, the slot before is complete.
+    ///
+    /// Time is the latest stamp so far: a packet that is stamped earlier counts as one of the slot
+    /// that is open.
+    #[inline]
+    pub fn add(&mut self, clock: SlotClock, segment: &Segment) -> Option<TapSlot> {
+        if segment.opens {
+            self.last = None;
+            self.begins = true;
+            if segment.data_len == 0 {
+                return None;
+            }
+        }
+        let end = segment.seq.plus(segment.data_len);
+        if self
+            .last
+            .is_some_and(|last| segment.seq.since(last.high).unsigned_abs() > WINDOW_MAX_BYTES)
+        {
+            self.last = None;
+            self.begins = true;
+        }
+        let time = self.last.map_or(segment.time, |last| last.time.max(segment.time));
+        let slot = clock.slot(time);
+        let done =
+            if self.open.is_some_and(|open| open.slot < slot) { self.open.take() } else { None };
+        let open = self.open.get_or_insert_with(|| TapSlot {
+            slot,
+            first_ns: time.as_ns(),
+            first_seq: segment.seq.0,
+            high_seq: end.0,
+            ..TapSlot::default()
+        });
+        if self.begins {
+            self.begins = false;
+            open.flags |= TapSlot::BEGAN;
+            open.first_seq = segment.seq.0;
+        }
+        open.data_bytes += u64::from(segment.data_len);
+        open.frame_bytes += u64::from(segment.frame_len);
+        open.packets += 1;
+        open.segments += segment.segments;
+        let mut high = end;
+        let mut source_ticks = segment.source_ticks;
+        if let Some(last) = self.last {
+            let ahead = segment.seq.since(last.high);
+            open.skipped_bytes += u32::try_from(ahead).unwrap_or(0);
+            if end.is_before(last.high) {
+                high = last.high;
+            }
+            let gap_ns = time.since(last.time).as_ns();
+            let gap_ns = u32::try_from(gap_ns).unwrap_or(if gap_ns < 0 { 0 } else { u32::MAX });
+            open.arrival_gap_max_ns = open.arrival_gap_max_ns.max(gap_ns);
+            if let (Some(now), Some(before)) = (segment.source_ticks, last.source_ticks) {
+                let step = u32::try_from(now.wrapping_sub(before).cast_signed()).unwrap_or(0);
+                open.source_gap_max_ticks = open.source_gap_max_ticks.max(step);
+            }
+            source_ticks = source_ticks.or(last.source_ticks);
+        }
+        open.high_seq = high.0;
+        self.last = Some(Last { time, high, source_ticks });
+        done
+    }
+
+    /// The slot that is not complete yet, as far as it has come.
+    #[must_use]
+    pub const fn open(&self) -> Option<&TapSlot> {
+        self.open.as_ref()
+    }
+}
+
+/// What a tap keeps at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TapOptions {
+    /// How time is cut.
+    pub clock: SlotClock,
+    /// Flows that are followed at once; of further ones nothing is kept, and they are counted.
+    pub flow_count_max: usize,
+    /// How long slots are kept, counted back from the latest packet.
+    pub kept: Span,
+    /// Which packets with data are looked at; all of them where this is not given.
+    pub sampler: Option<Sampler>,
+}
+
+/// What became of a tap's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TapCounts {
+    /// Packets with data, or that open a connection, of flows that are followed.
+    pub taken: u64,
+    /// Packets of flows for which there was no place.
+    pub no_place: u64,
+    /// Packets that say nothing about the queue, by [`Unfit`].
+    pub unfit: [u64; Unfit::ALL.len()],
+    /// Packets without a stamp.
+    pub no_time: u64,
+    /// Packets that were left out by chance.
+    pub left_out: u64,
+}
+
+impl TapCounts {
+    /// Each of them by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let unfit = Unfit::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
+        let others = [
+            ("taken", self.taken),
+            ("no_place", self.no_place),
+            ("no_time", self.no_time),
+            ("left_out", self.left_out),
+        ];
+        others.into_iter().chain(unfit)
+    }
+
+    /// All packets that came.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.taken + self.no_place + self.no_time + self.left_out + self.unfit.iter().sum::<u64>()
+    }
+}
+
+/// Packets of many flows at one tap.
+#[derive(Debug)]
+pub struct Tap {
+    options: TapOptions,
+    flows: HashMap<FlowWay, Kept>,
+    latest: Timestamp,
+    counts: TapCounts,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    flow: TapFlow,
+    slots: Vec<TapSlot>,
+}
+
+impl Tap {
+    /// Before the first packet.
+    #[must_use]
+    pub fn new(options: TapOptions) -> Self {
+        Self {
+            options,
+            flows: HashMap::new(),
+            latest: Timestamp::MIN,
+            counts: TapCounts::default(),
+        }
+    }
+
+    /// Takes in a batch.
+    pub fn take(&mut self, batch: &Batch<'_>) {
+        for frame in batch.frames() {
+            match Segment::from_frame(&frame) {
+                Ok((way, segment)) => self.add(way, &segment),
+                Err(unfit) => self.counts.unfit[unfit as usize] += 1,
+            }
+        }
+    }
+
+    /// Takes in a packet.
+    pub fn add(&mut self, way: FlowWay, segment: &Segment) {
+        if segment.time == Timestamp::UNKNOWN {
+            self.counts.no_time += 1;
+            return;
+        }
+        self.latest = self.latest.max(segment.time);
+        // What opens a connection is no data, and tells one from the next.
+        if !segment.opens && self.options.sampler.as_mut().is_some_and(|sampler| !sampler.takes()) {
+            self.counts.left_out += 1;
+            return;
+        }
+        let has_room = self.flows.len() < self.options.flow_count_max;
+        let kept = match self.flows.entry(way) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(place) if has_room => place.insert(Kept::default()),
+            Entry::Vacant(_) => {
+                self.counts.no_place += 1;
+                return;
+            }
+        };
+        self.counts.taken += 1;
+        kept.slots.extend(kept.flow.add(self.options.clock, segment));
+    }
+
+    /// Takes in a slot that was made elsewhere, such as in the kernel, and is complete.
+    pub fn put(&mut self, way: FlowWay, slot: TapSlot) {
+        self.latest = self.latest.max(Timestamp::from_ns(slot.first_ns));
+        let kept = self.flows.entry(way).or_default();
+        kept.flow = TapFlow::default();
+        // Told a second time, or out of order: a window reads slots in order.
+        if kept.slots.last().is_none_or(|last| last.slot < slot.slot) {
+            kept.slots.push(slot);
+        }
+    }
+
+    /// The same of a slot that is not complete: the next takes its place.
+    pub fn put_open(&mut self, way: FlowWay, slot: TapSlot) {
+        let kept = self.flows.entry(way).or_default();
+        kept.flow = TapFlow { open: Some(slot), ..TapFlow::default() };
+    }
+
+    /// Whether anything is kept of a flow.
+    #[must_use]
+    pub fn knows(&self, way: &FlowWay) -> bool {
+        self.flows.contains_key(way)
+    }
+
+    /// Forgets all of a flow.
+    pub fn forget(&mut self, way: &FlowWay) {
+        self.flows.remove(way);
+    }
+
+    /// Forgets slots that are older than is kept, and flows of which none is left.
+    pub fn forget_old(&mut self) {
+        let clock = self.options.clock;
+        let oldest = clock.slot(self.latest.minus(self.options.kept));
+        self.flows.retain(|_, kept| {
+            let gone = kept.slots.partition_point(|slot| slot.slot < oldest);
+            kept.slots.drain(..gone);
+            !kept.slots.is_empty() || kept.flow.open().is_some_and(|open| open.slot >= oldest)
+        });
+    }
+
+    /// When the first packet came of which anything is kept.
+    #[must_use]
+    pub fn earliest(&self) -> Option<Timestamp> {
+        let first = |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).copied();
+        let slots = self.flows.values().filter_map(first);
+        slots.map(|slot| Timestamp::from_ns(slot.first_ns)).min()
+    }
+
+    /// The latest stamp; [`Timestamp::MIN`] before the first packet.
+    #[must_use]
+    pub const fn latest(&self) -> Timestamp {
+        self.latest
+    }
+
+    /// What became of packets.
+    #[must_use]
+    pub const fn counts(&self) -> &TapCounts {
+        &self.counts
+    }
+
+    /// Flows that have slots, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowWay> {
+        self.flows.keys()
+    }
+
+    /// Writes a flow's slots in order, the open one last; none of a flow that is not followed.
+    /// `slots` is cleared first.
+    pub fn slots(&self, way: &FlowWay, slots: &mut Vec<TapSlot>) {
+        slots.clear();
+        if let Some(kept) = self.flows.get(way) {
+            slots.extend_from_slice(&kept.slots);
+            let last = slots.last().map(|last| last.slot);
+            slots.extend(kept.flow.open().filter(|open| last.is_none_or(|last| last < open.slot)));
+        }
+    }
+}

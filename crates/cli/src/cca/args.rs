@@ -1,0 +1,80 @@
+//! What can be typed after `wirelens cca`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use packet::Span;
+
+use crate::args::{InputArguments, OutputArguments};
+use crate::duration::parse_duration;
+
+/// Arguments of `wirelens cca`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens cca -r before.pcapng --egress after.pcapng                 each second, the heaviest ten
+  wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
+  wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
+  wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
+
+One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
+interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
+router's own egress is seen before the queue. NETNS:DEV is in another network namespace. The queue
+is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
+A flow's share is that of the bytes in the queue of all flows that are told.")]
+pub struct CcaArguments {
+    /// Captures made before the queue.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Interface that receives what goes to the queue, instead of captures
+    #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
+    #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
+    pub interface: Option<String>,
+    /// Behind the queue: a capture, with -r, or an interface, with -i
+    #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV", required = true)]
+    pub egress: Vec<PathBuf>,
+    /// Stop after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
+    pub duration: Option<Span>,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArguments,
+    /// How often flows are told
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pub every: Span,
+    /// How long a slot is, in which packets are put together
+    #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = parse_duration)]
+    pub slot: Span,
+    /// Flows that are told each time, the heaviest; 0 for all
+    #[arg(short = 'n', long = "rows", value_name = "FLOWS", default_value_t = 10)]
+    pub rows: usize,
+    /// What has passed a tap by the end of a slot
+    #[arg(long, value_name = "RULE", default_value = "highest")]
+    pub passed: PassedRule,
+    /// What is added to stamps behind the queue, such as -3ms [default: what makes no packet leave
+    /// before it came, if one seems to; 0 of standard input]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
+    pub egress_offset: Option<Span>,
+    /// Flows that are followed at once; packets of others are counted
+    #[arg(long, value_name = "FLOWS", default_value_t = 65_536)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub max_flows: u32,
+}
+
+/// What has passed a tap by the end of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PassedRule {
+    /// All before the highest byte that was seen
+    Highest,
+    /// All before the first packet of the next slot: as in the paper, and upset by what is sent
+    /// again
+    First,
+}
+
+/// A duration that may be negative.
+fn parse_offset(text: &str) -> Result<Span, String> {
+    match text.strip_prefix('-') {
+        Some(text) => parse_duration(text).map(|span| Span::from_ns(-span.as_ns())),
+        None if text == "0" => Ok(Span::default()),
+        None => parse_duration(text.strip_prefix('+').unwrap_or(text)),
+    }
+}

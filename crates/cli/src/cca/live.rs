@@ -1,0 +1,269 @@
+//! A queue that is watched while it runs: taps by eBPF, the heaviest flows of the link.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapError, TapSide, Told as Heard};
+use cca::{Change, FlowWay, Follow, Pair, Period, Rules, TapOptions};
+use packet::flow_key::Endpoint;
+use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
+use testbed::Place;
+use testbed::sys::namespace;
+
+use super::args::CcaArguments;
+use super::rows::Told;
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// One packet in so many is told of flows that are not followed. A flow that brings a hundredth of
+/// a link of 100 Mbit/s shows within half a second.
+const SEEN_ONE_IN: f64 = 16.0;
+
+/// A packet that has come takes less than this until its slot shows it.
+const SETTLED_AFTER: Duration = Duration::from_millis(3);
+
+/// Slots are taken from the kernel this often, so that its ring needs room for little.
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+
+/// A device, in this network namespace or another.
+#[derive(Clone, Debug)]
+pub(super) enum Device {
+    Here(String),
+    Elsewhere(Place),
+}
+
+impl Device {
+    /// `DEV` or `NETNS:DEV`.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        if text.contains(':') {
+            return text.parse().map(Self::Elsewhere).map_err(Failure::usage);
+        }
+        Ok(Self::Here(text.to_owned()))
+    }
+
+    /// Attaches a tap to what it receives.
+    fn attach(&self, tap: &mut SlotTap, side: TapSide) -> Result<(), Failure> {
+        match self {
+            Self::Here(device) => tap.attach(device, side).map_err(Failure::error),
+            Self::Elsewhere(place) => {
+                let file = place.namespace_file();
+                // A thread of its own, since a thread that went there does not come back.
+                let attaching = thread::scope(|scope| {
+                    scope.spawn(|| attach_in(&file, &place.device, tap, side)).join()
+                });
+                attaching.unwrap_or_else(|_| Err(Failure::error("the thread that attaches ended")))
+            }
+        }
+    }
+}
+
+fn attach_in(
+    namespace_file: &Path,
+    device: &str,
+    tap: &mut SlotTap,
+    side: TapSide,
+) -> Result<(), Failure> {
+    let entering = namespace::open(namespace_file).and_then(|file| namespace::enter(&file));
+    entering.map_err(|error| {
+        let file = namespace_file.display();
+        Failure::error(format_args!(
+            "{file}: {error}; wanted a network namespace, as `ip netns list` names them, and root"
+        ))
+    })?;
+    tap.attach(device, side).map_err(Failure::error)
+}
+
+/// A queue, and what is known of it.
+pub(super) struct Watch {
+    tap: SlotTap,
+    pair: Pair,
+    follow: Follow,
+    clock: SlotClock,
+}
+
+impl Watch {
+    /// Attaches both taps.
+    pub(super) fn begin(
+        arguments: &CcaArguments,
+        options: TapOptions,
+        (ingress, egress): (&Device, &Device),
+    ) -> Result<Self, Failure> {
+        let slot = options.clock.length();
+        let options_of_tap =
+            SlotTapOptions { slot, share: 1.0, each_packet: false, seen_share: 1.0 / SEEN_ONE_IN };
+        let mut tap = SlotTap::load(options_of_tap).map_err(Failure::error)?;
+        ingress.attach(&mut tap, TapSide::Ingress)?;
+        egress.attach(&mut tap, TapSide::Egress)?;
+        let followed_max =
+            if arguments.rows == 0 { options.flow_count_max } else { arguments.rows };
+        let followed_max = followed_max.min(capture::tap::FLOW_COUNT_MAX as usize);
+        Ok(Self {
+            tap,
+            pair: Pair::new(options),
+            follow: Follow::new(followed_max),
+            clock: options.clock,
+        })
+    }
+
+    /// Watches until it is told to end, and tells of each period.
+    pub(super) fn run(
+        &mut self,
+        period_len: usize,
+        duration: Option<Span>,
+        rules: Rules,
+        mut put: impl FnMut(&Told) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let control = interrupt::control();
+        let len = i64::try_from(period_len).unwrap_or(i64::MAX);
+        let now = self.time()?;
+        let end = duration.map(|duration| now.plus(duration));
+        // The first whole one.
+        let mut start = (self.clock.slot(now).div_euclid(len) + 1).saturating_mul(len);
+        while !control.is_stopped() && end.is_none_or(|end| self.clock.start(start) < end) {
+            let period = Period { start, len: period_len };
+            let past = self.clock.start(period.end().saturating_add(1));
+            if !self.wait_until(past, &control)? {
+                break;
+            }
+            self.look_at_open_slots()?;
+            let told = Told::of(&mut self.pair, period, rules, usize::MAX);
+            put(&told)?;
+            let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
+            self.choose(&brought)?;
+            self.pair.forget_old();
+            let behind = self.clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
+            // Periods that whoever takes rows had no time for are left out, not queued.
+            start = period.end().max(behind);
+        }
+        Ok(())
+    }
+
+    /// Takes slots from the kernel until a moment is past; `false` when it is told to end before.
+    fn wait_until(
+        &mut self,
+        past: Timestamp,
+        control: &engine::run::Control,
+    ) -> Result<bool, Failure> {
+        loop {
+            let left_ns = past.since(self.time()?).as_ns();
+            let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)) + SETTLED_AFTER;
+            thread::sleep(left.min(DRAIN_EVERY));
+            self.drain()?;
+            if self.follow.is_empty() {
+                // Nobody waits a period for the first flows.
+                self.choose(&HashMap::new())?;
+            }
+            if left <= DRAIN_EVERY {
+                return Ok(true);
+            }
+            if control.is_stopped() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn time(&mut self) -> Result<Timestamp, Failure> {
+        self.tap.keep_time().map_err(Failure::error)
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        let Self { tap, pair, follow, .. } = self;
+        tap.read(|heard| match heard {
+            Heard::Slot { side, flow, slot } => {
+                let Some(way) = follow.way(flow.index, flow.generation) else { return };
+                match side {
+                    TapSide::Ingress => pair.ingress.put(way, slot),
+                    TapSide::Egress => pair.egress.put(way, slot),
+                }
+            }
+            Heard::Seen { source, destination, data_len } => {
+                // Each stands for those that were not told.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                let bytes = (f64::from(data_len) * SEEN_ONE_IN) as u64;
+                follow.note(way(source, destination), bytes);
+            }
+        })
+        .map(|_| ())
+        .map_err(Failure::error)
+    }
+
+    fn look_at_open_slots(&mut self) -> Result<(), Failure> {
+        let Self { tap, pair, follow, .. } = self;
+        let mut looking = || -> Result<(), TapError> {
+            for (way, index) in follow.followed() {
+                if let Some(slot) = tap.open_slot(index, TapSide::Ingress)? {
+                    pair.ingress.put_open(way, slot);
+                }
+                if let Some(slot) = tap.open_slot(index, TapSide::Egress)? {
+                    pair.egress.put_open(way, slot);
+                }
+            }
+            Ok(())
+        };
+        looking().map_err(Failure::error)
+    }
+
+    fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), Failure> {
+        let Self { tap, pair, follow, .. } = self;
+        let changes =
+            follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
+        for change in changes {
+            match change {
+                Change::Leave { way } => {
+                    tap.leave(ends(way)).map_err(Failure::error)?;
+                    pair.ingress.forget(&way);
+                    pair.egress.forget(&way);
+                }
+                Change::Follow { way, index, generation } => {
+                    let place = capture::tap::FlowPlace { index, generation };
+                    tap.follow(ends(way), place).map_err(Failure::error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the packets of each tap.
+    pub(super) fn counts(&self) -> Result<[SlotTapCounts; 2], Failure> {
+        let of = |side| self.tap.counts(side).map_err(Failure::error);
+        Ok([of(TapSide::Ingress)?, of(TapSide::Egress)?])
+    }
+}
+
+fn ends(way: FlowWay) -> (SocketAddr, SocketAddr) {
+    let (source, destination) = way.key.endpoints(way.direction);
+    let end = |end: Endpoint| SocketAddr::new(end.address, end.port);
+    (end(source), end(destination))
+}
+
+fn way(source: SocketAddr, destination: SocketAddr) -> FlowWay {
+    let (key, direction) = FlowKey::from_tuple(
+        source.ip(),
+        destination.ip(),
+        source.port(),
+        destination.port(),
+        Protocol::TCP,
+    );
+    FlowWay { key, direction }
+}
+
+/// Lines of the summary.
+pub(super) fn lines(name: &str, counts: &SlotTapCounts) -> String {
+    let SlotTapCounts { taken, not_followed, left_out, no_room, not_tcp, no_data, unreadable } =
+        *counts;
+    let mut text = format!(
+        "{name}: {} packets passed = {taken} of flows followed + {not_followed} of others + \
+         {no_data} TCP without data + {not_tcp} not TCP + {unreadable} unreadable",
+        counts.received()
+    );
+    for (count, what) in [(left_out, "left out by chance"), (no_room, "whose slot was lost")] {
+        if count > 0 {
+            text.push_str(&format!(" + {count} {what}"));
+        }
+    }
+    text.push('\n');
+    text
+}

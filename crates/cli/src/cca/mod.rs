@@ -1,0 +1,255 @@
+//! `wirelens cca`: what flows do in a queue, told from a tap before it and one behind it.
+
+pub mod args;
+mod live;
+mod rows;
+mod table;
+mod taps;
+
+use cca::inputs::{Empty, Passed, Throughput};
+use cca::{Pair, Period, Rules, TapOptions};
+use engine::columns::Schema;
+use packet::{SlotClock, Span, Timestamp};
+
+use crate::asked;
+use crate::failure::{Failure, Status};
+use crate::output::{self, Rows, Show};
+use crate::reading::{InputError, InputRequest, Inputs};
+use crate::summary::{self, StageSummary};
+use args::{CcaArguments, PassedRule};
+use live::{Device, Watch};
+use rows::Told;
+use taps::{Side, Sides};
+
+/// Longer than a packet waits in any queue: what a flow had there before a period is still known.
+const WAIT_MAX: Span = Span::from_seconds(10);
+
+/// The columns of the command.
+pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![("wirelens cca", rows::SCHEMA)]
+}
+
+/// Runs `wirelens cca`.
+pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
+    let clock = clock(arguments)?;
+    let options = TapOptions {
+        clock,
+        flow_count_max: arguments.max_flows as usize,
+        kept: Span::from_ns(WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns())),
+        sampler: None,
+    };
+    let show = output::show(&arguments.output)?;
+    match &arguments.interface {
+        Some(interface) => run_live(arguments, options, interface, show),
+        None => run_captures(arguments, options, show),
+    }
+}
+
+fn run_captures(
+    arguments: &CcaArguments,
+    options: TapOptions,
+    show: Show,
+) -> Result<Status, Failure> {
+    let before = asked::find(&arguments.input, None, true)?;
+    let request = asked::request(&arguments.input);
+    let behind = taps::behind(&request, &arguments.egress);
+    let behind_inputs = Inputs::find(&behind, true, crate::interrupt::control())
+        .map_err(|error| asked::explain(error, &behind))?;
+    let outputs = || [arguments.output.output.as_ref()];
+    asked::spare(&before, outputs())?;
+    asked::spare(&behind_inputs, outputs())?;
+    let offset = match arguments.egress_offset {
+        Some(offset) => offset,
+        None => offset(&request, &behind, options, arguments.input.quiet)?,
+    };
+    let mut sides = Sides { ingress: Side::open(before)?, egress: Side::open(behind_inputs)? };
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    sides.egress.shift(offset);
+    let mut printed = Printed::create(arguments, show)?;
+    let bar = sides.ingress.inputs.bar();
+    let mut pair = Pair::new(options);
+    let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
+    each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
+        let told = Told::of(pair, period, rules(arguments.passed), row_count);
+        printed.put(&told, options.clock)
+    })?;
+    drop(bar);
+    printed.finish()?;
+    finish(sides, &pair, arguments.input.quiet)
+}
+
+fn run_live(
+    arguments: &CcaArguments,
+    options: TapOptions,
+    interface: &str,
+    show: Show,
+) -> Result<Status, Failure> {
+    let [egress] = arguments.egress.as_slice() else {
+        return Err(Failure::usage("--egress: of interfaces there can be one"));
+    };
+    let egress = egress.to_string_lossy();
+    let devices = (Device::parse(interface)?, Device::parse(&egress)?);
+    let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let mut printed = Printed::create(arguments, show)?;
+    if !arguments.input.quiet {
+        eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
+    }
+    let len = period_len(arguments, options);
+    watch.run(len, arguments.duration, rules(arguments.passed), |told| {
+        printed.put(told, options.clock)
+    })?;
+    printed.finish()?;
+    if !arguments.input.quiet {
+        for (name, counts) in [interface, &egress].into_iter().zip(watch.counts()?) {
+            eprint!("{}", live::lines(name, &counts));
+        }
+    }
+    Ok(Status::Fine)
+}
+
+fn period_len(arguments: &CcaArguments, options: TapOptions) -> usize {
+    usize::try_from(options.clock.count(arguments.every)).unwrap_or(usize::MAX)
+}
+
+/// A period is a whole number of slots.
+fn clock(arguments: &CcaArguments) -> Result<SlotClock, Failure> {
+    let (slot, every) = (arguments.slot, arguments.every);
+    let clock = SlotClock::new(slot);
+    let (slot_s, every_s) = (slot.as_seconds_f64(), every.as_seconds_f64());
+    if clock.count(every) < 1 || every.as_ns() % slot.as_ns() != 0 {
+        return Err(Failure::usage(format_args!(
+            "--every {every_s}s is no whole number of slots of {slot_s}s; wanted a multiple of it"
+        )));
+    }
+    Ok(clock)
+}
+
+fn rules(passed: PassedRule) -> Rules {
+    let passed = match passed {
+        PassedRule::Highest => Passed::Highest,
+        PassedRule::First => Passed::First,
+    };
+    Rules { passed, empty: Empty::Next, throughput: Throughput::Counted }
+}
+
+fn offset(
+    before: &InputRequest,
+    behind: &InputRequest,
+    options: TapOptions,
+    quiet: bool,
+) -> Result<Span, Failure> {
+    let found = taps::offset(before, behind, options);
+    let offset = found.map_err(|error: InputError| asked::explain(error, behind))?;
+    if offset != Span::default() && !quiet {
+        eprintln!(
+            "wirelens: packets seem to leave before they came, or far too late: clocks differ; \
+             {:+.6} s are added to stamps behind the queue (--egress-offset sets another)",
+            offset.as_seconds_f64()
+        );
+    }
+    Ok(offset)
+}
+
+/// Reads both captures side by side, and looks back at each period that both have left behind them.
+fn each_period(
+    sides: &mut Sides,
+    pair: &mut Pair,
+    period_len: usize,
+    mut look: impl FnMut(&mut Pair, Period) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let clock = pair.options().clock;
+    let len = i64::try_from(period_len).unwrap_or(i64::MAX);
+    let mut start: Option<i64> = None;
+    loop {
+        let begin = match start {
+            Some(start) => start,
+            None => {
+                sides.read(pair, Timestamp::from_ns(i64::MIN + 1));
+                let first = pair.ingress.earliest().map(|time| clock.slot(time));
+                let Some(first) = first else { break };
+                first.div_euclid(len).saturating_mul(len)
+            }
+        };
+        let period = Period { start: begin, len: period_len };
+        // The slot after the last tells what has passed by its end.
+        sides.read(pair, clock.start(period.end().saturating_add(2)));
+        look(pair, period)?;
+        pair.forget_old();
+        let latest = pair.ingress.latest().max(pair.egress.latest());
+        if sides.have_ended() && clock.slot(latest) < period.end()
+            || sides.ingress.inputs.control.is_stopped()
+        {
+            break;
+        }
+        // Nothing is told of time in which nothing came.
+        let next = period.end();
+        let ahead = clock.slot(pair.ingress.latest()).div_euclid(len).saturating_mul(len);
+        let is_silent = pair.ingress.latest() > clock.start(next)
+            && pair
+                .is_silent(Period { start: next, len: usize::try_from(ahead - next).unwrap_or(0) });
+        start = Some(if is_silent { ahead.max(next) } else { next });
+    }
+    Ok(())
+}
+
+enum Printed {
+    Table,
+    Rows(Rows),
+}
+
+impl Printed {
+    fn create(arguments: &CcaArguments, show: Show) -> Result<Self, Failure> {
+        Ok(match show {
+            Show::Table => Self::Table,
+            Show::Rows(format) => {
+                Self::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
+            }
+        })
+    }
+
+    fn put(&mut self, told: &Told, clock: SlotClock) -> Result<(), Failure> {
+        if told.flows.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Self::Table => table::print(told, clock),
+            Self::Rows(rows) => rows.write(&told.columns(clock)?),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::Table => Ok(()),
+            Self::Rows(rows) => rows.finish(),
+        }
+    }
+}
+
+/// What each tap was given and what became of it.
+fn finish(sides: Sides, pair: &Pair, quiet: bool) -> Result<Status, Failure> {
+    let mut worst = Status::Fine;
+    for (side, tap) in [(sides.ingress, &pair.ingress), (sides.egress, &pair.egress)] {
+        let (inputs, received, outcome) = side.finish(tap);
+        if !quiet {
+            eprintln!("{}:", taps::names(&inputs));
+        }
+        let key = "TCP data";
+        let stage = StageSummary {
+            name: "cca",
+            outcome: &outcome,
+            key,
+            late: 0,
+            beyond_max_keys: tap.counts().no_place,
+        };
+        let status = summary::print(&inputs, quiet, &received, Some(&stage))?;
+        if status != Status::Fine {
+            worst = status;
+        }
+    }
+    Ok(worst)
+}

@@ -1,0 +1,66 @@
+//! Flows in a queue as people read them.
+
+use std::io::Write as _;
+
+use comfy_table::{CellAlignment, Table};
+use packet::SlotClock;
+
+use super::rows::{Told, name};
+use crate::failure::Failure;
+use crate::top::grouped;
+
+/// A bar that stands for the whole queue.
+const BAR_LEN: usize = 20;
+
+/// Prints a period.
+pub(super) fn print(told: &Told, clock: SlotClock) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let start = clock.start(told.period.start);
+    writeln!(out, "from {start}, {:.0} bytes in the queue", told.cbiq_sum)?;
+    writeln!(out, "{}\n", lines(told, clock))?;
+    Ok(())
+}
+
+fn lines(told: &Told, clock: SlotClock) -> String {
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = clock.length().as_seconds_f64() * told.period.len as f64;
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["flow", "Mbit/s", "delay ms", "drops", "CBIQ bytes", "share", ""]);
+    for flow in &told.flows {
+        #[allow(clippy::cast_precision_loss)]
+        let rate = flow.ingress_bytes as f64 * 8e-6 / seconds;
+        let delay = flow.delay_max.map(|delay| format!("{:.1}", delay.as_seconds_f64() * 1e3));
+        let share = told.share(flow);
+        let [drops, cbiq] = match flow.queue {
+            Ok(queue) => [format!("{:.0}", queue.drops), grouped(queue.cbiq_mean.round() as u64)],
+            Err(missing) => [String::new(), format!("no {}", missing.name())],
+        };
+        table.add_row([
+            name(flow),
+            format!("{rate:.2}"),
+            delay.unwrap_or_default(),
+            drops,
+            cbiq,
+            share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default(),
+            bar(share.unwrap_or_default()),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for column in table.column_iter_mut().skip(1).take(5) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = table.trim_fmt();
+    if told.other_count > 0 {
+        text.push_str(&format!("\n… and {} more (-n 0 shows all)", told.other_count));
+    }
+    text
+}
+
+fn bar(share: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    let len = (share.clamp(0.0, 1.0) * BAR_LEN as f64).round() as usize;
+    "▇".repeat(len)
+}

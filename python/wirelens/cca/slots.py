@@ -1,0 +1,201 @@
+"""Slots: what a tap sees of a flow, slot by slot, and what a model reads of two taps.
+
+They are made by the same code as in `wirelens cca`, so that training and serving cannot differ.
+
+>>> taps = ["testdata/testbed/congestion/before.pcapng.gz",
+...         "testdata/testbed/congestion/after.pcapng.gz"]
+>>> before, after = tap_slots(taps)
+>>> way = max(before, key=lambda way: len(before[way].slots))
+>>> way.source, way.destination_port
+('10.1.3.12', 5001)
+>>> start = before[way].first_slot
+>>> found = windows(before[way], after[way], [start + 1000], 100)
+>>> found.values.shape, found.missing
+((1, 100, 2), (None,))
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from wirelens import _wirelens
+from wirelens.questions import Duration, Source, _duration, _inputs
+from wirelens.results import warn_of
+
+if TYPE_CHECKING:
+    from wirelens._wirelens import TapOptions, WindowOptions
+
+__all__ = ["DEFAULT_INPUTS", "FlowWay", "TapFlow", "Windows", "inputs", "tap_slots", "windows"]
+
+SLOT_LEN = 64
+"""Bytes of a slot."""
+
+DEFAULT_INPUTS = ("cbiq_bytes", "ingress_bytes")
+"""What the paper's model reads (§III-B)."""
+
+_FLOWS_MAX = 65_536
+
+
+class FlowWay(NamedTuple):
+    """Data that flows one way in a conversation."""
+
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class TapFlow:
+    """One way of a flow at one tap."""
+
+    way: FlowWay
+    community_id: str
+    slots: bytes
+    """Its slots, 64 bytes each; `crates/packet/src/tap_slot.rs` tells what they hold."""
+
+    def __len__(self) -> int:
+        return len(self.slots) // SLOT_LEN
+
+    @property
+    def first_slot(self) -> int:
+        """Its first slot, counted from 1970."""
+        return self._number(0)
+
+    @property
+    def last_slot(self) -> int:
+        """Its last slot."""
+        return self._number(len(self) - 1)
+
+    def _number(self, index: int) -> int:
+        words: memoryview[int] = memoryview(self.slots).cast("q")
+        return words[index * SLOT_LEN // 8]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of one flow."""
+
+    inputs: tuple[str, ...]
+    values: "memoryview[float]"
+    """Windows × slots × inputs, 32-bit floats: ``numpy.asarray(windows.values)``."""
+    missing: tuple[str | None, ...]
+    """Of each window what is missing, if anything is: ``ingress`` or ``egress``, where nothing
+    was seen at that tap, or ``apart``, where both saw other connections. It is all zeros then."""
+
+
+def inputs() -> list[str]:
+    """What a window may have of each slot."""
+    return _wirelens.slot_inputs()
+
+
+def tap_slots(
+    captures: Source,
+    *,
+    slot: Duration = "1ms",
+    share: float = 1.0,
+    seed: int = 0,
+    max_flows: int = _FLOWS_MAX,
+    filter: str | None = None,
+) -> list[dict[FlowWay, TapFlow]]:
+    """Cuts what taps saw into slots: of each capture its TCP flows, by the way that data goes.
+
+    Parameters
+    ----------
+    captures
+        A capture for each tap, such as those before and behind a queue.
+    slot
+        How long a slot is.
+    share
+        Packets that are looked at, chosen by chance; below 1, windows are made with
+        ``empty="line", throughput="sequence"``.
+    seed
+        Of that chance.
+    max_flows
+        Flows that are followed of each capture; of others nothing is kept.
+    filter
+        Only frames that pass this expression (pcap-filter(7)).
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `captures` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        Where a capture cannot be read to its end.
+    """
+    asked = _inputs(captures, filter, None, True, None, None)
+    found = _wirelens.captures(asked["names"])
+    options: TapOptions = {
+        "slot": _duration(slot),
+        "max_flows": max_flows,
+        "share": float(share),
+        "seed": seed,
+    }
+    reader = _wirelens.tap_slots({**asked, "names": found}, options)
+    taps: list[dict[FlowWay, TapFlow]] = [{} for _ in map(os.fspath, found)]
+    try:
+        for batch in reader:
+            for file, community_id, *way, slots in zip(*batch.columns(), strict=True):
+                flow = FlowWay(*way)
+                taps[file][flow] = TapFlow(flow, community_id, slots)
+        warn_of(reader, stacklevel=2)
+    finally:
+        reader.close()
+    return taps
+
+
+def windows(
+    ingress: TapFlow,
+    egress: TapFlow,
+    starts: Sequence[int],
+    slots: int,
+    *,
+    inputs: Sequence[str] = DEFAULT_INPUTS,
+    passed: Literal["first", "highest"] = "first",
+    empty: Literal["next", "line"] = "next",
+    throughput: Literal["counted", "sequence"] = "counted",
+) -> Windows:
+    """What a model reads of a flow, from some moments on.
+
+    Parameters
+    ----------
+    ingress, egress
+        The flow at the tap before the queue and at the tap behind it.
+    starts
+        First slots of windows, counted from 1970.
+    slots
+        Slots of each window.
+    inputs
+        What is told of each slot; `inputs` names all.
+    passed
+        What has passed a tap by the end of a slot: all before the ``"first"`` packet of the next
+        one, as in the paper, or all before the ``"highest"`` byte seen.
+    empty
+        The sequence number of a slot without a packet: that of the ``"next"``, or on the ``"line"``
+        between its neighbours.
+    throughput
+        Bytes ``"counted"``, or told by ``"sequence"`` numbers.
+
+    Raises
+    ------
+    OptionError
+        Where an argument cannot mean what was given.
+    """
+    asked: WindowOptions = {
+        "inputs": list(inputs),
+        "passed": passed,
+        "empty": empty,
+        "throughput": throughput,
+    }
+    taps = (ingress.slots, egress.slots)
+    values, missing = _wirelens.slot_windows(taps, list(starts), slots, asked)
+    shape = (len(missing), slots, len(asked["inputs"]))
+    return Windows(tuple(inputs), memoryview(values).cast("f", shape), tuple(missing))

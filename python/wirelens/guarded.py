@@ -1,0 +1,73 @@
+"""How commands end that are Python's, such as `wirelens train`: with a line and an exit status.
+
+Exit status: 0 fine, 1 error, 2 wrong usage, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol
+
+from wirelens.errors import MissingPackageError, OptionError, WirelensError
+
+INTERRUPTED = 130
+
+
+class Shown(Protocol):
+    """What stands on the terminal while work is done."""
+
+    def finish(self) -> None:
+        """Leaves the terminal to others."""
+
+
+Prepared = tuple[Shown, Callable[[], None]]
+
+
+def run(package: str, prepare: Callable[[], Prepared], if_interrupted: str) -> int:
+    """Does what `prepare` says once its imports are there and the arguments read."""
+    try:
+        shown, work = prepare()
+    except ModuleNotFoundError as error:
+        # What trains is an extra of the package, and may not be here.
+        if error.name is None or error.name.startswith("wirelens"):
+            raise
+        print(
+            f"error: {package} needs {error.name}, which is not installed; "
+            "install it with: pip install 'wirelens[train]'",
+            file=sys.stderr,
+        )
+        return 1
+    try:
+        work()
+    except OptionError as error:
+        return _failed(shown, error, 2)
+    except (WirelensError, MissingPackageError) as error:
+        return _failed(shown, error, 1)
+    except OSError as error:
+        return _failed(shown, _told(error), 1)
+    except KeyboardInterrupt:
+        shown.finish()
+        print(f"interrupted; {if_interrupted}", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def exit_with(main: Callable[[Sequence[str]], int]) -> NoReturn:
+    """Ends the process as `main` does with what was typed."""
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # Before there was anything to do: libraries take seconds to load.
+        sys.exit(INTERRUPTED)
+
+
+def _told(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}; give another place, or look at who may write there"
+
+
+def _failed(shown: Shown, error: Exception | str, status: int) -> int:
+    shown.finish()
+    print(f"error: {error}", file=sys.stderr)
+    return status
