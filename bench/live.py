@@ -32,6 +32,8 @@ GENERATOR = "target/release/examples/live_send"
 RATES = (50_000, 100_000, 200_000, 400_000, 0)
 FRAME_LENS = (64, 300)
 FLOW_COUNT = 16_384
+# What frames of no length stand for: those of this capture, in their order.
+REPLAY: Path | None = None
 # tcpdump looks every second.
 SETTLE_S = 1.3
 WAIT_MAX_S = 15.0
@@ -87,6 +89,7 @@ class Run:
     # For a second in which nothing comes.
     idle_cpu_s: float
     load: float
+    sent_bytes: int
 
 
 def say(text: str) -> None:
@@ -191,14 +194,17 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def generate(frame_bytes: int, rate: int, seconds: float) -> tuple[int, float]:
-    """Packets sent, and how many a second."""
-    command = [GENERATOR, "wl1", frame_bytes, rate, seconds, FLOW_COUNT]
+def generate(frame_bytes: int, rate: int, seconds: float) -> tuple[int, float, int]:
+    """Packets sent, how many a second, and their bytes."""
+    command: list[object] = [GENERATOR, "wl1", frame_bytes, rate, seconds, FLOW_COUNT]
+    if frame_bytes == 0:
+        command = [GENERATOR, "wl1", "--replay", REPLAY, rate, seconds]
     done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True)
-    found = re.fullmatch(r"(\d+) packets sent, (\d+) a second; \d+ refusals\n", done.stdout)
+    pattern = r"(\d+) packets sent, (\d+) a second; \d+ refusals; (\d+) bytes\n"
+    found = re.fullmatch(pattern, done.stdout)
     if found is None:
         raise Failed(f"the generator said: {done.stdout}")
-    return int(found[1]), float(found[2])
+    return int(found[1]), float(found[2]), int(found[3])
 
 
 def measure(receiver: Receiver, frame_bytes: int, rate: int, seconds: float, round_: int) -> Run:
@@ -216,7 +222,7 @@ def measure(receiver: Receiver, frame_bytes: int, rate: int, seconds: float, rou
         time.sleep(IDLE_S)
         idle = cpu_ns(process.pid) - before
         before = cpu_ns(process.pid)
-        sent, sent_per_s = generate(frame_bytes, rate, seconds)
+        sent, sent_per_s, sent_bytes = generate(frame_bytes, rate, seconds)
         time.sleep(SETTLE_S)
         spent = cpu_ns(process.pid) - before
         text = ""
@@ -238,7 +244,7 @@ def measure(receiver: Receiver, frame_bytes: int, rate: int, seconds: float, rou
     return Run(
         round_, receiver.name, frame_bytes, rate, sent, sent_per_s, told.processed,
         told.ring_dropped, told.unread, missed, spent / 1e9,
-        round(spent / max(told.processed, 1), 1), idle / IDLE_S / 1e9, load,
+        round(spent / max(told.processed, 1), 1), idle / IDLE_S / 1e9, load, sent_bytes,
     )  # fmt: skip
 
 

@@ -37,9 +37,11 @@ class Run:
 
     round: int
     name: str
+    # 0 of a capture's.
     frame_bytes: int
     rate: int
     sent: int
+    sent_bytes: int
     sent_per_s: float
     # By the receiver's own word, and as they lie in its files.
     told: int
@@ -124,8 +126,8 @@ def measure(receiver: live.Receiver, length: int, rate: int, seconds: float, rou
     shutil.rmtree(OUT)
     cpu_ns = run.cpu_s * 1e9 / max(packets, 1)
     return Run(
-        round_, receiver.name, length, rate, run.sent, run.sent_per_s, run.processed, packets,
-        size, run.cpu_s, round(cpu_ns, 1), run.load,
+        round_, receiver.name, length, rate, run.sent, run.sent_bytes, run.sent_per_s,
+        run.processed, packets, size, run.cpu_s, round(cpu_ns, 1), run.load,
     )  # fmt: skip
 
 
@@ -136,6 +138,10 @@ def lost(runs: list[Run]) -> float:
 
 def cpu(runs: list[Run]) -> float:
     return median(run.cpu_s * 1e9 / max(run.told, 1) for run in runs)
+
+
+def frame_lens(runs: list[Run]) -> list[int]:
+    return list(dict.fromkeys(run.frame_bytes for run in runs))
 
 
 def case_table(runs: list[Run], length: int) -> list[str]:
@@ -149,7 +155,7 @@ def case_table(runs: list[Run], length: int) -> list[str]:
             if not same:
                 cells += ["", "", ""]
                 continue
-            share = median(run.stored_bytes / (run.sent * run.frame_bytes) for run in same)
+            share = median(run.stored_bytes / run.sent_bytes for run in same)
             cells += [f"{cpu(same):,.0f}", f"{lost(same):.2%}", f"{share:.0%}"]
         out.append(f"| {name} | {' | '.join(cells)} |")
     return out
@@ -162,7 +168,7 @@ def target_rows(runs: list[Run]) -> list[str]:
     peers = [name for name in names if not name.startswith("wirelens")]
     for name in (name for name in names if name not in peers):
         worst, ratios = 0.0, []
-        for length in FRAME_LENS:
+        for length in frame_lens(runs):
             for rate in RATES:
                 ours = live.of_case(runs, name, length, rate)
                 theirs = [live.of_case(runs, peer, length, rate) for peer in peers]
@@ -182,16 +188,28 @@ def target_rows(runs: list[Run]) -> list[str]:
 
 
 NOTE = """\
-One receiver at a time on one end of a veth pair, {seconds:g} s of UDP in {flows:,} flows for each
+One receiver at a time on one end of a veth pair, {seconds:g} s of {traffic} for each
 run, {rounds} rounds in alternating order; medians. Each has a ring of {ring} KiB and writes to the
 same disk. *ns* is processor time of all its threads, user and system, for each packet that it took
 in; *lost* is what was sent and not taken in; *bytes* is the size of its files as a share of what
-was sent. Wirelens judges every packet with the forest that ships besides."""
+was sent. Wirelens judges every packet with the forest that ships besides, and its time is that of
+its writes as well: its kernel threads write past the page cache. The others write into the page
+cache, and what the kernel then does to bring that to the disk is in nobody's time."""
+
+
+def traffic(runs: list[Run]) -> str:
+    if live.REPLAY is None:
+        return f"UDP in {live.FLOW_COUNT:,} flows, most of which the forest finds anomalous,"
+    mean = sum(run.sent_bytes for run in runs) / sum(run.sent for run in runs)
+    return (
+        f"the frames of `{live.REPLAY.name}` in their order (mean {mean:.0f} bytes; what it cut off"
+        " is sent as zeros; it begins anew where it ends)"
+    )
 
 
 def table(runs: list[Run], facts: dict[str, object], seconds: float) -> str:
     note = NOTE.format(
-        seconds=seconds, flows=live.FLOW_COUNT, rounds=facts["rounds"], ring=RING_KIB
+        seconds=seconds, traffic=traffic(runs), rounds=facts["rounds"], ring=RING_KIB
     )
     out = [
         "# The packet log on an interface beside its peers",
@@ -203,16 +221,18 @@ def table(runs: list[Run], facts: dict[str, object], seconds: float) -> str:
         "",
         *target_rows(runs),
     ]
-    for length in FRAME_LENS:
-        out += ["", f"## Frames of {length} bytes", "", *case_table(runs, length)]
+    for length in frame_lens(runs):
+        name = f"Frames of {length} bytes" if length else "Frames of the capture"
+        out += ["", f"## {name}", "", *case_table(runs, length)]
     return "\n".join(out) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of traffic in each run")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of traffic in each run")
     parser.add_argument("--flows", type=int, default=live.FLOW_COUNT, help="packets go round them")
+    parser.add_argument("--replay", type=Path, help="send the frames of this capture instead")
     parser.add_argument("--model", default="models/packetlog")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -224,11 +244,15 @@ def main() -> None:
         live.go_inside()
     arguments.output.mkdir(parents=True, exist_ok=True)
     live.FLOW_COUNT = arguments.flows
+    live.REPLAY = arguments.replay
     live.make_link()
+    if arguments.replay:
+        for end in ("wl0", "wl1"):
+            subprocess.run(["ip", "link", "set", end, "mtu", "65535"], check=True)
     facts = environment.facts([], arguments.rounds)
     cases = [
         (receiver, length, rate)
-        for length in FRAME_LENS
+        for length in ((0,) if arguments.replay else FRAME_LENS)
         for rate in RATES
         for receiver in receivers(arguments.model)
     ]

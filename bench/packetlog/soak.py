@@ -58,7 +58,7 @@ def look(pid: int, started: float) -> dict[str, object]:
     }
 
 
-def soak(minutes: float, rate: int, model: str, rows: Path) -> int:
+def soak(minutes: float, rate: int, frame_len: int, model: str, rows: Path) -> int:
     shutil.rmtree(OUT, ignore_errors=True)
     command = [WIRELENS, "packetlog", "record", "-i", "wl0", "-o", str(OUT), "--model", model]
     command += ["--file-bytes", "64M", "--keep-bytes", "512M", "--when-full", "overwrite"]
@@ -68,7 +68,7 @@ def soak(minutes: float, rate: int, model: str, rows: Path) -> int:
     try:
         live.wait_until(lambda: (OUT / "control.sock").exists(), "the recorder listens")
         seconds = minutes * 60
-        send = [live.GENERATOR, "wl1", "850", str(rate), str(seconds), "50000"]
+        send = [live.GENERATOR, "wl1", str(frame_len), str(rate), str(seconds), "50000"]
         generator = subprocess.Popen(send, stdout=subprocess.PIPE, text=True)
         started = time.monotonic()
         modes = itertools.cycle(MODES)
@@ -91,7 +91,7 @@ def soak(minutes: float, rate: int, model: str, rows: Path) -> int:
         shutil.rmtree(OUT, ignore_errors=True)
 
 
-def table(looks: list[dict], sent: int, facts: dict[str, object]) -> str:
+def table(looks: list[dict], sent: int, frame_len: int, facts: dict[str, object]) -> str:
     third = max(1, len(looks) // 3)
     memory = [row["resident_kib"] / 1024 for row in looks]
     first, last = max(memory[:third]), max(memory[-third:])
@@ -109,7 +109,8 @@ def table(looks: list[dict], sent: int, facts: dict[str, object]) -> str:
             "| | |",
             "|---|---:|",
             f"| minutes | {end['second'] / 60:.1f} |",
-            f"| packets sent | {sent:,} |",
+            f"| packets sent, of {frame_len} bytes | {sent:,} |",
+            f"| a second | {sent / max(end['second'], 1e-9):,.0f} |",
             f"| packets seen | {packets['seen']:,} |",
             f"| lost by the ring | {packets['ring_lost']:,} |",
             f"| without room | {packets['no_room']:,} |",
@@ -129,7 +130,8 @@ def table(looks: list[dict], sent: int, facts: dict[str, object]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--rate", type=int, default=60_000, help="packets a second")
+    parser.add_argument("--rate", type=int, default=450_000, help="packets a second")
+    parser.add_argument("--frame-bytes", type=int, default=200)
     parser.add_argument("--model", default="models/packetlog")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -144,9 +146,9 @@ def main() -> None:
     live.make_link()
     facts = environment.facts([], 1)
     rows = arguments.output / "soak.jsonl"
-    sent = soak(arguments.minutes, arguments.rate, arguments.model, rows)
+    sent = soak(arguments.minutes, arguments.rate, arguments.frame_bytes, arguments.model, rows)
     looks = [json.loads(line) for line in rows.read_text().splitlines()]
-    text = table(looks, sent, facts)
+    text = table(looks, sent, arguments.frame_bytes, facts)
     (arguments.output / "soak.md").write_text(text)
     print(text)
 

@@ -73,22 +73,17 @@ impl Pair {
         }
     }
 
-    /// Flows that brought data to the queue in a period, those that brought most first, and what
-    /// they brought; where several brought the same, in the order of their names.
-    #[must_use]
-    pub fn heaviest(&mut self, period: Period, count: usize) -> Vec<(FlowWay, u64)> {
+    /// Flows of which anything is known, those that brought most to the queue in a period first,
+    /// and what they brought; where several brought the same, in the order of their names.
+    pub fn by_weight(&mut self, period: Period) -> Vec<(FlowWay, u64)> {
         let ways: Vec<FlowWay> = self.ingress.flows().copied().collect();
         let mut brought: Vec<(FlowWay, u64)> = Vec::with_capacity(ways.len());
         for way in ways {
             self.ingress.slots(&way, &mut self.ingress_slots);
-            let bytes = period.sum(&self.ingress_slots, |slot| slot.data_bytes);
-            if bytes > 0 {
-                brought.push((way, bytes));
-            }
+            brought.push((way, period.sum(&self.ingress_slots, |slot| slot.data_bytes)));
         }
         brought
             .sort_by_key(|(way, bytes)| (u64::MAX - bytes, way.key.words(), way.direction as u8));
-        brought.truncate(count);
         brought
     }
 
@@ -171,7 +166,7 @@ impl Pair {
     /// Whether nothing came to the queue in a period.
     #[must_use]
     pub fn is_silent(&mut self, period: Period) -> bool {
-        self.heaviest(period, 1).is_empty()
+        self.by_weight(period).first().is_none_or(|&(_, bytes)| bytes == 0)
     }
 
     /// Forgets what is older than is kept.

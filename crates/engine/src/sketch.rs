@@ -5,9 +5,9 @@
 //!
 //! - **Place.** A layer is cut into sets of sixteen neighbouring buckets. A key's hash names one
 //!   set in each layer, and the key lies in any bucket of those. Labels of a set, eight bits of the
-//!   hash and eight of the window's number each, fill half a cache line, a bucket another: a
-//!   packet touches two lines, mostly. A bucket holds the whole hash, so that two keys share a
-//!   bucket only where all 64 keyed bits are the same.
+//!   hash and eight of the window's number each, lie in the cache line before its buckets, each of
+//!   which fills another: a packet touches two lines, mostly, and of one page. A bucket holds the
+//!   whole hash, so that two keys share a bucket only where all 64 keyed bits are the same.
 //! - **Replacement.** A new key takes a free bucket in the first layer that has one; else one of
 //!   its neighbours moves to a set of its own in another layer, if that has room, and leaves its
 //!   bucket. Else the packet is refused, and votes against the set: when there are
@@ -17,17 +17,17 @@
 //!   nothing is cleared when a window begins, but for labels once in 255 windows.
 //!
 //! Estimates have one error only: packets of a key from before it found its bucket are missing. A
-//! key that found one at its first packet is exact. Bytes: 66.25 a bucket, 8.3 MiB with the two
+//! key that found one at its first packet is exact. Bytes: 68 a bucket, 8.5 MiB with the two
 //! layers of 2¹⁶ that are the default; how much is refused at which number of keys stands in
 //! `docs/specs/packetlog-features.md`.
+
+mod labels;
 
 use packet::{Span, Timestamp};
 
 use crate::prefetch::{prefer_huge_pages, prefetch};
 use crate::sums::PacketSums;
-
-/// Buckets of a set.
-const WAYS: usize = 16;
+use labels::{ALL_WAYS, Labels, WAYS, equal, first};
 
 /// Votes of refused packets for each packet of the resident that they drive out.
 pub const VOTES_TO_EVICT: u32 = 8;
@@ -68,23 +68,6 @@ pub struct SketchCounts {
     pub refused: u64,
 }
 
-/// Labels of the buckets of a set, four in a word: 8 bits of the key's hash above 8 of the window's
-/// number.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
-struct Labels([u64; WAYS / 4]);
-
-impl Labels {
-    fn set(&mut self, way: usize, label: u16) {
-        let (word, shift) = (way / 4, way % 4 * 16);
-        self.0[word] = self.0[word] & !(0xffff << shift) | u64::from(label) << shift;
-    }
-
-    fn get(&self, way: usize) -> u16 {
-        (self.0[way / 4] >> (way % 4 * 16)) as u16
-    }
-}
-
 /// What is kept of a key: one cache line. Times count from the start of the window.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
@@ -104,7 +87,18 @@ struct Bucket {
     last_ns: u32,
 }
 
+/// Neighbouring buckets.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Set {
+    labels: Labels,
+    /// In the first layer the window's number above the votes against the set.
+    votes: u32,
+    buckets: [Bucket; WAYS],
+}
+
 const _: () = assert!(size_of::<Bucket>() == 64 && size_of::<Labels>() == 32, "within a line");
+const _: () = assert!(size_of::<Set>() == 64 * (WAYS + 1), "a line before the buckets");
 
 /// A packet on its way in.
 #[derive(Clone, Copy, Debug)]
@@ -119,15 +113,19 @@ pub struct SketchPacket {
     pub is_marked: bool,
 }
 
+/// Where a key's bucket seemed to be when it was asked for; wherever it is, it is found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SketchHint {
+    set: u32,
+    way: u32,
+}
+
 /// Sums of packets by key in the window of time that is going on.
 pub struct Sketch {
     layers: usize,
     /// Sets of a layer, less one.
     set_mask: usize,
-    labels: Vec<Labels>,
-    buckets: Vec<Bucket>,
-    /// Of each set of the first layer the window's number above the votes against it.
-    votes: Vec<u32>,
+    sets: Vec<Set>,
     votes_to_evict: u32,
     window: Span,
     window_start_ns: i64,
@@ -153,9 +151,7 @@ impl Sketch {
         Self {
             layers,
             set_mask: sets - 1,
-            labels: zeros(sets * layers),
-            buckets: zeros(sets * layers * WAYS),
-            votes: zeros(sets),
+            sets: zeros(sets * layers),
             votes_to_evict: VOTES_TO_EVICT,
             window: Span::from_ns(window_ns),
             window_start_ns: i64::MIN,
@@ -177,7 +173,7 @@ impl Sketch {
     /// Bytes that it takes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        size_of_val(&*self.labels) + size_of_val(&*self.buckets) + size_of_val(&*self.votes)
+        size_of_val(&*self.sets)
     }
 
     /// What became of keys so far.
@@ -201,18 +197,28 @@ impl Sketch {
     /// Asks for what is looked at first for a key, some packets ahead.
     #[inline(always)]
     pub fn prefetch_labels(&self, hash: u64) {
-        for layer in 0..self.layers {
-            prefetch(&self.labels[self.set_of(layer, hash)]);
-        }
+        prefetch(&self.sets[self.set_of(0, hash)].labels);
     }
 
-    /// Asks for a key's bucket, when its labels have come.
+    /// Asks for a key's bucket, when its labels have come, and tells where that seems to be.
     #[inline(always)]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        let label = self.label(hash);
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn prefetch_bucket(&self, hash: u64) -> SketchHint {
         let set = self.set_of(0, hash);
-        let way = first(equal(&self.labels[set], u16::MAX, label));
-        prefetch(&self.buckets[set * WAYS + (way & (WAYS - 1))]);
+        let labels = &self.sets[set].labels;
+        let equal = equal(labels, u16::MAX, self.label(hash));
+        let way = if equal == 0 { self.prefetch_room(set, hash) } else { first(equal) };
+        prefetch(&self.sets[set].buckets[way & (WAYS - 1)]);
+        SketchHint { set: set as u32, way: way as u32 }
+    }
+
+    /// Of a key that its first set does not have: it lies elsewhere, or gets a bucket.
+    #[inline(always)]
+    fn prefetch_room(&self, set: usize, hash: u64) -> usize {
+        for layer in 1..self.layers {
+            prefetch(&self.sets[self.set_of(layer, hash)].labels);
+        }
+        self.free_way(set).unwrap_or(0)
     }
 
     /// Takes in a packet, and tells what its key has come to in this window, the packet included;
@@ -220,25 +226,25 @@ impl Sketch {
     #[inline]
     pub fn observe(&mut self, packet: SketchPacket) -> PacketSums {
         let mut sums = PacketSums::NONE;
-        self.observe_into(&packet, &mut sums);
+        self.observe_into(&packet, SketchHint::default(), &mut sums);
         sums
     }
 
-    /// The same into sums that have their place already.
+    /// The same into sums that have their place already, where a bucket was asked for.
     #[inline(always)]
-    pub fn observe_into(&mut self, packet: &SketchPacket, sums: &mut PacketSums) {
+    pub fn observe_into(&mut self, packet: &SketchPacket, hint: SketchHint, sums: &mut PacketSums) {
         let now_ns = self.advance(packet.time);
-        if let Some(at) = self.find(packet.hash) {
-            let bucket = &mut self.buckets[at];
+        if let Some((set, way)) = self.find_near(packet.hash, hint) {
+            let bucket = &mut self.sets[set].buckets[way];
             bucket.add(now_ns, packet.size, packet.is_marked);
             bucket.sums_into(sums);
             return;
         }
-        let Some(at) = self.admit(packet.hash) else {
+        let Some((set, way)) = self.admit(packet.hash) else {
             *sums = PacketSums::NONE;
             return;
         };
-        let bucket = &mut self.buckets[at];
+        let bucket = &mut self.sets[set].buckets[way];
         *bucket = Bucket::of(now_ns, packet);
         bucket.sums_into(sums);
     }
@@ -246,7 +252,8 @@ impl Sketch {
     /// What a key has come to in this window.
     #[must_use]
     pub fn get(&self, hash: u64) -> PacketSums {
-        self.find(hash).map_or(PacketSums::NONE, |at| self.buckets[at].sums())
+        let found = self.find(hash);
+        found.map_or(PacketSums::NONE, |(set, way)| self.sets[set].buckets[way].sums())
     }
 
     /// Begins a window at the next packet, whatever its time: the clock was set.
@@ -279,8 +286,9 @@ impl Sketch {
         self.epoch = (self.epoch + 1) & EPOCH_MASK;
         if self.epoch == 0 {
             // Windows of 256 ago would be taken for this one.
-            self.labels.fill(Labels::default());
-            self.votes.fill(0);
+            for set in &mut self.sets {
+                (set.labels, set.votes) = (Labels::default(), 0);
+            }
             self.epoch = 1;
         }
     }
@@ -305,16 +313,30 @@ impl Sketch {
         layer * (self.set_mask + 1) + ((mixed >> 32) as usize & self.set_mask)
     }
 
+    /// The bucket of a key, which is the one that was asked for nearly always.
     #[inline(always)]
-    fn find(&self, hash: u64) -> Option<usize> {
+    fn find_near(&self, hash: u64, hint: SketchHint) -> Option<(usize, usize)> {
+        let (set, way) = (hint.set as usize, hint.way as usize);
+        // Equal hashes have equal sets; the label tells of the window.
+        if let Some(near) = self.sets.get(set)
+            && near.buckets[way & (WAYS - 1)].hash == hash
+            && near.labels.get(way & (WAYS - 1)) == self.label(hash)
+        {
+            return Some((set, way & (WAYS - 1)));
+        }
+        self.find(hash)
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Option<(usize, usize)> {
         let label = self.label(hash);
         for layer in 0..self.layers {
             let set = self.set_of(layer, hash);
-            let mut equal = equal(&self.labels[set], u16::MAX, label);
+            let mut equal = equal(&self.sets[set].labels, u16::MAX, label);
             while equal != 0 {
-                let at = set * WAYS + first(equal);
-                if self.buckets[at].hash == hash {
-                    return Some(at);
+                let way = first(equal);
+                if self.sets[set].buckets[way].hash == hash {
+                    return Some((set, way));
                 }
                 equal &= equal - 1;
             }
@@ -325,18 +347,18 @@ impl Sketch {
     /// A bucket of a set that no key of this window has.
     #[inline(always)]
     fn free_way(&self, set: usize) -> Option<usize> {
-        let free = equal(&self.labels[set], EPOCH_MASK, self.epoch) ^ ALL_WAYS;
+        let free = equal(&self.sets[set].labels, EPOCH_MASK, self.epoch) ^ ALL_WAYS;
         (free != 0).then(|| first(free))
     }
 
     /// A bucket for a key that has none.
     #[inline(never)]
-    fn admit(&mut self, hash: u64) -> Option<usize> {
+    fn admit(&mut self, hash: u64) -> Option<(usize, usize)> {
         let (set, way) = self.make_place(hash)?;
         let label = self.label(hash);
-        self.labels[set].set(way, label);
+        self.sets[set].labels.set(way, label);
         self.counts.admitted += 1;
-        Some(set * WAYS + way)
+        Some((set, way))
     }
 
     fn make_place(&mut self, hash: u64) -> Option<(usize, usize)> {
@@ -347,7 +369,7 @@ impl Sketch {
                 return Some((set, way));
             }
         }
-        if self.live < self.buckets.len() / 16 * MOVES_BELOW
+        if self.live < self.sets.len() * WAYS / 16 * MOVES_BELOW
             && let Some(place) = self.move_neighbour(hash)
         {
             self.live += 1;
@@ -362,13 +384,13 @@ impl Sketch {
         for layer in 0..self.layers {
             let set = self.set_of(layer, hash);
             for way in 0..WAYS {
-                let neighbour = self.buckets[set * WAYS + way].hash;
+                let neighbour = self.sets[set].buckets[way].hash;
                 for other in (0..self.layers).filter(|&other| other != layer) {
                     let new_set = self.set_of(other, neighbour);
                     if let Some(new_way) = self.free_way(new_set) {
-                        let label = self.labels[set].get(way);
-                        self.labels[new_set].set(new_way, label);
-                        self.buckets[new_set * WAYS + new_way] = self.buckets[set * WAYS + way];
+                        let label = self.sets[set].labels.get(way);
+                        self.sets[new_set].labels.set(new_way, label);
+                        self.sets[new_set].buckets[new_way] = self.sets[set].buckets[way];
                         return Some((set, way));
                     }
                 }
@@ -380,18 +402,17 @@ impl Sketch {
     /// Refuses a packet, or drives out the smallest of the residents of its first set.
     fn vote(&mut self, hash: u64) -> Option<(usize, usize)> {
         let set = self.set_of(0, hash);
-        let votes = &mut self.votes[set];
+        let Set { votes, buckets: residents, .. } = &mut self.sets[set];
         let epoch = u32::from(self.epoch) << 16;
         let count = if *votes & !VOTES_MASK == epoch { *votes & VOTES_MASK } else { 0 };
         let count = (count + 1).min(VOTES_MASK);
         *votes = epoch | count;
         if count >= self.votes_to_evict {
-            let residents = &self.buckets[set * WAYS..(set + 1) * WAYS];
             let smallest = residents.iter().enumerate().min_by_key(|(_, bucket)| bucket.packets);
             if let Some((way, bucket)) = smallest
                 && count >= bucket.packets.saturating_mul(self.votes_to_evict)
             {
-                self.votes[set] = 0;
+                *votes = 0;
                 self.counts.evicted += 1;
                 return Some((set, way));
             }
@@ -456,31 +477,6 @@ impl Bucket {
         sums.gap_max = self.gap_max.into();
         sums.gap_squares = self.gap_squares.into();
     }
-}
-
-/// Which labels of a set, looked at through a mask, are this one; `bit` tells which bit each has.
-/// Four labels are compared by one number: what is 0 in sixteen bits has no bit that an addition
-/// of ones below the top carries there.
-#[inline(always)]
-fn equal(labels: &Labels, mask: u16, label: u16) -> u64 {
-    const ONES: u64 = 0x0001_0001_0001_0001;
-    const BELOW_TOP: u64 = 0x7fff * ONES;
-    let (mask, label) = (u64::from(mask) * ONES, u64::from(label) * ONES);
-    let zero = labels.0.map(|word| {
-        let other = (word & mask) ^ label;
-        !(((other & BELOW_TOP) + BELOW_TOP) | other | BELOW_TOP)
-    });
-    zero[0] >> 15 | zero[1] >> 14 | zero[2] >> 13 | zero[3] >> 12
-}
-
-/// All labels of a set in what [`equal`] gives.
-const ALL_WAYS: u64 = 0x000f_000f_000f_000f;
-
-/// The first way of those that [`equal`] gives, or any of a set of none.
-#[inline(always)]
-const fn first(ways: u64) -> usize {
-    let bit = ways.trailing_zeros() as usize & 63;
-    (bit & 3) << 2 | bit >> 4
 }
 
 /// As many as are asked for, on huge pages.

@@ -24,8 +24,15 @@ pub enum Kept {
     NoRoom,
 }
 
+/// Packets between saying that one comes and keeping it.
+const AHEAD: usize = 8;
+
 /// Who keeps packets.
 pub trait Keeper {
+    /// A packet will come soon: what is known of its flow may be asked for.
+    #[inline]
+    fn expect(&mut self, _: &Judged) {}
+
     /// Keeps the first `kept_len` bytes of a frame.
     fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept;
 
@@ -153,7 +160,13 @@ impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
         }
         self.judge.judge(batch, &mut self.judged);
         let mut sums = TallyNow::default();
-        for (frame, judged) in batch.frames().zip(&self.judged) {
+        for judged in self.judged.iter().take(AHEAD) {
+            self.keeper.expect(judged);
+        }
+        for (at, (frame, judged)) in batch.frames().zip(&self.judged).enumerate() {
+            if let Some(judged) = self.judged.get(at + AHEAD) {
+                self.keeper.expect(judged);
+            }
             sums.seen += 1;
             sums.seen_bytes += u64::from(frame.record.wire_len);
             let granularity = self.table.of(judged.class);

@@ -105,6 +105,7 @@ pub fn open(
         phase: Phase::Reading,
         handed_out: 0,
         batches_since_refresh: 0,
+        refreshes_since_interface: 0,
         report: Report::default(),
     });
     Ok(sources.collect())

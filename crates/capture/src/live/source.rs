@@ -30,6 +30,10 @@ const DRAIN_MAX_MS: u32 = 1_000;
 /// Kernel counters are 32 bits wide and read every so many batches: below 2 million frames.
 const BATCHES_PER_REFRESH: u32 = 16;
 
+/// What the interface lost stands in a text of all interfaces, which is as dear to ask for as a
+/// hundred frames are to read: so many times more seldom, and at the end.
+const REFRESHES_PER_INTERFACE: u32 = 64;
+
 /// Frames of one interface, or of those that a group gives to this socket.
 ///
 /// It ends when [`ReadOptions::stop`] is set, after what the ring held was handed out, or
@@ -51,6 +55,7 @@ pub struct LiveSource {
     pub(super) phase: Phase,
     pub(super) handed_out: u64,
     pub(super) batches_since_refresh: u32,
+    pub(super) refreshes_since_interface: u32,
     pub(super) report: Report,
 }
 
@@ -107,6 +112,7 @@ impl LiveSource {
     /// What the kernel has received and dropped up to now. What it received and we have not
     /// handed out is unread.
     pub fn report(&mut self) -> &Report {
+        self.refreshes_since_interface = REFRESHES_PER_INTERFACE;
         self.refresh();
         &self.report
     }
@@ -124,6 +130,12 @@ impl LiveSource {
         report.freezes += u64::from(counts.freezes);
         let known = self.handed_out + report.dropped.total();
         report.unread = report.received.saturating_sub(known);
+        self.refreshes_since_interface += 1;
+        if self.refreshes_since_interface < REFRESHES_PER_INTERFACE && self.phase == Phase::Reading
+        {
+            return;
+        }
+        self.refreshes_since_interface = 0;
         if let Some(before) = self.interface_dropped_before {
             // An interface that is gone tells nothing: what it told last stays.
             if let Some(now) = interface_dropped(&self.name) {

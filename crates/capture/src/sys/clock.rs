@@ -1,6 +1,8 @@
 //! The wall clock, for the ticks of live sources and for programs in the kernel.
 
-use packet::{Span, Timestamp};
+#[cfg(feature = "tap")]
+use packet::Span;
+use packet::Timestamp;
 
 /// `CLOCK_REALTIME`, the clock that stamps frames.
 #[must_use]

@@ -50,12 +50,15 @@ pub(super) struct Told {
 impl Told {
     /// Of a period that both taps have seen.
     pub(super) fn of(pair: &mut Pair, period: Period, rules: Rules, row_count: usize) -> Self {
-        let all = pair.heaviest(period, usize::MAX);
+        let all = pair.by_weight(period);
         let mut flows: Vec<_> = all.iter().map(|&(way, _)| pair.flow(way, period, rules)).collect();
+        // A flow may hold a part of the queue and bring nothing.
+        let waits = |flow: &FlowPeriod| flow.queue.is_ok_and(|queue| queue.cbiq_max > 0.0);
+        flows.retain(|flow| flow.ingress_bytes > 0 || waits(flow));
         let cbiq = |flow: &FlowPeriod| flow.queue.map_or(0.0, |queue| queue.cbiq_mean);
         let cbiq_sum = flows.iter().map(cbiq).sum();
+        let other_count = flows.len().saturating_sub(row_count);
         flows.truncate(row_count);
-        let other_count = all.len() - flows.len();
         Self { period, flows, other_count, cbiq_sum }
     }
 

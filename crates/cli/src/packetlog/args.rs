@@ -114,10 +114,10 @@ pub struct FileArguments {
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub direct: Direct,
     /// Bytes of a block, a multiple of 4096
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = parse_bytes)]
     pub block_bytes: u64,
     /// Blocks that are filled or wait for the disk
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub blocks: u16,
     /// Write a block that is not full after this time

@@ -234,6 +234,11 @@ struct Seen {
 
 impl Keeper for Book {
     #[inline]
+    fn expect(&mut self, judged: &Judged) {
+        self.recorder.expect(judged);
+    }
+
+    #[inline]
     fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
         self.recorder.keep(frame, kept_len, judged)
     }

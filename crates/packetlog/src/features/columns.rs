@@ -4,6 +4,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use engine::sums::PacketSums;
+use model::numeric::BLOCK_ROWS;
 use packet::FlowDirection;
 
 use super::facts::Facts;
@@ -47,7 +48,7 @@ macro_rules! packet_columns {
 
             /// Of each packet its value. What differs from column to column is asked once.
             #[allow(clippy::cast_precision_loss)]
-            fn fill(self, facts: &[Facts], values: &mut [f32]) {
+            pub(super) fn fill(self, facts: &[Facts], values: &mut [f32]) {
                 fn each(facts: &[Facts], values: &mut [f32], of: impl Fn(&Facts) -> f32) {
                     for (value, facts) in values.iter_mut().zip(facts) {
                         *value = of(facts);
@@ -172,36 +173,55 @@ impl SumColumn {
             Self::GapVariance => "gap_variance_ns2",
         }
     }
+}
 
-    /// Of each packet its value.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    fn fill(self, sums: &[PacketSums], values: &mut [f32]) {
-        fn each(sums: &[PacketSums], values: &mut [f32], of: impl Fn(&PacketSums) -> f32) {
-            for (value, sums) in values.iter_mut().zip(sums) {
-                *value = if sums.is_held() { of(sums) } else { MISSING };
-            }
-        }
-        /// One packet has no gap.
-        fn gaps(sums: &[PacketSums], values: &mut [f32], of: impl Fn(&PacketSums) -> f32) {
-            for (value, sums) in values.iter_mut().zip(sums) {
-                *value = if sums.packets > 1 { of(sums) } else { MISSING };
-            }
-        }
-        match self {
-            Self::Packets => each(sums, values, |sums| sums.packets as f32),
-            Self::Marked => each(sums, values, |sums| sums.marked as f32),
-            Self::SizeSum => each(sums, values, |sums| whole(sums.size_sum)),
-            Self::SizeMax => each(sums, values, |sums| sums.size_max as f32),
-            Self::SizeMin => each(sums, values, |sums| sums.size_min as f32),
-            Self::SizeMean => each(sums, values, |sums| sums.size_mean() as f32),
-            Self::SizeVariance => each(sums, values, |sums| sums.size_variance() as f32),
-            Self::GapSum => each(sums, values, |sums| whole(sums.gap_sum)),
-            Self::GapMax => gaps(sums, values, |sums| whole(sums.gap_max)),
-            Self::GapMin => gaps(sums, values, |sums| whole(sums.gap_min)),
-            Self::GapMean => gaps(sums, values, |sums| sums.gap_mean() as f32),
-            Self::GapVariance => gaps(sums, values, |sums| sums.gap_variance() as f32),
+/// Of some packets the numbers of what one of their keys did, by [`SumColumn`].
+pub(super) type SumNumbers = [[f32; BLOCK_ROWS]; SumColumn::ALL.len()];
+
+/// Before the first packet.
+pub(super) const NO_NUMBERS: SumNumbers = [[MISSING; BLOCK_ROWS]; SumColumn::ALL.len()];
+
+/// All numbers of what keys did, packet by packet: a packet's sums are looked at once, and without
+/// a branch on what differs from packet to packet. Of flows, packets that went the same way count
+/// for themselves.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+pub(super) fn fill_sums(
+    sums: &[PacketSums],
+    ways: Option<&[FlowDirection]>,
+    numbers: &mut SumNumbers,
+) {
+    for (at, sums) in sums.iter().enumerate().take(BLOCK_ROWS) {
+        let way = ways.and_then(|ways| ways.get(at));
+        let is_back = way == Some(&FlowDirection::HighToLow);
+        let other_way = sums.packets.saturating_sub(sums.marked);
+        let marked = if is_back { other_way } else { sums.marked };
+        // One packet has no gap.
+        let (is_held, has_gap) = (sums.packets > 0, sums.packets > 1);
+        let values = [
+            (is_held, sums.packets as f32),
+            (is_held, marked as f32),
+            (is_held, whole(sums.size_sum)),
+            (is_held, sums.size_max as f32),
+            (is_held, sums.size_min as f32),
+            (is_held, sums.size_mean() as f32),
+            (is_held, sums.size_variance() as f32),
+            (is_held, whole(sums.gap_sum)),
+            (has_gap, whole(sums.gap_max)),
+            (has_gap, whole(sums.gap_min)),
+            (has_gap, sums.gap_mean() as f32),
+            (has_gap, sums.gap_variance() as f32),
+        ];
+        for (numbers, (is_known, value)) in numbers.iter_mut().zip(values) {
+            numbers[at] = either(is_known, value, MISSING);
         }
     }
+}
+
+/// One or the other by its bits: floats are chosen between by jumping.
+#[inline(always)]
+const fn either(condition: bool, value: f32, other: f32) -> f32 {
+    let mask = 0_u32.wrapping_sub(condition as u32);
+    f32::from_bits(value.to_bits() & mask | other.to_bits() & !mask)
 }
 
 /// As a float, up to 2⁶³, where it stops. Processors convert signed numbers at once, others in six
@@ -210,14 +230,6 @@ impl SumColumn {
 #[allow(clippy::cast_precision_loss)]
 fn whole(number: u64) -> f32 {
     i64::try_from(number).unwrap_or(i64::MAX) as f32
-}
-
-/// Of packets that came together, what columns are filled from.
-#[derive(Clone, Copy)]
-pub(super) struct Filled<'a> {
-    pub(super) facts: &'a [Facts],
-    pub(super) sums: [&'a [PacketSums]; Key::COUNT],
-    pub(super) ways: &'a [FlowDirection],
 }
 
 impl Column {
@@ -267,27 +279,6 @@ impl Column {
     pub fn needs(self, key: Key) -> bool {
         self.key() == Some(key)
             || (key == Key::Flow && matches!(self, Self::Of(_, SumColumn::Marked)))
-    }
-
-    pub(super) fn fill(self, filled: &Filled<'_>, values: &mut [f32]) {
-        match self {
-            Self::Packet(column) => column.fill(filled.facts, values),
-            Self::Of(Key::Flow, SumColumn::Marked) => same_way(filled, values),
-            Self::Of(key, column) => column.fill(filled.sums[key as usize], values),
-        }
-    }
-}
-
-/// Packets of the flow that went the same way as this one.
-#[allow(clippy::cast_precision_loss)]
-fn same_way(filled: &Filled<'_>, values: &mut [f32]) {
-    let sums = filled.sums[Key::Flow as usize];
-    for ((value, sums), way) in values.iter_mut().zip(sums).zip(filled.ways) {
-        let same = match way {
-            FlowDirection::LowToHigh => sums.marked,
-            FlowDirection::HighToLow => sums.packets.saturating_sub(sums.marked),
-        };
-        *value = if sums.is_held() { same as f32 } else { MISSING };
     }
 }
 

@@ -3,23 +3,21 @@
 use engine::flow::{
     FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowTable, Held, MarkKind, SideSlab,
 };
-use engine::sketch::{Sketch, SketchCounts, SketchOptions, SketchPacket};
+use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
 use engine::sums::PacketSums;
-use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Layers, Span, Timestamp};
+use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
 
 use super::options::{FeatureOptions, KeptIn};
 
 /// Packets that a table takes in together; see [`FlowTable::observe`].
 const PIECE_LEN: usize = 64;
 
-/// Packets between asking for a bucket and using it, and between asking for its labels and asking
-/// for it.
-const AHEAD: usize = 12;
-
 /// A packet on its way to what is kept of its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) hash: u64,
+    /// Where a sketch seems to have it.
+    pub(super) hint: SketchHint,
     pub(super) time: Timestamp,
     pub(super) size: u32,
     /// Which of the batch's packets.
@@ -82,6 +80,21 @@ impl Kept {
         }
     }
 
+    /// Asks for what is looked at first for a key.
+    #[inline(always)]
+    pub(super) fn prefetch_labels(&self, hash: u64) {
+        if let Self::Sketch(sketch) = self {
+            sketch.prefetch_labels(hash);
+        }
+    }
+
+    /// Asks for the buckets of packets whose labels were asked for.
+    pub(super) fn prefetch_buckets(&self, arrived: &mut [Arrived]) {
+        if let Self::Sketch(sketch) = self {
+            arrived.iter_mut().for_each(|packet| packet.hint = sketch.prefetch_bucket(packet.hash));
+        }
+    }
+
     /// Takes in packets in order, each with its key where tables want it, and writes for each what
     /// its key has come to.
     pub(super) fn observe(
@@ -138,21 +151,9 @@ impl Kept {
 }
 
 fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
-    for packet in arrived.iter().take(2 * AHEAD) {
-        sketch.prefetch_labels(packet.hash);
-    }
-    for packet in arrived.iter().take(AHEAD) {
-        sketch.prefetch_bucket(packet.hash);
-    }
-    for (at, &Arrived { hash, time, size, index, is_marked, .. }) in arrived.iter().enumerate() {
-        if let Some(ahead) = arrived.get(at + 2 * AHEAD) {
-            sketch.prefetch_labels(ahead.hash);
-        }
-        if let Some(ahead) = arrived.get(at + AHEAD) {
-            sketch.prefetch_bucket(ahead.hash);
-        }
+    for &Arrived { hash, time, size, index, is_marked, hint, .. } in arrived {
         if let Some(sums) = sums.get_mut(usize::from(index)) {
-            sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, sums);
+            sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, hint, sums);
         }
     }
 }
@@ -241,14 +242,5 @@ impl State {
         let gap = u64::try_from(packet.time.since(self.last).as_ns()).unwrap_or(0);
         self.sums.add(packet.size, gap, packet.is_marked);
         self.last = packet.time;
-    }
-}
-
-/// The hash of a host, without a key of its own where nobody asks for one.
-#[inline]
-pub(super) fn host_hash(seed: HashSeed, address: std::net::IpAddr) -> u64 {
-    match address {
-        std::net::IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
-        std::net::IpAddr::V6(address) => address.to_bits().key_hash(seed),
     }
 }

@@ -15,8 +15,10 @@ mod options;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
+
 use engine::flow::{FlowClock, FlowMark, MarkKind};
-use engine::sketch::SketchCounts;
+use engine::sketch::{SketchCounts, SketchHint};
 use engine::sums::PacketSums;
 use model::numeric::BLOCK_ROWS;
 use packet::wire::arp::Arp;
@@ -28,9 +30,9 @@ pub use columns::{Column, MISSING, PacketColumn, SumColumn, schema_hash, schema_
 pub use kept::ExactCounts;
 pub use options::{BUCKETS_MAX, FLOWS_MAX, FeatureOptions, KeptIn, Key, LAYERS_MAX, OptionsError};
 
-use columns::Filled;
+use columns::SumNumbers;
 use facts::Facts;
-use kept::{Arrived, Kept, host_hash, host_key};
+use kept::{Arrived, Kept, host_key};
 
 /// Makes snapshots of packets, batch after batch.
 pub struct Features {
@@ -47,8 +49,11 @@ pub struct Features {
     times: Vec<Timestamp>,
     marks: Vec<(usize, FlowMark)>,
     sums: [Vec<PacketSums>; Key::COUNT],
-    arrived: Vec<Arrived>,
+    arrived: [Vec<Arrived>; Key::COUNT],
     arrived_keys: Vec<(FlowKey, FlowDirection)>,
+    /// By [`Key`], whether a column tells of its sums, and the numbers of these.
+    summed: [bool; Key::COUNT],
+    numbers: [SumNumbers; Key::COUNT],
     values: Vec<f32>,
 }
 
@@ -144,8 +149,10 @@ impl Features {
             times: Vec::with_capacity(BLOCK_ROWS),
             marks: Vec::new(),
             sums: Key::ALL.map(|_| Vec::with_capacity(BLOCK_ROWS)),
-            arrived: Vec::with_capacity(BLOCK_ROWS),
+            arrived: Key::ALL.map(|_| Vec::with_capacity(BLOCK_ROWS)),
             arrived_keys: Vec::with_capacity(BLOCK_ROWS),
+            summed: Key::ALL.map(|key| columns.iter().any(|column| column.key() == Some(key))),
+            numbers: Key::ALL.map(|_| columns::NO_NUMBERS),
             values: vec![0.0; columns.len() * BLOCK_ROWS],
         }
     }
@@ -252,44 +259,72 @@ impl Features {
         self.marks = marks;
     }
 
+    /// What is looked at first is asked for all packets and keys before any of it is used.
     fn observe_between(&mut self, bytes: &[u8], records: &[Record], range: std::ops::Range<usize>) {
-        for key in Key::ALL {
-            let Some(mut kept) = self.kept[key as usize].take() else { continue };
-            self.arrived.clear();
-            self.arrived_keys.clear();
+        let mut kept = std::mem::take(&mut self.kept);
+        for (key, kept) in Key::ALL.into_iter().zip(&kept) {
+            self.arrived[key as usize].clear();
+            let Some(kept) = kept else { continue };
             match key {
-                Key::Flow => self.gather_flows(range.clone(), kept.wants_keys()),
+                Key::Flow => self.gather_flows(range.clone(), kept),
                 Key::Source | Key::Destination => {
-                    self.gather_hosts(key, bytes, records, range.clone(), kept.wants_keys());
+                    self.gather_hosts(key, bytes, records, range.clone(), kept);
                 }
             }
-            kept.observe(&self.arrived, &self.arrived_keys, &mut self.sums[key as usize]);
-            self.kept[key as usize] = Some(kept);
         }
+        for (arrived, kept) in self.arrived.iter_mut().zip(&kept) {
+            if let Some(kept) = kept {
+                kept.prefetch_buckets(arrived);
+            }
+        }
+        for (key, kept) in Key::ALL.into_iter().zip(&mut kept) {
+            let Some(kept) = kept else { continue };
+            let arrived = &mut self.arrived[key as usize];
+            if key != Key::Flow {
+                // Flows of the same packets are kept already: a packet of a flow of which this is
+                // all that is known began it.
+                let flows = &self.sums[Key::Flow as usize];
+                for packet in arrived.iter_mut() {
+                    let flow = flows.get(usize::from(packet.index));
+                    packet.is_marked = flow.is_some_and(|flow| flow.packets <= 1);
+                }
+            }
+            self.arrived_keys.clear();
+            if kept.wants_keys() {
+                for packet in arrived.iter() {
+                    let index = usize::from(packet.index);
+                    let frame = Frame::new(bytes, &records[index]);
+                    let known = if key == Key::Flow { self.flows[index] } else { end(&frame, key) };
+                    // It has one, or it would not have arrived.
+                    self.arrived_keys.extend(known);
+                }
+            }
+            kept.observe(arrived, &self.arrived_keys, &mut self.sums[key as usize]);
+        }
+        self.kept = kept;
     }
 
     #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
-    fn gather_flows(&mut self, range: std::ops::Range<usize>, wants_keys: bool) {
+    fn gather_flows(&mut self, range: std::ops::Range<usize>, kept: &Kept) {
+        let arrived = &mut self.arrived[Key::Flow as usize];
         for index in range {
             // By reference: to copy a key that was just written waits for the writes.
             let Some((key, way)) = &self.flows[index] else { continue };
             let facts = &self.facts[index];
-            self.arrived.push(Arrived {
-                hash: key.key_hash(self.seed),
+            let hash = key.key_hash(self.seed);
+            kept.prefetch_labels(hash);
+            arrived.push(Arrived {
+                hash,
+                hint: SketchHint::default(),
                 time: self.times[index],
                 size: facts.size,
                 index: index as u16,
                 tcp_flags: (facts.tcp_flags.max(0) & 0xff) as u8,
                 is_marked: *way == FlowDirection::LowToHigh,
             });
-            if wants_keys {
-                self.arrived_keys.push((*key, *way));
-            }
         }
     }
 
-    /// Flows of the same packets are kept already: a packet of a flow of which this is all that is
-    /// known began it.
     #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
     fn gather_hosts(
         &mut self,
@@ -297,47 +332,83 @@ impl Features {
         bytes: &[u8],
         records: &[Record],
         range: std::ops::Range<usize>,
-        wants_keys: bool,
+        kept: &Kept,
     ) {
+        let arrived = &mut self.arrived[key as usize];
         for index in range {
             let frame = Frame::new(bytes, &records[index]);
-            let Some((source, destination)) = hosts(&frame) else { continue };
-            let address = if key == Key::Source { source } else { destination };
-            let (hash, key) = if wants_keys {
-                let key = host_key(address);
-                (key.key_hash(self.seed), Some((key, FlowDirection::LowToHigh)))
+            let hash = if kept.wants_keys() {
+                end(&frame, key).map(|(end, _)| end.key_hash(self.seed))
             } else {
-                (host_hash(self.seed, address), None)
+                host_hash(self.seed, &frame, key)
             };
-            self.arrived.push(Arrived {
+            let Some(hash) = hash else { continue };
+            kept.prefetch_labels(hash);
+            arrived.push(Arrived {
                 hash,
+                hint: SketchHint::default(),
                 time: self.times[index],
                 size: self.facts[index].size,
                 index: index as u16,
                 tcp_flags: 0,
-                is_marked: self.sums[Key::Flow as usize][index].packets <= 1,
+                is_marked: false,
             });
-            self.arrived_keys.extend(key);
         }
     }
 
     fn fill(&mut self) {
-        let [flow, source, destination] = &self.sums;
-        let filled =
-            Filled { facts: &self.facts, sums: [flow, source, destination], ways: &self.ways };
-        for (column, values) in self.columns.iter().zip(self.values.chunks_mut(BLOCK_ROWS)) {
-            column.fill(&filled, values);
+        for key in Key::ALL {
+            if self.summed[key as usize] {
+                let (sums, numbers) = (&self.sums[key as usize], &mut self.numbers[key as usize]);
+                let ways = (key == Key::Flow).then_some(&*self.ways);
+                columns::fill_sums(sums, ways, numbers);
+            }
+        }
+        let (blocks, _) = self.values.as_chunks_mut::<BLOCK_ROWS>();
+        for (column, values) in self.columns.iter().zip(blocks) {
+            match *column {
+                Column::Packet(column) => column.fill(&self.facts, values),
+                Column::Of(key, column) => {
+                    *values = self.numbers[key as usize][column as usize];
+                }
+            }
         }
     }
 }
 
-/// Who sent a packet and to whom; of ARP for IPv4, whose addresses are asked and answered about.
-#[inline]
-fn hosts(frame: &Frame<'_>) -> Option<(std::net::IpAddr, std::net::IpAddr)> {
-    if frame.record.layers.network != Network::Arp {
-        return frame.ip_addresses();
+/// The hash of a packet's host; without a key of its own where nobody asks for one.
+#[inline(always)]
+fn host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
+    // Numbers and no addresses: those would be put together byte by byte and waited for.
+    if let Some((source, destination)) = frame.ipv4_addresses() {
+        let address = if key == Key::Source { source } else { destination };
+        return Some(seed.hash_words(address.into(), 4));
     }
-    let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
-    let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| octets.into());
-    Some((address(arp.sender_protocol())?, address(arp.target_protocol())?))
+    other_host_hash(seed, frame, key)
+}
+
+#[inline(never)]
+fn other_host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
+    Some(match host(frame, key)? {
+        IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
+        IpAddr::V6(address) => address.to_bits().key_hash(seed),
+    })
+}
+
+/// A packet's host as a table of flows holds it.
+fn end(frame: &Frame<'_>, key: Key) -> Option<(FlowKey, FlowDirection)> {
+    Some((host_key(host(frame, key)?), FlowDirection::LowToHigh))
+}
+
+/// Who sent a packet, or to whom; of ARP for IPv4, whose addresses are asked and answered about.
+#[inline]
+fn host(frame: &Frame<'_>, key: Key) -> Option<IpAddr> {
+    let (source, destination) = if frame.record.layers.network == Network::Arp {
+        let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
+        let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| octets.into());
+        (address(arp.sender_protocol())?, address(arp.target_protocol())?)
+    } else {
+        frame.ip_addresses()?
+    };
+    Some(if key == Key::Source { source } else { destination })
 }

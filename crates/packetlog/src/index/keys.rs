@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use engine::prefetch::prefetch;
 use packet::community_id::{DIGEST_LEN, community_digest};
 use packet::{FlowKey, HashSeed, KeyHash};
 
@@ -43,14 +44,51 @@ pub(crate) fn key_lists(keys: &[FlowKey], hosts: &mut Vec<u32>, flows: &mut Vec<
     hosts.clear();
     flows.clear();
     for key in keys {
-        hosts.push(host_hash(key.low().address));
-        hosts.push(host_hash(key.high().address));
+        hosts.extend([key.low(), key.high()].map(|end| host_hash(end.address)));
         flows.push(flow_hash(key));
     }
+    let mut scratch = Vec::new();
     for list in [hosts, flows] {
+        sort_once(list, &mut scratch);
+    }
+}
+
+/// Bits of a digit by which hashes are sorted.
+const DIGIT_BITS: u32 = 11;
+/// Below so many comparing costs less than counting.
+const COUNTED_FROM: usize = 512;
+
+/// Sorts hashes, each once: digit by digit, since they are as good as random.
+pub(crate) fn sort_once(list: &mut Vec<u32>, scratch: &mut Vec<u32>) {
+    if list.len() < COUNTED_FROM {
         list.sort_unstable();
         list.dedup();
+        return;
     }
+    scratch.clear();
+    // The lists change places.
+    scratch.reserve(list.capacity());
+    scratch.resize(list.len(), 0);
+    for shift in (0..u32::BITS).step_by(DIGIT_BITS as usize) {
+        let digit = |hash: u32| (hash >> shift) as usize % (1 << DIGIT_BITS);
+        let mut places = [0_u32; 1 << DIGIT_BITS];
+        for &hash in list.iter() {
+            places[digit(hash)] += 1;
+        }
+        let mut sum = 0;
+        for place in &mut places {
+            sum += std::mem::replace(place, sum);
+        }
+        for &hash in list.iter() {
+            let place = &mut places[digit(hash)];
+            if let Some(to) = scratch.get_mut(*place as usize) {
+                *to = hash;
+            }
+            *place += 1;
+        }
+        std::mem::swap(list, scratch);
+    }
+    list.dedup();
 }
 
 /// Whether a hash is in a list.
@@ -69,65 +107,161 @@ pub(crate) fn contains(bytes: &[u8], hash: u32) -> Found {
     }
 }
 
-/// Slots of a [`FlowSet`].
-const SLOT_COUNT: usize = 1 << 15;
-/// Flows it takes: three quarters.
-pub(crate) const FLOW_COUNT_MAX: usize = SLOT_COUNT / 4 * 3;
-/// Slots looked at for one flow. Chance needs far fewer; a sender who made flows collide would
-/// have the chunk say that its index is not whole, and no more.
-const PROBE_COUNT_MAX: usize = 128;
+/// Flows that a [`FlowBook`] knows at a time.
+const FLOW_COUNT: usize = 1 << 16;
+/// Flows of which a chunk lists the hashes.
+pub(crate) const FLOW_COUNT_MAX: usize = 3 << 15;
+/// Hosts of which a chunk remembers that it has listed them already.
+const HOST_COUNT: usize = 1 << 10;
 
-/// Which flows a chunk has already: 128 KiB, open addressing, exact.
-///
-/// A slot holds 16 bits of the hash and the flow's place in the chunk's list, plus one.
+/// Hashes of the hosts and flows of a chunk, in no order; few of them twice.
 #[derive(Debug)]
-pub(crate) struct FlowSet {
-    slots: Vec<u32>,
-    seed: HashSeed,
-    last: Option<FlowKey>,
+pub(crate) struct KeyLists {
+    pub(crate) hosts: Vec<u32>,
+    pub(crate) flows: Vec<u32>,
+    /// Whether there were more than [`FLOW_COUNT_MAX`].
+    pub(crate) are_incomplete: bool,
 }
 
-impl FlowSet {
-    pub(crate) fn new(seed: HashSeed) -> Self {
-        Self { slots: vec![0; SLOT_COUNT], seed, last: None }
+impl KeyLists {
+    pub(crate) fn new() -> Self {
+        Self {
+            hosts: Vec::with_capacity(2 * FLOW_COUNT_MAX),
+            flows: Vec::with_capacity(FLOW_COUNT_MAX),
+            are_incomplete: false,
+        }
     }
 
-    /// For another chunk.
     pub(crate) fn clear(&mut self) {
-        self.slots.fill(0);
-        self.last = None;
-    }
-
-    /// Adds `key` to `flows` where it is not there yet; false where there is no room.
-    #[inline]
-    pub(crate) fn insert(&mut self, key: &FlowKey, flows: &mut Vec<FlowKey>) -> bool {
-        if self.last.as_ref() == Some(key) {
-            return true;
-        }
-        self.last = Some(*key);
-        let hash = key.key_hash(self.seed);
-        let tag = (hash as u32) << 16;
-        let start = (hash >> (64 - SLOT_COUNT.trailing_zeros())) as usize;
-        for step in 0..PROBE_COUNT_MAX {
-            let Some(slot) = self.slots.get_mut((start + step) % SLOT_COUNT) else { return false };
-            if *slot == 0 {
-                if flows.len() >= FLOW_COUNT_MAX {
-                    return false;
-                }
-                flows.push(*key);
-                *slot = tag | flows.len() as u32;
-                return true;
-            }
-            let place = (*slot & 0xffff) as usize;
-            if *slot & 0xffff_0000 == tag && flows.get(place - 1) == Some(key) {
-                return true;
-            }
-        }
-        false
+        self.hosts.clear();
+        self.flows.clear();
+        self.are_incomplete = false;
     }
 }
 
-const _: () = assert!(FLOW_COUNT_MAX < u16::MAX as usize, "a place has 16 bits");
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownFlow {
+    /// The hash of its key, under a seed that nobody knows.
+    key: u64,
+    /// Its hash in lists.
+    flow: u32,
+    /// The chunk that has listed it; 0: there is no flow here.
+    chunk: u32,
+}
+
+/// Flows that share a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct KnownFlows([KnownFlow; WAYS]);
+
+const WAYS: usize = 4;
+
+const _: () = assert!(size_of::<KnownFlows>() == 64, "a line");
+
+/// The flows of a stream's packets with their hashes, over many chunks, so that SHA-1 is asked
+/// once for a flow and not for each of its packets or chunks: 1 MiB, small enough for a cache.
+///
+/// A flow is told from others by 64 bits of a hash under a secret seed, as in a sketch. It lies in
+/// one of four neighbouring places. Where all are taken, the one that was listed longest ago is
+/// forgotten: its flow is listed again when it comes again, and each list is rid of what stands in
+/// it twice when it is sorted.
+#[derive(Debug)]
+pub(crate) struct FlowBook {
+    sets: Vec<KnownFlows>,
+    seed: HashSeed,
+    chunk: u32,
+    /// The hash of the latest flow.
+    last: Option<u64>,
+    /// By their first bits, the hosts that the chunk has listed last.
+    hosts: Vec<u32>,
+}
+
+impl FlowBook {
+    pub(crate) fn new(seed: HashSeed) -> Self {
+        let sets = vec![KnownFlows::default(); FLOW_COUNT / WAYS];
+        let mut book = Self { sets, seed, chunk: 0, last: None, hosts: vec![0; HOST_COUNT] };
+        book.begin();
+        book
+    }
+
+    /// For another chunk, which has listed nothing yet.
+    pub(crate) fn begin(&mut self) {
+        self.chunk = self.chunk.wrapping_add(1);
+        if self.chunk == 0 {
+            self.sets.fill(KnownFlows::default());
+            self.chunk = 1;
+        }
+        self.last = None;
+        for (place, host) in (0..).zip(&mut self.hosts) {
+            // A hash that lies elsewhere.
+            *host = (place ^ 1) << Self::HOST_SHIFT;
+        }
+    }
+
+    const HOST_SHIFT: u32 = u32::BITS - HOST_COUNT.trailing_zeros();
+
+    #[inline(always)]
+    fn set_of(hash: u64) -> usize {
+        (hash >> (u64::BITS - (FLOW_COUNT / WAYS).trailing_zeros())) as usize
+    }
+
+    /// Asks for what [`FlowBook::list`] looks at, some packets ahead.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, key: &FlowKey) {
+        if let Some(set) = self.sets.get(Self::set_of(key.key_hash(self.seed))) {
+            prefetch(set);
+        }
+    }
+
+    /// Lists the hashes of a flow and its hosts, unless the chunk has them.
+    #[inline(always)]
+    pub(crate) fn list(&mut self, key: &FlowKey, lists: &mut KeyLists) {
+        let hash = key.key_hash(self.seed);
+        if self.last == Some(hash) {
+            return;
+        }
+        self.last = Some(hash);
+        let Some(set) = self.sets.get_mut(Self::set_of(hash)) else { return };
+        if let Some(known) = set.0.iter_mut().find(|known| known.key == hash && known.chunk != 0) {
+            if known.chunk != self.chunk {
+                known.chunk = self.chunk;
+                let flow = known.flow;
+                self.put(key, flow, lists);
+            }
+            return;
+        }
+        self.learn(key, hash, lists);
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, key: &FlowKey, hash: u64, lists: &mut KeyLists) {
+        let flow = flow_hash(key);
+        if let Some(set) = self.sets.get_mut(Self::set_of(hash))
+            && let Some(oldest) = set.0.iter_mut().min_by_key(|known| known.chunk)
+        {
+            *oldest = KnownFlow { key: hash, flow, chunk: self.chunk };
+        }
+        self.put(key, flow, lists);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &FlowKey, flow: u32, lists: &mut KeyLists) {
+        if lists.flows.len() >= FLOW_COUNT_MAX {
+            lists.are_incomplete = true;
+            return;
+        }
+        lists.flows.push(flow);
+        for end in [key.low(), key.high()] {
+            let host = host_hash(end.address);
+            let listed = self.hosts.get_mut((host >> Self::HOST_SHIFT) as usize);
+            if let Some(listed) = listed.filter(|listed| **listed != host) {
+                *listed = host;
+                lists.hosts.push(host);
+            }
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -155,21 +289,69 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_is_in_the_set_once_until_it_is_full() {
-        let mut set = FlowSet::new(HashSeed::new(1));
-        let mut flows = Vec::new();
-        for round in 0..2 {
-            for number in 0..FLOW_COUNT_MAX as u32 {
-                assert!(set.insert(&key(number * 7), &mut flows), "{round} {number}");
+    fn a_chunk_lists_every_flow_of_its_packets_whatever_the_book_has_forgotten() {
+        let mut book = FlowBook::new(HashSeed::new(1));
+        let mut lists = KeyLists::new();
+        let mut scratch = Vec::new();
+        // More flows than the book knows, so that chunks meet known and forgotten ones.
+        for chunk in 0..12 {
+            book.begin();
+            lists.clear();
+            let keys: Vec<_> = (0..8_000).map(|at| key((chunk % 10) * 7_500 + at)).collect();
+            for key in keys.iter().chain(&keys) {
+                book.prefetch(key);
+                book.list(key, &mut lists);
             }
+            assert!(lists.flows.len() < 9_000, "hardly any twice: {}", lists.flows.len());
+            assert!(lists.hosts.len() < 4_000, "few hosts twice: {}", lists.hosts.len());
+            let (mut hosts, mut flows) = (Vec::new(), Vec::new());
+            key_lists(&keys, &mut hosts, &mut flows);
+            for (list, wanted) in [(&mut lists.hosts, hosts), (&mut lists.flows, flows)] {
+                sort_once(list, &mut scratch);
+                assert_eq!(*list, wanted, "chunk {chunk}");
+            }
+            assert!(!lists.are_incomplete);
         }
-        assert_eq!(flows.len(), FLOW_COUNT_MAX);
-        assert!(!set.insert(&key(1), &mut flows), "one more");
-        let unique: std::collections::HashSet<_> = flows.iter().collect();
-        assert_eq!(unique.len(), FLOW_COUNT_MAX);
-        set.clear();
-        flows.clear();
-        assert!(set.insert(&key(1), &mut flows) && flows.len() == 1);
+    }
+
+    #[test]
+    fn a_list_that_is_full_says_that_more_came() {
+        let mut book = FlowBook::new(HashSeed::new(1));
+        let mut lists = KeyLists::new();
+        (0..FLOW_COUNT_MAX as u32).for_each(|number| book.list(&key(number * 7), &mut lists));
+        assert_eq!((lists.flows.len(), lists.are_incomplete), (FLOW_COUNT_MAX, false));
+        book.list(&key(1), &mut lists);
+        assert_eq!((lists.flows.len(), lists.are_incomplete), (FLOW_COUNT_MAX, true));
+        lists.clear();
+        book.begin();
+        book.list(&key(1), &mut lists);
+        assert_eq!((lists.flows.len(), lists.are_incomplete), (1, false));
+    }
+
+    #[test]
+    fn a_book_that_has_counted_all_chunks_begins_anew() {
+        let mut book = FlowBook::new(HashSeed::new(1));
+        let mut lists = KeyLists::new();
+        book.list(&key(1), &mut lists);
+        book.chunk = u32::MAX;
+        book.begin();
+        lists.clear();
+        book.list(&key(1), &mut lists);
+        assert_eq!((book.chunk, lists.flows.len(), lists.hosts.len()), (1, 1, 2));
+    }
+
+    #[test]
+    fn counting_sorts_as_comparing_does() {
+        let mut scratch = Vec::new();
+        for len in [0, 1, COUNTED_FROM - 1, COUNTED_FROM, 5_000] {
+            let mut list: Vec<u32> = (0..len as u64).map(|at| (mix(at / 2) >> 32) as u32).collect();
+            list.extend([0, u32::MAX, 0]);
+            let mut wanted = list.clone();
+            wanted.sort_unstable();
+            wanted.dedup();
+            sort_once(&mut list, &mut scratch);
+            assert_eq!(list, wanted, "{len}");
+        }
     }
 
     #[test]

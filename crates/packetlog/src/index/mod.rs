@@ -18,7 +18,7 @@ pub use record::{IndexFault, IndexRecord, Keys};
 pub use rows::ClassRow;
 pub use trailer::{ChunkFault, Trailer};
 
-pub(crate) use keys::{FLOW_COUNT_MAX, FlowSet, Found, contains, key_lists};
+pub(crate) use keys::{FlowBook, Found, KeyLists, contains, key_lists, sort_once};
 pub(crate) use rows::{add_row, add_rows};
 
 /// The private enterprise number of our blocks and options: the one reserved for examples and

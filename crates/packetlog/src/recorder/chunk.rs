@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use packet::FlowKey;
 use packet::file::{FrameFields, put_frame};
 
-use crate::index::{ALIGNMENT, ClassRow, FLOW_COUNT_MAX};
+use crate::index::{ALIGNMENT, ClassRow, KeyLists};
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`], as direct writes want them.
 #[derive(Debug)]
@@ -56,9 +55,8 @@ pub(super) struct Chunk {
     pub(super) packets: u32,
     pub(super) first_ns: i64,
     pub(super) last_ns: i64,
-    /// Each flow of its packets once.
-    pub(super) flows: Vec<FlowKey>,
-    pub(super) flows_are_incomplete: bool,
+    /// Of hosts and flows of its packets.
+    pub(super) keys: KeyLists,
     /// What became of packets while it was filled; given at its end.
     pub(super) rows: Vec<ClassRow>,
     /// When it was begun.
@@ -77,8 +75,7 @@ impl Chunk {
             packets: 0,
             first_ns: i64::MAX,
             last_ns: i64::MIN,
-            flows: Vec::with_capacity(FLOW_COUNT_MAX),
-            flows_are_incomplete: false,
+            keys: KeyLists::new(),
             rows: Vec::new(),
             opened: Duration::ZERO,
             stream: 0,
@@ -91,8 +88,7 @@ impl Chunk {
         self.limit = self.block.len.saturating_sub(tail_len);
         self.packets = 0;
         (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
-        self.flows.clear();
-        self.flows_are_incomplete = false;
+        self.keys.clear();
         self.rows.clear();
         self.interfaces = interfaces;
         self.append(head);

@@ -22,6 +22,7 @@ mod shelf;
 mod state;
 mod writer;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,7 +41,7 @@ pub(crate) use chunk::Block;
 pub(crate) use files::{FileName, Replacing, file_names};
 pub(crate) use head::read_section_text;
 
-use crate::index::{ClassRow, FlowSet, Note, Trailer, add_row};
+use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::Judged;
 use crate::log::{Locked, Recovered, recover_locked};
 use crate::pipeline::{Keeper, Kept};
@@ -71,7 +72,7 @@ pub enum Stored {
 #[derive(Debug)]
 struct Stream {
     chunk: Option<Box<Chunk>>,
-    flows: FlowSet,
+    flows: FlowBook,
     /// Since the last chunk was given away; by class, then unknown ones.
     rows: Vec<ClassRow>,
     /// When counting began, where nothing is stored.
@@ -111,6 +112,9 @@ pub struct Recorder {
     state: Arc<RecorderState>,
     to_writer: Sender<Message>,
     free: Receiver<Box<Chunk>>,
+    /// Chunks that came back.
+    #[allow(clippy::vec_box)] // They come and go in their boxes.
+    shelf: Vec<Box<Chunk>>,
     thread: Option<JoinHandle<()>>,
     stamps_clamped: u64,
     frames_cut: u64,
@@ -176,8 +180,8 @@ impl Recorder {
         let rows = || (0..=classes.len()).map(|class| empty_row(class, classes.len())).collect();
         let streams = priorities.iter().map(|_| Stream {
             chunk: None,
-            // Which flows share a slot is of no use to anyone: a probe is bounded.
-            flows: FlowSet::new(HashSeed::new(0x7061_636b_6574)),
+            // What is written does not depend on it.
+            flows: FlowBook::new(HashSeed::new(RandomState::new().hash_one(0_u64))),
             rows: rows(),
             counting_since: None,
         });
@@ -192,6 +196,7 @@ impl Recorder {
             state,
             to_writer,
             free,
+            shelf: Vec::new(),
             thread: Some(thread),
             stamps_clamped: 0,
             frames_cut: 0,
@@ -254,10 +259,8 @@ impl Recorder {
         if !chunk.put(&fields, kept, ticks.cast_signed()) {
             return self.store_in_next(stream_index, frame, kept_len, judged);
         }
-        if let Some((key, _)) = &judged.flow
-            && !stream.flows.insert(key, &mut chunk.flows)
-        {
-            chunk.flows_are_incomplete = true;
+        if let Some((key, _)) = &judged.flow {
+            stream.flows.list(key, &mut chunk.keys);
         }
         if let Some(row) = stream.rows.get_mut(class) {
             let wire_len = u64::from(wire_len);
@@ -268,6 +271,16 @@ impl Recorder {
             row.kept_bytes += kept.len() as u64;
         }
         Stored::Yes
+    }
+
+    /// Asks for what is known of the flow of a packet that is about to come.
+    #[inline(always)]
+    pub fn expect(&self, judged: &Judged) {
+        let class = usize::from(judged.class).min(self.classes.len());
+        let stream = self.stream_of.get(class).and_then(|&index| self.streams.get(index));
+        if let (Some(stream), Some((key, _))) = (stream, &judged.flow) {
+            stream.flows.prefetch(key);
+        }
     }
 
     /// Counts a packet of which the policy keeps nothing.
@@ -323,10 +336,12 @@ impl Recorder {
 
     /// Takes a free chunk for a stream.
     fn open(&mut self, stream_index: usize) -> Result<(), Cause> {
-        let mut chunk = if self.options.waits {
-            self.free.recv().map_err(|_| Cause::WriterEnded)?
-        } else {
-            self.free.try_recv().map_err(|_| Cause::WriterBehind)?
+        // The one that came back last: the caches may still have it.
+        self.shelf.extend(self.free.try_iter());
+        let mut chunk = match self.shelf.pop() {
+            Some(chunk) => chunk,
+            None if self.options.waits => self.free.recv().map_err(|_| Cause::WriterEnded)?,
+            None => self.free.try_recv().map_err(|_| Cause::WriterBehind)?,
         };
         self.state.chunks_free.fetch_sub(1, Ordering::Relaxed);
         let tail_len = self.head.statistics_len() + Trailer::len(self.classes.len() + 2);
@@ -336,7 +351,7 @@ impl Recorder {
         let Some(stream) = self.streams.get_mut(stream_index) else {
             return Err(Cause::WriterEnded);
         };
-        stream.flows.clear();
+        stream.flows.begin();
         stream.counting_since = None;
         stream.chunk = Some(chunk);
         Ok(())
@@ -470,6 +485,11 @@ impl Drop for Recorder {
 }
 
 impl Keeper for Recorder {
+    #[inline]
+    fn expect(&mut self, judged: &Judged) {
+        Self::expect(self, judged);
+    }
+
     fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
         match self.store(frame, kept_len, judged) {
             Stored::Yes => Kept::Yes,

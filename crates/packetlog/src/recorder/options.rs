@@ -94,7 +94,7 @@ impl RecorderOptions {
             folder: folder.into(),
             file_len_max: 1 << 30,
             file_span_max: None,
-            chunk_len: 1 << 20,
+            chunk_len: 4 << 20,
             chunk_count: 8,
             flush_after: Duration::from_secs(1),
             direct: Direct::Auto,

@@ -15,7 +15,7 @@ use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
 use crate::index::{
     ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
-    key_lists,
+    sort_once,
 };
 
 /// How long the thread sleeps when nothing comes, before it looks at the disk.
@@ -67,8 +67,7 @@ pub(super) struct Writer {
     pub(super) asked_disk: Duration,
     /// Up to when writes are counted in the time that the disk was busy.
     busy_since: Duration,
-    hosts: Vec<u32>,
-    flows: Vec<u32>,
+    hashes: Vec<u32>,
     scratch: Vec<u8>,
 }
 
@@ -114,8 +113,7 @@ impl Writer {
             compressor,
             asked_disk: Duration::ZERO,
             busy_since: Duration::ZERO,
-            hosts: Vec::new(),
-            flows: Vec::new(),
+            hashes: Vec::new(),
             scratch: Vec::new(),
         };
         writer.ask_disk(true);
@@ -393,20 +391,22 @@ impl Writer {
             self.state.count_error(Cause::of(&error), format!("synchronising: {error}"));
             return Err(Cause::of(&error));
         }
-        key_lists(&flight.chunk.flows, &mut self.hosts, &mut self.flows);
+        let lists = &mut flight.chunk.keys;
+        sort_once(&mut lists.hosts, &mut self.hashes);
+        sort_once(&mut lists.flows, &mut self.hashes);
         self.scratch.clear();
-        for hash in self.hosts.iter().chain(&self.flows) {
+        for hash in lists.hosts.iter().chain(&lists.flows) {
             self.scratch.extend_from_slice(&hash.to_le_bytes());
         }
-        let split = (self.hosts.len() * 4).min(self.scratch.len());
+        let split = (lists.hosts.len() * 4).min(self.scratch.len());
         let (host_bytes, flow_bytes) = self.scratch.split_at(split);
         let keys = Keys {
             offset: file.keys_end,
-            host_count: self.hosts.len() as u32,
-            flow_count: self.flows.len() as u32,
+            host_count: lists.hosts.len() as u32,
+            flow_count: lists.flows.len() as u32,
             hosts_crc: crc32fast::hash(host_bytes),
             flows_crc: crc32fast::hash(flow_bytes),
-            are_incomplete: flight.chunk.flows_are_incomplete,
+            are_incomplete: lists.are_incomplete,
         };
         let mut written = file.keys.write_all_at(&self.scratch, file.keys_end);
         file.keys_end += self.scratch.len() as u64;
