@@ -9,6 +9,7 @@
 
 pub mod follow;
 pub mod inputs;
+pub mod model;
 pub mod pair;
 pub mod sampling;
 pub mod segment;
@@ -16,6 +17,7 @@ pub mod tap;
 
 pub use follow::{Change, Follow};
 pub use inputs::{Input, Rules, Window};
+pub use model::{Model, ModelError};
 pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};

@@ -112,6 +112,17 @@ impl Pair {
         }
     }
 
+    /// Slots up to the end of a period for which a flow is known: since its connection began, or since
+    /// it is followed. None of a flow that came later.
+    pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> usize {
+        self.ingress.slots(way, &mut self.ingress_slots);
+        let past = self.ingress_slots.partition_point(|slot| slot.slot < period.end());
+        let seen = self.ingress_slots.get(..past).unwrap_or_default();
+        let began = seen.iter().rposition(TapSlot::began).unwrap_or(0);
+        let first = seen.get(began).map_or(period.end(), |slot| slot.slot);
+        usize::try_from(period.end() - first).unwrap_or(0)
+    }
+
     /// What a model reads of a flow: rows of inputs, a row a slot.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use crate::python::{PYTHON_SETTING, Python};
 
 const CLASSIFY: &str = "wirelens.classify";
 const PACKETLOG: &str = "wirelens.packetlog";
+const CCA: &str = "wirelens.cca";
 /// A checkout has its sources here.
 const SOURCE: &str = "python/wirelens/classify/__main__.py";
 
@@ -45,6 +46,14 @@ pub enum TrainCommand {
   wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
   wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion")]
     Packetlog(HandedOn),
+    /// Networks that name congestion controls for `wirelens cca`, from runs of the testbed
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]', and
+    /// PyTorch. `wirelens train cca --help` tells all options.
+    #[command(after_help = "Examples:
+  wirelens train cca -r testbed-runs/congestion -o models/queue
+  wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper")]
+    Cca(HandedOn),
 }
 
 /// Arguments of `wirelens eval`.
@@ -74,6 +83,13 @@ pub enum EvalCommand {
   wirelens eval packetlog --model models/mine -r testbed-runs/other
   wirelens eval packetlog --model mine -r other --trained-on testbed-runs/attacks -o mine.md")]
     Packetlog(HandedOn),
+    /// A model of congestion controls on runs of the testbed that it was not trained on
+    ///
+    /// It needs the Python package with what trains models: pip install 'wirelens[train]', and
+    /// PyTorch. `wirelens eval cca --help` tells all options.
+    #[command(after_help = "Examples:
+  wirelens eval cca --model models/queue -r testbed-runs/other")]
+    Cca(HandedOn),
 }
 
 /// What is not looked at here.
@@ -90,6 +106,7 @@ pub(crate) fn run(arguments: &TrainArguments, host: &Host) -> Result<Status, Fai
     match &arguments.command {
         TrainCommand::Classify(handed) => hand_on("train", CLASSIFY, handed, host),
         TrainCommand::Packetlog(handed) => hand_on("train", PACKETLOG, handed, host),
+        TrainCommand::Cca(handed) => hand_on("train", CCA, handed, host),
     }
 }
 
@@ -98,6 +115,7 @@ pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status,
     match &arguments.command {
         EvalCommand::Classify(handed) => hand_on("eval", CLASSIFY, handed, host),
         EvalCommand::Packetlog(handed) => hand_on("eval", PACKETLOG, handed, host),
+        EvalCommand::Cca(handed) => hand_on("eval", CCA, handed, host),
     }
 }
 
@@ -136,10 +154,16 @@ mod tests {
         let words = std::iter::once("wirelens").chain(line.split(' '));
         let options = match Arguments::try_parse_from(words).unwrap().command {
             Some(Command::Train(TrainArguments {
-                command: TrainCommand::Classify(handed) | TrainCommand::Packetlog(handed),
+                command:
+                    TrainCommand::Classify(handed)
+                    | TrainCommand::Packetlog(handed)
+                    | TrainCommand::Cca(handed),
             })) => handed.options,
             Some(Command::Eval(EvalArguments {
-                command: EvalCommand::Classify(handed) | EvalCommand::Packetlog(handed),
+                command:
+                    EvalCommand::Classify(handed)
+                    | EvalCommand::Packetlog(handed)
+                    | EvalCommand::Cca(handed),
             })) => handed.options,
             other => panic!("{other:?}"),
         };

@@ -38,6 +38,9 @@ pub struct CcaArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
+    /// Name congestion controls by this model: a folder that `wirelens train cca` wrote
+    #[arg(short = 'm', long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
     /// How often flows are told
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub every: Span,

@@ -14,7 +14,7 @@ use testbed::Place;
 use testbed::sys::namespace;
 
 use super::args::CcaArguments;
-use super::rows::Told;
+use super::rows::{Namer, Told};
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -115,6 +115,7 @@ impl Watch {
         period_len: usize,
         duration: Option<Span>,
         rules: Rules,
+        mut namer: Option<&mut Namer>,
         mut put: impl FnMut(&Told) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let control = interrupt::control();
@@ -130,7 +131,7 @@ impl Watch {
                 break;
             }
             self.look_at_open_slots()?;
-            let told = Told::of(&mut self.pair, period, rules, usize::MAX);
+            let told = Told::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
             put(&told)?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(&brought)?;

@@ -6,8 +6,13 @@ mod rows;
 mod table;
 mod taps;
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
 use cca::inputs::{Empty, Passed, Throughput};
-use cca::{Pair, Period, Rules, TapOptions};
+use cca::model::FILE_LEN_MAX;
+use cca::{Model, Pair, Period, Rules, TapOptions};
 use engine::columns::Schema;
 use packet::{SlotClock, Span, Timestamp};
 
@@ -18,8 +23,11 @@ use crate::reading::{InputError, InputRequest, Inputs};
 use crate::summary::{self, StageSummary};
 use args::{CcaArguments, PassedRule};
 use live::{Device, Watch};
-use rows::Told;
+use rows::{Namer, Told};
 use taps::{Side, Sides};
+
+/// The file of a model.
+const MODEL_FILE: &str = "model.safetensors";
 
 /// Longer than a packet waits in any queue: what a flow had there before a period is still known.
 const WAIT_MAX: Span = Span::from_seconds(10);
@@ -32,23 +40,54 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let clock = clock(arguments)?;
+    let namer = arguments.model.as_deref().map(|folder| namer(folder, clock)).transpose()?;
+    let looked_at =
+        namer.as_ref().map_or(0, |namer| namer.model().longest(usize::MAX).unwrap_or(0));
+    let looked_at = i64::try_from(looked_at).unwrap_or(0).saturating_mul(clock.length().as_ns());
+    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns().max(looked_at));
     let options = TapOptions {
         clock,
         flow_count_max: arguments.max_flows as usize,
-        kept: Span::from_ns(WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns())),
+        kept: Span::from_ns(kept_ns),
         sampler: None,
     };
     let show = output::show(&arguments.output)?;
     match &arguments.interface {
-        Some(interface) => run_live(arguments, options, interface, show),
-        None => run_captures(arguments, options, show),
+        Some(interface) => run_live(arguments, options, interface, show, namer),
+        None => run_captures(arguments, options, show, namer),
     }
+}
+
+/// Reads a model, which has to cut time as it is cut here.
+fn namer(folder: &Path, clock: SlotClock) -> Result<Namer, Failure> {
+    let path = folder.join(MODEL_FILE);
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    File::open(&path)
+        .and_then(|file| file.take(FILE_LEN_MAX as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| {
+        Failure::error(format_args!(
+            "{shown}: {error}; give a folder that `wirelens train cca` wrote"
+        ))
+    })?;
+    let model =
+        Model::parse(&bytes).map_err(|error| Failure::error(format_args!("{shown}: {error}")))?;
+    if model.clock() != clock {
+        let (its, ours) = (model.clock().length(), clock.length());
+        return Err(Failure::usage(format_args!(
+            "--slot: slots of {}s, and the model was trained on {}s; leave --slot out or give its",
+            ours.as_seconds_f64(),
+            its.as_seconds_f64()
+        )));
+    }
+    Ok(Namer::new(model))
 }
 
 fn run_captures(
     arguments: &CcaArguments,
     options: TapOptions,
     show: Show,
+    mut namer: Option<Namer>,
 ) -> Result<Status, Failure> {
     let before = asked::find(&arguments.input, None, true)?;
     let request = asked::request(&arguments.input);
@@ -67,12 +106,12 @@ fn run_captures(
         return Ok(Status::Fine);
     }
     sides.egress.shift(offset);
-    let mut printed = Printed::create(arguments, show)?;
+    let mut printed = Printed::create(arguments, show, namer.as_ref())?;
     let bar = sides.ingress.inputs.bar();
     let mut pair = Pair::new(options);
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
-        let told = Told::of(pair, period, rules(arguments.passed), row_count);
+        let told = Told::of(pair, period, rules(arguments.passed), row_count, namer.as_mut());
         printed.put(&told, options.clock)
     })?;
     drop(bar);
@@ -85,6 +124,7 @@ fn run_live(
     options: TapOptions,
     interface: &str,
     show: Show,
+    mut namer: Option<Namer>,
 ) -> Result<Status, Failure> {
     let [egress] = arguments.egress.as_slice() else {
         return Err(Failure::usage("--egress: of interfaces there can be one"));
@@ -95,12 +135,12 @@ fn run_live(
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let mut printed = Printed::create(arguments, show)?;
+    let mut printed = Printed::create(arguments, show, namer.as_ref())?;
     if !arguments.input.quiet {
         eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
     }
     let len = period_len(arguments, options);
-    watch.run(len, arguments.duration, rules(arguments.passed), |told| {
+    watch.run(len, arguments.duration, rules(arguments.passed), namer.as_mut(), |told| {
         printed.put(told, options.clock)
     })?;
     printed.finish()?;
@@ -197,35 +237,46 @@ fn each_period(
     Ok(())
 }
 
-enum Printed {
+struct Printed {
+    shown: Shown,
+    controls: Vec<String>,
+}
+
+enum Shown {
     Table,
     Rows(Rows),
 }
 
 impl Printed {
-    fn create(arguments: &CcaArguments, show: Show) -> Result<Self, Failure> {
-        Ok(match show {
-            Show::Table => Self::Table,
+    fn create(
+        arguments: &CcaArguments,
+        show: Show,
+        namer: Option<&Namer>,
+    ) -> Result<Self, Failure> {
+        let shown = match show {
+            Show::Table => Shown::Table,
             Show::Rows(format) => {
-                Self::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
+                Shown::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
             }
-        })
+        };
+        let controls = namer.map(|namer| namer.model().controls().to_vec()).unwrap_or_default();
+        Ok(Self { shown, controls })
     }
 
     fn put(&mut self, told: &Told, clock: SlotClock) -> Result<(), Failure> {
         if told.flows.is_empty() {
             return Ok(());
         }
-        match self {
-            Self::Table => table::print(told, clock),
-            Self::Rows(rows) => rows.write(&told.columns(clock)?),
+        match &mut self.shown {
+            Shown::Table => table::print(told, clock, &self.controls),
+            Shown::Rows(rows) => rows.write(&told.columns(clock, &self.controls)?),
         }
     }
 
     fn finish(self) -> Result<(), Failure> {
-        match self {
-            Self::Table => Ok(()),
-            Self::Rows(rows) => rows.finish(),
+        match self.shown {
+            Shown::Table => Ok(()),
+            Shown::Rows(rows) => rows.finish(),
         }
     }
 }

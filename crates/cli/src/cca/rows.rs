@@ -1,7 +1,8 @@
 //! The columns of flows in a queue.
 
 use cca::inputs::Missing;
-use cca::{FlowPeriod, Pair, Period, Rules};
+use cca::model::{Scratch, Told as Named};
+use cca::{FlowPeriod, Model, Pair, Period, Rules};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
 use packet::community_id::CommunityId;
@@ -29,6 +30,15 @@ pub(super) const SCHEMA: Schema = &[
     Field::new("egress_bytes", Kind::U64, "Bytes of data that left it."),
     real("delay_max_s", "The longest time from tap to tap that was seen, in seconds.").nullable(),
     Field::new(
+        "control",
+        Kind::Text,
+        "Its congestion control; empty without --model, where no control is probable enough, and \
+         while the flow is known for too short a time.",
+    )
+    .nullable(),
+    real("confidence", "The probability of the most probable control.").nullable(),
+    real("interval_s", "The time that was looked at for it, in seconds.").nullable(),
+    Field::new(
         "missing",
         Kind::Text,
         "The tap that saw nothing of it, `ingress` or `egress`, or \
@@ -36,11 +46,40 @@ pub(super) const SCHEMA: Schema = &[
     ),
 ];
 
+/// Who names controls.
+pub(super) struct Namer {
+    model: Model,
+    scratch: Scratch,
+}
+
+impl Namer {
+    pub(super) fn new(model: Model) -> Self {
+        Self { model, scratch: Scratch::default() }
+    }
+
+    pub(super) const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What a flow runs, told by the longest interval that ends with the period and for which the
+    /// flow is known.
+    fn name(&mut self, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
+        let known = pair.known_slots(&flow.way, period);
+        let len = self.model.longest(known)?;
+        let start = period.end().saturating_sub_unsigned(len as u64);
+        let (inputs, rules) = (self.model.inputs(), self.model.rules());
+        let rows = pair.fill(&flow.way, Period { start, len }, inputs, rules).ok()?;
+        self.model.tell(rows, &mut self.scratch)
+    }
+}
+
 /// What flows did in a period.
 pub(super) struct Told {
     pub(super) period: Period,
     /// The heaviest, those that brought most first.
     pub(super) flows: Vec<FlowPeriod>,
+    /// Of each of them its control, where there is a model and it can tell.
+    pub(super) named: Vec<Option<Named>>,
     /// Flows that are not among them.
     pub(super) other_count: usize,
     /// Bytes in the queue, of all flows.
@@ -49,7 +88,13 @@ pub(super) struct Told {
 
 impl Told {
     /// Of a period that both taps have seen.
-    pub(super) fn of(pair: &mut Pair, period: Period, rules: Rules, row_count: usize) -> Self {
+    pub(super) fn of(
+        pair: &mut Pair,
+        period: Period,
+        rules: Rules,
+        row_count: usize,
+        mut namer: Option<&mut Namer>,
+    ) -> Self {
         let all = pair.by_weight(period);
         let mut flows: Vec<_> = all.iter().map(|&(way, _)| pair.flow(way, period, rules)).collect();
         // A flow may hold a part of the queue and bring nothing.
@@ -59,7 +104,25 @@ impl Told {
         let cbiq_sum = flows.iter().map(cbiq).sum();
         let other_count = flows.len().saturating_sub(row_count);
         flows.truncate(row_count);
-        Self { period, flows, other_count, cbiq_sum }
+        let named = flows
+            .iter()
+            .map(|flow| namer.as_mut().and_then(|namer| namer.name(pair, flow, period)))
+            .collect();
+        Self { period, flows, named, other_count, cbiq_sum }
+    }
+
+    /// The queue's parts by control, the largest first; those of flows without a name are left out.
+    pub(super) fn shares(&self, controls: &[String]) -> Vec<(String, f64)> {
+        let mut shares: Vec<(String, f64)> =
+            controls.iter().map(|control| (control.clone(), 0.0)).collect();
+        for (flow, named) in self.flows.iter().zip(&self.named) {
+            let control = named.and_then(|named| named.control);
+            if let Some((_, sum)) = control.and_then(|control| shares.get_mut(control)) {
+                *sum += self.share(flow).unwrap_or_default();
+            }
+        }
+        shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        shares
     }
 
     /// A flow's part of the queue.
@@ -69,10 +132,15 @@ impl Told {
     }
 
     /// As rows.
-    pub(super) fn columns(&self, clock: SlotClock) -> Result<Columns, Failure> {
+    pub(super) fn columns(
+        &self,
+        clock: SlotClock,
+        controls: &[String],
+    ) -> Result<Columns, Failure> {
         let mut columns = Columns::new(SCHEMA);
         let length_ns = clock.length().as_ns().unsigned_abs();
-        for flow in &self.flows {
+        for (flow, named) in self.flows.iter().zip(&self.named) {
+            let control = named.and_then(|named| controls.get(named.control?));
             let (source, destination) = flow.way.key.endpoints(flow.way.direction);
             let queue = flow.queue.ok();
             let missing = flow.queue.err().map_or("", Missing::name);
@@ -92,6 +160,15 @@ impl Told {
                     Value::U64(flow.ingress_bytes),
                     Value::U64(flow.egress_bytes),
                     flow.delay_max.map(|delay| Value::F64(delay.as_seconds_f64())).into(),
+                    control.map(|control| Value::Str(control)).into(),
+                    named.map(|named| Value::F64(named.confidence)).into(),
+                    named
+                        .map(|named| {
+                            // As many slots as would lose a digit fit no memory.
+                            #[allow(clippy::cast_precision_loss)]
+                            Value::F64(clock.length().as_seconds_f64() * named.slots as f64)
+                        })
+                        .into(),
                     Value::Text(&missing),
                 ])
                 .map_err(Failure::error)?;

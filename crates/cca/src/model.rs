@@ -1,0 +1,320 @@
+//! A trained model: a network for each length of interval, and how the rows that they read are
+//! made.
+//!
+//! The file is safetensors (`docs/specs/cca-model.md`). What it says is checked, all of it: a file
+//! is refused, or does what it says.
+
+use std::fmt;
+
+use model::{ConvNet, ConvScratch, Convolution};
+use packet::{SlotClock, Span};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Map, Value};
+
+use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
+
+/// Bytes of a file at most.
+pub const FILE_LEN_MAX: usize = 64 << 20;
+
+/// What stands first in what it says of itself.
+pub const FORMAT: &str = "wirelens-cca 1";
+
+/// Controls, networks and inputs at most.
+const COUNT_MAX: usize = 64;
+
+/// Slots of an interval at most: an hour and more of a millisecond each.
+const SLOTS_MAX: usize = 1 << 22;
+
+/// A model that was read.
+#[derive(Clone, Debug)]
+pub struct Model {
+    controls: Vec<String>,
+    inputs: Vec<Input>,
+    clock: SlotClock,
+    rules: Rules,
+    /// Those of longer intervals later.
+    networks: Vec<Network>,
+}
+
+/// What tells controls from intervals of one length.
+#[derive(Clone, Debug)]
+struct Network {
+    slots: usize,
+    net: ConvNet,
+    temperature: f32,
+    unknown_below: f64,
+}
+
+/// What was told of a flow.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Told {
+    /// Index of the control among [`Model::controls`]; none where no one is probable enough.
+    pub control: Option<usize>,
+    /// The probability of the control that is the most probable.
+    pub confidence: f64,
+    /// Slots that were looked at.
+    pub slots: usize,
+}
+
+/// Room for what is computed on the way.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    rows: Vec<f32>,
+    net: ConvScratch,
+    scores: Vec<f32>,
+}
+
+/// Why a file is refused: what was seen and what was wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelError(String);
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+fn refused(text: impl fmt::Display) -> ModelError {
+    ModelError(text.to_string())
+}
+
+impl Model {
+    /// Reads a file, all of it given.
+    ///
+    /// # Errors
+    /// [`ModelError`], for the first thing that cannot be.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ModelError> {
+        const WANTED: &str = "wanted: a model of `wirelens train cca`";
+        if bytes.len() > FILE_LEN_MAX {
+            return Err(refused(format_args!(
+                "{} bytes; wanted: {FILE_LEN_MAX} at most",
+                bytes.len()
+            )));
+        }
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|error| refused(format_args!("{error}; {WANTED}")))?;
+        let tensors = SafeTensors::deserialize(bytes)
+            .map_err(|error| refused(format_args!("{error}; {WANTED}")))?;
+        let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
+        let said =
+            said.ok_or_else(|| refused(format_args!("it says nothing of itself; {WANTED}")))?;
+        let said: Value = serde_json::from_str(said)
+            .map_err(|error| refused(format_args!("what it says of itself: {error}; {WANTED}")))?;
+        let said = Said::of(&said, "wirelens")?;
+        if said.text("format")? != FORMAT {
+            return Err(said.wrong("format", format_args!("wanted: {FORMAT:?}")));
+        }
+        let controls = said.texts("controls")?;
+        let inputs = said.texts("inputs")?;
+        let inputs = inputs.iter().map(|name| {
+            Input::from_name(name)
+                .ok_or_else(|| said.wrong("inputs", format_args!("{name:?} is none that there is")))
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let slot_ns = said.whole("slot_ns", 1_000, 1_000_000_000_000)?;
+        let passed = match said.text("passed")? {
+            "first" => Passed::First,
+            "highest" => Passed::Highest,
+            _ => return Err(said.wrong("passed", "wanted: first or highest")),
+        };
+        let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
+        let said_networks = said.list("networks")?;
+        let mut networks = said_networks
+            .iter()
+            .map(|one| read_network(&Said::of(one, "networks")?, &tensors, inputs.len()))
+            .collect::<Result<Vec<_>, _>>()?;
+        networks.sort_by_key(|network| network.slots);
+        if networks.iter().any(|network| network.net.class_count() != controls.len()) {
+            return Err(said.wrong("controls", "wanted: one for each score of every network"));
+        }
+        let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
+        Ok(Self { controls, inputs, clock, rules, networks })
+    }
+
+    /// Names of the controls that it tells apart.
+    #[must_use]
+    pub fn controls(&self) -> &[String] {
+        &self.controls
+    }
+
+    /// What it reads of each slot.
+    #[must_use]
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// How it cuts time.
+    #[must_use]
+    pub const fn clock(&self) -> SlotClock {
+        self.clock
+    }
+
+    /// How its rows are made.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The longest interval for which it has a network and that is no longer than so many slots.
+    #[must_use]
+    pub fn longest(&self, slots: usize) -> Option<usize> {
+        self.networks.iter().rev().map(|network| network.slots).find(|&needs| needs <= slots)
+    }
+
+    /// What an interval tells; `None` where there is no network of its length. `rows` are its
+    /// inputs as [`Window::fill`](crate::Window::fill) makes them.
+    pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
+        let slots = rows.len() / self.inputs.len().max(1);
+        let network = self.networks.iter().find(|network| network.slots == slots)?;
+        let Scratch { rows: normalised, net, scores } = scratch;
+        normalised.clear();
+        normalised.extend_from_slice(rows);
+        normalise(normalised, self.inputs.len());
+        network.net.score(normalised, net, scores).ok()?;
+        let (control, confidence) = most_probable(scores, network.temperature)?;
+        let is_known = confidence >= network.unknown_below;
+        Some(Told { control: is_known.then_some(control), confidence, slots })
+    }
+}
+
+/// Each input divided by its maximum; what is nothing stays nothing.
+fn normalise(rows: &mut [f32], width: usize) {
+    let mut highest = [0.0_f32; COUNT_MAX];
+    for row in rows.chunks_exact(width) {
+        for (highest, &value) in highest.iter_mut().zip(row) {
+            *highest = highest.max(value);
+        }
+    }
+    for row in rows.chunks_exact_mut(width) {
+        for (value, &highest) in row.iter_mut().zip(&highest) {
+            if highest > 0.0 {
+                *value /= highest;
+            }
+        }
+    }
+}
+
+/// The highest score and its probability; of several that are as high, the first.
+fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
+    let (mut control, mut highest) = (None, f32::NEG_INFINITY);
+    for (at, &score) in scores.iter().enumerate() {
+        if score > highest {
+            (control, highest) = (Some(at), score);
+        }
+    }
+    let sum: f64 =
+        scores.iter().map(|score| f64::from((score - highest) / temperature).exp()).sum();
+    control.map(|control| (control, 1.0 / sum))
+}
+
+fn read_network(
+    said: &Said<'_>,
+    tensors: &SafeTensors<'_>,
+    input_count: usize,
+) -> Result<Network, ModelError> {
+    let slots = said.whole("slots", 1, SLOTS_MAX)?;
+    let pool_len = said.whole("pool_len", 1, SLOTS_MAX)?;
+    let block_count = said.whole("blocks", 1, COUNT_MAX)?;
+    let layer = |name: &str, inputs: usize| read_layer(tensors, &format!("{slots}.{name}"), inputs);
+    let mut blocks: Vec<Convolution> = Vec::new();
+    for at in 0..block_count {
+        let inputs = blocks.last().map_or(input_count, Convolution::output_count);
+        blocks.push(layer(&format!("block{at}"), inputs)?);
+    }
+    let inputs = blocks.last().map_or(input_count, Convolution::output_count);
+    let head = layer("head", inputs)?;
+    let net = ConvNet::new(blocks, pool_len, head).map_err(refused)?;
+    if slots < net.steps_min() {
+        let least = net.steps_min();
+        return Err(said.wrong("slots", format_args!("wanted: {least} or more, for its pools")));
+    }
+    let temperature = said.number("temperature", 1e-3, 1e3)?;
+    let unknown_below = said.number("unknown_below", 0.0, 1.0)?;
+    #[allow(clippy::cast_possible_truncation)] // It lies between a thousandth and a thousand.
+    Ok(Network { slots, net, temperature: temperature as f32, unknown_below })
+}
+
+fn read_layer(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    input_count: usize,
+) -> Result<Convolution, ModelError> {
+    let numbers = |part: &str| -> Result<(Vec<usize>, Vec<f32>), ModelError> {
+        let name = format!("{name}.{part}");
+        let tensor =
+            tensors.tensor(&name).map_err(|error| refused(format_args!("{name}: {error}")))?;
+        if tensor.dtype() != Dtype::F32 {
+            return Err(refused(format_args!("{name}: {:?}; wanted: F32", tensor.dtype())));
+        }
+        let (numbers, _) = tensor.data().as_chunks();
+        let numbers = numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        Ok((tensor.shape().to_vec(), numbers))
+    };
+    let (shape, weights) = numbers("weight")?;
+    let (_, bias) = numbers("bias")?;
+    let wanted = [bias.len(), input_count, model::conv::KERNEL_LEN];
+    if shape != wanted {
+        return Err(refused(format_args!("{name}.weight: {shape:?}; wanted: {wanted:?}")));
+    }
+    Convolution::new(input_count, &weights, &bias)
+        .map_err(|error| refused(format_args!("{name}: {error}")))
+}
+
+/// An object of what a file says of itself.
+struct Said<'a> {
+    name: &'a str,
+    fields: &'a Map<String, Value>,
+}
+
+impl<'a> Said<'a> {
+    fn of(value: &'a Value, name: &'a str) -> Result<Self, ModelError> {
+        let fields = value.as_object();
+        let fields = fields.ok_or_else(|| refused(format_args!("{name}: wanted: an object")))?;
+        Ok(Self { name, fields })
+    }
+
+    fn wrong(&self, field: &str, wanted: impl fmt::Display) -> ModelError {
+        let seen = self.fields.get(field).map(Value::to_string).unwrap_or_default();
+        let seen: String = seen.chars().take(80).collect();
+        refused(format_args!("{}.{field}: {seen}: {wanted}", self.name))
+    }
+
+    fn get(&self, field: &str) -> Result<&'a Value, ModelError> {
+        self.fields.get(field).ok_or_else(|| self.wrong(field, "missing"))
+    }
+
+    fn text(&self, field: &str) -> Result<&'a str, ModelError> {
+        self.get(field)?.as_str().ok_or_else(|| self.wrong(field, "wanted: text"))
+    }
+
+    fn list(&self, field: &str) -> Result<&'a [Value], ModelError> {
+        let list = self.get(field)?.as_array();
+        let fits = list.filter(|list| (1..=COUNT_MAX).contains(&list.len()));
+        fits.map(Vec::as_slice)
+            .ok_or_else(|| self.wrong(field, format_args!("wanted: 1 to {COUNT_MAX} of them")))
+    }
+
+    fn texts(&self, field: &str) -> Result<Vec<String>, ModelError> {
+        let text = |value: &Value| {
+            let text = value.as_str().filter(|text| {
+                !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control)
+            });
+            text.map(str::to_owned).ok_or_else(|| self.wrong(field, "wanted: plain words"))
+        };
+        self.list(field)?.iter().map(text).collect()
+    }
+
+    fn whole(&self, field: &str, least: usize, most: usize) -> Result<usize, ModelError> {
+        let number = self.get(field)?.as_u64().and_then(|number| usize::try_from(number).ok());
+        let fits = number.filter(|number| (least..=most).contains(number));
+        fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
+    }
+
+    fn number(&self, field: &str, least: f64, most: f64) -> Result<f64, ModelError> {
+        let number = self.get(field)?.as_f64();
+        let fits = number.filter(|number| (least..=most).contains(number));
+        fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
+    }
+}

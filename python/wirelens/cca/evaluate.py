@@ -1,0 +1,104 @@
+"""`wirelens eval cca`: a model on runs that it was not trained on, beside guessing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wirelens.cca import learn
+from wirelens.cca.intervals import Reading, draw, normalised
+from wirelens.cca.model import Model
+from wirelens.cca.runs import find_runs
+from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
+from wirelens.classify.progress import Progress
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be judged."""
+
+    model: Model
+    places: Sequence[Path]
+    per_flow: int
+    share: float
+    seed: int
+    output: Path | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of one length of interval."""
+
+    duration_ms: float
+    intervals: int
+    f1: float
+    each: dict[str, float]
+    unknown: float
+    calibration_error: float
+    trivial: float
+    """Of whoever always tells the control that is the most frequent."""
+
+
+def evaluate(request: Request, progress: Progress) -> list[Row]:
+    """Judges each network of the model.
+
+    Raises
+    ------
+    OptionError
+        Where there are no runs.
+    """
+    model, found = request.model, []
+    runs = find_runs(request.places)
+    slot = f"{model.slot_ns}ns"
+    for network in model.networks:
+        reading = Reading(network.slots, tuple(model.inputs), slot, request.share, model.passed)
+        span = network.slots * model.slot_ns / 1e6
+        intervals = draw(
+            runs, reading, request.per_flow, request.seed,
+            _reading(progress, f"{span:g} ms"),
+        )  # fmt: skip
+        intervals = intervals.taken(
+            [at for at, name in enumerate(intervals.controls) if name in model.controls]
+        )
+        if not len(intervals):
+            progress.warn(f"{span:g} ms: no flow is as long")
+            continue
+        scores = network.scores(normalised(intervals.values))
+        truth = learn.labels(intervals, model.controls)
+        told = scores.argmax(axis=1)
+        counts = confusion(truth, told, len(model.controls))
+        most = int(counts.sum(axis=1).argmax())
+        guess = confusion(truth, told * 0 + most, len(model.controls))
+        highest = softmax(scores.astype(float)).max(axis=1)
+        found.append(
+            Row(
+                span,
+                len(intervals),
+                macro_f1(counts),
+                dict(zip(model.controls, class_f1(counts).tolist(), strict=True)),
+                float((highest < network.unknown_below).mean()),
+                learn.expected_calibration_error(scores, truth),
+                macro_f1(guess),
+            )
+        )
+    progress.finish()
+    return found
+
+
+def _reading(progress: Progress, what: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress.show(done, total, f"{what}: reading runs")
+
+
+def table(rows: Sequence[Row], controls: Sequence[str]) -> str:
+    """The rows as Markdown."""
+    head = "".join(f" {control} |" for control in controls)
+    text = (
+        f"| interval | intervals | F1 |{head} unknown | calibration error | always the same |\n"
+        f"|---|---:|---:|{'---:|' * len(controls)}---:|---:|---:|\n"
+    )
+    for row in rows:
+        each = "".join(f" {row.each[control]:.3f} |" for control in controls)
+        text += (
+            f"| {row.duration_ms:g} ms | {row.intervals:,} | {row.f1:.3f} |{each} "
+            f"{row.unknown:.1%} | {row.calibration_error:.3f} | {row.trivial:.3f} |\n"
+        )
+    return text

@@ -1,0 +1,159 @@
+"""Training a network on intervals, and what it says of others."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from wirelens.cca import networks
+from wirelens.cca.intervals import Array, Intervals, normalised
+from wirelens.cca.model import Network
+from wirelens.classify import networks as learning
+from wirelens.classify.metrics import confusion, macro_f1, softmax
+
+PAPER = learning.Schedule(
+    epochs=100, batch_rows=32, learning_rate=1e-4, weight_decay=0.0, patience=100, decay_every=25,
+    decay=0.9,
+)  # fmt: skip
+"""Batches of 32, Adam, steps of the learning rate, 100 epochs (§III-E, and the authors' code)."""
+
+FASTER = learning.Schedule(
+    epochs=60, batch_rows=32, learning_rate=1e-3, weight_decay=1e-4, patience=12, decay_every=10,
+    decay=0.5,
+)  # fmt: skip
+"""Ten times the rate at first, and an end where nothing gets better."""
+
+DEEPCCI = learning.Schedule(
+    epochs=50, batch_rows=32, learning_rate=1e-3, weight_decay=0.0, patience=6, decay_every=5,
+    decay=0.5,
+)  # fmt: skip
+"""As DeePCCI's published code trains."""
+
+Show = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network that was trained, and what it was trained to tell."""
+
+    network: Any
+    controls: Sequence[str]
+    reads: Callable[[Array], Array]
+
+    def scores(self, intervals: Intervals) -> Array:
+        """A score for each control of each interval."""
+        return learning.outputs(self.network, self.reads(intervals.values))
+
+    def f1(self, intervals: Intervals) -> float:
+        """The mean F1 of the controls that are there."""
+        return macro_f1(self.confusion(intervals))
+
+    def confusion(self, intervals: Intervals) -> Array:
+        """Intervals by true control and the one that was told."""
+        told = self.scores(intervals).argmax(axis=1)
+        return confusion(labels(intervals, self.controls), told, len(self.controls))
+
+
+def labels(intervals: Intervals, controls: Sequence[str]) -> Array:
+    """Controls as numbers."""
+    return numpy.array([list(controls).index(control) for control in intervals.controls], dtype=int)
+
+
+def examples(
+    intervals: Intervals, controls: Sequence[str], reads: Callable[[Array], Array]
+) -> learning.Examples:
+    """Intervals as training takes them, each control as heavy as any other."""
+    truth = labels(intervals, controls)
+    counts = numpy.bincount(truth, minlength=len(controls))
+    weights = len(truth) / (numpy.maximum(counts, 1) * max((counts > 0).sum(), 1))
+    return learning.Examples(reads(intervals.values), truth, weights[truth])
+
+
+def dragonfly(
+    train: Intervals,
+    watched: Intervals,
+    controls: Sequence[str],
+    *,
+    schedule: learning.Schedule = FASTER,
+    columns: Sequence[int] | None = None,
+    seed: int = 1,
+    threads: int = 1,
+    show: Show | None = None,
+) -> Trained:
+    """Trains the paper's network; `columns` are the inputs that it reads, all unless told."""
+    slots, width = train.values.shape[1:]
+    kept = list(range(width) if columns is None else columns)
+
+    def reads(values: Array) -> Array:
+        return normalised(values[:, :, kept])
+
+    learning.torch.manual_seed(seed)
+    network = networks.Dragonfly(len(kept), len(controls), slots)
+    learning.fit(
+        network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
+        seed=seed, threads=threads, progress=show,
+    )  # fmt: skip
+    return Trained(network, controls, reads)
+
+
+def deepcci(
+    train: Intervals,
+    watched: Intervals,
+    controls: Sequence[str],
+    column: int,
+    *,
+    schedule: learning.Schedule = DEEPCCI,
+    seed: int = 1,
+    threads: int = 1,
+    show: Show | None = None,
+) -> Trained:
+    """Trains DeePCCI on packets a slot, the input at `column`."""
+
+    def reads(values: Array) -> Array:
+        return values[:, :, [column]]
+
+    learning.torch.manual_seed(seed)
+    network = networks.Deepcci(len(controls))
+    learning.fit(
+        network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
+        seed=seed, threads=threads, progress=show,
+        extra_loss=network.loss_of_steps, parameters=_clipped(network),
+    )  # fmt: skip
+    return Trained(network, controls, reads)
+
+
+def _clipped(network: Any) -> Any:
+    """Each element of a gradient is cut to ±10, as DeePCCI's code does."""
+    for parameter in network.parameters():
+        parameter.register_hook(lambda gradient: gradient.clamp(-10, 10))
+    return list(network.parameters())
+
+
+def calibrated(trained: Trained, watched: Intervals, unknown_below: float) -> Network:
+    """As a file has it: with the temperature at which intervals that were not trained on are most
+    likely, and without batch normalisation."""
+    scores = trained.scores(watched).astype(float)
+    truth = labels(watched, trained.controls)
+
+    def surprise(temperature: float) -> float:
+        told = softmax(scores / temperature)[numpy.arange(len(truth)), truth]
+        return float(-numpy.log(numpy.maximum(told, 1e-12)).mean())
+
+    temperature = float(min(numpy.geomspace(0.25, 8, 101), key=surprise))
+    blocks, head = trained.network.folded()
+    slots = watched.values.shape[1]
+    pool = trained.network.pool_len
+    return Network(slots, pool, blocks, head, temperature, unknown_below)
+
+
+def expected_calibration_error(scores: Array, truth: Array, bins: int = 10) -> float:
+    """How far probabilities are from how often they turn out right, over bins of equal width."""
+    told = softmax(scores.astype(float))
+    highest, right = told.max(axis=1), told.argmax(axis=1) == truth
+    error = 0.0
+    for low in numpy.arange(bins) / bins:
+        inside = (highest > low) & (highest <= low + 1 / bins)
+        if inside.any():
+            error += inside.mean() * abs(highest[inside].mean() - right[inside].mean())
+    return float(error)

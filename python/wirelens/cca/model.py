@@ -1,0 +1,117 @@
+"""A model as `wirelens cca` reads it: a network for each length of interval, in one file.
+
+The file is safetensors; what is no tensor stands as JSON under ``wirelens`` in its metadata.
+`docs/specs/cca-model.md` tells what it holds.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from wirelens.cca.intervals import Array
+from wirelens.classify.networks import tensor, torch
+from wirelens.errors import MissingPackageError, OutputExistsError
+
+FORMAT = "wirelens-cca 1"
+MODEL_FILE, CARD_FILE = "model.safetensors", "card.md"
+
+
+@dataclass(frozen=True)
+class Network:
+    """What tells controls from intervals of one length."""
+
+    slots: int
+    pool_len: int
+    blocks: Sequence[tuple[Array, Array]]
+    """Weights, output × input × step, and biases of each block."""
+    head: tuple[Array, Array]
+    temperature: float
+    """Scores are divided by it, so that probabilities are as they turn out to be."""
+    unknown_below: float
+    """A highest probability below it is no answer."""
+
+    def scores(self, values: Array) -> Array:
+        """Of normalised intervals a score for each control, as `wirelens cca` finds them."""
+        functional = torch.nn.functional
+        with torch.no_grad():
+            steps = tensor(values).transpose(1, 2)
+            for weight, bias in self.blocks:
+                steps = functional.conv1d(steps, tensor(weight), tensor(bias), padding=1)
+                steps = functional.max_pool1d(torch.relu(steps), self.pool_len)
+            weight, bias = self.head
+            found = functional.conv1d(steps, tensor(weight), tensor(bias), padding=1).mean(2)
+        return numpy.array(found.tolist(), dtype=numpy.float32) / self.temperature
+
+
+@dataclass(frozen=True)
+class Model:
+    """What names controls."""
+
+    controls: Sequence[str]
+    inputs: Sequence[str]
+    slot_ns: int
+    passed: str
+    networks: Sequence[Network]
+    training: dict[str, Any]
+
+    def metadata(self) -> dict[str, Any]:
+        """What is no tensor."""
+        return {
+            "format": FORMAT,
+            "controls": list(self.controls),
+            "inputs": list(self.inputs),
+            "slot_ns": self.slot_ns,
+            "passed": self.passed,
+            "networks": [
+                {
+                    "slots": network.slots,
+                    "pool_len": network.pool_len,
+                    "blocks": len(network.blocks),
+                    "temperature": network.temperature,
+                    "unknown_below": network.unknown_below,
+                }
+                for network in self.networks
+            ],
+            "training": self.training,
+        }
+
+    def tensors(self) -> dict[str, Array]:
+        """Weights and biases by the names of `docs/specs/cca-model.md`."""
+        found = {}
+        for network in self.networks:
+            layers = [*network.blocks, network.head]
+            names = [f"block{at}" for at in range(len(network.blocks))] + ["head"]
+            for name, (weight, bias) in zip(names, layers, strict=True):
+                found[f"{network.slots}.{name}.weight"] = numpy.ascontiguousarray(weight, "<f4")
+                found[f"{network.slots}.{name}.bias"] = numpy.ascontiguousarray(bias, "<f4")
+        return found
+
+    def save(self, folder: Path, card: str, *, force: bool) -> None:
+        """Writes model and card.
+
+        Raises
+        ------
+        OutputExistsError
+            Where there is one, and `force` is not given.
+        MissingPackageError
+            Where safetensors is not installed.
+        """
+        try:
+            from safetensors.numpy import save
+        except ImportError as error:
+            raise MissingPackageError(
+                "models of cca need safetensors; install it with: pip install 'wirelens[train]'",
+                name="safetensors",
+            ) from error
+        path = folder / MODEL_FILE
+        if path.exists() and not force:
+            raise OutputExistsError(f"{path}: exists; give another folder, or --force")
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f"{MODEL_FILE}.partial"
+        partial.write_bytes(save(self.tensors(), {"wirelens": json.dumps(self.metadata())}))
+        partial.replace(path)
+        (folder / CARD_FILE).write_text(card)

@@ -1,0 +1,53 @@
+"""Models from their files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network
+from wirelens.errors import MissingPackageError, ModelError
+
+
+def load(folder: Path) -> Model:
+    """Reads a model.
+
+    Raises
+    ------
+    ModelError
+        Where it is none.
+    MissingPackageError
+        Where safetensors is not installed.
+    """
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise MissingPackageError(
+            "models of cca need safetensors; install it with: pip install 'wirelens[train]'",
+            name="safetensors",
+        ) from error
+    path = folder / MODEL_FILE
+    try:
+        with safe_open(path, "numpy") as file:
+            said: dict[str, Any] = json.loads((file.metadata() or {}).get("wirelens", "{}"))
+            if said.get("format") != FORMAT:
+                raise ModelError(f"{path}: format {said.get('format')!r}; wanted: {FORMAT!r}")
+            return Model(
+                said["controls"], said["inputs"], said["slot_ns"], said["passed"],
+                [_network(file, one) for one in said["networks"]], said["training"],
+            )  # fmt: skip
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file; wanted: a model of `train cca`") from error
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error
+
+
+def _network(file: Any, said: dict[str, Any]) -> Network:
+    def layer(name: str) -> tuple[Any, Any]:
+        begin = f"{said['slots']}.{name}"
+        return file.get_tensor(f"{begin}.weight"), file.get_tensor(f"{begin}.bias")
+
+    return Network(
+        said["slots"], said["pool_len"],
+        [layer(f"block{at}") for at in range(said["blocks"])], layer("head"),
+        said["temperature"], said["unknown_below"],
+    )  # fmt: skip

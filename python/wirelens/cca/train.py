@@ -1,0 +1,133 @@
+"""`wirelens train cca`: from runs of the testbed to a model that names congestion controls."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelens.cca import learn
+from wirelens.cca.card import card
+from wirelens.cca.intervals import Intervals, Reading, draw
+from wirelens.cca.model import Model
+from wirelens.cca.runs import Run, find_runs
+from wirelens.classify.progress import Progress
+from wirelens.classify.typed import time_us
+from wirelens.errors import OptionError
+
+SLOTS_MIN = 10
+SHARE_HELD = 0.2
+"""Runs on which training is watched and probabilities are calibrated."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be trained."""
+
+    places: Sequence[Path]
+    output: Path
+    durations: Sequence[str]
+    inputs: Sequence[str]
+    slot: str
+    passed: str
+    per_flow: int
+    recipe: str
+    unknown_below: float
+    seed: int
+    threads: int
+    force: bool
+    command: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out."""
+
+    model: Model
+    f1: dict[str, float]
+    """Of each duration the mean F1 of controls on the runs held out."""
+
+
+def parts(runs: Sequence[Run], share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Numbers of runs to train on, and of those held out: whole runs, drawn."""
+    order = list(range(len(runs)))
+    random.Random(seed).shuffle(order)
+    held = max(1, round(share * len(order)))
+    return sorted(order[held:]), sorted(order[:held])
+
+
+def slots_of(duration: str, slot: str) -> int:
+    """Slots of an interval."""
+    count = round(time_us(duration) / time_us(slot))
+    if count < SLOTS_MIN:
+        raise OptionError(f"--durations {duration}: {count} slots; wanted: {SLOTS_MIN} or more")
+    return count
+
+
+def controls_of(intervals: Intervals) -> list[str]:
+    """Controls in the order of their names; two at least."""
+    controls = sorted(set(intervals.controls))
+    if len(controls) < 2:
+        raise OptionError(f"controls {controls}; wanted: flows of two or more that differ")
+    return controls
+
+
+def _reading(progress: Progress, duration: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress.show(done, total, f"{duration}: reading runs")
+
+
+def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
+    def show(epoch: int, _: float, f1: float) -> None:
+        progress.show(epoch + 1, epochs, f"{duration}: F1 {f1:.3f} of runs held out")
+
+    return show
+
+
+def train(request: Request, progress: Progress) -> Outcome:
+    """Trains a network for each duration, and writes the model.
+
+    Raises
+    ------
+    OptionError
+        Where runs are too few, or a duration is too short or too long for their flows.
+    """
+    runs = find_runs(request.places)
+    if len(runs) < 2:
+        raise OptionError(f"{len(runs)} run; wanted: two at least, one is held out")
+    schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
+    networks, found = [], {}
+    controls: list[str] = []
+    for duration in request.durations:
+        reading = Reading(
+            slots_of(duration, request.slot), tuple(request.inputs), request.slot,
+            passed=request.passed,
+        )  # fmt: skip
+        intervals = draw(
+            runs, reading, request.per_flow, request.seed,
+            _reading(progress, duration),
+        )  # fmt: skip
+        train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
+        trained_on, held = intervals.of_runs(train_runs), intervals.of_runs(held_runs)
+        if not len(trained_on) or not len(held):
+            raise OptionError(f"--durations {duration}: no flow is as long; wanted: shorter ones")
+        controls = controls or controls_of(intervals)
+        trained = learn.dragonfly(
+            trained_on, held, controls, schedule=schedule, seed=request.seed,
+            threads=request.threads,
+            show=_training(progress, duration, schedule.epochs),
+        )  # fmt: skip
+        networks.append(learn.calibrated(trained, held, request.unknown_below))
+        found[duration] = trained.f1(held)
+        progress.tell(f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals held out")
+    training: dict[str, Any] = {
+        "command": request.command,
+        "runs": len(runs),
+        "f1_of_runs_held_out": found,
+        "seed": request.seed,
+    }
+    slot_ns = round(time_us(request.slot) * 1000)
+    model = Model(controls, request.inputs, slot_ns, request.passed, networks, training)
+    text = card(model, [run.path.name for run in runs], request.note)
+    model.save(request.output, text, force=request.force)
+    return Outcome(model, found)

@@ -1,0 +1,133 @@
+"""Congestion controls: networks are trained, and serving finds what training found."""
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import ROOT, Ran, wirelens
+
+pytestmark = pytest.mark.train
+
+RUN = ROOT / "testdata/testbed/congestion"
+TAPS = ("-r", RUN / "before.pcapng.gz", "--egress", RUN / "after.pcapng.gz")
+SLOTS, EVERY_NS = 200, 500_000_000
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run three times: what is trained and judged here is the way, not a model."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("one", "two", "three"):
+        shutil.copytree(RUN, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(runs: Path) -> Path:
+    folder = runs.parent / "model"
+    options = ("--durations", "200ms", "--per-flow", "40", "--threads", "1", "-q")
+    ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options)
+    assert ran.status == 0, ran.stderr
+    # Three flows of three controls, and intervals that all have seen.
+    f1 = float(ran.stdout.decode().split("held out ")[1].split(" of ")[0])
+    assert f1 > 0.9, ran.stdout
+    return folder
+
+
+def told(model: Path, every: str = "500ms") -> list[dict]:
+    words = ("--model", model, "--every", every, "--format", "jsonl", "-q")
+    ran = wirelens("cca", *TAPS, *words)
+    assert ran.status == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_serving_finds_what_training_found(model: Path) -> None:
+    from wirelens.cca import tap_slots, windows
+    from wirelens.cca.intervals import normalised
+    from wirelens.cca.reading import load
+    from wirelens.classify.metrics import softmax
+
+    read = load(model)
+    network = read.networks[0]
+    assert network.slots == SLOTS
+    before, after = tap_slots([TAPS[1], TAPS[3]])
+    rows = [row for row in told(model) if row["control"] is not None]
+    assert len(rows) > 10
+    for row in rows:
+        (way,) = (way for way in before if way.source_port == row["src_port"])
+        start = (row["start_ns"] + EVERY_NS) // 1_000_000 - SLOTS
+        seen = windows(before[way], after[way], [start], SLOTS, passed="highest")
+        scores = network.scores(normalised(np.asarray(seen.values)))
+        probabilities = softmax(scores.astype(float))[0]
+        assert read.controls[probabilities.argmax()] == row["control"]
+        assert probabilities.max() == pytest.approx(row["confidence"], abs=1e-4)
+        assert row["interval_s"] == pytest.approx(0.2)
+
+
+def test_the_table_says_who_fills_the_queue(model: Path) -> None:
+    ran = wirelens("cca", *TAPS, "--model", model, "-q")
+    assert ran.status == 0, ran.stderr
+    assert "the queue by control: bbr" in ran.stdout.decode()
+
+
+def test_runs_are_judged_beside_guessing(model: Path, runs: Path) -> None:
+    ran = wirelens("eval", "cca", "--model", model, "-r", runs, "--per-flow", "10", "-q")
+    assert ran.status == 0, ran.stderr
+    cells = [cell.strip() for cell in ran.stdout.decode().splitlines()[2].split("|")]
+    assert cells[1] == "200 ms" and float(cells[3]) > 0.9 and float(cells[-2]) < 0.3
+
+
+def changed(model: Path, tmp_path: Path, **said: object) -> Ran:
+    content = (model / "model.safetensors").read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    own = json.loads(header["__metadata__"]["wirelens"])
+    header["__metadata__"]["wirelens"] = json.dumps(own | said)
+    text = json.dumps(header).encode()
+    folder = tmp_path / "changed"
+    folder.mkdir(exist_ok=True)
+    (folder / "model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + content[8 + length :]
+    )
+    return wirelens("cca", *TAPS, "--model", folder, "-q")
+
+
+def test_a_model_that_cannot_be_says_why(model: Path, tmp_path: Path) -> None:
+    for words, said in {
+        "wirelens-cca 1": {"format": "wirelens-cca 2"},
+        "is none that there is": {"inputs": ["queue", "ingress_bytes"]},
+        "wanted: one for each score": {"controls": ["reno"]},
+        "first or highest": {"passed": "last"},
+        "--slot": {"slot_ns": 2_000_000},
+    }.items():
+        ran = changed(model, tmp_path, **said)
+        assert ran.status in (1, 2) and words in ran.stderr, ran.stderr
+    ran = wirelens("cca", *TAPS, "--model", tmp_path)
+    assert ran.status == 1 and "train cca" in ran.stderr
+    (tmp_path / "model.safetensors").write_bytes(b"no model")
+    ran = wirelens("cca", *TAPS, "--model", tmp_path)
+    assert ran.status == 1 and "wanted: a model" in ran.stderr
+
+
+def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
+    for words, arguments in {
+        "two at least": ("-r", runs / "one"),
+        "no flow is as long": ("-r", runs, "--durations", "1000s"),
+        "10 or more": ("-r", runs, "--durations", "5ms"),
+        "--inputs 'queue'": ("-r", runs, "--inputs", "queue"),
+        "no run of a congestion": ("-r", tmp_path),
+    }.items():
+        ran = wirelens("train", "cca", "-o", tmp_path / "model", "-q", *arguments)
+        assert ran.status in (1, 2) and words in ran.stderr, ran.stderr
+
+
+def test_a_flow_is_named_once_it_is_known_for_long_enough(model: Path) -> None:
+    rows = told(model, "100ms")
+    first = min(row["start_ns"] for row in rows)
+    early = [row for row in rows if row["start_ns"] == first]
+    assert early and all(row["confidence"] is None for row in early)
+    assert all(row["confidence"] for row in rows if row["start_ns"] > first + 300_000_000)
