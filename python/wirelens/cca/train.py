@@ -74,9 +74,9 @@ def slots_of(duration: str, slot: str) -> int:
     return count
 
 
-def controls_of(intervals: Intervals) -> list[str]:
+def controls_of(drawn: Sequence[Intervals]) -> list[str]:
     """Controls in the order of their names; two at least."""
-    controls = sorted(set(intervals.controls))
+    controls = sorted({control for intervals in drawn for control in intervals.controls})
     if len(controls) < 2:
         raise OptionError(f"controls {controls}; wanted: flows of two or more that differ")
     return controls
@@ -109,13 +109,16 @@ def train(request: Request, progress: Progress) -> Outcome:
         request.seed, _reading(progress), background_max=request.background_max,
     )  # fmt: skip
     train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
-    controls = controls_of(drawn[0])
+    for duration, intervals in zip(request.durations, drawn, strict=True):
+        if not len(intervals):
+            raise OptionError(f"--durations {duration}: no flow is as long; wanted: shorter ones")
+    controls = controls_of(drawn)
     networks, found = [], {}
     for duration, intervals in zip(request.durations, drawn, strict=True):
         trained_on = intervals.of_runs(train_runs).thinned(request.intervals_max, request.seed)
         held = intervals.of_runs(held_runs).thinned(request.intervals_max, request.seed)
         if not len(trained_on) or not len(held):
-            raise OptionError(f"--durations {duration}: no flow is as long; wanted: shorter ones")
+            raise OptionError(f"--durations {duration}: too few flows are as long; wanted: more")
         network, f1 = _one(request, controls, trained_on, held, duration, progress)
         networks.append(network)
         found[duration] = f1
