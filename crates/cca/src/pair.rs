@@ -112,8 +112,8 @@ impl Pair {
         }
     }
 
-    /// Slots up to the end of a period for which a flow is known: since its connection began, or since
-    /// it is followed. None of a flow that came later.
+    /// Slots up to the end of a period for which a flow is known: since its connection began, or
+    /// since it is followed. None of a flow that came later.
     pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> usize {
         self.ingress.slots(way, &mut self.ingress_slots);
         let past = self.ingress_slots.partition_point(|slot| slot.slot < period.end());
