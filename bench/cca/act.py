@@ -28,7 +28,7 @@ CONTROLS = ("reno", "reno", "cubic", "cubic", "bbr", "bbr")
 RTTS_MS = (10.0, 40.0)
 RATE_MBIT, BUFFER_BYTES = 20.0, 100_000
 # Seconds from the start of the flows: all are in the queue; before it is acted on; after.
-BEFORE_S, ACT_S, AFTER_S, END_S = 6.0, 31.0, 46.0, 71.0
+BEFORE_S, ACT_S, AFTER_S, END_S = 5.0, 25.0, 37.0, 57.0
 ARMS = {"none": "nobody acts", "known": "controls are known", "model": "a model names them"}
 
 
@@ -136,13 +136,14 @@ def main() -> None:
     arguments.add_argument("--model", type=Path, help="leave it out to leave out its arm")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--seed-first", type=int, default=1)
+    arguments.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     asked = arguments.parse_args()
     asked.output.mkdir(parents=True, exist_ok=True)
     kept = asked.output / "act.jsonl"
     facts = environment.facts([], 1)
     (asked.output / "environment.json").write_text(json.dumps(facts, indent=1) + "\n")
     for seed in range(asked.seed_first, asked.seed_first + asked.seeds):
-        for arm in ARMS:
+        for arm in asked.arms:
             if arm == "model" and asked.model is None:
                 continue
             row = one(seed, arm, asked.model)
