@@ -61,7 +61,10 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let show = output::show(&arguments.output)?;
     match &arguments.interface {
         Some(interface) => run_live(arguments, options, interface, show, namer),
-        None => run_captures(arguments, options, show, namer),
+        None => {
+            act::refuse(&arguments.act)?;
+            run_captures(arguments, options, show, namer)
+        }
     }
 }
 
@@ -138,16 +141,17 @@ fn run_live(
     };
     let egress = egress.to_string_lossy();
     let devices = (Device::parse(interface)?, Device::parse(&egress)?);
+    let by = act::names(&arguments.act, namer.is_some())?;
+    let has_view = view::is_wanted(arguments.view, show)?;
     let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
     let mut printed = Printed::create(arguments, show, namer.as_ref())?;
-    let has_view = view::is_wanted(arguments.view, show)?;
     if has_view {
         printed.shown = Shown::View(View::new(interface, &egress));
     }
-    let mut act = Act::begin(&arguments.act, &printed.controls, has_view)?;
+    let mut act = Act::begin(&arguments.act, by, &printed.controls, has_view)?;
     if !arguments.input.quiet {
         eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
     }

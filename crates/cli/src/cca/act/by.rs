@@ -17,7 +17,7 @@ const NAME_LEN_MAX: usize = 32;
 
 /// Who runs what.
 #[derive(Debug)]
-pub(super) struct By {
+pub(in crate::cca) struct By {
     path: PathBuf,
     /// Of senders with a port, and of all others of an address.
     ports: HashMap<SocketAddr, usize>,

@@ -4,7 +4,7 @@
 //! Who moves is decided by [`cca::Grouping`]; here it is done, told and undone.
 
 pub(super) mod args;
-mod by;
+pub(super) mod by;
 mod events;
 mod machine;
 mod tc;
@@ -33,6 +33,25 @@ const BUFFERED: Span = Span::from_ns(100_000_000);
 /// What flows without a class are called.
 const REST: &str = "rest";
 
+/// Who names controls for `--act`, where it is not the model; before anything is touched.
+pub(super) fn names(arguments: &ActArguments, has_model: bool) -> Result<Option<By>, Failure> {
+    let by = arguments.act_by.as_deref().map(By::open).transpose().map_err(Failure::usage)?;
+    if arguments.act.is_some() && by.is_none() && !has_model {
+        return Err(Failure::usage(
+            "--act: nobody names controls; give --model DIR, or --act-by FILE",
+        ));
+    }
+    Ok(by)
+}
+
+/// Captures cannot be acted on.
+pub(super) fn refuse(arguments: &ActArguments) -> Result<(), Failure> {
+    if arguments.act.is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage("--act: what captures tell of is past; give an interface with -i"))
+}
+
 /// A queue that is acted on, until it is dropped.
 pub(super) struct Act {
     machine: Machine,
@@ -55,16 +74,11 @@ impl Act {
     /// Cuts the queue into classes, if that is asked for.
     pub(super) fn begin(
         arguments: &ActArguments,
+        by: Option<By>,
         controls: &[String],
         has_view: bool,
     ) -> Result<Option<Self>, Failure> {
         let Some(device) = &arguments.act else { return Ok(None) };
-        let by = arguments.act_by.as_deref().map(By::open).transpose().map_err(Failure::usage)?;
-        if by.is_none() && controls.is_empty() {
-            return Err(Failure::usage(
-                "--act: nobody names controls; give --model DIR, or --act-by FILE",
-            ));
-        }
         let device = Device::parse(device)?;
         let is_dry = arguments.act_dry_run;
         let machine = if is_dry { Machine::look_at(&device) } else { Machine::take(&device)? };
