@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod follow;
+pub mod grouping;
 pub mod inputs;
 pub mod model;
 pub mod pair;
@@ -16,6 +17,7 @@ pub mod segment;
 pub mod tap;
 
 pub use follow::{Change, Follow};
+pub use grouping::{Grouping, GroupingRules, Sizes, Step};
 pub use inputs::{Input, Rules, Window};
 pub use model::{Model, ModelError};
 pub use pair::{FlowPeriod, InQueue, Pair, Period};
