@@ -14,6 +14,7 @@ pub mod pair;
 pub mod sampling;
 pub mod segment;
 pub mod tap;
+pub mod unseen;
 
 pub use follow::{Change, Follow};
 pub use inputs::{Input, Rules, Window};
@@ -22,3 +23,4 @@ pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};
+pub use unseen::Unseen;
