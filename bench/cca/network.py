@@ -86,8 +86,8 @@ def flows(count: int) -> list[str]:
     return [f"{FROM}:{CLIENT_PORT + at}-{TO}:{FIRST_PORT + at}" for at in ports]
 
 
-def send(flow_count: int, seconds: float, control: str = "cubic") -> float:
-    """So many flows at once; what was received, in Gbit/s."""
+def send(flow_count: int, seconds: float, rate: str = "0", control: str = "cubic") -> float:
+    """So many flows at once, each at a rate or as fast as can be; what was received, in Gbit/s."""
     servers, clients = [], []
     for at in range(flow_count):
         server = ["iperf3", "-s", "-1", "-p", str(FIRST_PORT + at)]
@@ -96,6 +96,7 @@ def send(flow_count: int, seconds: float, control: str = "cubic") -> float:
     for at in range(flow_count):
         client = ["iperf3", "-J", "-c", TO, "-p", str(FIRST_PORT + at), "-t", str(seconds)]
         client += ["-C", control, "--cport", str(CLIENT_PORT + at), "-l", "1M"]
+        client += ["-b", rate]
         command = inside(SENDER, *client)
         clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     bits = 0.0
