@@ -33,8 +33,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import environment
 from network import Network, flows, network, send
 
-WIRELENS = Path("target/release/wirelens")
-BENCH = Path("target/release/wirelens-bench")
+# Programs may be tried from another place: PROGRAMS=../other/target/release.
+PROGRAMS = Path(os.environ.get("PROGRAMS", "target/release"))
+WIRELENS, BENCH = PROGRAMS / "wirelens", PROGRAMS / "wirelens-bench"
 PARTS = ("cost", "throughput", "table2", "inputs")
 Row = dict[str, Any]
 
