@@ -46,16 +46,24 @@ def frames(capture: Path, tmp_path: Path) -> Iterator[tuple[int, bytes]]:
         at += captured
 
 
-def replay(tmp_path: Path, slower: float = 1.0) -> None:
-    """Sends what came to the queue and what left it, at its own pace, each on its link."""
+def replay(
+    tmp_path: Path, slower: float = 1.0, behind: list[tuple[int, bytes]] | None = None
+) -> None:
+    """Sends what came to the queue and what left it, or `behind`, at its own pace, each on its
+    link."""
     sockets = []
     for _, name in (BEFORE, BEHIND):
         out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         out.bind((name, 0))
         sockets.append(out)
     taps = [
-        [(time_ns, tap, frame) for time_ns, frame in frames(RUN / name, tmp_path)]
-        for tap, name in enumerate(("before.pcapng.gz", "after.pcapng.gz"))
+        [(time_ns, tap, frame) for time_ns, frame in sent]
+        for tap, sent in enumerate(
+            (
+                frames(RUN / "before.pcapng.gz", tmp_path),
+                behind or frames(RUN / "after.pcapng.gz", tmp_path),
+            )
+        )
     ]
     begin_ns, start = taps[0][0][0], time.monotonic()
     for time_ns, tap, frame in heapq.merge(*taps):

@@ -232,7 +232,7 @@ def test_what_cannot_be_recorded_is_named(wire: Wire, tmp_path: Path) -> None:
     )
     assert file.read_bytes() == b"mine"
     words = refused("--tap", f"{wire.device('wl7', 'in')}:{tmp_path}/x").stderr
-    assert "wl7: cannot count by eBPF: No such device" in words
+    assert "wl7: cannot be tapped by eBPF: no such device" in words
     words = refused("--count", "no-such-namespace:wl0:in").stderr
     assert "no-such-namespace:wl0: cannot enter the network namespace /run/netns/" in words
     words = refused("--tap", f"{wire.device('wl0', 'in')}:{tmp_path}/none/x").stderr

@@ -6,11 +6,12 @@
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
-//! again ([`packetlog`]). Each measurement prints one line of JSON.
+//! again ([`packetlog`]), and slots of a queue ([`mod@cca`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
 mod asks;
+mod cca;
 mod clock;
 mod crossing;
 mod extract;
@@ -66,6 +67,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Packets into judgements and into a log, and questions to a log
     Packetlog(packetlog::PacketlogArguments),
+    /// Slots of flows in a queue: told by the kernel, made to inputs, told apart
+    Cca(cca::CcaArguments),
     /// What each model of a cascade takes for each of many rows
     Asks(asks::AsksArguments),
 }
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Trees(arguments) => trees::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Packetlog(arguments) => packetlog::run(&arguments),
+        Command::Cca(arguments) => cca::run(&arguments),
         Command::Asks(arguments) => asks::run(&arguments),
     };
     match done {

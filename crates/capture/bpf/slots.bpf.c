@@ -6,11 +6,17 @@
  * slot has come; a slot that is still open is read from the flow's state. What a record holds, and
  * by which rules, is that of crates/packet/src/tap_slot.rs and crates/cca/src/tap.rs: the same
  * packets give the same bytes there.
+ *
+ * Where the next hop cannot be tapped, slots_xmit takes departures from the moment in which the
+ * kernel hands a packet to the device's driver, behind the queue. It is called for all devices of
+ * all namespaces, and not for every packet: bursts are missing now and then.
  */
 #include <linux/bpf.h>
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
 
 /* The verdict of linux/bpf.h since 6.6: whatever else is attached has its turn. */
 #define TCX_NEXT (-1)
@@ -51,6 +57,49 @@ enum count {
 	COUNTS_LEN,
 };
 
+/* Of the kernel's structures what is read here; where it lies is known when this is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
+};
+
+struct sk_buff {
+	unsigned int len;
+	unsigned int data_len;
+	unsigned int end;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+#pragma clang attribute pop
+
+/* A packet, as a program at tc has it or as one at the device's driver. */
+struct packet {
+	struct __sk_buff *skb;
+	const unsigned char *data;
+	__u32 linear_len;
+	__u32 len;
+	__u32 segments;
+};
+
 struct settings {
 	__u64 slot_ns;
 	/* CLOCK_REALTIME less CLOCK_MONOTONIC, for packets that have no stamp. */
@@ -61,6 +110,9 @@ struct settings {
 	__u32 each_packet;
 	/* Draws above it are not told of flows that are not followed. */
 	__u32 seen_share;
+	/* The device whose departures are taken, and the number of its namespace. */
+	__u32 xmit_device;
+	__u32 xmit_namespace;
 	__u32 unused;
 };
 
@@ -80,6 +132,8 @@ struct followed {
 };
 
 #define BEGAN 1
+/* Of a packet that is told alone: its time stamp stands in the place of the largest step. */
+#define TICKS 2
 
 struct slot {
 	__s64 slot;
@@ -126,8 +180,8 @@ struct segment {
 	__u32 seq;
 	__u32 data_len;
 	__u32 ticks;
-	__u8 has_ticks;
-	__u8 opens;
+	__u32 has_ticks;
+	__u32 opens;
 };
 
 struct {
@@ -173,27 +227,38 @@ static __always_inline void count(enum tap tap, enum count what)
 		*sum += 1;
 }
 
+/* Nothing for the bytes that are there. */
+static __always_inline long load(const struct packet *packet, __u32 at, void *to, __u32 len)
+{
+	if (packet->skb)
+		return bpf_skb_load_bytes(packet->skb, at, to, len);
+	if (at + len > packet->linear_len)
+		return -1;
+	return bpf_probe_read_kernel(to, len, packet->data + at);
+}
+
 /* What became of the packet: TAKEN if it is read. */
-static __always_inline enum count read_segment(struct __sk_buff *skb, struct segment *segment)
+static __always_inline enum count read_segment(const struct packet *packet,
+					       struct segment *segment)
 {
 	__u32 header[10];
 	__u32 at = ETH_LEN;
 	__u32 ip_len;
 	__u16 type;
 
-	if (bpf_skb_load_bytes(skb, ETH_LEN - 2, &type, sizeof(type)))
+	if (load(packet, ETH_LEN - 2, &type, sizeof(type)))
 		return NOT_TCP;
 	for (int tag = 0; tag < VLAN_TAGS_MAX; tag++) {
 		if (type != bpf_htons(ETH_VLAN) && type != bpf_htons(ETH_VLAN_OUTER))
 			break;
-		if (bpf_skb_load_bytes(skb, at + 2, &type, sizeof(type)))
+		if (load(packet, at + 2, &type, sizeof(type)))
 			return NOT_TCP;
 		at += VLAN_LEN;
 	}
 	if (type == bpf_htons(ETH_IPV4)) {
 		__u32 words;
 
-		if (bpf_skb_load_bytes(skb, at, header, 20))
+		if (load(packet, at, header, 20))
 			return UNREADABLE;
 		if ((bpf_ntohl(header[2]) >> 16 & 0xff) != PROTOCOL_TCP)
 			return NOT_TCP;
@@ -203,7 +268,7 @@ static __always_inline enum count read_segment(struct __sk_buff *skb, struct seg
 		ip_len = bpf_ntohl(header[0]) & 0xffff;
 		/* Of segments that travel as one packet longer than 65,535 bytes, the kernel's. */
 		if (!ip_len)
-			ip_len = skb->len - at;
+			ip_len = packet->len - at;
 		if (words < 5 || ip_len < words * 4)
 			return UNREADABLE;
 		ip_len -= words * 4;
@@ -215,20 +280,20 @@ static __always_inline enum count read_segment(struct __sk_buff *skb, struct seg
 		segment->key.destination[2] = bpf_htonl(0xffff);
 		segment->key.destination[3] = header[4];
 	} else if (type == bpf_htons(ETH_IPV6)) {
-		if (bpf_skb_load_bytes(skb, at, header, 40))
+		if (load(packet, at, header, 40))
 			return UNREADABLE;
 		if ((bpf_ntohl(header[1]) >> 8 & 0xff) != PROTOCOL_TCP)
 			return NOT_TCP;
 		ip_len = bpf_ntohl(header[1]) >> 16;
 		at += 40;
 		if (!ip_len)
-			ip_len = skb->len - at;
+			ip_len = packet->len - at;
 		__builtin_memcpy(segment->key.source, &header[2], 16);
 		__builtin_memcpy(segment->key.destination, &header[6], 16);
 	} else {
 		return NOT_TCP;
 	}
-	if (bpf_skb_load_bytes(skb, at, header, 20))
+	if (load(packet, at, header, 20))
 		return UNREADABLE;
 	__u32 tcp_len = bpf_ntohl(header[3]) >> 28 << 2;
 
@@ -242,7 +307,8 @@ static __always_inline enum count read_segment(struct __sk_buff *skb, struct seg
 	if (!segment->data_len && !segment->opens)
 		return NO_DATA;
 	segment->has_ticks = 0;
-	if (tcp_len >= 32 && !bpf_skb_load_bytes(skb, at + 20, header, 8) &&
+	segment->ticks = 0;
+	if (tcp_len >= 32 && !load(packet, at + 20, header, 8) &&
 	    header[0] == bpf_htonl(STAMPS_FIRST)) {
 		segment->has_ticks = 1;
 		segment->ticks = bpf_ntohl(header[1]);
@@ -312,8 +378,9 @@ static __always_inline int add(struct state *state, const struct segment *segmen
 		__s32 ahead = segment->seq - state->high_seq;
 		__u64 gap_ns = now_ns - state->last_ns;
 
-		if (ahead > 0)
-			open->skipped_bytes += ahead;
+		/* To the most that can be told, and no further. */
+		if (ahead > 0 && (open->skipped_bytes += ahead) < (__u32)ahead)
+			open->skipped_bytes = 0xffffffff;
 		if ((__s32)(end - state->high_seq) < 0)
 			high = state->high_seq;
 		open->arrival_gap_max_ns =
@@ -369,7 +436,7 @@ static __always_inline void tell_seen(const struct segment *segment)
 	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
+static __always_inline enum count see(const struct packet *packet, __u64 stamp_ns, enum tap tap)
 {
 	struct segment segment;
 	const struct settings *settings;
@@ -381,7 +448,7 @@ static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
 	__u32 place = 0;
 	__s64 now_ns;
 
-	fate = read_segment(skb, &segment);
+	fate = read_segment(packet, &segment);
 	if (fate != TAKEN)
 		return fate;
 	settings = bpf_map_lookup_elem(&SETTINGS, &place);
@@ -404,39 +471,79 @@ static __always_inline enum count see(struct __sk_buff *skb, enum tap tap)
 	if (!state)
 		return NOT_FOLLOWED;
 	/* What was received carries the stamp of its arrival, which a packet socket shows as well. */
-	now_ns = skb->tstamp;
+	now_ns = stamp_ns;
 	if (!now_ns)
 		now_ns = bpf_ktime_get_ns() + settings->realtime_ahead_ns;
-	__u32 segments = skb->gso_segs ? skb->gso_segs : 1;
 
 	if (settings->each_packet) {
 		__builtin_memset(&done, 0, sizeof(done));
 		done.slot = (__u64)now_ns / settings->slot_ns;
 		done.first_ns = now_ns;
 		done.data_bytes = segment.data_len;
-		done.frame_bytes = skb->len;
+		done.frame_bytes = packet->len;
 		done.packets = 1;
-		done.segments = segments;
+		done.segments = packet->segments;
 		done.first_seq = segment.seq;
 		done.high_seq = segment.seq + segment.data_len;
+		done.flags = segment.opens ? BEGAN : 0;
+		if (segment.has_ticks) {
+			done.flags |= TICKS;
+			done.source_gap_max_ticks = segment.ticks;
+		}
 		return tell(tap, &flow, &done) ? TAKEN : NO_ROOM;
 	}
-	if (add(state, &segment, now_ns, settings->slot_ns, skb->len, segments, &done) &&
+	if (add(state, &segment, now_ns, settings->slot_ns, packet->len, packet->segments, &done) &&
 	    !tell(tap, &flow, &done))
 		return NO_ROOM;
 	return TAKEN;
 }
 
+static __always_inline enum count see_received(struct __sk_buff *skb, enum tap tap)
+{
+	struct packet packet = {
+		.skb = skb,
+		.len = skb->len,
+		.segments = skb->gso_segs ? skb->gso_segs : 1,
+	};
+
+	return see(&packet, skb->tstamp, tap);
+}
+
 SEC("classifier")
 int slots_ingress(struct __sk_buff *skb)
 {
-	count(INGRESS, see(skb, INGRESS));
+	count(INGRESS, see_received(skb, INGRESS));
 	return TCX_NEXT;
 }
 
 SEC("classifier")
 int slots_egress(struct __sk_buff *skb)
 {
-	count(EGRESS, see(skb, EGRESS));
+	count(EGRESS, see_received(skb, EGRESS));
 	return TCX_NEXT;
+}
+
+/* What stands in a packet's stamp here is when it may leave, not when it came. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(slots_xmit, const struct sk_buff *skb, const struct net_device *device)
+{
+	const struct settings *settings;
+	const struct skb_shared_info *shared;
+	struct packet packet = {};
+	__u32 first = 0;
+
+	settings = bpf_map_lookup_elem(&SETTINGS, &first);
+	if (!settings || (__u32)device->ifindex != settings->xmit_device)
+		return 0;
+	if (device->nd_net.net->ns.inum != settings->xmit_namespace)
+		return 0;
+	packet.data = skb->data;
+	packet.len = skb->len;
+	packet.linear_len = skb->len - skb->data_len;
+	shared = (const void *)(skb->head + skb->end);
+	packet.segments = BPF_CORE_READ(shared, gso_segs);
+	if (!packet.segments)
+		packet.segments = 1;
+	count(EGRESS, see(&packet, 0, EGRESS));
+	return 0;
 }

@@ -15,6 +15,7 @@ pub mod pair;
 pub mod sampling;
 pub mod segment;
 pub mod tap;
+pub mod unseen;
 
 pub use follow::{Change, Follow};
 pub use grouping::{Grouping, GroupingRules, Sizes, Step};
@@ -24,3 +25,4 @@ pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};
+pub use unseen::Unseen;

@@ -25,6 +25,9 @@ const COUNT_MAX: usize = 64;
 /// Slots of an interval at most: an hour and more of a millisecond each.
 const SLOTS_MAX: usize = 1 << 22;
 
+/// Numbers that a network makes of an interval in one step at most: 256 MiB of them.
+const NUMBERS_MAX: usize = 1 << 26;
+
 /// A model that was read.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -120,11 +123,15 @@ impl Model {
             _ => return Err(said.wrong("passed", "wanted: first or highest")),
         };
         let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
-        let said_networks = said.list("networks")?;
-        let mut networks = said_networks
-            .iter()
-            .map(|one| read_network(&Said::of(one, "networks")?, &tensors, inputs.len()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut networks: Vec<Network> = Vec::new();
+        for one in said.list("networks")? {
+            let network = read_network(&Said::of(one, "networks")?, &tensors, inputs.len())?;
+            // A file that names its tensors again and again would fill the memory.
+            if networks.iter().any(|known| known.slots == network.slots) {
+                return Err(said.wrong("networks", "wanted: one for each length of interval"));
+            }
+            networks.push(network);
+        }
         networks.sort_by_key(|network| network.slots);
         if networks.iter().any(|network| network.net.class_count() != controls.len()) {
             return Err(said.wrong("controls", "wanted: one for each score of every network"));
@@ -206,7 +213,8 @@ fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
     }
     let sum: f64 =
         scores.iter().map(|score| f64::from((score - highest) / temperature).exp()).sum();
-    control.map(|control| (control, 1.0 / sum))
+    // Weights that are beyond reason make scores that are no numbers.
+    control.filter(|_| sum.is_finite()).map(|control| (control, 1.0 / sum))
 }
 
 fn read_network(
@@ -225,10 +233,16 @@ fn read_network(
     }
     let inputs = blocks.last().map_or(input_count, Convolution::output_count);
     let head = layer("head", inputs)?;
+    let outputs = blocks.iter().map(Convolution::output_count);
+    let widest = outputs.chain([head.output_count()]).max().unwrap_or(1);
     let net = ConvNet::new(blocks, pool_len, head).map_err(refused)?;
     if slots < net.steps_min() {
         let least = net.steps_min();
         return Err(said.wrong("slots", format_args!("wanted: {least} or more, for its pools")));
+    }
+    if slots.saturating_mul(widest) > NUMBERS_MAX {
+        let most = NUMBERS_MAX / widest;
+        return Err(said.wrong("slots", format_args!("wanted: {most} or less, by {widest}")));
     }
     let temperature = said.number("temperature", 1e-3, 1e3)?;
     let unknown_below = said.number("unknown_below", 0.0, 1.0)?;

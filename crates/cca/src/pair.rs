@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot};
 
 use crate::inputs::{Input, Missing, Rules, Scratch, Window};
@@ -79,8 +80,10 @@ impl Pair {
         let ways: Vec<FlowWay> = self.ingress.flows().copied().collect();
         let mut brought: Vec<(FlowWay, u64)> = Vec::with_capacity(ways.len());
         for way in ways {
-            self.ingress.slots(&way, &mut self.ingress_slots);
-            brought.push((way, period.sum(&self.ingress_slots, |slot| slot.data_bytes)));
+            let slots = self.ingress.latest_slots(&way);
+            let slots = slots.skip_while(|slot| slot.slot >= period.end());
+            let inside = slots.take_while(|slot| slot.slot >= period.start);
+            brought.push((way, inside.map(|slot| slot.data_bytes).sum()));
         }
         brought
             .sort_by_key(|(way, bytes)| (u64::MAX - bytes, way.key.words(), way.direction as u8));
@@ -108,18 +111,21 @@ impl Pair {
             ingress_bytes: period.sum(&self.ingress_slots, |slot| slot.data_bytes),
             egress_bytes: period.sum(&self.egress_slots, |slot| slot.data_bytes),
             queue,
-            delay_max: self.delays(period).max(),
+            delay_max: self.delays(&way, period).max(),
         }
     }
 
     /// Slots up to the end of a period for which a flow is known: since its connection began, or
     /// since it is followed. None of a flow that came later.
-    pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> usize {
-        self.ingress.slots(way, &mut self.ingress_slots);
-        let past = self.ingress_slots.partition_point(|slot| slot.slot < period.end());
-        let seen = self.ingress_slots.get(..past).unwrap_or_default();
-        let began = seen.iter().rposition(TapSlot::began).unwrap_or(0);
-        let first = seen.get(began).map_or(period.end(), |slot| slot.slot);
+    pub fn known_slots(&self, way: &FlowWay, period: Period) -> usize {
+        let mut first = period.end();
+        let slots = self.ingress.latest_slots(way);
+        for slot in slots.skip_while(|slot| slot.slot >= period.end()) {
+            first = slot.slot;
+            if slot.began() {
+                break;
+            }
+        }
         usize::try_from(period.end() - first).unwrap_or(0)
     }
 
@@ -134,8 +140,8 @@ impl Pair {
         inputs: &[Input],
         rules: Rules,
     ) -> Result<&[f32], Missing> {
-        self.ingress.slots(way, &mut self.ingress_slots);
-        self.egress.slots(way, &mut self.egress_slots);
+        self.ingress.slots_since(way, period.start, &mut self.ingress_slots);
+        self.egress.slots_since(way, period.start, &mut self.egress_slots);
         let window = Window {
             start: period.start,
             len: period.len,
@@ -154,24 +160,39 @@ impl Pair {
         let ways: Vec<FlowWay> = self.egress.flows().copied().collect();
         let mut shortest = None;
         for way in ways {
-            self.ingress.slots(&way, &mut self.ingress_slots);
             self.egress.slots(&way, &mut self.egress_slots);
-            shortest = self.delays(everything).chain(shortest).min();
+            shortest = self.delays(&way, everything).chain(shortest).min();
         }
         shortest
     }
 
-    /// Times from tap to tap of packets that left in a period, of the flow whose slots were asked
-    /// for last. What is sent again is left out: which of two it is cannot be told.
-    fn delays(&self, period: Period) -> impl Iterator<Item = Span> {
-        let came: HashMap<u32, i64> =
-            self.ingress_slots.iter().map(|slot| (slot.first_seq, slot.first_ns)).collect();
+    /// Times from tap to tap of packets of a flow that left in a period, the slots of which were
+    /// asked for last. What is sent again is left out: which of two it is cannot be told.
+    fn delays(&self, way: &FlowWay, period: Period) -> impl Iterator<Item = Span> {
         let left = period.of(&self.egress_slots);
+        let came = self.came(way, period, left);
         let is_new = |pair: &[TapSlot]| pair[1].first().since(pair[0].high()) >= 0;
         left.windows(2).filter(move |pair| is_new(pair)).filter_map(move |pair| {
             let came_ns = came.get(&pair[1].first_seq)?;
             Some(Span::from_ns(pair[1].first_ns.saturating_sub(*came_ns)))
         })
+    }
+
+    /// When the first packets of slots came, by sequence number: as far back as any of those that
+    /// left is to be found.
+    fn came(&self, way: &FlowWay, period: Period, left: &[TapSlot]) -> HashMap<u32, i64> {
+        let mut came = HashMap::new();
+        let firsts = left.iter().map(TapSlot::first);
+        let earlier = |a: SeqNumber, b: SeqNumber| if b.is_before(a) { b } else { a };
+        let Some(lowest) = firsts.reduce(earlier) else { return came };
+        for slot in self.ingress.latest_slots(way) {
+            came.entry(slot.first_seq).or_insert(slot.first_ns);
+            let is_past = slot.began() || slot.high().since(lowest) <= 0;
+            if is_past && slot.slot < period.start {
+                break;
+            }
+        }
+        came
     }
 
     /// Whether nothing came to the queue in a period.

@@ -2,7 +2,7 @@
 
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
-use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Timestamp};
+use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, TapSlot, Timestamp};
 
 /// A conversation and one way in it: data flows one way, and fills one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,6 +60,20 @@ impl Unfit {
 }
 
 impl Segment {
+    /// Of a packet that a tap told alone, as if it had a slot of its own.
+    #[must_use]
+    pub fn from_lone_slot(slot: &TapSlot) -> Self {
+        Self {
+            time: Timestamp::from_ns(slot.first_ns),
+            seq: slot.first(),
+            data_len: u32::try_from(slot.data_bytes).unwrap_or(u32::MAX),
+            frame_len: u32::try_from(slot.frame_bytes).unwrap_or(u32::MAX),
+            segments: slot.segments,
+            source_ticks: (slot.flags & TapSlot::TICKS != 0).then_some(slot.source_gap_max_ticks),
+            opens: slot.began(),
+        }
+    }
+
     /// Of a frame, and which way of which flow it goes.
     ///
     /// # Errors

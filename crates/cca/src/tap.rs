@@ -1,7 +1,7 @@
 //! One tap: packets become slots, flow by flow.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 use packet::wire::tcp::SeqNumber;
 use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
@@ -75,7 +75,8 @@ impl TapFlow {
         let mut source_ticks = segment.source_ticks;
         if let Some(last) = self.last {
             let ahead = segment.seq.since(last.high);
-            open.skipped_bytes += u32::try_from(ahead).unwrap_or(0);
+            let skipped = u32::try_from(ahead).unwrap_or(0);
+            open.skipped_bytes = open.skipped_bytes.saturating_add(skipped);
             if end.is_before(last.high) {
                 high = last.high;
             }
@@ -160,7 +161,15 @@ pub struct Tap {
 #[derive(Debug, Default)]
 struct Kept {
     flow: TapFlow,
-    slots: Vec<TapSlot>,
+    slots: VecDeque<TapSlot>,
+}
+
+impl Kept {
+    /// The slot that is not complete, where it is later than all that are.
+    fn open(&self) -> Option<&TapSlot> {
+        let last = self.slots.back().map(|last| last.slot);
+        self.flow.open().filter(|open| last.is_none_or(|last| last < open.slot))
+    }
 }
 
 impl Tap {
@@ -216,8 +225,8 @@ impl Tap {
         let kept = self.flows.entry(way).or_default();
         kept.flow = TapFlow::default();
         // Told a second time, or out of order: a window reads slots in order.
-        if kept.slots.last().is_none_or(|last| last.slot < slot.slot) {
-            kept.slots.push(slot);
+        if kept.slots.back().is_none_or(|last| last.slot < slot.slot) {
+            kept.slots.push_back(slot);
         }
     }
 
@@ -252,7 +261,7 @@ impl Tap {
     /// When the first packet came of which anything is kept.
     #[must_use]
     pub fn earliest(&self) -> Option<Timestamp> {
-        let first = |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).copied();
+        let first = |kept: &Kept| kept.slots.front().or_else(|| kept.flow.open()).copied();
         let slots = self.flows.values().filter_map(first);
         slots.map(|slot| Timestamp::from_ns(slot.first_ns)).min()
     }
@@ -277,11 +286,23 @@ impl Tap {
     /// Writes a flow's slots in order, the open one last; none of a flow that is not followed.
     /// `slots` is cleared first.
     pub fn slots(&self, way: &FlowWay, slots: &mut Vec<TapSlot>) {
+        self.slots_since(way, i64::MIN, slots);
+    }
+
+    /// The same of slots from `first` on, and of the last one before it: what a window that begins
+    /// there asks for, however much is kept.
+    pub fn slots_since(&self, way: &FlowWay, first: i64, slots: &mut Vec<TapSlot>) {
         slots.clear();
         if let Some(kept) = self.flows.get(way) {
-            slots.extend_from_slice(&kept.slots);
-            let last = slots.last().map(|last| last.slot);
-            slots.extend(kept.flow.open().filter(|open| last.is_none_or(|last| last < open.slot)));
+            let before = kept.slots.partition_point(|slot| slot.slot < first).saturating_sub(1);
+            slots.extend(kept.slots.range(before..));
+            slots.extend(kept.open());
         }
+    }
+
+    /// A flow's slots, the latest first.
+    pub fn latest_slots(&self, way: &FlowWay) -> impl Iterator<Item = &TapSlot> {
+        let kept = self.flows.get(way);
+        kept.into_iter().flat_map(|kept| kept.open().into_iter().chain(kept.slots.iter().rev()))
     }
 }

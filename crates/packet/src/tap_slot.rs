@@ -42,6 +42,10 @@ impl TapSlot {
     /// A connection began in this slot: what was seen of the ports before is another's.
     pub const BEGAN: u32 = 1;
 
+    /// Of a packet that is told alone: its time stamp stands in
+    /// [`source_gap_max_ticks`](Self::source_gap_max_ticks).
+    pub const TICKS: u32 = 2;
+
     /// First byte of data of the first packet.
     #[inline]
     #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! Not from `/sys`, which shows the namespace in which it was mounted.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -90,6 +90,17 @@ unsafe fn socket_address(address: *const libc::sockaddr) -> Address {
         }
         _ => Address::Other,
     }
+}
+
+/// Index of an interface of the calling thread's network namespace.
+///
+/// # Errors
+/// `ENODEV`: there is no such interface.
+pub fn index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: a terminated name, which is only read.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index) }
 }
 
 /// MTU of an interface in bytes.

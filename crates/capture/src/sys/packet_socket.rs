@@ -154,16 +154,24 @@ impl PacketSocket {
     /// `ENODEV`, and the system's. An interface that is down is no error here; it shows as
     /// `ENETDOWN` in the first [`PacketSocket::take_error`].
     pub fn bind(&self, interface_index: i32) -> io::Result<()> {
-        let address = link_address(interface_index);
+        self.bind_to(&link_address(interface_index))
+    }
+
+    fn bind_to(&self, address: &libc::sockaddr_ll) -> io::Result<()> {
+        let address: *const libc::sockaddr_ll = address;
+        let len = len_of::<libc::sockaddr_ll>();
         // SAFETY: an open socket, and an address of the length that is given.
-        let status = unsafe {
-            libc::bind(
-                self.socket.as_raw_fd(),
-                (&raw const address).cast(),
-                len_of::<libc::sockaddr_ll>(),
-            )
-        };
+        let status = unsafe { libc::bind(self.socket.as_raw_fd(), address.cast(), len) };
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Holds on to an interface, and receives nothing of it: see
+    /// [`PacketSocket::interface_index`].
+    ///
+    /// # Errors
+    /// `ENODEV`, and the system's.
+    pub fn bind_to_nothing_of(&self, interface_index: i32) -> io::Result<()> {
+        self.bind_to(&libc::sockaddr_ll { sll_protocol: 0, ..link_address(interface_index) })
     }
 
     /// Index of the interface that is received from; -1 once it was removed.

@@ -6,16 +6,39 @@ use std::io;
 
 use aya::maps::{Map, MapError};
 use aya::programs::tc::{TcAttachOptions, TcAttachType};
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier};
+use aya::programs::{BtfTracePoint, LinkOrder, ProgramError, SchedClassifier};
 use aya::sys::SyscallError;
-use aya::{Ebpf, EbpfError};
+use aya::{Btf, Ebpf, EbpfError};
 
-/// Why an interface cannot be counted at.
+/// Where a kernel tells the types of what it is made of.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+const KERNEL_RELEASE: &str = "/proc/sys/kernel/osrelease";
+
+/// Why an interface cannot be tapped.
 #[derive(Debug)]
 pub struct TapError {
     device: String,
-    words: String,
-    is_refused: bool,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Refused,
+    NoDevice,
+    Gone,
+    /// With what the kernel calls itself.
+    NoTcx(String),
+    /// With what was seen in its place.
+    NoTypes(String),
+    Other(String),
+}
+
+impl TapError {
+    /// An interface that was there.
+    pub(super) fn gone(device: &str) -> Self {
+        Self { device: device.to_owned(), cause: Cause::Gone }
+    }
 }
 
 /// Attaches a program of an object, before whatever else is attached there.
@@ -28,6 +51,16 @@ pub(super) fn attach(
     let program: &mut SchedClassifier = ebpf.program_mut(name).ok_or(MISSING)?.try_into()?;
     program.load()?;
     program.attach_with_options(device, at, TcAttachOptions::TcxOrder(LinkOrder::first()))?;
+    Ok(())
+}
+
+/// Attaches a program to a place in the kernel that hands over its own structures.
+pub(super) fn attach_inside(ebpf: &mut Ebpf, name: &str, place: &str) -> Result<(), Attaching> {
+    let types = Btf::parse_file(KERNEL_TYPES, aya::Endianness::default())
+        .map_err(|error| Attaching::Types(in_one_line(&error)))?;
+    let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(MISSING)?.try_into()?;
+    program.load(place, &types)?;
+    program.attach()?;
     Ok(())
 }
 
@@ -46,6 +79,8 @@ pub(super) fn map_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map,
 pub(super) enum Attaching {
     Io(io::Error),
     Library(Box<dyn Error>),
+    /// The kernel's types cannot be read.
+    Types(String),
     Missing,
 }
 
@@ -54,22 +89,39 @@ pub(super) const MISSING: Attaching = Attaching::Missing;
 
 impl Attaching {
     pub(super) fn named(self, device: &str) -> TapError {
-        let device = device.to_owned();
-        match self {
-            Self::Io(error) => {
-                let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
-                TapError { device, words: error.to_string(), is_refused }
-            }
-            Self::Library(error) => {
-                let is_refused = refused(error.as_ref());
-                TapError { device, words: in_one_line(error.as_ref()), is_refused }
-            }
+        let cause = match self {
+            Self::Io(error) => cause(&error, error.to_string()),
+            Self::Library(error) => cause(error.as_ref(), in_one_line(error.as_ref())),
+            Self::Types(words) => Cause::NoTypes(words),
             Self::Missing => {
-                let words = String::from("its program is not in the object that was built in");
-                TapError { device, words, is_refused: false }
+                Cause::Other(String::from("its program is not in the object that was built in"))
             }
-        }
+        };
+        TapError { device: device.to_owned(), cause }
     }
+}
+
+/// What lies behind an error.
+fn cause(error: &(dyn Error + 'static), words: String) -> Cause {
+    if system_errors(error).any(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        return Cause::Refused;
+    }
+    if system_errors(error).any(|error| error.raw_os_error() == Some(libc::ENODEV)) {
+        return Cause::NoDevice;
+    }
+    // Of a link of a kind that it does not know a kernel says that it is invalid.
+    let is_link = |error: &SyscallError| {
+        error.call == "bpf_link_create" && error.io_error.kind() == io::ErrorKind::InvalidInput
+    };
+    if causes(error).filter_map(|error| error.downcast_ref()).any(is_link) {
+        return Cause::NoTcx(release());
+    }
+    Cause::Other(words)
+}
+
+fn release() -> String {
+    let release = std::fs::read_to_string(KERNEL_RELEASE);
+    release.map_or_else(|_| String::from("of unknown release"), |text| text.trim().to_owned())
 }
 
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -89,12 +141,11 @@ fn in_one_line(error: &(dyn Error + 'static)) -> String {
     words.join(": ")
 }
 
-/// Whether the system refused for want of permission.
-fn refused(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|error| {
-        let io_error = error.downcast_ref::<io::Error>();
+/// What the system answered.
+fn system_errors<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a io::Error> {
+    causes(error).filter_map(|error| {
         let called = error.downcast_ref::<SyscallError>().map(|error| &error.io_error);
-        io_error.or(called).is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        error.downcast_ref::<io::Error>().or(called)
     })
 }
 
@@ -124,12 +175,32 @@ impl From<MapError> for Attaching {
 
 impl fmt::Display for TapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, words, is_refused } = self;
-        write!(f, "{device}: cannot count by eBPF: ")?;
-        if *is_refused {
-            f.write_str("not permitted; wanted CAP_BPF and CAP_NET_ADMIN, try as root")
-        } else {
-            write!(f, "{words}; wanted Linux 6.6 or newer with CONFIG_BPF_SYSCALL")
+        write!(f, "{}: cannot be tapped by eBPF: ", self.device)?;
+        match &self.cause {
+            Cause::Refused => f.write_str(
+                "not permitted; wanted CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW (at xmit: and \
+                 CAP_PERFMON), try as root",
+            ),
+            Cause::NoDevice => f.write_str(
+                "no such device; wanted one that `ip link` shows, or NETNS:DEV for one of another \
+                 network namespace",
+            ),
+            Cause::Gone => {
+                f.write_str("the device is gone; wanted one that stays, try again when it is back")
+            }
+            Cause::NoTcx(release) => write!(
+                f,
+                "this is Linux {release}, which takes no links at tc (tcx); wanted Linux 6.6 or \
+                 newer, try captures instead"
+            ),
+            Cause::NoTypes(words) => write!(
+                f,
+                "{KERNEL_TYPES}: {words}; wanted a kernel with CONFIG_DEBUG_INFO_BTF, try a device \
+                 of the next hop, --egress NETNS:DEV, which takes none"
+            ),
+            Cause::Other(words) => {
+                write!(f, "{words}; wanted Linux 6.6 or newer with CONFIG_BPF_SYSCALL")
+            }
         }
     }
 }
@@ -151,8 +222,19 @@ mod tests {
         };
         let text = Attaching::from(ProgramError::from(called)).named("eth0").to_string();
         assert!(text.contains("CAP_BPF"), "{text}");
-        let gone = io::Error::from_raw_os_error(libc::ENODEV);
-        let text = Attaching::from(gone).named("eth0").to_string();
-        assert!(text.contains("No such device") && text.contains("6.6"), "{text}");
+        let none = io::Error::from_raw_os_error(libc::ENODEV);
+        let text = Attaching::from(none).named("eth0").to_string();
+        assert!(text.contains("no such device") && text.contains("ip link"), "{text}");
+    }
+    #[test]
+    fn a_kernel_without_tcx_is_named() {
+        // What Linux 5.15 answers.
+        let called = SyscallError {
+            call: "bpf_link_create",
+            io_error: io::Error::from_raw_os_error(libc::EINVAL),
+        };
+        let text = Attaching::from(ProgramError::from(called)).named("eth0").to_string();
+        let this = release();
+        assert!(text.contains(&this) && text.contains("tcx") && text.contains("6.6"), "{text}");
     }
 }

@@ -6,16 +6,19 @@
 //! ends, however it does, they are gone. It takes Linux 6.6 (tcx).
 
 use std::fmt;
+use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 use packet::{Span, TapSlot, Timestamp};
 
-use super::attach::{Attaching, TapError, attach, map, map_mut};
-use crate::sys::clock;
+use super::attach::{Attaching, TapError, attach, attach_inside, map, map_mut};
 use crate::sys::packet_socket::PacketSocket;
+use crate::sys::{clock, interfaces};
 
 /// Built from the source beside it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/slots.bpf.o");
@@ -33,6 +36,8 @@ const LOCKED: u64 = 4;
 const HAS_OPEN: u32 = 1;
 /// In the place of a tap.
 const SEEN: u32 = TAPS;
+/// The network namespace of the calling thread; its number is that of the file.
+const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// Less is what reading two clocks one after the other takes, and what discipline moves them.
 const CLOCK_MOVED: Span = Span::from_ns(50_000);
 
@@ -77,7 +82,8 @@ pub struct FlowPlace {
 /// What the kernel told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// A slot that is complete.
+    /// A slot that is complete; with [`each_packet`](SlotTapOptions::each_packet) one packet, as
+    /// if it had a slot of its own.
     Slot {
         /// Which tap saw it.
         side: TapSide,
@@ -126,11 +132,30 @@ impl SlotTapCounts {
     }
 }
 
+/// A device that is tapped.
+struct Tapped {
+    name: String,
+    /// Tells when it is gone.
+    hold: PacketSocket,
+}
+
+impl Tapped {
+    fn new(name: &str) -> io::Result<(Self, u32)> {
+        let index = interfaces::index(name)?;
+        let hold = PacketSocket::open()?;
+        hold.bind_to_nothing_of(index.cast_signed())?;
+        Ok((Self { name: name.to_owned(), hold }, index))
+    }
+}
+
 /// Programs that cut flows into slots.
 pub struct SlotTap {
     ebpf: Ebpf,
     options: SlotTapOptions,
     realtime_ahead: Span,
+    devices: Vec<Tapped>,
+    /// The device whose departures are taken, and its namespace.
+    xmit: Option<[u32; 2]>,
     /// Has what is received stamped before we see it.
     _stamps: PacketSocket,
 }
@@ -146,7 +171,8 @@ impl SlotTap {
             stamps.ask_for_stamps()?;
             let ebpf = Ebpf::load(OBJECT)?;
             let realtime_ahead = clock::realtime_ahead();
-            let mut tap = Self { ebpf, options, realtime_ahead, _stamps: stamps };
+            let (devices, xmit) = (Vec::new(), None);
+            let mut tap = Self { ebpf, options, realtime_ahead, devices, xmit, _stamps: stamps };
             tap.set()?;
             Ok(tap)
         };
@@ -154,9 +180,10 @@ impl SlotTap {
     }
 
     fn set(&mut self) -> Result<(), Attaching> {
-        let mut settings: Array<_, [u64; 4]> =
+        let words = self.options.words(self.realtime_ahead, self.xmit.unwrap_or_default());
+        let mut settings: Array<_, [u64; 5]> =
             Array::try_from(map_mut(&mut self.ebpf, "SETTINGS")?)?;
-        Ok(settings.set(0, self.options.words(self.realtime_ahead), 0)?)
+        Ok(settings.set(0, words, 0)?)
     }
 
     /// Looks whether the wall clock was set, for packets that carry no stamp; to be called now and
@@ -183,8 +210,43 @@ impl SlotTap {
             TapSide::Ingress => "slots_ingress",
             TapSide::Egress => "slots_egress",
         };
-        attach(&mut self.ebpf, name, device, TcAttachType::Ingress)
-            .map_err(|error| error.named(device))
+        let mut attaching = || -> Result<(), Attaching> {
+            let (tapped, _) = Tapped::new(device)?;
+            attach(&mut self.ebpf, name, device, TcAttachType::Ingress)?;
+            self.devices.push(tapped);
+            Ok(())
+        };
+        attaching().map_err(|error| error.named(device))
+    }
+
+    /// Takes what an interface of the calling thread's network namespace sends for what leaves the
+    /// queue: packets as the kernel hands them to its driver. It is called for nearly all of them;
+    /// bursts are missing now and then, and nothing tells which.
+    ///
+    /// # Errors
+    /// It takes `CAP_PERFMON` as well, such an interface, and a kernel that tells its types (BTF).
+    pub fn attach_to_departures(&mut self, device: &str) -> Result<(), TapError> {
+        let mut attaching = || -> Result<(), Attaching> {
+            let (tapped, index) = Tapped::new(device)?;
+            // Numbers of namespaces fit the kernel's `unsigned int`.
+            let namespace = u32::try_from(fs::metadata(NAMESPACE)?.ino()).unwrap_or(0);
+            self.xmit = Some([index, namespace]);
+            self.set()?;
+            attach_inside(&mut self.ebpf, "slots_xmit", "net_dev_start_xmit")?;
+            self.devices.push(tapped);
+            Ok(())
+        };
+        attaching().map_err(|error| error.named(device))
+    }
+
+    /// Whether every device that is tapped is still there.
+    ///
+    /// # Errors
+    /// Names one that is not: nothing comes from there any more.
+    pub fn check_devices(&self) -> Result<(), TapError> {
+        let gone = |tapped: &&Tapped| tapped.hold.interface_index().is_ok_and(|index| index < 0);
+        let gone = self.devices.iter().find(gone);
+        gone.map_or(Ok(()), |tapped| Err(TapError::gone(&tapped.name)))
     }
 
     /// Follows the data that goes from one end to the other. What was kept at this place is gone.
@@ -288,7 +350,7 @@ impl SlotTap {
 impl SlotTapOptions {
     /// As the programs read them.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn words(&self, realtime_ahead: Span) -> [u64; 4] {
+    fn words(&self, realtime_ahead: Span, [device, namespace]: [u32; 2]) -> [u64; 5] {
         let draws_below = |share: f64| (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
         let both = |first: u32, second: u32| {
             let mut bytes = [0; 8];
@@ -301,7 +363,8 @@ impl SlotTapOptions {
             self.slot.as_ns().max(1).unsigned_abs(),
             realtime_ahead.as_ns().cast_unsigned(),
             both(draws_below(self.share), self.each_packet.into()),
-            both(draws_below(self.seen_share), 0),
+            both(draws_below(self.seen_share), device),
+            both(namespace, 0),
         ]
     }
 }
@@ -376,8 +439,13 @@ mod tests {
             each_packet: true,
             seen_share: 0.0,
         };
-        let [slot_ns, ahead, shares, seen] = options.words(Span::from_ns(-5));
-        assert_eq!((slot_ns, ahead.cast_signed(), seen), (1_000_000, -5, 0));
+        let [slot_ns, ahead, shares, seen, namespace] = options.words(Span::from_ns(-5), [7, 9]);
+        assert_eq!((slot_ns, ahead.cast_signed()), (1_000_000, -5));
+        assert_eq!(
+            (seen.to_ne_bytes()[..4], seen.to_ne_bytes()[4..]),
+            ([0; 4][..], 7_u32.to_ne_bytes()[..])
+        );
+        assert_eq!(namespace.to_ne_bytes()[..4], 9_u32.to_ne_bytes());
         let bytes = shares.to_ne_bytes();
         assert_eq!(bytes[..4], u32::MAX.to_ne_bytes());
         assert_eq!(bytes[4..], 1_u32.to_ne_bytes());

@@ -17,10 +17,13 @@ use crate::duration::parse_duration;
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
   wirelens cca -i lan0 --egress exit:up0 -m queue --act up0 --act-dry-run
+  wirelens cca -i lan0 --egress xmit:wan0                             where no next hop is ours
 
 One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
 interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
-router's own egress is seen before the queue. NETNS:DEV is in another network namespace. The queue
+router's own egress is seen before the queue. NETNS:DEV is in another network namespace. Where the
+next hop cannot be tapped, xmit:DEV takes what the kernel hands to the driver of the router's own
+device: nearly every packet, and what sequence numbers show to be missing is told. The queue
 is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
 A flow's share is that of the bytes in the queue of all flows that are told.")]
 pub struct CcaArguments {
@@ -31,8 +34,9 @@ pub struct CcaArguments {
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     pub interface: Option<String>,
-    /// Behind the queue: a capture, with -r, or an interface, with -i
-    #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV")]
+    /// Behind the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the router
+    /// itself hands to a driver, which misses packets
+    #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV")]
     #[arg(required_unless_present = "act_undo")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
@@ -56,6 +60,12 @@ pub struct CcaArguments {
     /// What has passed a tap by the end of a slot
     #[arg(long, value_name = "RULE", default_value = "highest")]
     pub passed: PassedRule,
+    /// Look at this share of the packets with data, chosen by chance at each tap
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
+    pub sample: f64,
+    /// Have the kernel tell every packet, and not the slots alone: the same, for more work
+    #[arg(long, requires = "interface")]
+    pub each_packet: bool,
     /// What is added to stamps behind the queue, such as -3ms [default: what makes no packet leave
     /// before it came, if one seems to; 0 of standard input]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
@@ -92,6 +102,12 @@ pub enum PassedRule {
     /// All before the first packet of the next slot: as in the paper, and upset by what is sent
     /// again
     First,
+}
+
+/// A share of something that is looked at.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| String::from("wanted more than 0 and at most 1"))
 }
 
 /// A duration that may be negative.

@@ -7,13 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapError, TapSide, Told as Heard};
-use cca::{Change, FlowWay, Follow, Pair, Period, Rules, TapOptions};
+use cca::{Change, FlowWay, Follow, Pair, Period, Rules, Segment, TapOptions};
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 use testbed::Place;
 use testbed::sys::namespace;
 
 use super::args::CcaArguments;
+use super::departures::{Departures, Missed};
 use super::rows::{Namer, Told};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -53,9 +54,12 @@ impl Device {
         }
     }
 
-    /// Attaches a tap to what it receives.
-    fn attach(&self, tap: &mut SlotTap, side: TapSide) -> Result<(), Failure> {
-        self.inside(|| tap.attach(self.name(), side))?.map_err(Failure::error)
+    /// Attaches a tap to it, in its namespace.
+    pub(super) fn attach(
+        &self,
+        attach: impl FnOnce(&str) -> Result<(), TapError> + Send,
+    ) -> Result<(), Failure> {
+        self.inside(|| attach(self.name()))?.map_err(Failure::error)
     }
 
     /// Does something in its network namespace.
@@ -89,6 +93,9 @@ pub(super) struct Watch {
     pair: Pair,
     follow: Follow,
     clock: SlotClock,
+    /// Whether the taps tell packets and not slots.
+    each_packet: bool,
+    missed: Option<Missed>,
 }
 
 impl Watch {
@@ -96,14 +103,18 @@ impl Watch {
     pub(super) fn begin(
         arguments: &CcaArguments,
         options: TapOptions,
-        (ingress, egress): (&Device, &Device),
+        (ingress, egress): (&Device, &Departures),
     ) -> Result<Self, Failure> {
-        let slot = options.clock.length();
-        let options_of_tap =
-            SlotTapOptions { slot, share: 1.0, each_packet: false, seen_share: 1.0 / SEEN_ONE_IN };
+        let each_packet = arguments.each_packet;
+        let options_of_tap = SlotTapOptions {
+            slot: options.clock.length(),
+            share: arguments.sample,
+            each_packet,
+            seen_share: 1.0 / SEEN_ONE_IN,
+        };
         let mut tap = SlotTap::load(options_of_tap).map_err(Failure::error)?;
-        ingress.attach(&mut tap, TapSide::Ingress)?;
-        egress.attach(&mut tap, TapSide::Egress)?;
+        ingress.attach(|name| tap.attach(name, TapSide::Ingress))?;
+        egress.attach(&mut tap)?;
         let followed_max =
             if arguments.rows == 0 { options.flow_count_max } else { arguments.rows };
         let followed_max = followed_max.min(capture::tap::FLOW_COUNT_MAX as usize);
@@ -112,6 +123,8 @@ impl Watch {
             pair: Pair::new(options),
             follow: Follow::new(followed_max),
             clock: options.clock,
+            each_packet,
+            missed: egress.missed(),
         })
     }
 
@@ -137,7 +150,12 @@ impl Watch {
                 break;
             }
             self.look_at_open_slots()?;
-            let told = Told::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
+            let mut told =
+                Told::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
+            told.unseen = self
+                .missed
+                .as_ref()
+                .map(|missed| told.ways().map(|way| missed.bytes(way)).collect());
             put(&told)?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(&brought)?;
@@ -167,7 +185,7 @@ impl Watch {
             if left <= DRAIN_EVERY {
                 return Ok(true);
             }
-            if control.is_stopped() {
+            if control.is_stopped() || self.tap.check_devices().is_err() {
                 return Ok(false);
             }
         }
@@ -178,13 +196,21 @@ impl Watch {
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        let Self { tap, pair, follow, .. } = self;
+        let Self { tap, pair, follow, each_packet, missed, .. } = self;
         tap.read(|heard| match heard {
             Heard::Slot { side, flow, slot } => {
                 let Some(way) = follow.way(flow.index, flow.generation) else { return };
-                match side {
-                    TapSide::Ingress => pair.ingress.put(way, slot),
-                    TapSide::Egress => pair.egress.put(way, slot),
+                if let Some(missed) = missed.as_mut().filter(|_| side == TapSide::Egress) {
+                    missed.put(way, &slot);
+                }
+                let tap = match side {
+                    TapSide::Ingress => &mut pair.ingress,
+                    TapSide::Egress => &mut pair.egress,
+                };
+                if *each_packet {
+                    tap.add(way, &Segment::from_lone_slot(&slot));
+                } else {
+                    tap.put(way, slot);
                 }
             }
             Heard::Seen { source, destination, data_len } => {
@@ -215,7 +241,7 @@ impl Watch {
     }
 
     fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), Failure> {
-        let Self { tap, pair, follow, .. } = self;
+        let Self { tap, pair, follow, missed, .. } = self;
         let changes =
             follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
         for change in changes {
@@ -224,6 +250,9 @@ impl Watch {
                     tap.leave(ends(way)).map_err(Failure::error)?;
                     pair.ingress.forget(&way);
                     pair.egress.forget(&way);
+                    if let Some(missed) = missed {
+                        missed.forget(&way);
+                    }
                 }
                 Change::Follow { way, index, generation } => {
                     let place = capture::tap::FlowPlace { index, generation };
@@ -232,6 +261,16 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// What the tap behind the queue missed, where it may miss anything.
+    pub(super) const fn missed(&self) -> Option<&Missed> {
+        self.missed.as_ref()
+    }
+
+    /// Whether both devices are still there.
+    pub(super) fn check_devices(&self) -> Result<(), Failure> {
+        self.tap.check_devices().map_err(Failure::error)
     }
 
     /// What became of the packets of each tap.

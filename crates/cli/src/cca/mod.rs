@@ -2,6 +2,7 @@
 
 mod act;
 pub mod args;
+mod departures;
 mod live;
 mod rows;
 mod table;
@@ -14,7 +15,7 @@ use std::path::Path;
 
 use cca::inputs::{Empty, Passed, Throughput};
 use cca::model::FILE_LEN_MAX;
-use cca::{Model, Pair, Period, Rules, TapOptions};
+use cca::{Model, Pair, Period, Rules, Sampler, TapOptions};
 use engine::columns::Schema;
 use packet::{SlotClock, Span, Timestamp};
 
@@ -25,6 +26,7 @@ use crate::reading::{InputError, InputRequest, Inputs};
 use crate::summary::{self, StageSummary};
 use act::Act;
 use args::{CcaArguments, PassedRule};
+use departures::Departures;
 use live::{Device, Watch};
 use rows::{Namer, Told};
 use taps::{Side, Sides};
@@ -35,6 +37,9 @@ const MODEL_FILE: &str = "model.safetensors";
 
 /// Longer than a packet waits in any queue: what a flow had there before a period is still known.
 const WAIT_MAX: Span = Span::from_seconds(10);
+
+/// The same packets of the same captures are left out each time.
+const SAMPLER_SEED: u64 = 7;
 
 /// The columns of the command.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
@@ -56,7 +61,7 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
         clock,
         flow_count_max: arguments.max_flows as usize,
         kept: Span::from_ns(kept_ns),
-        sampler: None,
+        sampler: is_sampled(arguments).then(|| Sampler::new(arguments.sample, SAMPLER_SEED)),
     };
     let show = output::show(&arguments.output)?;
     match &arguments.interface {
@@ -121,7 +126,7 @@ fn run_captures(
     let mut pair = Pair::new(options);
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
-        let told = Told::of(pair, period, rules(arguments.passed), row_count, namer.as_mut());
+        let told = Told::of(pair, period, rules(arguments), row_count, namer.as_mut());
         printed.put(&told, options.clock, &[])
     })?;
     drop(bar);
@@ -140,7 +145,7 @@ fn run_live(
         return Err(Failure::usage("--egress: of interfaces there can be one"));
     };
     let egress = egress.to_string_lossy();
-    let devices = (Device::parse(interface)?, Device::parse(&egress)?);
+    let devices = (Device::parse(interface)?, Departures::parse(&egress)?);
     let by = act::names(&arguments.act, namer.is_some())?;
     let has_view = view::is_wanted(arguments.view, show)?;
     let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
@@ -156,7 +161,7 @@ fn run_live(
         eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
     }
     let len = period_len(arguments, options);
-    watch.run(len, arguments.duration, rules(arguments.passed), namer.as_mut(), |told| {
+    watch.run(len, arguments.duration, rules(arguments), namer.as_mut(), |told| {
         if let Some(act) = &mut act {
             act.look(told, options.clock)?;
         }
@@ -171,7 +176,12 @@ fn run_live(
         for (name, counts) in [interface, &egress].into_iter().zip(watch.counts()?) {
             eprint!("{}", live::lines(name, &counts));
         }
+        if let Some(missed) = watch.missed() {
+            eprint!("{}", missed.line());
+        }
     }
+    // What was told before is whole.
+    watch.check_devices()?;
     Ok(Status::Fine)
 }
 
@@ -192,12 +202,20 @@ fn clock(arguments: &CcaArguments) -> Result<SlotClock, Failure> {
     Ok(clock)
 }
 
-fn rules(passed: PassedRule) -> Rules {
-    let passed = match passed {
+fn rules(arguments: &CcaArguments) -> Rules {
+    let passed = match arguments.passed {
         PassedRule::Highest => Passed::Highest,
         PassedRule::First => Passed::First,
     };
+    if is_sampled(arguments) {
+        return Rules { passed, ..Rules::SAMPLED };
+    }
     Rules { passed, empty: Empty::Next, throughput: Throughput::Counted }
+}
+
+/// Whether packets are left out by chance.
+fn is_sampled(arguments: &CcaArguments) -> bool {
+    arguments.sample < 1.0
 }
 
 fn offset(

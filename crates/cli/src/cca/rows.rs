@@ -2,7 +2,7 @@
 
 use cca::inputs::Missing;
 use cca::model::{Scratch, Told as Named};
-use cca::{FlowPeriod, Model, Pair, Period, Rules};
+use cca::{FlowPeriod, FlowWay, Model, Pair, Period, Rules};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
 use packet::community_id::CommunityId;
@@ -44,6 +44,20 @@ pub(super) const SCHEMA: Schema = &[
         "The tap that saw nothing of it, `ingress` or `egress`, or \
          `apart` where both saw other connections; empty where nothing is missing.",
     ),
+    Field::new(
+        "departures",
+        Kind::Text,
+        "`xmit` where departures are taken from the router's own driver, which is not told of every \
+         packet; empty where a tap behind the queue sees all.",
+    )
+    .nullable(),
+    Field::new(
+        "unseen_bytes",
+        Kind::U64,
+        "With departures of that kind: bytes that sequence numbers went past for more than a second \
+         and that no packet was seen to leave with, since the flow is followed.",
+    )
+    .nullable(),
 ];
 
 /// Who names controls.
@@ -84,6 +98,9 @@ pub(super) struct Told {
     pub(super) other_count: usize,
     /// Bytes in the queue, of all flows.
     pub(super) cbiq_sum: f64,
+    /// Of each of them bytes that were not seen to leave, where the tap behind the queue may miss
+    /// any.
+    pub(super) unseen: Option<Vec<u64>>,
 }
 
 impl Told {
@@ -108,7 +125,12 @@ impl Told {
             .iter()
             .map(|flow| namer.as_mut().and_then(|namer| namer.name(pair, flow, period)))
             .collect();
-        Self { period, flows, named, other_count, cbiq_sum }
+        Self { period, flows, named, other_count, cbiq_sum, unseen: None }
+    }
+
+    /// The flows that are told.
+    pub(super) fn ways(&self) -> impl Iterator<Item = &FlowWay> {
+        self.flows.iter().map(|flow| &flow.way)
     }
 
     /// The queue's parts by control, the largest first; those of flows without a name are left out.
@@ -139,7 +161,8 @@ impl Told {
     ) -> Result<Columns, Failure> {
         let mut columns = Columns::new(SCHEMA);
         let length_ns = clock.length().as_ns().unsigned_abs();
-        for (flow, named) in self.flows.iter().zip(&self.named) {
+        for (at, (flow, named)) in self.flows.iter().zip(&self.named).enumerate() {
+            let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
             let control = named.and_then(|named| controls.get(named.control?));
             let (source, destination) = flow.way.key.endpoints(flow.way.direction);
             let queue = flow.queue.ok();
@@ -170,6 +193,8 @@ impl Told {
                         })
                         .into(),
                     Value::Text(&missing),
+                    unseen.map(|_| Value::Str("xmit")).into(),
+                    unseen.map(|&bytes| Value::U64(bytes)).into(),
                 ])
                 .map_err(Failure::error)?;
         }

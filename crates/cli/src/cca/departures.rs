@@ -1,0 +1,98 @@
+//! Where departures are taken from: what the next hop receives, or, where that cannot be tapped,
+//! what the router hands to its own device's driver, which is not told of every packet.
+
+use std::collections::HashMap;
+
+use capture::tap::{SlotTap, TapSide};
+use cca::{FlowWay, Unseen};
+use packet::TapSlot;
+
+use super::live::Device;
+use crate::failure::Failure;
+
+/// Before a device of the router itself.
+const XMIT: &str = "xmit:";
+
+/// Where departures are taken from.
+#[derive(Clone, Debug)]
+pub(super) enum Departures {
+    /// What a device behind the queue receives.
+    NextHop(Device),
+    /// What a device of the router sends.
+    Xmit(Device),
+}
+
+impl Departures {
+    /// `DEV`, `NETNS:DEV`, or either behind `xmit:`.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        text.strip_prefix(XMIT).map_or_else(
+            || Device::parse(text).map(Self::NextHop),
+            |device| Device::parse(device).map(Self::Xmit),
+        )
+    }
+
+    /// Attaches the tap behind the queue.
+    pub(super) fn attach(&self, tap: &mut SlotTap) -> Result<(), Failure> {
+        match self {
+            Self::NextHop(device) => device.attach(|name| tap.attach(name, TapSide::Egress)),
+            Self::Xmit(device) => device.attach(|name| tap.attach_to_departures(name)),
+        }
+    }
+
+    /// What is kept of packets that it misses; nothing where it misses none.
+    pub(super) fn missed(&self) -> Option<Missed> {
+        matches!(self, Self::Xmit(_)).then(Missed::default)
+    }
+}
+
+/// What a tap that misses packets has missed, as far as sequence numbers show it.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    flows: HashMap<FlowWay, Unseen>,
+    /// Of flows that are followed no more.
+    past: u64,
+    data_bytes: u64,
+    segments: u64,
+}
+
+impl Missed {
+    /// Takes in a slot that is complete.
+    pub(super) fn put(&mut self, way: FlowWay, slot: &TapSlot) {
+        self.data_bytes += slot.data_bytes;
+        self.segments += u64::from(slot.segments);
+        self.flows.entry(way).or_default().put(slot);
+    }
+
+    pub(super) fn forget(&mut self, way: &FlowWay) {
+        self.past += self.flows.remove(way).map_or(0, |unseen| unseen.bytes());
+    }
+
+    /// Bytes of a flow that were not seen so far.
+    pub(super) fn bytes(&self, way: &FlowWay) -> u64 {
+        self.flows.get(way).map_or(0, Unseen::bytes)
+    }
+
+    /// A line of the summary.
+    pub(super) fn line(&self) -> String {
+        let bytes = self.past + self.flows.values().map(Unseen::bytes).sum::<u64>();
+        let segment_len = (self.data_bytes / self.segments.max(1)).max(1);
+        format!(
+            "departures: by net_dev_start_xmit, which is not told of every packet: {bytes} bytes of \
+             flows followed, about {} packets, were not seen to leave\n",
+            bytes.div_ceil(segment_len)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_of_the_router_stands_behind_a_word() {
+        let is_xmit = |text| matches!(Departures::parse(text), Ok(Departures::Xmit(_)));
+        assert!(is_xmit("xmit:up0") && is_xmit("xmit:router:up0"));
+        assert!(!is_xmit("up0") && !is_xmit("exit:up0"));
+        assert!(Departures::parse("xmit:router:").is_err());
+    }
+}
