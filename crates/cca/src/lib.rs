@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod flight;
 pub mod follow;
 pub mod inputs;
 pub mod model;
@@ -15,6 +16,7 @@ pub mod sampling;
 pub mod segment;
 pub mod tap;
 
+pub use flight::{FlightInput, FlightTap};
 pub use follow::{Change, Follow};
 pub use inputs::{Input, Rules, Window};
 pub use model::{Model, ModelError};

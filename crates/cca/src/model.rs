@@ -11,6 +11,7 @@ use packet::{SlotClock, Span};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 
+use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
 
 /// Bytes of a file at most.
@@ -29,11 +30,38 @@ const SLOTS_MAX: usize = 1 << 22;
 #[derive(Clone, Debug)]
 pub struct Model {
     controls: Vec<String>,
-    inputs: Vec<Input>,
+    reads: Reads,
     clock: SlotClock,
     rules: Rules,
     /// Those of longer intervals later.
     networks: Vec<Network>,
+}
+
+/// What a model reads of each slot, and of how many taps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// Of a tap before a queue and one behind it.
+    Queue(Vec<Input>),
+    /// Of one tap that sees data and acknowledgements.
+    Flight(Vec<FlightInput>),
+}
+
+impl Reads {
+    /// `None` of a name that is none, and of names of both.
+    fn from_names(names: &[String]) -> Option<Self> {
+        let queue: Option<Vec<_>> = names.iter().map(|name| Input::from_name(name)).collect();
+        let flight = || names.iter().map(|name| FlightInput::from_name(name)).collect();
+        queue.map(Self::Queue).or_else(|| Some(Self::Flight(flight()?)))
+    }
+
+    /// Columns of a row.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        match self {
+            Self::Queue(inputs) => inputs.len(),
+            Self::Flight(inputs) => inputs.len(),
+        }
+    }
 }
 
 /// What tells controls from intervals of one length.
@@ -108,13 +136,19 @@ impl Model {
         }
         let controls = said.texts("controls")?;
         let inputs = said.texts("inputs")?;
-        let inputs = inputs.iter().map(|name| {
-            Input::from_name(name)
-                .ok_or_else(|| said.wrong("inputs", format_args!("{name:?} is none that there is")))
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let is_unknown = |name: &&String| {
+            Input::from_name(name).is_none() && FlightInput::from_name(name).is_none()
+        };
+        if let Some(name) = inputs.iter().find(is_unknown) {
+            return Err(said.wrong("inputs", format_args!("{name:?} is none that there is")));
+        }
+        let reads = Reads::from_names(&inputs)
+            .ok_or_else(|| said.wrong("inputs", "wanted: of two taps or of one, not of both"))?;
         let slot_ns = said.whole("slot_ns", 1_000, 1_000_000_000_000)?;
         let passed = match said.text("passed")? {
+            "first" if matches!(reads, Reads::Flight(_)) => {
+                return Err(said.wrong("passed", "wanted: highest, of one tap"));
+            }
             "first" => Passed::First,
             "highest" => Passed::Highest,
             _ => return Err(said.wrong("passed", "wanted: first or highest")),
@@ -123,14 +157,14 @@ impl Model {
         let said_networks = said.list("networks")?;
         let mut networks = said_networks
             .iter()
-            .map(|one| read_network(&Said::of(one, "networks")?, &tensors, inputs.len()))
+            .map(|one| read_network(&Said::of(one, "networks")?, &tensors, reads.width()))
             .collect::<Result<Vec<_>, _>>()?;
         networks.sort_by_key(|network| network.slots);
         if networks.iter().any(|network| network.net.class_count() != controls.len()) {
             return Err(said.wrong("controls", "wanted: one for each score of every network"));
         }
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, inputs, clock, rules, networks })
+        Ok(Self { controls, reads, clock, rules, networks })
     }
 
     /// Names of the controls that it tells apart.
@@ -141,8 +175,8 @@ impl Model {
 
     /// What it reads of each slot.
     #[must_use]
-    pub fn inputs(&self) -> &[Input] {
-        &self.inputs
+    pub const fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// How it cuts time.
@@ -166,12 +200,12 @@ impl Model {
     /// What an interval tells; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them.
     pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
-        let slots = rows.len() / self.inputs.len().max(1);
+        let slots = rows.len() / self.reads.width().max(1);
         let network = self.networks.iter().find(|network| network.slots == slots)?;
         let Scratch { rows: normalised, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
-        normalise(normalised, self.inputs.len());
+        normalise(normalised, self.reads.width());
         network.net.score(normalised, net, scores).ok()?;
         let (control, confidence) = most_probable(scores, network.temperature)?;
         let is_known = confidence >= network.unknown_below;

@@ -15,12 +15,16 @@ use crate::duration::parse_duration;
   wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
+  wirelens cca -r one.pcap                                            one tap: bytes in flight
 
 One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
 interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
 router's own egress is seen before the queue. NETNS:DEV is in another network namespace. The queue
 is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
-A flow's share is that of the bytes in the queue of all flows that are told.")]
+A flow's share is that of the bytes in the queue of all flows that are told.
+
+Without --egress there is one tap, which has to see both ways of a flow: what is told then is what
+the flow has in flight beyond it, sent and not acknowledged, which is not what waits in one queue.")]
 pub struct CcaArguments {
     /// Captures made before the queue.
     #[command(flatten)]
@@ -29,8 +33,8 @@ pub struct CcaArguments {
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     pub interface: Option<String>,
-    /// Behind the queue: a capture, with -r, or an interface, with -i
-    #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV", required = true)]
+    /// Behind the queue: a capture, with -r, or an interface, with -i [default: there is one tap]
+    #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
@@ -56,6 +60,7 @@ pub struct CcaArguments {
     /// What is added to stamps behind the queue, such as -3ms [default: what makes no packet leave
     /// before it came, if one seems to; 0 of standard input]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
+    #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
     /// Flows that are followed at once; packets of others are counted
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536)]

@@ -1,6 +1,7 @@
 //! `wirelens cca`: what flows do in a queue, told from a tap before it and one behind it.
 
 pub mod args;
+mod flight;
 mod live;
 mod rows;
 mod table;
@@ -11,7 +12,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use cca::inputs::{Empty, Passed, Throughput};
-use cca::model::FILE_LEN_MAX;
+use cca::model::{FILE_LEN_MAX, Reads};
 use cca::{Model, Pair, Period, Rules, TapOptions};
 use engine::columns::Schema;
 use packet::{SlotClock, Span, Timestamp};
@@ -34,15 +35,14 @@ const WAIT_MAX: Span = Span::from_seconds(10);
 
 /// The columns of the command.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens cca", rows::SCHEMA)]
+    vec![("wirelens cca", rows::SCHEMA), ("wirelens cca, of one tap", flight::SCHEMA)]
 }
 
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let clock = clock(arguments)?;
-    let namer = arguments.model.as_deref().map(|folder| namer(folder, clock)).transpose()?;
-    let looked_at =
-        namer.as_ref().map_or(0, |namer| namer.model().longest(usize::MAX).unwrap_or(0));
+    let model = arguments.model.as_deref().map(|folder| read_model(folder, clock)).transpose()?;
+    let looked_at = model.as_ref().and_then(|model| model.longest(usize::MAX)).unwrap_or(0);
     let looked_at = i64::try_from(looked_at).unwrap_or(0).saturating_mul(clock.length().as_ns());
     let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns().max(looked_at));
     let options = TapOptions {
@@ -52,6 +52,10 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
         sampler: None,
     };
     let show = output::show(&arguments.output)?;
+    if arguments.egress.is_empty() {
+        return flight::run(arguments, options, show, model);
+    }
+    let namer = model.map(|model| namer(arguments, model)).transpose()?;
     match &arguments.interface {
         Some(interface) => run_live(arguments, options, interface, show, namer),
         None => run_captures(arguments, options, show, namer),
@@ -59,7 +63,7 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
 }
 
 /// Reads a model, which has to cut time as it is cut here.
-fn namer(folder: &Path, clock: SlotClock) -> Result<Namer, Failure> {
+fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
     let path = folder.join(MODEL_FILE);
     let shown = path.display();
     let mut bytes = Vec::new();
@@ -80,7 +84,19 @@ fn namer(folder: &Path, clock: SlotClock) -> Result<Namer, Failure> {
             its.as_seconds_f64()
         )));
     }
-    Ok(Namer::new(model))
+    Ok(model)
+}
+
+/// A model of two taps.
+fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
+    match model.reads() {
+        Reads::Queue(_) => Ok(Namer::new(model)),
+        Reads::Flight(_) => Err(Failure::usage(format_args!(
+            "{}: a model of one tap, which reads bytes in flight; leave --egress out, or give a \
+             model of two taps",
+            arguments.model.as_deref().unwrap_or(Path::new("")).display()
+        ))),
+    }
 }
 
 fn run_captures(

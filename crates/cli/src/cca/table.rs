@@ -76,7 +76,7 @@ fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
 }
 
 /// A control and how probable it is; what is not probable enough has a question mark.
-fn control(named: &Named, controls: &[String]) -> String {
+pub(super) fn control(named: &Named, controls: &[String]) -> String {
     let name = named.control.and_then(|control| controls.get(control));
     format!("{} {:.2}", name.map_or("?", String::as_str), named.confidence)
 }

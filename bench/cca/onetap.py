@@ -1,0 +1,192 @@
+"""Names controls from one tap, on traces of 17 of them: OUT/rows.jsonl, a line a fold, model and seed.
+
+    python bench/cca/onetap.py TRACES OUT --split combination --slot 100ms --duration 10s
+
+Folds are rates and RTTs on which nothing was trained. Beside Dragonfly's network stand whoever always
+tells the most frequent control and a random forest on features of the curve made by hand, whose
+settings are chosen on folds of the training side.
+"""
+
+import argparse
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import curve
+import numpy as np
+import traces
+from wirelens.cca import flight_slots, flight_windows, learn
+from wirelens.cca.intervals import Intervals
+from wirelens.cca.intervals import normalised as divided
+from wirelens.classify import networks as learning
+from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
+from wirelens.classify.typed import time_us
+
+ALL_INPUTS = ("flight_bytes", "sent_bytes", "flight_max_bytes", "acked_bytes", "resent_packets", "rtt_s")
+PER_FLOW = 10
+SETTLED_S = 2.0
+SCHEDULE = learning.Schedule(
+    epochs=40, batch_rows=32, learning_rate=2e-3, weight_decay=1e-4, patience=12, decay_every=10,
+    decay=0.5,
+)  # fmt: skip
+FOREST_SETTINGS = [
+    {"min_samples_leaf": leaf, "max_features": part} for leaf in (1, 3, 6) for part in ("sqrt", 0.5)
+]
+
+
+def read(found: Sequence[traces.Trace], slot: str) -> list[Any]:
+    """Of each trace its flow, through a capture."""
+    with tempfile.TemporaryDirectory() as folder:
+        captures = [Path(folder) / f"{at:04}.pcap" for at in range(len(found))]
+        for trace, capture in zip(found, captures, strict=True):
+            traces.write(trace.path, capture)
+        taps = flight_slots(captures, slot=slot)
+    return [max(tap.values(), key=len) for tap in taps]
+
+
+def draw(
+    found: Sequence[traces.Trace], flows: Sequence[Any], slot: str, duration: str, seed: int
+) -> Intervals:
+    """Intervals of every trace from any moment on, `runs` being the numbers of traces."""
+    slots, settled = round(time_us(duration) / time_us(slot)), round(SETTLED_S * 1e6 / time_us(slot))
+    pieces, controls, runs = [], [], []
+    for number, (trace, flow) in enumerate(zip(found, flows, strict=True)):
+        chance = random.Random(f"{seed} {trace.path.name}")
+        first = flow.first_slot + settled
+        last = max(flow.last_slot - slots, first)
+        starts = [chance.randint(first, last) for _ in range(PER_FLOW)]
+        seen = flight_windows(flow, starts, slots, inputs=ALL_INPUTS)
+        assert set(seen.missing) == {None}, trace.path
+        pieces.append(np.asarray(seen.values))
+        controls += [trace.control] * PER_FLOW
+        runs += [number] * PER_FLOW
+    return Intervals(np.concatenate(pieces), controls, runs, [0] * len(runs))
+
+
+def folds(found: Sequence[traces.Trace], split: str) -> Iterator[tuple[str, list[int], list[int]]]:
+    """Name of a fold, numbers of traces to train on and of those to judge on."""
+    key = {
+        "combination": lambda trace: trace.combination,
+        "rate": lambda trace: trace.rate,
+        "rtt": lambda trace: trace.rtt,
+    }[split]
+    for name in sorted({key(trace) for trace in found}):
+        test = [at for at, trace in enumerate(found) if key(trace) == name]
+        yield name, sorted(set(range(len(found))) - set(test)), test
+
+
+def watched(found: Sequence[traces.Trace], train: Sequence[int], seed: int) -> list[int]:
+    """Traces of the training side by which training ends: two whole combinations."""
+    names = sorted({found[at].combination for at in train})
+    held = set(random.Random(seed).sample(names, 2))
+    return [at for at in train if found[at].combination in held]
+
+
+class Judge:
+    """A fold's sides, and what each model makes of them."""
+
+    def __init__(self, found: Sequence[traces.Trace], controls: list[str], slot_s: float) -> None:
+        self.found, self.controls, self.slot_s = found, controls, slot_s
+
+    def network(self, intervals: Intervals, sides: tuple[list[int], list[int]], seed: int,
+                columns: Sequence[int]) -> Any:  # fmt: skip
+        """Probabilities by Dragonfly's network."""
+        train, test = sides
+        held = watched(self.found, train, seed)
+        rest = sorted(set(train) - set(held))
+        trained = learn.dragonfly(
+            intervals.of_runs(rest), intervals.of_runs(held), self.controls, schedule=SCHEDULE,
+            columns=columns, seed=seed, threads=1,
+        )  # fmt: skip
+        return softmax(trained.scores(intervals.of_runs(test)).astype(float))
+
+    def forest(self, features: Any, intervals: Intervals, sides: tuple[list[int], list[int]],
+               seed: int) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+        """Probabilities by a forest, and its settings, chosen on combinations held out of those
+        to train on."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        train, test = sides
+        runs, truth = np.array(intervals.runs), learn.labels(intervals, self.controls)
+        inner = watched(self.found, train, seed)
+
+        def fitted(fit: Sequence[int], settings: dict[str, Any], trees: int) -> Any:
+            inside = np.isin(runs, list(fit))
+            model = RandomForestClassifier(trees, random_state=seed, n_jobs=1, **settings)
+            return model.fit(features[inside], truth[inside])
+
+        def f1(settings: dict[str, Any]) -> float:
+            model = fitted(sorted(set(train) - set(inner)), settings, 100)
+            inside = np.isin(runs, inner)
+            told = model.predict(features[inside])
+            return macro_f1(confusion(truth[inside], told, len(self.controls)))
+
+        best = max(FOREST_SETTINGS, key=f1)
+        model = fitted(train, best, 400)
+        assert list(model.classes_) == list(range(len(self.controls)))
+        return model.predict_proba(features[np.isin(runs, test)]), best
+
+    def told(self, probabilities: Any, part: Intervals) -> dict[str, Any]:
+        """What came out, of intervals and of whole traces, whose probabilities are added up."""
+        truth, n = learn.labels(part, self.controls), len(self.controls)
+        counts = confusion(truth, probabilities.argmax(axis=1), n)
+        runs = np.array(part.runs)
+        sums = np.stack([probabilities[runs == run].sum(axis=0) for run in sorted(set(part.runs))])
+        of_runs = np.array([truth[runs == run][0] for run in sorted(set(part.runs))])
+        flows = confusion(of_runs, sums.argmax(axis=1), n)
+        return {
+            "f1": macro_f1(counts), "f1_flows": macro_f1(flows),
+            "each": class_f1(counts).tolist(), "confusion": counts.tolist(),
+            "confusion_flows": flows.tolist(),
+        }  # fmt: skip
+
+
+def main() -> None:
+    """Judges, and appends rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("traces", type=Path)
+    add("output", type=Path)
+    add("--split", default="combination", choices=("combination", "rate", "rtt"))
+    add("--slot", default="100ms")
+    add("--duration", default="10s")
+    add("--seeds", default="1,2,3")
+    add("--models", default="network,forest,frequent")
+    add("--inputs", default="flight_bytes,sent_bytes")
+    asked = parser.parse_args()
+    found = traces.find(asked.traces)
+    controls = sorted({trace.control for trace in found})
+    flows = read(found, asked.slot)
+    judge = Judge(found, controls, time_us(asked.slot) / 1e6)
+    inputs = asked.inputs.split(",")
+    columns = [ALL_INPUTS.index(name) for name in inputs]
+    asked.output.mkdir(parents=True, exist_ok=True)
+    with (asked.output / "rows.jsonl").open("a") as rows:
+        for seed in map(int, asked.seeds.split(",")):
+            intervals = draw(found, flows, asked.slot, asked.duration, seed)
+            features = curve.features(intervals.values, judge.slot_s)
+            for fold, train, test in folds(found, asked.split):
+                part = intervals.of_runs(test)
+                for model in asked.models.split(","):
+                    row: dict[str, Any] = {
+                        "split": asked.split, "fold": fold, "slot": asked.slot,
+                        "duration": asked.duration, "seed": seed, "model": model,
+                        "controls": controls,
+                    }  # fmt: skip
+                    if model == "network":
+                        row["inputs"] = inputs
+                        told = judge.network(intervals, (train, test), seed, columns)
+                    elif model == "forest":
+                        told, row["settings"] = judge.forest(features, intervals, (train, test), seed)
+                    else:
+                        told = np.tile(np.eye(len(controls))[0], (len(part), 1))
+                    row |= judge.told(told, part)
+                    print(json.dumps(row), file=rows, flush=True)
+                    print(asked.split, fold, seed, model, f"{row['f1']:.3f}", f"{row['f1_flows']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
