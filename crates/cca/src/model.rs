@@ -50,8 +50,9 @@ impl Reads {
     /// `None` of a name that is none, and of names of both.
     fn from_names(names: &[String]) -> Option<Self> {
         let queue: Option<Vec<_>> = names.iter().map(|name| Input::from_name(name)).collect();
-        let flight = || names.iter().map(|name| FlightInput::from_name(name)).collect();
-        queue.map(Self::Queue).or_else(|| Some(Self::Flight(flight()?)))
+        let flight: Option<Vec<_>> =
+            names.iter().map(|name| FlightInput::from_name(name)).collect();
+        queue.map(Self::Queue).or_else(|| flight.map(Self::Flight))
     }
 
     /// Columns of a row.

@@ -70,8 +70,9 @@ impl FlightFlow {
         let end = start.plus(segment.data_len);
         // What is acknowledged was sent, whether it was seen or not.
         let high = self.high.unwrap_or_else(|| later(start, self.acked.unwrap_or(start)));
-        let (seen_before, needless) = self.seen_before(start, end, high);
-        if seen_before || start.is_before(high) {
+        let again = again_bytes(start, end, high) - self.holes.overlap(start, end);
+        let is_needless = self.has_bytes(start, end) >= again;
+        if start.is_before(high) {
             // Sent again, or late: which of them is acknowledged cannot be told.
             self.timed.clear();
             self.untimed_until = Some(high);
@@ -94,13 +95,10 @@ impl FlightFlow {
             if begins {
                 open.flags |= FlightSlot::BEGAN;
             }
-            let again = segment.data_len.min(again_bytes(start, end, high));
-            if seen_before {
-                let segments = part(segment.segments, again, segment.data_len);
-                open.resent_bytes += u64::from(again);
-                open.resent_segments += segments;
-                open.lost_segments += if needless { 0 } else { segments };
-            }
+            let segments = part(segment.segments, again, segment.data_len);
+            open.resent_bytes += u64::from(again);
+            open.resent_segments += segments;
+            open.lost_segments += if is_needless { 0 } else { segments };
         }
         self.note_flight();
         done
@@ -131,6 +129,8 @@ impl FlightFlow {
                 && self.high.is_some_and(|high| !end.is_after(high))
             {
                 self.sacked.insert(start, end);
+                // It passed, whether it was seen or not.
+                self.holes.cut(start, end);
             }
         }
         if let Some(high) = self.high {
@@ -216,16 +216,10 @@ impl FlightFlow {
         done
     }
 
-    /// Whether part of a packet had passed, and whether the receiver has all of that.
-    fn seen_before(&self, start: SeqNumber, end: SeqNumber, high: SeqNumber) -> (bool, bool) {
-        let again = again_bytes(start, end, high);
-        let late = self.holes.overlap(start, end);
-        if again <= late {
-            return (false, false);
-        }
+    /// Bytes of a packet that the receiver has.
+    fn has_bytes(&self, start: SeqNumber, end: SeqNumber) -> u32 {
         let acked = self.acked.map_or(0, |acked| again_bytes(start, end, acked));
-        let has = acked.saturating_add(self.sacked.overlap(start, end));
-        (true, has >= again)
+        acked.saturating_add(self.sacked.overlap(start, end))
     }
 
     fn time_it(&mut self, end: SeqNumber, now: Timestamp) {
