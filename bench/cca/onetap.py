@@ -12,58 +12,91 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import curve
 import numpy as np
 import traces
-from wirelens.cca import flight_slots, flight_windows, learn
+from wirelens.cca import FlightFlow, flight_slots, flight_windows, learn
 from wirelens.cca.intervals import Intervals
-from wirelens.cca.intervals import normalised as divided
 from wirelens.classify import networks as learning
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
 from wirelens.classify.typed import time_us
 
 ALL_INPUTS = ("flight_bytes", "sent_bytes", "flight_max_bytes", "acked_bytes", "resent_packets", "rtt_s")
-PER_FLOW = 10
+PER_FLOW = 8
 SETTLED_S = 2.0
 SCHEDULE = learning.Schedule(
-    epochs=40, batch_rows=32, learning_rate=2e-3, weight_decay=1e-4, patience=12, decay_every=10,
+    epochs=40, batch_rows=64, learning_rate=3e-3, weight_decay=1e-4, patience=10, decay_every=10,
     decay=0.5,
 )  # fmt: skip
 FOREST_SETTINGS = [
-    {"min_samples_leaf": leaf, "max_features": part} for leaf in (1, 3, 6) for part in ("sqrt", 0.5)
+    {"min_samples_leaf": leaf, "max_features": part}
+    for leaf, part in ((1, "sqrt"), (1, 0.3), (3, 0.3))
 ]
 
 
-def read(found: Sequence[traces.Trace], slot: str) -> list[Any]:
-    """Of each trace its flow, through a capture."""
-    with tempfile.TemporaryDirectory() as folder:
-        captures = [Path(folder) / f"{at:04}.pcap" for at in range(len(found))]
-        for trace, capture in zip(found, captures, strict=True):
+@dataclass(frozen=True)
+class Flow:
+    """A trace's flow and the length of its slots."""
+
+    flow: FlightFlow
+    slot_s: float
+
+
+def read(found: Sequence[traces.Trace], slot: str, folder: Path) -> list[Flow]:
+    """Of each trace its flow, through a capture; `rtt/4` is a quarter of the flow's median RTT."""
+    captures = [folder / f"{trace.path.name}.pcap" for trace in found]
+    for trace, capture in zip(found, captures, strict=True):
+        if not capture.exists():
             traces.write(trace.path, capture)
-        taps = flight_slots(captures, slot=slot)
-    return [max(tap.values(), key=len) for tap in taps]
+    if not slot.startswith("rtt/"):
+        return _cut(captures, slot)
+    lengths = [_median_rtt_s(flow) / float(slot[4:]) for flow in _cut(captures, "50ms")]
+    # Flows of slots that are alike to a millisecond are read together.
+    names = [f"{round(length * 1000)}ms" for length in lengths]
+    cut: dict[int, Flow] = {}
+    for name in sorted(set(names)):
+        numbers = [at for at, other in enumerate(names) if other == name]
+        cut |= zip(numbers, _cut([captures[at] for at in numbers], name), strict=True)
+    return [cut[at] for at in range(len(found))]
+
+
+def _cut(captures: Sequence[Path], slot: str) -> list[Flow]:
+    taps = flight_slots(captures, slot=slot)
+    return [Flow(max(tap.values(), key=len), time_us(slot) / 1e6) for tap in taps]
+
+
+def _median_rtt_s(flow: Flow) -> float:
+    first, last = flow.flow.first_slot, flow.flow.last_slot
+    seen = flight_windows(flow.flow, [first], last - first, inputs=["rtt_s"])
+    rtt = np.asarray(seen.values)
+    return float(np.median(rtt[rtt > 0]))
 
 
 def draw(
-    found: Sequence[traces.Trace], flows: Sequence[Any], slot: str, duration: str, seed: int
-) -> Intervals:
-    """Intervals of every trace from any moment on, `runs` being the numbers of traces."""
-    slots, settled = round(time_us(duration) / time_us(slot)), round(SETTLED_S * 1e6 / time_us(slot))
-    pieces, controls, runs = [], [], []
-    for number, (trace, flow) in enumerate(zip(found, flows, strict=True)):
+    found: Sequence[traces.Trace], flows: Sequence[Flow], slots: int, seed: int
+) -> tuple[Intervals, Any]:
+    """Intervals of every trace from any moment on, `runs` being the numbers of traces, and of each
+    the features of its curve."""
+    pieces, features, controls, runs = [], [], [], []
+    for number, (trace, cut) in enumerate(zip(found, flows, strict=True)):
         chance = random.Random(f"{seed} {trace.path.name}")
-        first = flow.first_slot + settled
-        last = max(flow.last_slot - slots, first)
+        flow = cut.flow
+        # Not told by how it began, where it is long enough.
+        last = max(flow.last_slot - slots, flow.first_slot)
+        first = min(flow.first_slot + round(SETTLED_S / cut.slot_s), last)
         starts = [chance.randint(first, last) for _ in range(PER_FLOW)]
         seen = flight_windows(flow, starts, slots, inputs=ALL_INPUTS)
         assert set(seen.missing) == {None}, trace.path
         pieces.append(np.asarray(seen.values))
+        features.append(curve.features(pieces[-1], cut.slot_s))
         controls += [trace.control] * PER_FLOW
         runs += [number] * PER_FLOW
-    return Intervals(np.concatenate(pieces), controls, runs, [0] * len(runs))
+    intervals = Intervals(np.concatenate(pieces), controls, runs, [0] * len(runs))
+    return intervals, np.concatenate(features)
 
 
 def folds(found: Sequence[traces.Trace], split: str) -> Iterator[tuple[str, list[int], list[int]]]:
@@ -88,8 +121,8 @@ def watched(found: Sequence[traces.Trace], train: Sequence[int], seed: int) -> l
 class Judge:
     """A fold's sides, and what each model makes of them."""
 
-    def __init__(self, found: Sequence[traces.Trace], controls: list[str], slot_s: float) -> None:
-        self.found, self.controls, self.slot_s = found, controls, slot_s
+    def __init__(self, found: Sequence[traces.Trace], controls: list[str]) -> None:
+        self.found, self.controls = found, controls
 
     def network(self, intervals: Intervals, sides: tuple[list[int], list[int]], seed: int,
                 columns: Sequence[int]) -> Any:  # fmt: skip
@@ -107,7 +140,7 @@ class Judge:
                seed: int) -> tuple[Any, dict[str, Any]]:  # fmt: skip
         """Probabilities by a forest, and its settings, chosen on combinations held out of those
         to train on."""
-        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.ensemble import ExtraTreesClassifier
 
         train, test = sides
         runs, truth = np.array(intervals.runs), learn.labels(intervals, self.controls)
@@ -115,17 +148,17 @@ class Judge:
 
         def fitted(fit: Sequence[int], settings: dict[str, Any], trees: int) -> Any:
             inside = np.isin(runs, list(fit))
-            model = RandomForestClassifier(trees, random_state=seed, n_jobs=1, **settings)
+            model = ExtraTreesClassifier(trees, random_state=seed, n_jobs=1, **settings)
             return model.fit(features[inside], truth[inside])
 
         def f1(settings: dict[str, Any]) -> float:
-            model = fitted(sorted(set(train) - set(inner)), settings, 100)
+            model = fitted(sorted(set(train) - set(inner)), settings, 60)
             inside = np.isin(runs, inner)
             told = model.predict(features[inside])
             return macro_f1(confusion(truth[inside], told, len(self.controls)))
 
         best = max(FOREST_SETTINGS, key=f1)
-        model = fitted(train, best, 400)
+        model = fitted(train, best, 200)
         assert list(model.classes_) == list(range(len(self.controls)))
         return model.predict_proba(features[np.isin(runs, test)]), best
 
@@ -150,31 +183,32 @@ def main() -> None:
     add = parser.add_argument
     add("traces", type=Path)
     add("output", type=Path)
-    add("--split", default="combination", choices=("combination", "rate", "rtt"))
+    add("--captures", type=Path, help="where the traces' captures are kept from run to run")
+    add("--splits", default="combination,rate,rtt")
     add("--slot", default="100ms")
-    add("--duration", default="10s")
+    add("--slots", type=int, default=100, help="slots of an interval")
     add("--seeds", default="1,2,3")
     add("--models", default="network,forest,frequent")
     add("--inputs", default="flight_bytes,sent_bytes")
     asked = parser.parse_args()
     found = traces.find(asked.traces)
     controls = sorted({trace.control for trace in found})
-    flows = read(found, asked.slot)
-    judge = Judge(found, controls, time_us(asked.slot) / 1e6)
+    with tempfile.TemporaryDirectory() as folder:
+        flows = read(found, asked.slot, asked.captures or Path(folder))
+    judge = Judge(found, controls)
     inputs = asked.inputs.split(",")
     columns = [ALL_INPUTS.index(name) for name in inputs]
     asked.output.mkdir(parents=True, exist_ok=True)
     with (asked.output / "rows.jsonl").open("a") as rows:
         for seed in map(int, asked.seeds.split(",")):
-            intervals = draw(found, flows, asked.slot, asked.duration, seed)
-            features = curve.features(intervals.values, judge.slot_s)
-            for fold, train, test in folds(found, asked.split):
+            intervals, features = draw(found, flows, asked.slots, seed)
+            sides = [(split, *fold) for split in asked.splits.split(",") for fold in folds(found, split)]
+            for split, fold, train, test in sides:
                 part = intervals.of_runs(test)
                 for model in asked.models.split(","):
                     row: dict[str, Any] = {
-                        "split": asked.split, "fold": fold, "slot": asked.slot,
-                        "duration": asked.duration, "seed": seed, "model": model,
-                        "controls": controls,
+                        "split": split, "fold": fold, "slot": asked.slot, "slots": asked.slots,
+                        "seed": seed, "model": model, "controls": controls,
                     }  # fmt: skip
                     if model == "network":
                         row["inputs"] = inputs
@@ -185,7 +219,7 @@ def main() -> None:
                         told = np.tile(np.eye(len(controls))[0], (len(part), 1))
                     row |= judge.told(told, part)
                     print(json.dumps(row), file=rows, flush=True)
-                    print(asked.split, fold, seed, model, f"{row['f1']:.3f}", f"{row['f1_flows']:.3f}")
+                    print(split, fold, seed, model, f"{row['f1']:.3f}", f"{row['f1_flows']:.3f}", flush=True)
 
 
 if __name__ == "__main__":

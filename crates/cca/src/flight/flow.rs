@@ -116,9 +116,9 @@ impl FlightFlow {
         if self.acked.is_some_and(|acked| ack.number.is_before(acked)) {
             return None;
         }
-        let before = self.acked.replace(ack.number);
         // Without data of its own a way has no slots: all acknowledge, few send.
         let done = if self.high.is_some() { self.turn(clock, now) } else { None };
+        let before = self.acked.replace(ack.number);
         self.time = Some(now);
         let rtt = self.take_rtt(ack.number, now);
         self.holes.cut_below(ack.number);
@@ -223,16 +223,16 @@ impl FlightFlow {
     }
 
     fn time_it(&mut self, end: SeqNumber, now: Timestamp) {
-        if self.untimed_until.is_none() && self.timed.len() < TIMED_COUNT_MAX {
+        let waits = self.untimed_until.is_some_and(|until| {
+            self.acked.is_none_or(|acked| acked.is_before(until))
+        });
+        if !waits && self.timed.len() < TIMED_COUNT_MAX {
             self.timed.push_back((end, now));
         }
     }
 
     /// The time since the last packet that this acknowledges passed.
     fn take_rtt(&mut self, acked: SeqNumber, now: Timestamp) -> Option<u32> {
-        if self.untimed_until.is_some_and(|until| !acked.is_before(until)) {
-            self.untimed_until = None;
-        }
         let mut passed = None;
         while let Some(&(end, time)) = self.timed.front() {
             if end.is_after(acked) {

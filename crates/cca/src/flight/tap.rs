@@ -227,14 +227,15 @@ impl FlightTap {
         found
     }
 
-    /// Whether no flow had a packet from one slot up to another.
+    /// The first slot from this one on in which any flow had a packet.
     #[must_use]
-    pub fn is_silent(&self, from: i64, until: i64) -> bool {
-        let inside = |slot: &FlightSlot| (from..until).contains(&slot.slot);
-        self.flows.values().flatten().all(|kept| {
-            let next = kept.slots.partition_point(|slot| slot.slot < from);
-            !kept.slots.get(next).is_some_and(inside) && !kept.flow.open().is_some_and(inside)
-        })
+    pub fn next_slot(&self, from: i64) -> Option<i64> {
+        let next = |kept: &Kept| {
+            let at = kept.slots.partition_point(|slot| slot.slot < from);
+            let open = kept.flow.open().filter(|open| open.slot >= from);
+            kept.slots.get(at).or(open).map(|slot| slot.slot)
+        };
+        self.flows.values().flatten().filter_map(next).min()
     }
 
     /// Slots up to the end of a period for which what is in flight is known.

@@ -95,7 +95,8 @@ fn begin(arguments: &CcaArguments, opened: &Opened, inputs: &Inputs) {
     crate::live::begin_for(arguments.duration, opened, &inputs.control, arguments.input.quiet);
 }
 
-/// Reads to the end, and looks back at each period that is past.
+/// Reads to the end, and looks back at each period that is past. Where no packet passes, what is
+/// in flight is told for as long as a packet may wait, and then no more.
 fn each_period(
     source: &mut InOrder,
     tap: &mut FlightTap,
@@ -105,6 +106,7 @@ fn each_period(
 ) -> Result<(), Failure> {
     let clock = tap.options().clock;
     let len = i64::try_from(period_len).unwrap_or(i64::MAX);
+    let told_on = clock.count(super::WAIT_MAX);
     let mut start: Option<i64> = None;
     let mut has_ended = false;
     while !has_ended {
@@ -117,15 +119,22 @@ fn each_period(
         let Some(earliest) = tap.earliest() else { continue };
         let latest = clock.slot(tap.latest());
         let mut begin = start.unwrap_or_else(|| earliest.div_euclid(len).saturating_mul(len));
-        while {
+        loop {
             let period = Period { start: begin, len: period_len };
-            latest >= period.end().saturating_add(SLOTS_WAITED) || has_ended && begin <= latest
-        } {
-            let period = Period { start: begin, len: period_len };
-            look(tap, period)?;
-            let ahead = latest.div_euclid(len).saturating_mul(len);
-            // Nothing is told of time in which nothing passed.
-            begin = if tap.is_silent(period.end(), ahead) { ahead.max(period.end()) } else { period.end() };
+            let is_past = latest >= period.end().saturating_add(SLOTS_WAITED);
+            if !is_past && !(has_ended && begin <= latest) {
+                break;
+            }
+            // Which periods are told depends on the packets before their ends alone, and not on
+            // how far reading is.
+            let lately = period.end().saturating_sub(told_on.max(len));
+            begin = period.end();
+            if tap.next_slot(lately).is_some_and(|slot| slot < period.end()) {
+                look(tap, period)?;
+            } else {
+                let next = tap.next_slot(period.end()).unwrap_or(latest);
+                begin = begin.max(next.div_euclid(len).saturating_mul(len));
+            }
         }
         start = Some(begin);
         tap.forget_old();
