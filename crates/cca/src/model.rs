@@ -26,11 +26,15 @@ const COUNT_MAX: usize = 64;
 /// Slots of an interval at most: an hour and more of a millisecond each.
 const SLOTS_MAX: usize = 1 << 22;
 
+/// Where rows are parts of the RTT, flows whose RTT is longer are told by shorter intervals alone.
+const RTT_MAX: Span = Span::from_seconds(2);
+
 /// A model that was read.
 #[derive(Clone, Debug)]
 pub struct Model {
     controls: Vec<String>,
     reads: Reads,
+    rows_per_rtt: Option<u32>,
     clock: SlotClock,
     rules: Rules,
     /// Those of longer intervals later.
@@ -164,8 +168,15 @@ impl Model {
         if networks.iter().any(|network| network.net.class_count() != controls.len()) {
             return Err(said.wrong("controls", "wanted: one for each score of every network"));
         }
+        let rows_per_rtt = match said.fields.get("rows_per_rtt") {
+            Some(_) if matches!(reads, Reads::Queue(_)) => {
+                return Err(said.wrong("rows_per_rtt", "wanted: of one tap alone"));
+            }
+            Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
+            None => None,
+        };
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, reads, clock, rules, networks })
+        Ok(Self { controls, reads, rows_per_rtt, clock, rules, networks })
     }
 
     /// Names of the controls that it tells apart.
@@ -178,6 +189,23 @@ impl Model {
     #[must_use]
     pub const fn reads(&self) -> &Reads {
         &self.reads
+    }
+
+    /// Into how many rows each RTT of a flow is cut; a row is a slot where this is not given.
+    #[must_use]
+    pub const fn rows_per_rtt(&self) -> Option<u32> {
+        self.rows_per_rtt
+    }
+
+    /// The longest time that it looks at.
+    #[must_use]
+    pub fn looked_at(&self) -> Span {
+        let rows = self.networks.last().map_or(0, |network| network.slots);
+        let row_ns = match self.rows_per_rtt {
+            Some(rows) => RTT_MAX.as_ns() / i64::from(rows),
+            None => self.clock.length().as_ns(),
+        };
+        Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))
     }
 
     /// How it cuts time.

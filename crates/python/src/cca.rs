@@ -172,6 +172,7 @@ pub(crate) fn flight_windows<'py>(
     slots: &Bound<'py, PyBytes>,
     starts: Vec<i64>,
     len: i64,
+    row_slots: i64,
     inputs: Vec<String>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<Option<&'static str>>)> {
     let input = |name: &String| {
@@ -181,11 +182,12 @@ pub(crate) fn flight_windows<'py>(
     };
     let inputs = inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
     let len = within("slots", len, 1, 1 << 24)?;
+    let row_slots = within("row_slots", row_slots, 1, 1 << 24)?;
     let slots = flight_of(slots.as_bytes())?;
     let (values, missing) = py.detach(|| {
         let (mut rows, mut values, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for start in starts {
-            let window = FlightWindow { period: Period { start, len }, slots: &slots };
+            let window = FlightWindow { period: Period { start, len }, row_slots, slots: &slots };
             let filled = window.fill(&inputs, &mut rows);
             if filled.is_err() {
                 rows.clear();
@@ -197,6 +199,18 @@ pub(crate) fn flight_windows<'py>(
         (values, missing)
     });
     Ok((PyBytes::new(py, &values), missing))
+}
+
+/// Slots of a row of a flow before a slot, where each of its RTT has so many rows.
+#[pyfunction]
+pub(crate) fn flight_row_slots(
+    slots: &Bound<'_, PyBytes>,
+    end: i64,
+    slot: &str,
+    rows_per_rtt: u32,
+) -> PyResult<Option<usize>> {
+    let slots = flight_of(slots.as_bytes())?;
+    Ok(cca::flight::row_slots(&slots, end, clock(slot)?, rows_per_rtt))
 }
 
 fn flight_of(bytes: &[u8]) -> Result<Vec<FlightSlot>, Refusal> {

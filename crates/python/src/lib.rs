@@ -36,7 +36,8 @@ mod _wirelens {
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
     use crate::cca::{
-        flight_inputs, flight_slots, flight_windows, slot_inputs, slot_windows, tap_slots,
+        flight_inputs, flight_row_slots, flight_slots, flight_windows, slot_inputs, slot_windows,
+        tap_slots,
     };
     #[pymodule_export]
     use crate::classify::classify_flows;

@@ -5,7 +5,7 @@
 - `flight_slots`, `flight_windows`: the same of one tap that sees data and acknowledgements
 """
 
-from wirelens.cca.flight import FlightFlow, flight_slots, flight_windows
+from wirelens.cca.flight import FlightFlow, flight_slots, flight_windows, row_slots
 from wirelens.cca.slots import FlowWay, TapFlow, Windows, tap_slots, windows
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Windows",
     "flight_slots",
     "flight_windows",
+    "row_slots",
     "tap_slots",
     "windows",
 ]

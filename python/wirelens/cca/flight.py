@@ -16,7 +16,14 @@ from wirelens.results import warn_of
 if TYPE_CHECKING:
     from wirelens._wirelens import TapOptions
 
-__all__ = ["FLIGHT_INPUTS", "FlightFlow", "flight_inputs", "flight_slots", "flight_windows"]
+__all__ = [
+    "FLIGHT_INPUTS",
+    "FlightFlow",
+    "flight_inputs",
+    "flight_slots",
+    "flight_windows",
+    "row_slots",
+]
 
 SLOT_LEN = 80
 """Bytes of a slot."""
@@ -112,11 +119,18 @@ def flight_slots(
     return taps
 
 
+def row_slots(flow: FlightFlow, end: int, *, slot: Duration, rows_per_rtt: int) -> int | None:
+    """Slots of a row where each RTT is cut into so many rows, by the flow's mean RTT of the ten
+    seconds before the slot `end`; None where none was timed. `slot` is that of `flight_slots`."""
+    return _wirelens.flight_row_slots(flow.slots, end, _duration(slot), rows_per_rtt)
+
+
 def flight_windows(
     flow: FlightFlow,
     starts: Sequence[int],
     slots: int,
     *,
+    row_slots: int = 1,
     inputs: Sequence[str] = FLIGHT_INPUTS,
 ) -> Windows:
     """What a model of one tap reads of a flow, from some moments on.
@@ -128,7 +142,9 @@ def flight_windows(
     starts
         First slots of windows, counted from 1970.
     slots
-        Slots of each window.
+        Rows of each window.
+    row_slots
+        Slots that are one row.
     inputs
         What is told of each slot; `flight_inputs` names all.
 
@@ -143,6 +159,8 @@ def flight_windows(
     OptionError
         Where an argument cannot mean what was given.
     """
-    values, missing = _wirelens.flight_windows(flow.slots, list(starts), slots, list(inputs))
+    values, missing = _wirelens.flight_windows(
+        flow.slots, list(starts), slots, row_slots, list(inputs)
+    )
     shape = (len(missing), slots, len(inputs))
     return Windows(tuple(inputs), memoryview(values).cast("f", shape), tuple(missing))

@@ -18,5 +18,6 @@ pub use ranges::{RANGE_COUNT_MAX, Ranges};
 pub use slot::FlightSlot;
 pub use tap::{FlightCounts, FlightTap};
 pub use window::{
-    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, InFlight, known_from,
+    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, InFlight, RTT_LOOKED_AT,
+    known_from, row_slots,
 };

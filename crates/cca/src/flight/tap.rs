@@ -11,6 +11,7 @@ use super::flow::{Ack, FlightFlow};
 use super::slot::FlightSlot;
 use super::window::{
     FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from,
+    row_slots,
 };
 use crate::pair::Period;
 use crate::segment::{FlowWay, Segment, Unfit};
@@ -247,7 +248,16 @@ impl FlightTap {
         usize::try_from(period.end().saturating_sub(from)).unwrap_or(0)
     }
 
-    /// What a model reads of a flow: rows of inputs, a row a slot.
+    /// Slots of a row, where each RTT that the flow had before a slot is cut into so many rows.
+    pub fn row_slots(&mut self, way: &FlowWay, end: i64, rows_per_rtt: u32) -> Option<usize> {
+        let mut slots = std::mem::take(&mut self.slots);
+        self.slots(way, &mut slots);
+        let found = row_slots(&slots, end, self.options.clock, rows_per_rtt);
+        self.slots = slots;
+        found
+    }
+
+    /// What a model reads of a flow: rows of inputs, each of so many slots.
     ///
     /// # Errors
     /// [`FlightMissing`], where what is in flight is not known.
@@ -255,12 +265,13 @@ impl FlightTap {
         &mut self,
         way: &FlowWay,
         period: Period,
+        row_slots: usize,
         inputs: &[FlightInput],
     ) -> Result<&[f32], FlightMissing> {
         let (mut slots, mut rows) =
             (std::mem::take(&mut self.slots), std::mem::take(&mut self.rows));
         self.slots(way, &mut slots);
-        let filled = FlightWindow { period, slots: &slots }.fill(inputs, &mut rows);
+        let filled = FlightWindow { period, row_slots, slots: &slots }.fill(inputs, &mut rows);
         (self.slots, self.rows) = (slots, rows);
         filled.map(|()| self.rows.as_slice())
     }

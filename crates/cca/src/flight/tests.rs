@@ -353,7 +353,11 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
     slots.extend(flow.open());
     let mut rows = Vec::new();
     let inputs = [FlightInput::Flight, FlightInput::FlightMax, FlightInput::Sent, FlightInput::Rtt];
-    let window = |start, len| FlightWindow { period: Period { start, len }, slots: &slots };
+    let window = |start, len| FlightWindow {
+        period: Period { start, len },
+        row_slots: 1,
+        slots: &slots,
+    };
     window(-1, 6).fill(&inputs, &mut rows).unwrap();
     #[rustfmt::skip]
     let wanted = [
@@ -365,6 +369,18 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
         100.0, 100.0, 0.0, 3.4e-6,
     ];
     assert_eq!(rows, wanted);
+    // Rows of two slots; and of as many as half an RTT of 3.4 has, to the nearest.
+    FlightWindow { row_slots: 2, ..window(-1, 3) }.fill(&inputs, &mut rows).unwrap();
+    #[rustfmt::skip]
+    let wanted = [
+        200.0, 200.0, 200.0, 0.0,
+        200.0, 200.0, 0.0, 0.0,
+        100.0, 200.0, 0.0, 3.4e-6,
+    ];
+    assert_eq!(rows, wanted);
+    assert_eq!(row_slots(&slots, 4, clock(), 2), Some(2));
+    assert_eq!(row_slots(&slots, 4, clock(), 100), Some(1));
+    assert_eq!(row_slots(&slots, 3, clock(), 2), None);
     assert_eq!(window(-5, 2).fill(&inputs, &mut rows), Err(FlightMissing::Data));
     assert_eq!(known_from(&slots, Period { start: 0, len: 4 }), Some(0));
     let way = way();

@@ -1,6 +1,6 @@
 //! What a model and a row are told of one flow at one tap.
 
-use packet::Span;
+use packet::{SlotClock, Span};
 
 use super::slot::FlightSlot;
 use crate::pair::Period;
@@ -80,11 +80,35 @@ impl FlightMissing {
     }
 }
 
+/// A flow's RTT is the mean of so much of its past: longer than a packet waits in any queue.
+pub const RTT_LOOKED_AT: Span = Span::from_seconds(10);
+
+/// Slots of a row, where each RTT is cut into so many rows, by the RTT that a flow had before a
+/// slot; at least one. `None` where none was timed.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn row_slots(
+    slots: &[FlightSlot],
+    end: i64,
+    clock: SlotClock,
+    rows_per_rtt: u32,
+) -> Option<usize> {
+    let from = end.saturating_sub(clock.count(RTT_LOOKED_AT));
+    let lately = slots.iter().filter(|slot| (from..end).contains(&slot.slot));
+    let (sum_ns, count) = lately.fold((0_u64, 0_u64), |(sum_ns, count), slot| {
+        (sum_ns.saturating_add(slot.rtt_sum_ns), count + u64::from(slot.rtt_count))
+    });
+    let row_s = rtt_s(sum_ns, count) / f64::from(rows_per_rtt.max(1));
+    (count > 0).then(|| (row_s / clock.length().as_seconds_f64()).round().max(1.0) as usize)
+}
+
 /// Some slots of one flow at one tap.
 #[derive(Clone, Copy, Debug)]
 pub struct FlightWindow<'a> {
-    /// The slots.
+    /// The first slot, and how many rows.
     pub period: Period,
+    /// Slots of a row.
+    pub row_slots: usize,
     /// What the tap saw, in order; also before the window.
     pub slots: &'a [FlightSlot],
 }
@@ -104,7 +128,9 @@ impl FlightWindow<'_> {
         rows: &mut FlightRows,
     ) -> Result<(), FlightMissing> {
         rows.clear();
-        let seen = up_to_end(self.slots, self.period);
+        let row_slots = i64::try_from(self.row_slots.max(1)).unwrap_or(i64::MAX);
+        let slots = self.period.len.saturating_mul(self.row_slots.max(1));
+        let seen = up_to_end(self.slots, Period { len: slots, ..self.period });
         let last = seen.last().ok_or(FlightMissing::Data)?;
         if !last.is_known() {
             return Err(FlightMissing::Acks);
@@ -115,46 +141,64 @@ impl FlightWindow<'_> {
         before.iter().for_each(|slot| state.pass(slot));
         let mut inside = inside.iter().peekable();
         rows.reserve(self.period.len.saturating_mul(inputs.len()));
-        for at in self.period.start..self.period.end() {
-            let slot = inside.next_if(|slot| slot.slot == at);
-            if let Some(slot) = slot {
+        let mut end = self.period.start;
+        for _ in 0..self.period.len {
+            end = end.saturating_add(row_slots);
+            state.begin_row();
+            while let Some(slot) = inside.next_if(|slot| slot.slot < end) {
                 state.pass(slot);
             }
-            rows.extend(inputs.iter().map(|&input| state.told(input, slot)));
+            rows.extend(inputs.iter().map(|&input| state.told(input)));
         }
         Ok(())
     }
 }
 
-/// What holds until the next slot with a packet.
+/// What a row tells, and what holds until the next slot with a packet.
 #[derive(Clone, Copy, Default)]
 struct Carried {
     flight_bytes: u32,
+    flight_max_bytes: u32,
     sacked_bytes: u32,
+    sent_bytes: u64,
+    acked_bytes: u64,
+    resent_segments: u64,
     rtt_s: f64,
 }
 
 impl Carried {
+    fn begin_row(&mut self) {
+        let Self { flight_bytes, sacked_bytes, rtt_s, .. } = *self;
+        *self = Self {
+            flight_bytes,
+            flight_max_bytes: flight_bytes,
+            sacked_bytes,
+            rtt_s,
+            ..Self::default()
+        };
+    }
+
     fn pass(&mut self, slot: &FlightSlot) {
         self.flight_bytes = slot.flight_bytes;
+        self.flight_max_bytes = self.flight_max_bytes.max(slot.flight_max_bytes);
         self.sacked_bytes = slot.sacked_bytes;
+        self.sent_bytes += slot.sent_bytes;
+        self.acked_bytes += slot.acked_bytes;
+        self.resent_segments += u64::from(slot.resent_segments);
         if slot.rtt_count > 0 {
             self.rtt_s = rtt_s(slot.rtt_sum_ns, slot.rtt_count.into());
         }
     }
 
-    /// Of a slot in which the flow had packets, or had none.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    fn told(&self, input: FlightInput, slot: Option<&FlightSlot>) -> f32 {
+    fn told(&self, input: FlightInput) -> f32 {
         match input {
             FlightInput::Flight => self.flight_bytes as f32,
-            FlightInput::FlightMax => {
-                slot.map_or(self.flight_bytes, |slot| slot.flight_max_bytes) as f32
-            }
+            FlightInput::FlightMax => self.flight_max_bytes as f32,
             FlightInput::Sacked => self.sacked_bytes as f32,
-            FlightInput::Sent => slot.map_or(0, |slot| slot.sent_bytes) as f32,
-            FlightInput::Acked => slot.map_or(0, |slot| slot.acked_bytes) as f32,
-            FlightInput::Resent => slot.map_or(0, |slot| slot.resent_segments) as f32,
+            FlightInput::Sent => self.sent_bytes as f32,
+            FlightInput::Acked => self.acked_bytes as f32,
+            FlightInput::Resent => self.resent_segments as f32,
             FlightInput::Rtt => self.rtt_s as f32,
         }
     }

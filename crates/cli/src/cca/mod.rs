@@ -42,9 +42,8 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let clock = clock(arguments)?;
     let model = arguments.model.as_deref().map(|folder| read_model(folder, clock)).transpose()?;
-    let looked_at = model.as_ref().and_then(|model| model.longest(usize::MAX)).unwrap_or(0);
-    let looked_at = i64::try_from(looked_at).unwrap_or(0).saturating_mul(clock.length().as_ns());
-    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns().max(looked_at));
+    let looked_at = model.as_ref().map(Model::looked_at).unwrap_or_default();
+    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
     let options = TapOptions {
         clock,
         flow_count_max: arguments.max_flows as usize,

@@ -78,10 +78,16 @@ impl Namer {
     /// it has in flight is known.
     fn name(&mut self, tap: &mut FlightTap, way: &FlowWay, period: Period) -> Option<Named> {
         let Reads::Flight(inputs) = self.model.reads() else { return None };
-        let len = self.model.longest(tap.known_slots(way, period))?;
-        let start = period.end().saturating_sub_unsigned(len as u64);
-        let rows = tap.fill(way, Period { start, len }, inputs).ok()?;
-        self.model.tell(rows, &mut self.scratch)
+        let row_slots = match self.model.rows_per_rtt() {
+            Some(rows) => tap.row_slots(way, period.end(), rows)?,
+            None => 1,
+        };
+        let len = self.model.longest(tap.known_slots(way, period) / row_slots)?;
+        let slots = len.saturating_mul(row_slots);
+        let start = period.end().saturating_sub_unsigned(slots as u64);
+        let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
+        let told = self.model.tell(rows, &mut self.scratch)?;
+        Some(Named { slots, ..told })
     }
 }
 
