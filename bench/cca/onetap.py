@@ -1,6 +1,7 @@
 """Names controls from one tap, on traces of 17 of them: OUT/rows.jsonl, a line a fold, model and seed.
 
-    python bench/cca/onetap.py TRACES OUT --split combination --slot 100ms --duration 10s
+    python bench/cca/onetap.py TRACES OUT --slot 10ms --rows-per-rtt 4
+    python bench/cca/onetap.py TRACES OUT --slot 100ms --splits combination
 
 Folds are rates and RTTs on which nothing was trained. Beside Dragonfly's network stand whoever always
 tells the most frequent control and a random forest on features of the curve made by hand, whose
@@ -19,7 +20,7 @@ from typing import Any
 import curve
 import numpy as np
 import traces
-from wirelens.cca import FlightFlow, flight_slots, flight_windows, learn
+from wirelens.cca import FlightFlow, flight_slots, flight_windows, learn, row_slots
 from wirelens.cca.intervals import Intervals
 from wirelens.classify import networks as learning
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
@@ -39,60 +40,60 @@ FOREST_SETTINGS = [
 
 
 @dataclass(frozen=True)
-class Flow:
-    """A trace's flow and the length of its slots."""
+class Cut:
+    """How time is cut."""
 
-    flow: FlightFlow
-    slot_s: float
+    slot: str
+    rows_per_rtt: int | None
+    rows: int
+    """Of an interval."""
+
+    @property
+    def slot_s(self) -> float:
+        """A slot."""
+        return time_us(self.slot) / 1e6
+
+    def row_slots(self, flow: FlightFlow, end: int) -> int:
+        """Slots of a row of an interval that ends there, as `wirelens cca` has it."""
+        if self.rows_per_rtt is None:
+            return 1
+        found = row_slots(flow, end, slot=self.slot, rows_per_rtt=self.rows_per_rtt)
+        assert found is not None, "every trace is acknowledged"
+        return found
+
+    def __str__(self) -> str:
+        return self.slot if self.rows_per_rtt is None else f"RTT / {self.rows_per_rtt}"
 
 
-def read(found: Sequence[traces.Trace], slot: str, folder: Path) -> list[Flow]:
-    """Of each trace its flow, through a capture; `rtt/4` is a quarter of the flow's median RTT."""
+def read(found: Sequence[traces.Trace], slot: str, folder: Path) -> list[FlightFlow]:
+    """Of each trace its flow, through a capture."""
     captures = [folder / f"{trace.path.name}.pcap" for trace in found]
     for trace, capture in zip(found, captures, strict=True):
         if not capture.exists():
             traces.write(trace.path, capture)
-    if not slot.startswith("rtt/"):
-        return _cut(captures, slot)
-    lengths = [_median_rtt_s(flow) / float(slot[4:]) for flow in _cut(captures, "50ms")]
-    # Flows of slots that are alike to a millisecond are read together.
-    names = [f"{round(length * 1000)}ms" for length in lengths]
-    cut: dict[int, Flow] = {}
-    for name in sorted(set(names)):
-        numbers = [at for at, other in enumerate(names) if other == name]
-        cut |= zip(numbers, _cut([captures[at] for at in numbers], name), strict=True)
-    return [cut[at] for at in range(len(found))]
-
-
-def _cut(captures: Sequence[Path], slot: str) -> list[Flow]:
-    taps = flight_slots(captures, slot=slot)
-    return [Flow(max(tap.values(), key=len), time_us(slot) / 1e6) for tap in taps]
-
-
-def _median_rtt_s(flow: Flow) -> float:
-    first, last = flow.flow.first_slot, flow.flow.last_slot
-    seen = flight_windows(flow.flow, [first], last - first, inputs=["rtt_s"])
-    rtt = np.asarray(seen.values)
-    return float(np.median(rtt[rtt > 0]))
+    return [max(tap.values(), key=len) for tap in flight_slots(captures, slot=slot)]
 
 
 def draw(
-    found: Sequence[traces.Trace], flows: Sequence[Flow], slots: int, seed: int
+    found: Sequence[traces.Trace], flows: Sequence[FlightFlow], cut: Cut, seed: int
 ) -> tuple[Intervals, Any]:
-    """Intervals of every trace from any moment on, `runs` being the numbers of traces, and of each
-    the features of its curve."""
+    """Intervals of every trace at any moment, `runs` being the numbers of traces, and of each the
+    features of its curve."""
     pieces, features, controls, runs = [], [], [], []
-    for number, (trace, cut) in enumerate(zip(found, flows, strict=True)):
+    for number, (trace, flow) in enumerate(zip(found, flows, strict=True)):
         chance = random.Random(f"{seed} {trace.path.name}")
-        flow = cut.flow
         # Not told by how it began, where it is long enough.
-        last = max(flow.last_slot - slots, flow.first_slot)
-        first = min(flow.first_slot + round(SETTLED_S / cut.slot_s), last)
-        starts = [chance.randint(first, last) for _ in range(PER_FLOW)]
-        seen = flight_windows(flow, starts, slots, inputs=ALL_INPUTS)
-        assert set(seen.missing) == {None}, trace.path
-        pieces.append(np.asarray(seen.values))
-        features.append(curve.features(pieces[-1], cut.slot_s))
+        about = cut.rows * cut.row_slots(flow, flow.last_slot)
+        first = flow.first_slot + round(SETTLED_S / cut.slot_s) + about
+        for _ in range(PER_FLOW):
+            end = chance.randint(min(first, flow.last_slot), flow.last_slot)
+            row = cut.row_slots(flow, end)
+            seen = flight_windows(
+                flow, [end - cut.rows * row], cut.rows, row_slots=row, inputs=ALL_INPUTS
+            )
+            assert seen.missing == (None,), trace.path
+            pieces.append(np.asarray(seen.values))
+            features.append(curve.features(pieces[-1], cut.slot_s * row))
         controls += [trace.control] * PER_FLOW
         runs += [number] * PER_FLOW
     intervals = Intervals(np.concatenate(pieces), controls, runs, [0] * len(runs))
@@ -186,7 +187,8 @@ def main() -> None:
     add("--captures", type=Path, help="where the traces' captures are kept from run to run")
     add("--splits", default="combination,rate,rtt")
     add("--slot", default="100ms")
-    add("--slots", type=int, default=100, help="slots of an interval")
+    add("--rows-per-rtt", type=int, help="rows are parts of the RTT, and not slots")
+    add("--rows", type=int, default=100, help="rows of an interval")
     add("--seeds", default="1,2,3")
     add("--models", default="network,forest,frequent")
     add("--inputs", default="flight_bytes,sent_bytes")
@@ -195,19 +197,20 @@ def main() -> None:
     controls = sorted({trace.control for trace in found})
     with tempfile.TemporaryDirectory() as folder:
         flows = read(found, asked.slot, asked.captures or Path(folder))
+    cut = Cut(asked.slot, asked.rows_per_rtt, asked.rows)
     judge = Judge(found, controls)
     inputs = asked.inputs.split(",")
     columns = [ALL_INPUTS.index(name) for name in inputs]
     asked.output.mkdir(parents=True, exist_ok=True)
     with (asked.output / "rows.jsonl").open("a") as rows:
         for seed in map(int, asked.seeds.split(",")):
-            intervals, features = draw(found, flows, asked.slots, seed)
+            intervals, features = draw(found, flows, cut, seed)
             sides = [(split, *fold) for split in asked.splits.split(",") for fold in folds(found, split)]
             for split, fold, train, test in sides:
                 part = intervals.of_runs(test)
                 for model in asked.models.split(","):
                     row: dict[str, Any] = {
-                        "split": split, "fold": fold, "slot": asked.slot, "slots": asked.slots,
+                        "split": split, "fold": fold, "row": str(cut), "rows": cut.rows,
                         "seed": seed, "model": model, "controls": controls,
                     }  # fmt: skip
                     if model == "network":

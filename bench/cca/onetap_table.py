@@ -50,15 +50,15 @@ def main() -> None:
     """Prints."""
     rows = [json.loads(line) for line in Path(sys.argv[1], "rows.jsonl").read_text().splitlines()]
     print("## By split\n")
-    print("| slots | held out | model | seeds | F1 of intervals | F1 of whole traces |")
+    print("| rows | held out | model | seeds | F1 of intervals | F1 of whole traces |")
     print("|---|---|---|---:|---:|---:|")
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[f"{row['slots']} × {row['slot']}", row["split"], name(row)].append(row)
-    for (slots, split, model), group in groups.items():
+        groups[f"{row['rows']} × {row['row']}", row["split"], name(row)].append(row)
+    for (rows_of, split, model), group in groups.items():
         each = [[float(f1_of(one).mean()) for one in by_seed(group, what)]
                 for what in ("confusion", "confusion_flows")]  # fmt: skip
-        print(f"| {slots} | {SPLITS[split]} | {model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])} |")
+        print(f"| {rows_of} | {SPLITS[split]} | {model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])} |")
     main_rows = [row for row in rows if row["split"] == "combination"]
     folds(main_rows)
     controls(main_rows)
@@ -69,7 +69,7 @@ def folds(rows: list[Row]) -> None:
     print("\n## By what was held out: F1 of intervals\n")
     groups: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        groups[row["fold"]][f"{name(row)}, {row['slots']} × {row['slot']}"].append(row["f1"])
+        groups[row["fold"]][f"{name(row)}, {row['rows']} × {row['row']}"].append(row["f1"])
     models = sorted({model for group in groups.values() for model in group})
     print("| rate, delay |" + "".join(f" {model} |" for model in models))
     print("|---|" + "---:|" * len(models))
@@ -82,7 +82,7 @@ def controls(rows: list[Row]) -> None:
     print("\n## By control: F1 of intervals, rate and RTT held out\n")
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[f"{name(row)}, {row['slots']} × {row['slot']}"].append(row)
+        groups[f"{name(row)}, {row['rows']} × {row['row']}"].append(row)
     each = {
         model: [f1_of(one) for one in by_seed(group, "confusion")]
         for model, group in sorted(groups.items())
