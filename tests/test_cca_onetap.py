@@ -13,7 +13,7 @@ from captures import Frame, write_pcap
 from command import DEMO, ROOT, WIDE_DATA, Ran, wirelens
 from lab import datagram
 from wirelens import OptionError
-from wirelens.cca import FlightFlow, flight_slots, flight_windows
+from wirelens.cca import FlightFlow, flight_slots, flight_windows, row_slots
 
 SYN, RST, ACK = 0x02, 0x04, 0x10
 SENDER, RECEIVER = (b"\xc0\x00\x02\x01", 40_000), (b"\xc0\x00\x02\x02", 5001)
@@ -106,9 +106,7 @@ def told(*arguments: str | Path, stderr: str = "") -> list[dict[str, Any]]:
 # The last wraps in the second packet; captures that were made relative begin at 0.
 @pytest.mark.parametrize("base", [0, 123_456_789, 2**32 - 1500])
 @pytest.mark.parametrize("tags", [0, 2])
-def test_flight_is_what_was_sent_and_not_acknowledged(
-    tmp_path: Path, base: int, tags: int
-) -> None:
+def test_flight_is_what_was_sent_and_not_acknowledged(tmp_path: Path, base: int, tags: int) -> None:
     path = tmp_path / "one.pcap"
     write_pcap(path, exchange(base, tags=tags))
     inputs = ("flight_bytes", "sacked_bytes", "sent_bytes", "acked_bytes", "resent_packets")
@@ -126,7 +124,7 @@ def test_rows_are_those_of_the_capture(capture: Path) -> None:
     assert row["flight_max_bytes"] == 4000 and row["sacked_max_bytes"] == 1000
     assert (row["sent_bytes"], row["acked_bytes"]) == (6000, 5000)
     assert (row["resent_packets"], row["drops"]) == (1, 1)
-    # The handshake, and the second packet; what was sent again times nothing.
+    # The second packet; what was sent again times nothing.
     assert row["rtt_s"] == pytest.approx(0.02) and row["rtt_min_s"] == pytest.approx(0.02)
     assert (row["src_port"], row["dst_port"], row["missing"]) == (40_000, 5001, "")
     assert not {"cbiq_bytes", "queue_share", "egress_bytes"} & set(row), "takes two taps"
@@ -311,7 +309,7 @@ def test_flight_is_that_of_tshark_where_queues_drop_and_mark() -> None:
 SLOTS = 8
 
 
-def small_model(folder: Path, inputs: Sequence[str]) -> dict[str, np.ndarray]:
+def small_model(folder: Path, inputs: Sequence[str], **more: int) -> dict[str, np.ndarray]:
     """A model of one block with weights drawn by chance, written without its trainer."""
     chance = np.random.default_rng(5)
     shapes = {
@@ -325,6 +323,7 @@ def small_model(folder: Path, inputs: Sequence[str]) -> dict[str, np.ndarray]:
         "networks": [
             {"slots": SLOTS, "pool_len": 2, "blocks": 1, "temperature": 2.0, "unknown_below": 0.0}
         ],
+        **more,
     }  # fmt: skip
     header: dict[str, Any] = {"__metadata__": {"wirelens": json.dumps(said)}}
     content = b""
@@ -346,7 +345,9 @@ def probabilities(weights: dict[str, np.ndarray], values: np.ndarray) -> np.ndar
     def convolved(steps: np.ndarray, name: str) -> np.ndarray:
         padded = np.pad(steps, ((1, 1), (0, 0)))
         windows = np.stack([padded[at : at + len(steps)] for at in range(3)], axis=2)
-        return np.einsum("tik,oik->to", windows, weights[f"{name}.weight"]) + weights[f"{name}.bias"]
+        return (
+            np.einsum("tik,oik->to", windows, weights[f"{name}.weight"]) + weights[f"{name}.bias"]
+        )
 
     steps = values / np.maximum(values.max(axis=0), 1e-9)
     steps = np.maximum(convolved(steps, "block0"), 0)
@@ -374,25 +375,30 @@ def named(capture: Path, model: Path, *more: str | Path) -> Ran:
     return wirelens("cca", "-r", capture, "--model", model, *options, *more)
 
 
-def test_a_model_of_one_tap_names_what_its_inputs_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rtt", [{}, {"rows_per_rtt": 1}])
+def test_a_model_of_one_tap_names_what_its_inputs_say(tmp_path: Path, rtt: dict[str, int]) -> None:
     capture = tmp_path / "long.pcap"
     write_pcap(capture, steps())
-    weights = small_model(tmp_path / "model", ONE_TAP)
+    weights = small_model(tmp_path / "model", ONE_TAP, **rtt)
     ran = named(capture, tmp_path / "model")
     assert ran.status == 0, ran.stderr
     rows = [json.loads(line) for line in ran.stdout.splitlines()]
     flow, compared = only(capture), 0
     for row in rows:
-        # The flow's first data passed in the third slot.
-        start = row["start_ns"] // (10 * MS) - SLOTS + 1
-        if start < BEGIN // (10 * MS) + 2:
+        end = row["start_ns"] // (10 * MS) + 1
+        # Of 16 ms and more, rounded to whole slots.
+        row_of = row_slots(flow, end, slot="10ms", **rtt) if rtt else 1
+        # Nothing was timed so far, or the flow's first data, in the third slot, is too near.
+        if row_of is None or end - SLOTS * row_of < BEGIN // (10 * MS) + 2:
             assert row["confidence"] is None
             continue
-        seen = flight_windows(flow, [start], SLOTS, inputs=ONE_TAP)
+        assert row_of == (2 if rtt else 1)
+        start = end - SLOTS * row_of
+        seen = flight_windows(flow, [start], SLOTS, row_slots=row_of, inputs=ONE_TAP)
         wanted = probabilities(weights, np.asarray(seen.values)[0])
         assert row["control"] == ["bbr", "reno"][wanted.argmax()]
         assert row["confidence"] == pytest.approx(wanted.max(), abs=1e-5)
-        assert row["interval_s"] == pytest.approx(0.08)
+        assert row["interval_s"] == pytest.approx(0.08 * row_of)
         compared += 1
     assert compared > 10
 

@@ -58,7 +58,9 @@ def main() -> None:
     for (rows_of, split, model), group in groups.items():
         each = [[float(f1_of(one).mean()) for one in by_seed(group, what)]
                 for what in ("confusion", "confusion_flows")]  # fmt: skip
-        print(f"| {rows_of} | {SPLITS[split]} | {model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])} |")
+        print(
+            f"| {rows_of} | {SPLITS[split]} | {model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])} |"
+        )
     main_rows = [row for row in rows if row["split"] == "combination"]
     folds(main_rows)
     controls(main_rows)

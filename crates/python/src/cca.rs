@@ -94,10 +94,7 @@ fn read(
     Ok(ending)
 }
 
-fn add_up(
-    counts: &mut Vec<(&'static str, u64)>,
-    more: impl Iterator<Item = (&'static str, u64)>,
-) {
+fn add_up(counts: &mut Vec<(&'static str, u64)>, more: impl Iterator<Item = (&'static str, u64)>) {
     for (name, count) in more {
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += count,
@@ -259,12 +256,7 @@ fn push(out: &mut RowsOut<'_>, file: u32, tap: &Tap) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn push_flow(
-    out: &mut RowsOut<'_>,
-    file: u32,
-    way: &FlowWay,
-    bytes: &[u8],
-) -> Result<(), Refusal> {
+fn push_flow(out: &mut RowsOut<'_>, file: u32, way: &FlowWay, bytes: &[u8]) -> Result<(), Refusal> {
     let (source, destination) = way.key.endpoints(way.direction);
     out.push(&[
         Value::U32(file),

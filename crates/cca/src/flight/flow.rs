@@ -125,9 +125,7 @@ impl FlightFlow {
         self.sacked.cut_below(ack.number);
         for (start, end) in ack.blocks.into_iter().flatten() {
             // One that lies below tells what came twice (RFC 2883).
-            if !start.is_before(ack.number)
-                && self.high.is_some_and(|high| !end.is_after(high))
-            {
+            if !start.is_before(ack.number) && self.high.is_some_and(|high| !end.is_after(high)) {
                 self.sacked.insert(start, end);
                 // It passed, whether it was seen or not.
                 self.holes.cut(start, end);
@@ -223,9 +221,9 @@ impl FlightFlow {
     }
 
     fn time_it(&mut self, end: SeqNumber, now: Timestamp) {
-        let waits = self.untimed_until.is_some_and(|until| {
-            self.acked.is_none_or(|acked| acked.is_before(until))
-        });
+        let waits = self
+            .untimed_until
+            .is_some_and(|until| self.acked.is_none_or(|acked| acked.is_before(until)));
         if !waits && self.timed.len() < TIMED_COUNT_MAX {
             self.timed.push_back((end, now));
         }

@@ -34,7 +34,8 @@ impl Ranges {
     /// Bytes of a range that lie in them.
     #[must_use]
     pub fn overlap(&self, start: SeqNumber, end: SeqNumber) -> u32 {
-        let inside = |&(low, high): &(SeqNumber, SeqNumber)| length(later(low, start), sooner(high, end));
+        let inside =
+            |&(low, high): &(SeqNumber, SeqNumber)| length(later(low, start), sooner(high, end));
         self.ranges.iter().map(inside).sum()
     }
 

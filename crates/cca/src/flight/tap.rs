@@ -10,8 +10,7 @@ use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 use super::flow::{Ack, FlightFlow};
 use super::slot::FlightSlot;
 use super::window::{
-    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from,
-    row_slots,
+    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
 };
 use crate::pair::Period;
 use crate::segment::{FlowWay, Segment, Unfit};
@@ -167,7 +166,8 @@ impl FlightTap {
     #[must_use]
     pub fn earliest(&self) -> Option<i64> {
         let kept = self.flows.values().flatten();
-        let first = |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).map(|slot| slot.slot);
+        let first =
+            |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).map(|slot| slot.slot);
         kept.filter_map(first).min()
     }
 
@@ -309,11 +309,8 @@ impl Passing {
         let time = frame.record.timestamp;
         // What a reset acknowledges may be anything.
         let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);
-        let ack = acks.then(|| Ack {
-            time,
-            number: tcp.acknowledgment_number(),
-            blocks: blocks(&tcp),
-        });
+        let ack =
+            acks.then(|| Ack { time, number: tcp.acknowledgment_number(), blocks: blocks(&tcp) });
         Ok(Self { way, time, segment, ack })
     }
 }

@@ -149,30 +149,33 @@ fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
         let mut events = Vec::new();
         for (kind, at, len, gap) in choices {
             time += gap;
-            events.push((time, match kind {
-                0..=2 => {
-                    let start = next;
-                    next += len;
-                    Event::Data { start, end: next }
-                }
-                3 => {
-                    let start = next + at;
-                    next = start + len;
-                    Event::Data { start, end: next }
-                }
-                4 => {
-                    let start = next.saturating_sub(at).max(2);
-                    next = next.max(start + len);
-                    Event::Data { start, end: start + len }
-                }
-                5 => Event::Ack { number: next, block: None },
-                6 => Event::Ack { number: next.saturating_sub(at).max(2), block: None },
-                _ => {
-                    let number = next.saturating_sub(at).max(2);
-                    let start = number + len / 2;
-                    Event::Ack { number, block: Some((start, start + len)) }
-                }
-            }));
+            events.push((
+                time,
+                match kind {
+                    0..=2 => {
+                        let start = next;
+                        next += len;
+                        Event::Data { start, end: next }
+                    }
+                    3 => {
+                        let start = next + at;
+                        next = start + len;
+                        Event::Data { start, end: next }
+                    }
+                    4 => {
+                        let start = next.saturating_sub(at).max(2);
+                        next = next.max(start + len);
+                        Event::Data { start, end: start + len }
+                    }
+                    5 => Event::Ack { number: next, block: None },
+                    6 => Event::Ack { number: next.saturating_sub(at).max(2), block: None },
+                    _ => {
+                        let number = next.saturating_sub(at).max(2);
+                        let start = number + len / 2;
+                        Event::Ack { number, block: Some((start, start + len)) }
+                    }
+                },
+            ));
         }
         events
     })
@@ -353,11 +356,8 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
     slots.extend(flow.open());
     let mut rows = Vec::new();
     let inputs = [FlightInput::Flight, FlightInput::FlightMax, FlightInput::Sent, FlightInput::Rtt];
-    let window = |start, len| FlightWindow {
-        period: Period { start, len },
-        row_slots: 1,
-        slots: &slots,
-    };
+    let window =
+        |start, len| FlightWindow { period: Period { start, len }, row_slots: 1, slots: &slots };
     window(-1, 6).fill(&inputs, &mut rows).unwrap();
     #[rustfmt::skip]
     let wanted = [

@@ -80,7 +80,8 @@ impl FlightMissing {
     }
 }
 
-/// A flow's RTT is the mean of so much of its past: longer than a packet waits in any queue.
+/// A flow's RTT is the mean of so much of its past, up to where it was timed last: longer than a
+/// packet waits in any queue.
 pub const RTT_LOOKED_AT: Span = Span::from_seconds(10);
 
 /// Slots of a row, where each RTT is cut into so many rows, by the RTT that a flow had before a
@@ -93,8 +94,13 @@ pub fn row_slots(
     clock: SlotClock,
     rows_per_rtt: u32,
 ) -> Option<usize> {
+    let past = slots.get(..slots.partition_point(|slot| slot.slot < end)).unwrap_or_default();
+    // A flow that always sends again is timed at no time.
+    let last = past.iter().rposition(|slot| slot.rtt_count > 0)?;
+    let past = past.get(..=last).unwrap_or_default();
+    let end = past.last()?.slot.saturating_add(1);
     let from = end.saturating_sub(clock.count(RTT_LOOKED_AT));
-    let lately = slots.iter().filter(|slot| (from..end).contains(&slot.slot));
+    let lately = past.iter().filter(|slot| slot.slot >= from);
     let (sum_ns, count) = lately.fold((0_u64, 0_u64), |(sum_ns, count), slot| {
         (sum_ns.saturating_add(slot.rtt_sum_ns), count + u64::from(slot.rtt_count))
     });
@@ -122,11 +128,7 @@ impl FlightWindow<'_> {
     ///
     /// # Errors
     /// [`FlightMissing`], where what is in flight is not known at the window's end.
-    pub fn fill(
-        &self,
-        inputs: &[FlightInput],
-        rows: &mut FlightRows,
-    ) -> Result<(), FlightMissing> {
+    pub fn fill(&self, inputs: &[FlightInput], rows: &mut FlightRows) -> Result<(), FlightMissing> {
         rows.clear();
         let row_slots = i64::try_from(self.row_slots.max(1)).unwrap_or(i64::MAX);
         let slots = self.period.len.saturating_mul(self.row_slots.max(1));

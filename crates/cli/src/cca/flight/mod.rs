@@ -84,8 +84,8 @@ fn find(arguments: &CcaArguments) -> Result<Inputs, Failure> {
              try: ip netns exec {namespace} wirelens cca -i {device}"
         )));
     }
-    let interface = interface
-        .map(|name| Interface { name: name.to_owned(), options: LiveOptions::default() });
+    let interface =
+        interface.map(|name| Interface { name: name.to_owned(), options: LiveOptions::default() });
     let request = InputRequest { interface, ..asked::request(&arguments.input) };
     let found = Inputs::find(&request, true, crate::interrupt::control());
     found.map_err(|error| asked::explain(error, &request))
@@ -247,7 +247,10 @@ fn lines(tap: &FlightTap, seen: Seen) -> String {
              unknown; wanted: a tap that sees both ways of a flow\n",
         );
     } else {
-        say(seen.without_acks, "rows tell no bytes in flight, as no acknowledgement came back by then");
+        say(
+            seen.without_acks,
+            "rows tell no bytes in flight, as no acknowledgement came back by then",
+        );
     }
     text
 }

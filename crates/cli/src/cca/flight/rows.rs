@@ -31,7 +31,8 @@ pub(super) const SCHEMA: Schema = &[
         "Bytes in flight beyond the tap: sent and not acknowledged; the mean of the slots' ends.",
     ),
     count("flight_max_bytes", "The most of them at any moment.").nullable(),
-    count("sacked_max_bytes", "The most of them that the receiver had out of order (SACK).").nullable(),
+    count("sacked_max_bytes", "The most of them that the receiver had out of order (SACK).")
+        .nullable(),
     count("sent_bytes", "Bytes of data that passed, what was sent again included."),
     count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
     count("resent_packets", "Packets with data that had passed before."),

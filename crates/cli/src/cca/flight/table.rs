@@ -55,9 +55,7 @@ fn cells(flow: &FlightPeriod, seconds: f64) -> Vec<String> {
     let rate = flow.sent_bytes as f64 * 8e-6 / seconds;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let [mean, highest] = match flow.flight {
-        Ok(flight) => {
-            [grouped(flight.mean_bytes.round() as u64), grouped(flight.max_bytes.into())]
-        }
+        Ok(flight) => [grouped(flight.mean_bytes.round() as u64), grouped(flight.max_bytes.into())],
         Err(missing) => [format!("no {}", missing.name()), String::new()],
     };
     vec![
