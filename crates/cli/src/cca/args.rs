@@ -23,8 +23,8 @@ router's own egress is seen before the queue. NETNS:DEV is in another network na
 is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
 A flow's share is that of the bytes in the queue of all flows that are told.
 
-Without --egress there is one tap, which has to see both ways of a flow: what is told then is what
-the flow has in flight beyond it, sent and not acknowledged, which is not what waits in one queue.")]
+Without --egress there is one tap, which has to see both ways of a flow: what is told then is
+what the flow has in flight beyond it, sent and not acknowledged; that is no queue's share.")]
 pub struct CcaArguments {
     /// Captures made before the queue.
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct CcaArguments {
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     pub interface: Option<String>,
-    /// Behind the queue: a capture, with -r, or an interface, with -i [default: there is one tap]
+    /// Behind the queue: a capture, with -r, or an interface, with -i [default: one tap]
     #[arg(long, value_name = "FILE|DIR|[NETNS:]DEV")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
