@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from captures import Frame, write_pcap
 from command import DEMO, ROOT, WIDE_DATA, Ran, wirelens
-from lab import datagram
+from lab import Listening, datagram, new_link
 from wirelens import OptionError
 from wirelens.cca import FlightFlow, flight_slots, flight_windows, row_slots
 
@@ -414,3 +414,19 @@ def test_a_model_of_other_taps_is_refused(capture: Path, tmp_path: Path) -> None
     ):
         ran = named(capture, tmp_path / model, *more)
         assert ran.status in (1, 2) and words in ran.stderr, ran.stderr
+
+
+def test_an_interface_is_told_as_its_capture_is(tmp_path: Path) -> None:
+    with new_link() as link:
+        arguments = ("cca", "-i", "wl0", "--slot", "10ms", "--every", "200ms", "--format", "jsonl")
+        with Listening(tmp_path, *arguments) as listening:
+            # One by one: what is in flight depends on the order alone.
+            for frame in exchange():
+                link.send([frame.data.ljust(60, b"\0")])
+            ran = listening.end()
+    assert ran.status == 0, ran.stderr
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert sum(row["sent_bytes"] for row in rows) == 6000
+    assert sum(row["acked_bytes"] for row in rows) == 5000
+    assert sum(row["drops"] for row in rows) == 1
+    assert max(row["flight_max_bytes"] for row in rows) == 4000
