@@ -1,11 +1,11 @@
-"""Names controls from one tap, on traces of 17 of them: OUT/rows.jsonl, a line a fold, model and seed.
+"""Names controls from one tap, on traces of 17 of them: OUT/rows.jsonl, a line a fold and model.
 
     python bench/cca/onetap.py TRACES OUT --slot 10ms --rows-per-rtt 4
     python bench/cca/onetap.py TRACES OUT --slot 100ms --splits combination
 
-Folds are rates and RTTs on which nothing was trained. Beside Dragonfly's network stand whoever always
-tells the most frequent control and a random forest on features of the curve made by hand, whose
-settings are chosen on folds of the training side.
+Folds are rates and RTTs on which nothing was trained. Beside Dragonfly's network stand whoever
+always tells the most frequent control and a forest on features of the curve made by hand, whose
+settings are chosen on combinations held out of the training side.
 """
 
 import argparse

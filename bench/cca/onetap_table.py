@@ -28,9 +28,12 @@ def f1_of(counts: Any) -> Any:
 def by_seed(rows: Iterable[Row], what: str) -> list[Any]:
     """Of each seed all folds in one confusion."""
     sums: dict[int, Any] = defaultdict(int)
+    folds: dict[int, int] = defaultdict(int)
     for row in rows:
         sums[row["seed"]] = sums[row["seed"]] + np.array(row[what])
-    return [sums[seed] for seed in sorted(sums)]
+        folds[row["seed"]] += 1
+    # A run that was ended early may have left a seed without some of its folds.
+    return [sums[seed] for seed in sorted(sums) if folds[seed] == max(folds.values())]
 
 
 def spread(values: list[float]) -> str:
@@ -58,9 +61,8 @@ def main() -> None:
     for (rows_of, split, model), group in groups.items():
         each = [[float(f1_of(one).mean()) for one in by_seed(group, what)]
                 for what in ("confusion", "confusion_flows")]  # fmt: skip
-        print(
-            f"| {rows_of} | {SPLITS[split]} | {model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])} |"
-        )
+        cells = f"{model} | {len(each[0])} | {spread(each[0])} | {spread(each[1])}"
+        print(f"| {rows_of} | {SPLITS[split]} | {cells} |")
     main_rows = [row for row in rows if row["split"] == "combination"]
     folds(main_rows)
     controls(main_rows)

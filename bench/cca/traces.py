@@ -1,8 +1,8 @@
 """Traces of one tap as tables, written as captures, so that the way of all captures reads them.
 
 A table has a row a packet: time, sequence and acknowledgement number, bytes of data, bytes of the
-packet (Nebby's traces of 17 controls have it so; numbers begin at 0). What it does not tell, such as
-SACK blocks, the capture does not have either.
+packet (Nebby's traces of 17 controls have it so; numbers begin at 0). What it does not tell, such
+as SACK blocks, the capture does not have either.
 """
 
 import csv

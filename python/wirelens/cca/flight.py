@@ -121,7 +121,8 @@ def flight_slots(
 
 def row_slots(flow: FlightFlow, end: int, *, slot: Duration, rows_per_rtt: int) -> int | None:
     """Slots of a row where each RTT is cut into so many rows, by the flow's mean RTT of ten
-    seconds, up to where one was timed last before the slot `end`; None where none was. `slot` is that of `flight_slots`."""
+    seconds, up to where one was timed last before the slot `end`; None where none was. `slot` is
+    that of `flight_slots`."""
     return _wirelens.flight_row_slots(flow.slots, end, _duration(slot), rows_per_rtt)
 
 

@@ -239,7 +239,8 @@ fn lines(tap: &FlightTap, seen: Seen) -> String {
     say(counts.no_time, "packets have no stamp");
     say(
         counts.acks_of_unseen,
-        "packets acknowledge data of which none passed the tap: it takes another path, or none was sent",
+        "packets acknowledge data of which none passed the tap: it takes another path, or there is \
+         none",
     );
     if seen.without_acks > 0 && seen.without_acks == seen.told {
         text.push_str(
