@@ -18,6 +18,10 @@ __all__ = [
     "classify_flows",
     "command",
     "first_packets",
+    "flight_inputs",
+    "flight_row_slots",
+    "flight_slots",
+    "flight_windows",
     "flow_schema",
     "flows",
     "header_columns",
@@ -276,6 +280,12 @@ def snapshots(
     columns: Sequence[str] | None,
     number: int | None,
 ) -> Reader: ...
+def flight_inputs() -> list[str]: ...
+def flight_slots(inputs: InputOptions, options: TapOptions) -> Reader: ...
+def flight_row_slots(slots: bytes, end: int, slot: str, rows_per_rtt: int) -> int | None: ...
+def flight_windows(
+    slots: bytes, starts: Sequence[int], len: int, row_slots: int, inputs: Sequence[str]
+) -> tuple[bytes, list[str | None]]: ...
 def slot_inputs() -> list[str]: ...
 def slot_windows(
     taps: tuple[bytes, bytes], starts: Sequence[int], len: int, asked: WindowOptions

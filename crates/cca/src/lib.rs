@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod flight;
 pub mod follow;
 pub mod grouping;
 pub mod inputs;
@@ -17,6 +18,7 @@ pub mod segment;
 pub mod tap;
 pub mod unseen;
 
+pub use flight::{FlightInput, FlightTap};
 pub use follow::{Change, Follow};
 pub use grouping::{Grouping, GroupingRules, Sizes, Step};
 pub use inputs::{Input, Rules, Window};

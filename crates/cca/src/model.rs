@@ -11,6 +11,7 @@ use packet::{SlotClock, Span};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 
+use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
 
 /// Bytes of a file at most.
@@ -28,15 +29,47 @@ const SLOTS_MAX: usize = 1 << 22;
 /// Numbers that a network makes of an interval in one step at most: 256 MiB of them.
 const NUMBERS_MAX: usize = 1 << 26;
 
+/// Where rows are parts of the RTT, flows whose RTT is longer are told by shorter intervals alone.
+const RTT_MAX: Span = Span::from_seconds(2);
+
 /// A model that was read.
 #[derive(Clone, Debug)]
 pub struct Model {
     controls: Vec<String>,
-    inputs: Vec<Input>,
+    reads: Reads,
+    rows_per_rtt: Option<u32>,
     clock: SlotClock,
     rules: Rules,
     /// Those of longer intervals later.
     networks: Vec<Network>,
+}
+
+/// What a model reads of each slot, and of how many taps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// Of a tap before a queue and one behind it.
+    Queue(Vec<Input>),
+    /// Of one tap that sees data and acknowledgements.
+    Flight(Vec<FlightInput>),
+}
+
+impl Reads {
+    /// `None` of a name that is none, and of names of both.
+    fn from_names(names: &[String]) -> Option<Self> {
+        let queue: Option<Vec<_>> = names.iter().map(|name| Input::from_name(name)).collect();
+        let flight: Option<Vec<_>> =
+            names.iter().map(|name| FlightInput::from_name(name)).collect();
+        queue.map(Self::Queue).or_else(|| flight.map(Self::Flight))
+    }
+
+    /// Columns of a row.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        match self {
+            Self::Queue(inputs) => inputs.len(),
+            Self::Flight(inputs) => inputs.len(),
+        }
+    }
 }
 
 /// What tells controls from intervals of one length.
@@ -111,13 +144,19 @@ impl Model {
         }
         let controls = said.texts("controls")?;
         let inputs = said.texts("inputs")?;
-        let inputs = inputs.iter().map(|name| {
-            Input::from_name(name)
-                .ok_or_else(|| said.wrong("inputs", format_args!("{name:?} is none that there is")))
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let is_unknown = |name: &&String| {
+            Input::from_name(name).is_none() && FlightInput::from_name(name).is_none()
+        };
+        if let Some(name) = inputs.iter().find(is_unknown) {
+            return Err(said.wrong("inputs", format_args!("{name:?} is none that there is")));
+        }
+        let reads = Reads::from_names(&inputs)
+            .ok_or_else(|| said.wrong("inputs", "wanted: of two taps or of one, not of both"))?;
         let slot_ns = said.whole("slot_ns", 1_000, 1_000_000_000_000)?;
         let passed = match said.text("passed")? {
+            "first" if matches!(reads, Reads::Flight(_)) => {
+                return Err(said.wrong("passed", "wanted: highest, of one tap"));
+            }
             "first" => Passed::First,
             "highest" => Passed::Highest,
             _ => return Err(said.wrong("passed", "wanted: first or highest")),
@@ -125,7 +164,7 @@ impl Model {
         let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
         let mut networks: Vec<Network> = Vec::new();
         for one in said.list("networks")? {
-            let network = read_network(&Said::of(one, "networks")?, &tensors, inputs.len())?;
+            let network = read_network(&Said::of(one, "networks")?, &tensors, reads.width())?;
             // A file that names its tensors again and again would fill the memory.
             if networks.iter().any(|known| known.slots == network.slots) {
                 return Err(said.wrong("networks", "wanted: one for each length of interval"));
@@ -136,8 +175,15 @@ impl Model {
         if networks.iter().any(|network| network.net.class_count() != controls.len()) {
             return Err(said.wrong("controls", "wanted: one for each score of every network"));
         }
+        let rows_per_rtt = match said.fields.get("rows_per_rtt") {
+            Some(_) if matches!(reads, Reads::Queue(_)) => {
+                return Err(said.wrong("rows_per_rtt", "wanted: of one tap alone"));
+            }
+            Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
+            None => None,
+        };
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, inputs, clock, rules, networks })
+        Ok(Self { controls, reads, rows_per_rtt, clock, rules, networks })
     }
 
     /// Names of the controls that it tells apart.
@@ -148,8 +194,25 @@ impl Model {
 
     /// What it reads of each slot.
     #[must_use]
-    pub fn inputs(&self) -> &[Input] {
-        &self.inputs
+    pub const fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// Into how many rows each RTT of a flow is cut; a row is a slot where this is not given.
+    #[must_use]
+    pub const fn rows_per_rtt(&self) -> Option<u32> {
+        self.rows_per_rtt
+    }
+
+    /// The longest time that it looks at.
+    #[must_use]
+    pub fn looked_at(&self) -> Span {
+        let rows = self.networks.last().map_or(0, |network| network.slots);
+        let row_ns = match self.rows_per_rtt {
+            Some(rows) => RTT_MAX.as_ns() / i64::from(rows),
+            None => self.clock.length().as_ns(),
+        };
+        Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))
     }
 
     /// How it cuts time.
@@ -173,12 +236,12 @@ impl Model {
     /// What an interval tells; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them.
     pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
-        let slots = rows.len() / self.inputs.len().max(1);
+        let slots = rows.len() / self.reads.width().max(1);
         let network = self.networks.iter().find(|network| network.slots == slots)?;
         let Scratch { rows: normalised, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
-        normalise(normalised, self.inputs.len());
+        normalise(normalised, self.reads.width());
         network.net.score(normalised, net, scores).ok()?;
         let (control, confidence) = most_probable(scores, network.temperature)?;
         let is_known = confidence >= network.unknown_below;

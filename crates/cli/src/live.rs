@@ -25,11 +25,21 @@ pub(crate) fn begin(
     control: &Arc<Control>,
     quiet: bool,
 ) {
+    begin_for(arguments.duration, opened, control, quiet);
+}
+
+/// The same, for so long.
+pub(crate) fn begin_for(
+    duration: Option<Span>,
+    opened: &Opened,
+    control: &Arc<Control>,
+    quiet: bool,
+) {
     let Opened::Live(sources) = opened else { return };
     if let Some(source) = sources.first() {
         announce(source, quiet);
     }
-    if let Some(duration) = arguments.duration {
+    if let Some(duration) = duration {
         stop_after(duration, Arc::clone(control));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use cca::flight::{FlightInput, FlightMissing, FlightSlot, FlightTap, FlightWindow};
 use cca::inputs::{Empty, Passed, Scratch, Throughput};
-use cca::{Input, Rules, Sampler, Tap, TapOptions, Window};
+use cca::{FlowWay, Input, Period, Rules, Sampler, Tap, TapOptions, Window};
 use cli::flows::Done;
 use cli::reading::{InputRequest, Inputs, Opened};
 use engine::columns::{Field, Kind as Holds, Value};
@@ -85,17 +86,141 @@ fn read(
     let mut ending = read_each(inputs, control, outlet, |file, one, opened| {
         let (tap, done) = read_tap(options, one, opened);
         push(&mut out, file, &tap)?;
-        for (name, count) in tap.counts().named() {
-            match counts.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum += count,
-                None => counts.push((name, count)),
-            }
-        }
+        add_up(&mut counts, tap.counts().named());
         Ok(done)
     })?;
     out.finish()?;
     ending.others.extend(counts);
     Ok(ending)
+}
+
+fn add_up(counts: &mut Vec<(&'static str, u64)>, more: impl Iterator<Item = (&'static str, u64)>) {
+    for (name, count) in more {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += count,
+            None => counts.push((name, count)),
+        }
+    }
+}
+
+/// Starts reading captures of one tap each, which saw both ways; rows are flows with all their
+/// slots.
+#[pyfunction]
+pub(crate) fn flight_slots(
+    py: Python<'_>,
+    inputs: InputOptions,
+    options: TapAsked,
+) -> PyResult<Reader> {
+    let options = options.options()?;
+    let inputs = inputs.request()?;
+    Reader::start(py, &ROWS, move |control, outlet| {
+        let mut out = RowsOut::new(outlet, &ROWS);
+        let mut counts = Vec::new();
+        let mut ending = read_each(&inputs, &control, outlet, |file, one, opened| {
+            let mut tap = FlightTap::new(options);
+            let mut source = one.in_order(opened);
+            while !one.control.is_stopped() {
+                let Some(batch) = source.next_batch() else { break };
+                tap.take(&batch);
+            }
+            push_flights(&mut out, file, &tap)?;
+            add_up(&mut counts, tap.counts().named());
+            let mut done = Done { received: source.received(), ..Done::default() };
+            done.outcome.keyed = tap.counts().received();
+            Ok(done)
+        })?;
+        out.finish()?;
+        ending.others.extend(counts);
+        Ok(ending)
+    })
+}
+
+/// Flows in the order of their first slots.
+fn push_flights(out: &mut RowsOut<'_>, file: u32, tap: &FlightTap) -> Result<(), Refusal> {
+    let mut slots = Vec::new();
+    let mut flows: Vec<_> = tap
+        .flows()
+        .filter_map(|way| {
+            tap.slots(&way, &mut slots);
+            Some((slots.first()?.slot, way.key.words(), way.direction as u8, way))
+        })
+        .collect();
+    flows.sort_by_key(|&(first, words, direction, _)| (first, words, direction));
+    let mut bytes = Vec::new();
+    for (.., way) in flows {
+        tap.slots(&way, &mut slots);
+        bytes.clear();
+        bytes.extend(slots.iter().flat_map(FlightSlot::to_ne_bytes));
+        push_flow(out, file, &way, &bytes)?;
+    }
+    Ok(())
+}
+
+/// What a window of one tap may have, by name.
+#[pyfunction]
+pub(crate) fn flight_inputs() -> Vec<&'static str> {
+    FlightInput::ALL.iter().map(|input| input.name()).collect()
+}
+
+/// Windows of one flow at one tap that begin at these slots, as `slot_windows` has them.
+#[pyfunction]
+pub(crate) fn flight_windows<'py>(
+    py: Python<'py>,
+    slots: &Bound<'py, PyBytes>,
+    starts: Vec<i64>,
+    len: i64,
+    row_slots: i64,
+    inputs: Vec<String>,
+) -> PyResult<(Bound<'py, PyBytes>, Vec<Option<&'static str>>)> {
+    let input = |name: &String| {
+        let known = flight_inputs();
+        FlightInput::from_name(name)
+            .ok_or_else(|| refused("inputs", name, &format!("wanted some of {known:?}")))
+    };
+    let inputs = inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+    let len = within("slots", len, 1, 1 << 24)?;
+    let row_slots = within("row_slots", row_slots, 1, 1 << 24)?;
+    let slots = flight_of(slots.as_bytes())?;
+    let (values, missing) = py.detach(|| {
+        let (mut rows, mut values, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for start in starts {
+            let window = FlightWindow { period: Period { start, len }, row_slots, slots: &slots };
+            let filled = window.fill(&inputs, &mut rows);
+            if filled.is_err() {
+                rows.clear();
+                rows.resize(len * inputs.len(), 0.0);
+            }
+            missing.push(filled.err().map(FlightMissing::name));
+            values.extend(rows.iter().flat_map(|value| value.to_ne_bytes()));
+        }
+        (values, missing)
+    });
+    Ok((PyBytes::new(py, &values), missing))
+}
+
+/// Slots of a row of a flow before a slot, where each of its RTT has so many rows.
+#[pyfunction]
+pub(crate) fn flight_row_slots(
+    slots: &Bound<'_, PyBytes>,
+    end: i64,
+    slot: &str,
+    rows_per_rtt: u32,
+) -> PyResult<Option<usize>> {
+    let slots = flight_of(slots.as_bytes())?;
+    Ok(cca::flight::row_slots(&slots, end, clock(slot)?, rows_per_rtt))
+}
+
+fn flight_of(bytes: &[u8]) -> Result<Vec<FlightSlot>, Refusal> {
+    let (slots, rest) = bytes.as_chunks();
+    if !rest.is_empty() {
+        let wanted = "wanted a multiple of 80 bytes, a slot's";
+        return Err(refused("slots", format_args!("{} bytes", bytes.len()), wanted));
+    }
+    let slots: Vec<FlightSlot> = slots.iter().map(FlightSlot::from_ne_bytes).collect();
+    if !slots.is_sorted_by_key(|slot| slot.slot) {
+        return Err(refused("slots", "out of order", "wanted each slot once, in order of time"));
+    }
+    Ok(slots)
 }
 
 fn read_tap(options: TapOptions, inputs: &Inputs, opened: Opened) -> (Tap, Done) {
@@ -126,18 +251,22 @@ fn push(out: &mut RowsOut<'_>, file: u32, tap: &Tap) -> Result<(), Refusal> {
         tap.slots(way, &mut slots);
         bytes.clear();
         bytes.extend(slots.iter().flat_map(TapSlot::to_ne_bytes));
-        let (source, destination) = way.key.endpoints(way.direction);
-        out.push(&[
-            Value::U32(file),
-            Value::Text(&community_id(&way.key, 0)),
-            Value::Text(&source.address.to_string()),
-            Value::U16(source.port),
-            Value::Text(&destination.address.to_string()),
-            Value::U16(destination.port),
-            Value::Bytes(&bytes),
-        ])?;
+        push_flow(out, file, way, &bytes)?;
     }
     Ok(())
+}
+
+fn push_flow(out: &mut RowsOut<'_>, file: u32, way: &FlowWay, bytes: &[u8]) -> Result<(), Refusal> {
+    let (source, destination) = way.key.endpoints(way.direction);
+    out.push(&[
+        Value::U32(file),
+        Value::Text(&community_id(&way.key, 0)),
+        Value::Text(&source.address.to_string()),
+        Value::U16(source.port),
+        Value::Text(&destination.address.to_string()),
+        Value::U16(destination.port),
+        Value::Bytes(bytes),
+    ])
 }
 
 /// What inputs a window may have, by name.

@@ -35,7 +35,10 @@ mod _wirelens {
     #[pymodule_export]
     use crate::batch::{Batch, Collected};
     #[pymodule_export]
-    use crate::cca::{slot_inputs, slot_windows, tap_slots};
+    use crate::cca::{
+        flight_inputs, flight_row_slots, flight_slots, flight_windows, slot_inputs, slot_windows,
+        tap_slots,
+    };
     #[pymodule_export]
     use crate::classify::classify_flows;
     #[pymodule_export]

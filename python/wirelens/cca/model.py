@@ -57,10 +57,13 @@ class Model:
     passed: str
     networks: Sequence[Network]
     training: dict[str, Any]
+    rows_per_rtt: int | None = None
+    """Of one tap: into how many rows each RTT is cut, where a row is not a slot."""
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
-        return {
+        rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
+        return rtt | {
             "format": FORMAT,
             "controls": list(self.controls),
             "inputs": list(self.inputs),

@@ -34,6 +34,7 @@ def load(folder: Path) -> Model:
             return Model(
                 said["controls"], said["inputs"], said["slot_ns"], said["passed"],
                 [_network(file, one) for one in said["networks"]], said["training"],
+                said.get("rows_per_rtt"),
             )  # fmt: skip
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file; wanted: a model of `train cca`") from error

@@ -34,7 +34,8 @@ SLOT_LEN = 64
 DEFAULT_INPUTS = ("cbiq_bytes", "ingress_bytes")
 """What the paper's model reads (§III-B)."""
 
-_FLOWS_MAX = 65_536
+FLOWS_MAX = 65_536
+"""Flows that are followed at once unless told otherwise."""
 
 
 class FlowWay(NamedTuple):
@@ -96,7 +97,7 @@ def tap_slots(
     slot: Duration = "1ms",
     share: float = 1.0,
     seed: int = 0,
-    max_flows: int = _FLOWS_MAX,
+    max_flows: int = FLOWS_MAX,
     filter: str | None = None,
 ) -> list[dict[FlowWay, TapFlow]]:
     """Cuts what taps saw into slots: of each capture its TCP flows, by the way that data goes.

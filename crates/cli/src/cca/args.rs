@@ -18,6 +18,7 @@ use crate::duration::parse_duration;
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
   wirelens cca -i lan0 --egress exit:up0 -m queue --act up0 --act-dry-run
   wirelens cca -i lan0 --egress xmit:wan0                             where no next hop is ours
+  wirelens cca -r one.pcap                                            one tap: bytes in flight
 
 One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
 interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
@@ -25,7 +26,10 @@ router's own egress is seen before the queue. NETNS:DEV is in another network na
 next hop cannot be tapped, xmit:DEV takes what the kernel hands to the driver of the router's own
 device: nearly every packet, and what sequence numbers show to be missing is told. The queue
 is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
-A flow's share is that of the bytes in the queue of all flows that are told.")]
+A flow's share is that of the bytes in the queue of all flows that are told.
+
+Without --egress there is one tap, which has to see both ways of a flow: what is told then is
+what the flow has in flight beyond it, sent and not acknowledged; that is no queue's share.")]
 pub struct CcaArguments {
     /// Captures made before the queue.
     #[command(flatten)]
@@ -35,9 +39,8 @@ pub struct CcaArguments {
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     pub interface: Option<String>,
     /// Behind the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the router
-    /// itself hands to a driver, which misses packets
+    /// itself hands to a driver, which misses packets [default: one tap]
     #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV")]
-    #[arg(required_unless_present = "act_undo")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
@@ -69,6 +72,7 @@ pub struct CcaArguments {
     /// What is added to stamps behind the queue, such as -3ms [default: what makes no packet leave
     /// before it came, if one seems to; 0 of standard input]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
+    #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
     /// Flows that are followed at once; packets of others are counted
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536)]

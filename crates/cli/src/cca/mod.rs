@@ -3,6 +3,7 @@
 mod act;
 pub mod args;
 mod departures;
+mod flight;
 mod live;
 mod rows;
 mod table;
@@ -14,7 +15,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use cca::inputs::{Empty, Passed, Throughput};
-use cca::model::FILE_LEN_MAX;
+use cca::model::{FILE_LEN_MAX, Reads};
 use cca::{Model, Pair, Period, Rules, Sampler, TapOptions};
 use engine::columns::Schema;
 use packet::{SlotClock, Span, Timestamp};
@@ -43,7 +44,7 @@ const SAMPLER_SEED: u64 = 7;
 
 /// The columns of the command.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens cca", rows::SCHEMA)]
+    vec![("wirelens cca", rows::SCHEMA), ("wirelens cca, of one tap", flight::SCHEMA)]
 }
 
 /// Runs `wirelens cca`.
@@ -52,11 +53,9 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
         return act::undo(device, arguments.input.quiet);
     }
     let clock = clock(arguments)?;
-    let namer = arguments.model.as_deref().map(|folder| namer(folder, clock)).transpose()?;
-    let looked_at =
-        namer.as_ref().map_or(0, |namer| namer.model().longest(usize::MAX).unwrap_or(0));
-    let looked_at = i64::try_from(looked_at).unwrap_or(0).saturating_mul(clock.length().as_ns());
-    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.as_ns().max(looked_at));
+    let model = arguments.model.as_deref().map(|folder| read_model(folder, clock)).transpose()?;
+    let looked_at = model.as_ref().map(Model::looked_at).unwrap_or_default();
+    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
     let options = TapOptions {
         clock,
         flow_count_max: arguments.max_flows as usize,
@@ -64,6 +63,10 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
         sampler: is_sampled(arguments).then(|| Sampler::new(arguments.sample, SAMPLER_SEED)),
     };
     let show = output::show(&arguments.output)?;
+    if arguments.egress.is_empty() {
+        return flight::run(arguments, options, show, model);
+    }
+    let namer = model.map(|model| namer(arguments, model)).transpose()?;
     match &arguments.interface {
         Some(interface) => run_live(arguments, options, interface, show, namer),
         None => {
@@ -74,7 +77,7 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
 }
 
 /// Reads a model, which has to cut time as it is cut here.
-fn namer(folder: &Path, clock: SlotClock) -> Result<Namer, Failure> {
+fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
     let path = folder.join(MODEL_FILE);
     let shown = path.display();
     let mut bytes = Vec::new();
@@ -95,7 +98,19 @@ fn namer(folder: &Path, clock: SlotClock) -> Result<Namer, Failure> {
             its.as_seconds_f64()
         )));
     }
-    Ok(Namer::new(model))
+    Ok(model)
+}
+
+/// A model of two taps.
+fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
+    match model.reads() {
+        Reads::Queue(_) => Ok(Namer::new(model)),
+        Reads::Flight(_) => Err(Failure::usage(format_args!(
+            "{}: a model of one tap, which reads bytes in flight; leave --egress out, or give a \
+             model of two taps",
+            arguments.model.as_deref().unwrap_or(Path::new("")).display()
+        ))),
+    }
 }
 
 fn run_captures(

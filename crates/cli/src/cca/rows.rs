@@ -1,7 +1,7 @@
 //! The columns of flows in a queue.
 
 use cca::inputs::Missing;
-use cca::model::{Scratch, Told as Named};
+use cca::model::{Reads, Scratch, Told as Named};
 use cca::{FlowPeriod, FlowWay, Model, Pair, Period, Rules};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
@@ -78,10 +78,11 @@ impl Namer {
     /// What a flow runs, told by the longest interval that ends with the period and for which the
     /// flow is known.
     fn name(&mut self, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
+        let Reads::Queue(inputs) = self.model.reads() else { return None };
         let known = pair.known_slots(&flow.way, period);
         let len = self.model.longest(known)?;
         let start = period.end().saturating_sub_unsigned(len as u64);
-        let (inputs, rules) = (self.model.inputs(), self.model.rules());
+        let rules = self.model.rules();
         let rows = pair.fill(&flow.way, Period { start, len }, inputs, rules).ok()?;
         self.model.tell(rows, &mut self.scratch)
     }

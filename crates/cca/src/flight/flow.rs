@@ -1,0 +1,277 @@
+//! One way of a flow: its data one way, acknowledgements of it the other.
+
+use std::collections::VecDeque;
+
+use packet::wire::tcp::SeqNumber;
+use packet::{SlotClock, Timestamp};
+
+use super::ranges::{Ranges, later};
+use super::slot::FlightSlot;
+use crate::segment::Segment;
+use crate::tap::WINDOW_MAX_BYTES;
+
+/// Packets whose acknowledgement is waited for at most; beyond, a packet is not timed.
+pub const TIMED_COUNT_MAX: usize = 4096;
+
+/// An acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ack {
+    /// When the tap saw it.
+    pub time: Timestamp,
+    /// The first byte that the receiver still waits for.
+    pub number: SeqNumber,
+    /// What it has beyond (SACK, RFC 2018): first byte, and one past the last.
+    pub blocks: [Option<(SeqNumber, SeqNumber)>; 4],
+}
+
+/// What is known of one way of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlightFlow {
+    open: Option<FlightSlot>,
+    time: Option<Timestamp>,
+    /// One past the highest byte of data.
+    high: Option<SeqNumber>,
+    /// What the receiver waits for.
+    acked: Option<SeqNumber>,
+    /// What it has beyond.
+    sacked: Ranges,
+    /// What data went past without the tap's having seen it.
+    holes: Ranges,
+    /// The number of the packet that opened the connection.
+    opened: Option<SeqNumber>,
+    /// Ends of packets that were seen once, and when.
+    timed: VecDeque<(SeqNumber, Timestamp)>,
+    /// Up to here acknowledgements may have waited for what was sent again: they time nothing
+    /// (Karn's rule).
+    untimed_until: Option<SeqNumber>,
+    begins: bool,
+}
+
+impl FlightFlow {
+    /// Takes in a packet with data, or that opens a connection; when it is the first of its slot,
+    /// the slot before is complete.
+    pub fn add(&mut self, clock: SlotClock, segment: &Segment) -> Option<FlightSlot> {
+        let now = self.now(segment.time);
+        if segment.opens {
+            self.begin(segment, now);
+        }
+        if segment.data_len == 0 {
+            return None;
+        }
+        let start = if segment.opens { segment.seq.plus(1) } else { segment.seq };
+        if self.high.is_some_and(|high| start.since(high).unsigned_abs() > WINDOW_MAX_BYTES) {
+            *self = Self { open: self.open, time: self.time, begins: true, ..Self::default() };
+        }
+        if self.acked.is_some_and(|acked| start.since(acked).unsigned_abs() > WINDOW_MAX_BYTES) {
+            self.acked = None;
+        }
+        self.time = Some(now);
+        let done = self.turn(clock, now);
+        let end = start.plus(segment.data_len);
+        // What is acknowledged was sent, whether it was seen or not.
+        let high = self.high.unwrap_or_else(|| later(start, self.acked.unwrap_or(start)));
+        let again = again_bytes(start, end, high) - self.holes.overlap(start, end);
+        let is_needless = self.has_bytes(start, end) >= again;
+        if start.is_before(high) {
+            // Sent again, or late: which of them is acknowledged cannot be told.
+            self.timed.clear();
+            self.untimed_until = Some(high);
+        }
+        if start.is_after(high) {
+            self.holes.insert(high, start);
+        } else {
+            self.holes.cut(start, end);
+        }
+        if end.is_after(high) {
+            self.time_it(end, now);
+            self.high = Some(end);
+        } else {
+            self.high = Some(high);
+        }
+        let begins = std::mem::take(&mut self.begins);
+        if let Some(open) = &mut self.open {
+            open.sent_bytes += u64::from(segment.data_len);
+            open.segments += segment.segments;
+            if begins {
+                open.flags |= FlightSlot::BEGAN;
+            }
+            let segments = part(segment.segments, again, segment.data_len);
+            open.resent_bytes += u64::from(again);
+            open.resent_segments += segments;
+            open.lost_segments += if is_needless { 0 } else { segments };
+        }
+        self.note_flight();
+        done
+    }
+
+    /// Takes in an acknowledgement; when it is the first packet of its slot, the slot before is
+    /// complete.
+    pub fn add_ack(&mut self, clock: SlotClock, ack: &Ack) -> Option<FlightSlot> {
+        let now = self.now(ack.time);
+        let high = self.high.or(self.opened.map(|opened| opened.plus(1)));
+        if high.is_some_and(|high| ack.number.since(high).unsigned_abs() > WINDOW_MAX_BYTES) {
+            // Another connection's, or a number that means nothing.
+            return None;
+        }
+        if self.acked.is_some_and(|acked| ack.number.is_before(acked)) {
+            return None;
+        }
+        // Without data of its own a way has no slots: all acknowledge, few send.
+        let done = if self.high.is_some() { self.turn(clock, now) } else { None };
+        let before = self.acked.replace(ack.number);
+        self.time = Some(now);
+        let rtt = self.take_rtt(ack.number, now);
+        self.holes.cut_below(ack.number);
+        self.sacked.cut_below(ack.number);
+        for (start, end) in ack.blocks.into_iter().flatten() {
+            // One that lies below tells what came twice (RFC 2883).
+            if !start.is_before(ack.number) && self.high.is_some_and(|high| !end.is_after(high)) {
+                self.sacked.insert(start, end);
+                // It passed, whether it was seen or not.
+                self.holes.cut(start, end);
+            }
+        }
+        if let Some(high) = self.high {
+            // One byte more is the sender's FIN. More are data that went past unseen.
+            if ack.number.since(high) > 1 {
+                self.high = Some(ack.number);
+            }
+            let from = before.unwrap_or(ack.number);
+            if let Some(open) = &mut self.open {
+                open.acked_bytes += u64::from(u32::try_from(ack.number.since(from)).unwrap_or(0));
+                if let Some(rtt_ns) = rtt {
+                    open.add_rtt(rtt_ns);
+                }
+            }
+        }
+        self.note_flight();
+        done
+    }
+
+    /// The slot that is not complete yet, as far as it has come.
+    #[must_use]
+    pub const fn open(&self) -> Option<&FlightSlot> {
+        self.open.as_ref()
+    }
+
+    /// Bytes in flight: sent past the tap, and not acknowledged. `None` until both ways were seen.
+    #[must_use]
+    pub fn flight(&self) -> Option<u32> {
+        let (high, acked) = (self.high?, self.acked?);
+        // What was acknowledged may be one more, the sender's FIN.
+        Some(u32::try_from(high.since(acked)).unwrap_or(0))
+    }
+
+    /// Those of them that the receiver has.
+    #[must_use]
+    pub fn sacked(&self) -> u32 {
+        self.sacked.len_bytes()
+    }
+
+    /// Whether data was seen.
+    #[must_use]
+    pub const fn has_data(&self) -> bool {
+        self.high.is_some()
+    }
+
+    /// Time is the latest stamp so far.
+    fn now(&self, time: Timestamp) -> Timestamp {
+        self.time.map_or(time, |last| last.max(time))
+    }
+
+    /// A connection is opened; the same packet sent again opens it once.
+    fn begin(&mut self, segment: &Segment, now: Timestamp) {
+        if self.opened == Some(segment.seq) {
+            self.timed.clear();
+            return;
+        }
+        *self = Self {
+            open: self.open,
+            time: Some(now),
+            opened: Some(segment.seq),
+            begins: true,
+            ..Self::default()
+        };
+        self.timed.push_back((segment.seq.plus(1), now));
+    }
+
+    /// Begins a slot, if time has come to another.
+    fn turn(&mut self, clock: SlotClock, now: Timestamp) -> Option<FlightSlot> {
+        let slot = clock.slot(now);
+        let done =
+            if self.open.is_some_and(|open| open.slot < slot) { self.open.take() } else { None };
+        if self.open.is_none() {
+            let flight = self.flight();
+            self.open = Some(FlightSlot {
+                slot,
+                flight_max_bytes: flight.unwrap_or(0),
+                flight_bytes: flight.unwrap_or(0),
+                sacked_bytes: self.sacked(),
+                flags: if flight.is_some() { FlightSlot::KNOWN } else { 0 },
+                ..FlightSlot::default()
+            });
+        }
+        done
+    }
+
+    /// Bytes of a packet that the receiver has.
+    fn has_bytes(&self, start: SeqNumber, end: SeqNumber) -> u32 {
+        let acked = self.acked.map_or(0, |acked| again_bytes(start, end, acked));
+        acked.saturating_add(self.sacked.overlap(start, end))
+    }
+
+    fn time_it(&mut self, end: SeqNumber, now: Timestamp) {
+        let waits = self
+            .untimed_until
+            .is_some_and(|until| self.acked.is_none_or(|acked| acked.is_before(until)));
+        if !waits && self.timed.len() < TIMED_COUNT_MAX {
+            self.timed.push_back((end, now));
+        }
+    }
+
+    /// The time since the last packet that this acknowledges passed.
+    fn take_rtt(&mut self, acked: SeqNumber, now: Timestamp) -> Option<u32> {
+        let mut passed = None;
+        while let Some(&(end, time)) = self.timed.front() {
+            if end.is_after(acked) {
+                break;
+            }
+            passed = Some(time);
+            self.timed.pop_front();
+        }
+        passed.map(|passed| u32::try_from(now.since(passed).as_ns()).unwrap_or(u32::MAX))
+    }
+
+    fn note_flight(&mut self) {
+        let (flight, sacked) = (self.flight(), self.sacked());
+        if let (Some(open), Some(flight)) = (&mut self.open, flight) {
+            open.flight_bytes = flight;
+            open.flight_max_bytes = open.flight_max_bytes.max(flight);
+            open.sacked_bytes = sacked;
+            open.flags |= FlightSlot::KNOWN;
+        }
+    }
+}
+
+impl FlightSlot {
+    fn add_rtt(&mut self, rtt_ns: u32) {
+        self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
+        self.rtt_count += 1;
+        self.rtt_sum_ns += u64::from(rtt_ns);
+    }
+}
+
+/// Bytes of a packet that lie below a number.
+fn again_bytes(start: SeqNumber, end: SeqNumber, below: SeqNumber) -> u32 {
+    let past = if end.is_before(below) { end } else { below };
+    u32::try_from(past.since(start)).unwrap_or(0)
+}
+
+/// Of segments that travel as one packet those that so many of its bytes touch.
+fn part(segments: u32, bytes: u32, of: u32) -> u32 {
+    if bytes >= of {
+        return segments;
+    }
+    let whole = u64::from(segments) * u64::from(bytes);
+    u32::try_from(whole.div_ceil(u64::from(of.max(1)))).unwrap_or(segments)
+}

@@ -1,0 +1,23 @@
+//! One tap: what a flow has in flight, told from its data and from what comes back.
+//!
+//! Who stands at one place of a path sees no queue. Data that passes it one way and
+//! acknowledgements that pass it the other tell how much of it is on its way to the receiver and
+//! not acknowledged yet: `FlightSize` of RFC 5681, as far as it lies beyond the tap. It holds what
+//! waits in every queue there and what travels, so it is not CBIQ, and is never called so.
+
+mod flow;
+mod ranges;
+mod slot;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use flow::{Ack, FlightFlow, TIMED_COUNT_MAX};
+pub use ranges::{RANGE_COUNT_MAX, Ranges};
+pub use slot::FlightSlot;
+pub use tap::{FlightCounts, FlightTap};
+pub use window::{
+    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, InFlight, RTT_LOOKED_AT,
+    known_from, row_slots,
+};

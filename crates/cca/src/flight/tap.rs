@@ -1,0 +1,328 @@
+//! Packets of many flows, both ways, at one tap.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
+use packet::wire::tcp_options::TcpOption;
+use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
+
+use super::flow::{Ack, FlightFlow};
+use super::slot::FlightSlot;
+use super::window::{
+    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
+};
+use crate::pair::Period;
+use crate::segment::{FlowWay, Segment, Unfit};
+use crate::tap::TapOptions;
+
+/// What became of a tap's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlightCounts {
+    /// Packets with data, or that open a connection.
+    pub data: u64,
+    /// Packets without data that acknowledge data of which some was seen.
+    pub acks: u64,
+    /// The same, of data that the tap has not seen: of flows that only send the other way, and of
+    /// those whose data takes another path.
+    pub acks_of_unseen: u64,
+    /// TCP with neither.
+    pub neither: u64,
+    /// Packets of flows for which there was no place.
+    pub no_place: u64,
+    /// Packets without a stamp.
+    pub no_time: u64,
+    /// Packets without sequence numbers in the open: UDP and all that is not TCP.
+    pub not_tcp: u64,
+    /// Later fragments, and headers that the capture cut off or that cannot be.
+    pub unreadable: u64,
+}
+
+impl FlightCounts {
+    /// Each of them by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("data", self.data),
+            ("acks", self.acks),
+            ("acks_of_unseen", self.acks_of_unseen),
+            ("neither", self.neither),
+            ("no_place", self.no_place),
+            ("no_time", self.no_time),
+            ("not_tcp", self.not_tcp),
+            ("unreadable", self.unreadable),
+        ]
+        .into_iter()
+    }
+
+    /// All packets that came.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.named().map(|(_, count)| count).sum()
+    }
+}
+
+/// What a frame of TCP brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Passing {
+    way: FlowWay,
+    time: Timestamp,
+    segment: Option<Segment>,
+    ack: Option<Ack>,
+}
+
+/// One tap.
+#[derive(Debug)]
+pub struct FlightTap {
+    options: TapOptions,
+    flows: HashMap<FlowKey, [Kept; 2]>,
+    latest: Timestamp,
+    counts: FlightCounts,
+    slots: Vec<FlightSlot>,
+    rows: FlightRows,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    flow: FlightFlow,
+    slots: Vec<FlightSlot>,
+}
+
+impl FlightTap {
+    /// Before the first packet. A sampler is not asked: acknowledgements need all of the data.
+    #[must_use]
+    pub fn new(options: TapOptions) -> Self {
+        Self {
+            options,
+            flows: HashMap::new(),
+            latest: Timestamp::MIN,
+            counts: FlightCounts::default(),
+            slots: Vec::new(),
+            rows: FlightRows::default(),
+        }
+    }
+
+    /// Takes in a batch.
+    pub fn take(&mut self, batch: &Batch<'_>) {
+        for frame in batch.frames() {
+            match Passing::from_frame(&frame) {
+                Ok(passing) => self.add(&passing),
+                Err(Unfit::NotTcp) => self.counts.not_tcp += 1,
+                Err(Unfit::NoData | Unfit::Unreadable) => self.counts.unreadable += 1,
+            }
+        }
+        if let Some(tick) = batch.tick {
+            self.latest = self.latest.max(tick);
+        }
+    }
+
+    fn add(&mut self, passing: &Passing) {
+        if passing.time == Timestamp::UNKNOWN {
+            self.counts.no_time += 1;
+            return;
+        }
+        self.latest = self.latest.max(passing.time);
+        let has_room = self.flows.len() < self.options.flow_count_max;
+        let both = match self.flows.entry(passing.way.key) {
+            Entry::Occupied(both) => both.into_mut(),
+            Entry::Vacant(place) if has_room => place.insert(<[Kept; 2]>::default()),
+            Entry::Vacant(_) => {
+                self.counts.no_place += 1;
+                return;
+            }
+        };
+        let clock = self.options.clock;
+        let (this, other) = ways(both, passing.way.direction);
+        let count = match (&passing.segment, &passing.ack) {
+            (Some(_), _) => &mut self.counts.data,
+            (None, Some(_)) if other.flow.has_data() => &mut self.counts.acks,
+            (None, Some(_)) => &mut self.counts.acks_of_unseen,
+            (None, None) => &mut self.counts.neither,
+        };
+        *count += 1;
+        if let Some(ack) = &passing.ack {
+            other.slots.extend(other.flow.add_ack(clock, ack));
+        }
+        if let Some(segment) = &passing.segment {
+            this.slots.extend(this.flow.add(clock, segment));
+        }
+    }
+
+    /// Forgets slots that are older than is kept, and flows of which nothing came since.
+    pub fn forget_old(&mut self) {
+        let clock = self.options.clock;
+        let oldest = clock.slot(self.latest.minus(self.options.kept));
+        self.flows.retain(|_, both| {
+            both.iter_mut().any(|kept| {
+                let gone = kept.slots.partition_point(|slot| slot.slot < oldest);
+                // The last of them tells what is in flight until the next.
+                kept.slots.drain(..gone.saturating_sub(1));
+                !(kept.slots.len() <= usize::from(gone > 0))
+                    || kept.flow.open().is_some_and(|open| open.slot >= oldest)
+            })
+        });
+    }
+
+    /// When the first slot begins of which anything is kept.
+    #[must_use]
+    pub fn earliest(&self) -> Option<i64> {
+        let kept = self.flows.values().flatten();
+        let first =
+            |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).map(|slot| slot.slot);
+        kept.filter_map(first).min()
+    }
+
+    /// The latest stamp, or the latest moment that a live source knows to be past;
+    /// [`Timestamp::MIN`] before the first.
+    #[must_use]
+    pub const fn latest(&self) -> Timestamp {
+        self.latest
+    }
+
+    /// What became of packets.
+    #[must_use]
+    pub const fn counts(&self) -> &FlightCounts {
+        &self.counts
+    }
+
+    /// How it was made.
+    #[must_use]
+    pub const fn options(&self) -> &TapOptions {
+        &self.options
+    }
+
+    /// Ways that data was seen to go, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = FlowWay> {
+        self.flows.iter().flat_map(|(&key, both)| {
+            let ways = [FlowDirection::LowToHigh, FlowDirection::HighToLow];
+            let has_slots = |kept: &Kept| !kept.slots.is_empty() || kept.flow.open().is_some();
+            let found = ways.into_iter().zip(both).filter(move |(_, kept)| has_slots(kept));
+            found.map(move |(direction, _)| FlowWay { key, direction })
+        })
+    }
+
+    /// Writes a flow's slots in order, the open one last; none of a flow that is not known.
+    /// `slots` is cleared first.
+    pub fn slots(&self, way: &FlowWay, slots: &mut Vec<FlightSlot>) {
+        slots.clear();
+        if let Some(both) = self.flows.get(&way.key) {
+            let kept = &both[index(way.direction)];
+            slots.extend_from_slice(&kept.slots);
+            slots.extend(kept.flow.open());
+        }
+    }
+
+    /// What flows did in a period, those that sent most first; where several sent as much, in the
+    /// order of their names. Flows that sent nothing and have nothing in flight are left out.
+    pub fn periods(&mut self, period: Period) -> Vec<FlightPeriod> {
+        let ways: Vec<FlowWay> = self.flows().collect();
+        let mut found = Vec::with_capacity(ways.len());
+        let mut slots = std::mem::take(&mut self.slots);
+        for way in ways {
+            self.slots(&way, &mut slots);
+            found.extend(FlightPeriod::of(way, period, &slots));
+        }
+        self.slots = slots;
+        found.sort_by_key(|flow| {
+            (u64::MAX - flow.sent_bytes, flow.way.key.words(), flow.way.direction as u8)
+        });
+        found
+    }
+
+    /// The first slot from this one on in which any flow had a packet.
+    #[must_use]
+    pub fn next_slot(&self, from: i64) -> Option<i64> {
+        let next = |kept: &Kept| {
+            let at = kept.slots.partition_point(|slot| slot.slot < from);
+            let open = kept.flow.open().filter(|open| open.slot >= from);
+            kept.slots.get(at).or(open).map(|slot| slot.slot)
+        };
+        self.flows.values().flatten().filter_map(next).min()
+    }
+
+    /// Slots up to the end of a period for which what is in flight is known.
+    pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> usize {
+        let mut slots = std::mem::take(&mut self.slots);
+        self.slots(way, &mut slots);
+        let from = known_from(&slots, period).unwrap_or_else(|| period.end());
+        self.slots = slots;
+        usize::try_from(period.end().saturating_sub(from)).unwrap_or(0)
+    }
+
+    /// Slots of a row, where each RTT that the flow had before a slot is cut into so many rows.
+    pub fn row_slots(&mut self, way: &FlowWay, end: i64, rows_per_rtt: u32) -> Option<usize> {
+        let mut slots = std::mem::take(&mut self.slots);
+        self.slots(way, &mut slots);
+        let found = row_slots(&slots, end, self.options.clock, rows_per_rtt);
+        self.slots = slots;
+        found
+    }
+
+    /// What a model reads of a flow: rows of inputs, each of so many slots.
+    ///
+    /// # Errors
+    /// [`FlightMissing`], where what is in flight is not known.
+    pub fn fill(
+        &mut self,
+        way: &FlowWay,
+        period: Period,
+        row_slots: usize,
+        inputs: &[FlightInput],
+    ) -> Result<&[f32], FlightMissing> {
+        let (mut slots, mut rows) =
+            (std::mem::take(&mut self.slots), std::mem::take(&mut self.rows));
+        self.slots(way, &mut slots);
+        let filled = FlightWindow { period, row_slots, slots: &slots }.fill(inputs, &mut rows);
+        (self.slots, self.rows) = (slots, rows);
+        filled.map(|()| self.rows.as_slice())
+    }
+}
+
+const fn index(direction: FlowDirection) -> usize {
+    match direction {
+        FlowDirection::LowToHigh => 0,
+        FlowDirection::HighToLow => 1,
+    }
+}
+
+/// The way that a packet goes, and the one back.
+fn ways(both: &mut [Kept; 2], direction: FlowDirection) -> (&mut Kept, &mut Kept) {
+    let [low, high] = both;
+    match direction {
+        FlowDirection::LowToHigh => (low, high),
+        FlowDirection::HighToLow => (high, low),
+    }
+}
+
+impl Passing {
+    fn from_frame(frame: &Frame<'_>) -> Result<Self, Unfit> {
+        let layers = &frame.record.layers;
+        let (way, segment) = match Segment::from_frame(frame) {
+            Ok((way, segment)) => (way, Some(segment)),
+            Err(Unfit::NoData) => {
+                let (key, direction) = FlowKey::from_frame(frame).ok_or(Unfit::Unreadable)?;
+                (FlowWay { key, direction }, None)
+            }
+            Err(unfit) => return Err(unfit),
+        };
+        let tcp =
+            Tcp::new(frame.from_offset(layers.transport_offset)).map_err(|_| Unfit::Unreadable)?;
+        let time = frame.record.timestamp;
+        // What a reset acknowledges may be anything.
+        let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);
+        let ack =
+            acks.then(|| Ack { time, number: tcp.acknowledgment_number(), blocks: blocks(&tcp) });
+        Ok(Self { way, time, segment, ack })
+    }
+}
+
+fn blocks(tcp: &Tcp<'_>) -> [Option<(SeqNumber, SeqNumber)>; 4] {
+    let mut found = [None; 4];
+    for option in tcp.options().map_while(Result::ok) {
+        if let TcpOption::Sack(blocks) = option {
+            for (place, block) in found.iter_mut().zip(blocks.iter()) {
+                *place = Some(block);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,327 @@
+//! What a model and a row are told of one flow at one tap.
+
+use packet::{SlotClock, Span};
+
+use super::slot::FlightSlot;
+use crate::pair::Period;
+use crate::segment::FlowWay;
+
+/// One column of what a model reads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FlightInput {
+    /// Bytes in flight at the end of the slot.
+    Flight,
+    /// The most of them in the slot.
+    FlightMax,
+    /// Those at its end that the receiver has, out of order.
+    Sacked,
+    /// Bytes of data that passed.
+    Sent,
+    /// Bytes of data that were acknowledged.
+    Acked,
+    /// Packets that had passed before.
+    Resent,
+    /// The mean time from data to its acknowledgement; where none was timed, that of the slot
+    /// before.
+    Rtt,
+}
+
+impl FlightInput {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Flight,
+        Self::FlightMax,
+        Self::Sacked,
+        Self::Sent,
+        Self::Acked,
+        Self::Resent,
+        Self::Rtt,
+    ];
+
+    /// For columns and settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flight => "flight_bytes",
+            Self::FlightMax => "flight_max_bytes",
+            Self::Sacked => "sacked_bytes",
+            Self::Sent => "sent_bytes",
+            Self::Acked => "acked_bytes",
+            Self::Resent => "resent_packets",
+            Self::Rtt => "rtt_s",
+        }
+    }
+
+    /// By its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|input| input.name() == name)
+    }
+}
+
+/// Why what is in flight is not known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum FlightMissing {
+    /// No data of the flow passed up to the end of the window.
+    Data,
+    /// None of it was acknowledged past the tap: the way back takes another path, or the flow was
+    /// caught before its first acknowledgement.
+    Acks,
+}
+
+impl FlightMissing {
+    /// For tables and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Acks => "acks",
+        }
+    }
+}
+
+/// A flow's RTT is the mean of so much of its past, up to where it was timed last: longer than a
+/// packet waits in any queue.
+pub const RTT_LOOKED_AT: Span = Span::from_seconds(10);
+
+/// Slots of a row, where each RTT is cut into so many rows, by the RTT that a flow had before a
+/// slot; at least one. `None` where none was timed.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn row_slots(
+    slots: &[FlightSlot],
+    end: i64,
+    clock: SlotClock,
+    rows_per_rtt: u32,
+) -> Option<usize> {
+    let past = slots.get(..slots.partition_point(|slot| slot.slot < end)).unwrap_or_default();
+    // A flow that always sends again is timed at no time.
+    let last = past.iter().rposition(|slot| slot.rtt_count > 0)?;
+    let past = past.get(..=last).unwrap_or_default();
+    let end = past.last()?.slot.saturating_add(1);
+    let from = end.saturating_sub(clock.count(RTT_LOOKED_AT));
+    let lately = past.iter().filter(|slot| slot.slot >= from);
+    let (sum_ns, count) = lately.fold((0_u64, 0_u64), |(sum_ns, count), slot| {
+        (sum_ns.saturating_add(slot.rtt_sum_ns), count + u64::from(slot.rtt_count))
+    });
+    let row_s = rtt_s(sum_ns, count) / f64::from(rows_per_rtt.max(1));
+    (count > 0).then(|| (row_s / clock.length().as_seconds_f64()).round().max(1.0) as usize)
+}
+
+/// Some slots of one flow at one tap.
+#[derive(Clone, Copy, Debug)]
+pub struct FlightWindow<'a> {
+    /// The first slot, and how many rows.
+    pub period: Period,
+    /// Slots of a row.
+    pub row_slots: usize,
+    /// What the tap saw, in order; also before the window.
+    pub slots: &'a [FlightSlot],
+}
+
+/// Room for rows, to be used again and again.
+pub type FlightRows = Vec<f32>;
+
+impl FlightWindow<'_> {
+    /// Writes the inputs, row by row: `rows[slot * inputs.len() + input]`. `rows` is cleared
+    /// first. Before a connection began, nothing is in flight.
+    ///
+    /// # Errors
+    /// [`FlightMissing`], where what is in flight is not known at the window's end.
+    pub fn fill(&self, inputs: &[FlightInput], rows: &mut FlightRows) -> Result<(), FlightMissing> {
+        rows.clear();
+        let row_slots = i64::try_from(self.row_slots.max(1)).unwrap_or(i64::MAX);
+        let slots = self.period.len.saturating_mul(self.row_slots.max(1));
+        let seen = up_to_end(self.slots, Period { len: slots, ..self.period });
+        let last = seen.last().ok_or(FlightMissing::Data)?;
+        if !last.is_known() {
+            return Err(FlightMissing::Acks);
+        }
+        let past = seen.partition_point(|slot| slot.slot < self.period.start);
+        let (before, inside) = seen.split_at(past);
+        let mut state = Carried::default();
+        before.iter().for_each(|slot| state.pass(slot));
+        let mut inside = inside.iter().peekable();
+        rows.reserve(self.period.len.saturating_mul(inputs.len()));
+        let mut end = self.period.start;
+        for _ in 0..self.period.len {
+            end = end.saturating_add(row_slots);
+            state.begin_row();
+            while let Some(slot) = inside.next_if(|slot| slot.slot < end) {
+                state.pass(slot);
+            }
+            rows.extend(inputs.iter().map(|&input| state.told(input)));
+        }
+        Ok(())
+    }
+}
+
+/// What a row tells, and what holds until the next slot with a packet.
+#[derive(Clone, Copy, Default)]
+struct Carried {
+    flight_bytes: u32,
+    flight_max_bytes: u32,
+    sacked_bytes: u32,
+    sent_bytes: u64,
+    acked_bytes: u64,
+    resent_segments: u64,
+    rtt_s: f64,
+}
+
+impl Carried {
+    fn begin_row(&mut self) {
+        let Self { flight_bytes, sacked_bytes, rtt_s, .. } = *self;
+        *self = Self {
+            flight_bytes,
+            flight_max_bytes: flight_bytes,
+            sacked_bytes,
+            rtt_s,
+            ..Self::default()
+        };
+    }
+
+    fn pass(&mut self, slot: &FlightSlot) {
+        self.flight_bytes = slot.flight_bytes;
+        self.flight_max_bytes = self.flight_max_bytes.max(slot.flight_max_bytes);
+        self.sacked_bytes = slot.sacked_bytes;
+        self.sent_bytes += slot.sent_bytes;
+        self.acked_bytes += slot.acked_bytes;
+        self.resent_segments += u64::from(slot.resent_segments);
+        if slot.rtt_count > 0 {
+            self.rtt_s = rtt_s(slot.rtt_sum_ns, slot.rtt_count.into());
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    fn told(&self, input: FlightInput) -> f32 {
+        match input {
+            FlightInput::Flight => self.flight_bytes as f32,
+            FlightInput::FlightMax => self.flight_max_bytes as f32,
+            FlightInput::Sacked => self.sacked_bytes as f32,
+            FlightInput::Sent => self.sent_bytes as f32,
+            FlightInput::Acked => self.acked_bytes as f32,
+            FlightInput::Resent => self.resent_segments as f32,
+            FlightInput::Rtt => self.rtt_s as f32,
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // A mean of nanoseconds has digits to spare.
+fn rtt_s(sum_ns: u64, count: u64) -> f64 {
+    sum_ns as f64 / count.max(1) as f64 / 1e9
+}
+
+/// Slots up to the end of a window, of the connection that it ends with.
+fn up_to_end(slots: &[FlightSlot], period: Period) -> &[FlightSlot] {
+    let past = slots.partition_point(|slot| slot.slot < period.end());
+    let slots = slots.get(..past).unwrap_or_default();
+    let began = slots.iter().rposition(FlightSlot::began).unwrap_or(0);
+    slots.get(began..).unwrap_or_default()
+}
+
+/// The slot from which on what is in flight is known, of the connection with which a period ends:
+/// that of its beginning, or of the first data and acknowledgement that were seen.
+#[must_use]
+pub fn known_from(slots: &[FlightSlot], period: Period) -> Option<i64> {
+    let seen = up_to_end(slots, period);
+    seen.last().filter(|last| last.is_known())?;
+    let first = seen.iter().find(|slot| slot.is_known())?;
+    let began = seen.first().filter(|slot| slot.began());
+    Some(began.unwrap_or(first).slot)
+}
+
+/// A flow's bytes in flight.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct InFlight {
+    /// The mean of the slots' ends.
+    pub mean_bytes: f64,
+    /// The highest at any moment.
+    pub max_bytes: u32,
+    /// The most that the receiver had out of order at a slot's end.
+    pub sacked_max_bytes: u32,
+}
+
+/// What a flow did in a period.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlightPeriod {
+    /// Which flow, and which way its data goes.
+    pub way: FlowWay,
+    /// Bytes of data that passed.
+    pub sent_bytes: u64,
+    /// Bytes that were acknowledged.
+    pub acked_bytes: u64,
+    /// Packets that had passed before.
+    pub resent: u64,
+    /// Those of them that the receiver was not known to have.
+    pub lost: u64,
+    /// Bytes in flight.
+    pub flight: Result<InFlight, FlightMissing>,
+    /// The mean time from data to its acknowledgement, in seconds.
+    pub rtt_s: Option<f64>,
+    /// The shortest of them.
+    pub rtt_min: Option<Span>,
+}
+
+impl FlightPeriod {
+    /// `None` of a flow that sent nothing and has nothing in flight.
+    #[must_use]
+    pub fn of(way: FlowWay, period: Period, slots: &[FlightSlot]) -> Option<Self> {
+        let past = slots.partition_point(|slot| slot.slot < period.end());
+        let first = slots.partition_point(|slot| slot.slot < period.start);
+        let inside = slots.get(first..past).unwrap_or_default();
+        let flight = in_flight(slots, period);
+        let sum = |of: fn(&FlightSlot) -> u64| inside.iter().map(of).sum::<u64>();
+        let sent_bytes = sum(|slot| slot.sent_bytes);
+        if sent_bytes == 0 && flight.is_ok_and(|flight| flight.max_bytes == 0)
+            || inside.is_empty() && flight.is_err()
+        {
+            return None;
+        }
+        let timed = sum(|slot| slot.rtt_count.into());
+        let shortest = inside.iter().filter(|slot| slot.rtt_count > 0).map(|slot| slot.rtt_min_ns);
+        Some(Self {
+            way,
+            sent_bytes,
+            acked_bytes: sum(|slot| slot.acked_bytes),
+            resent: sum(|slot| slot.resent_segments.into()),
+            lost: sum(|slot| slot.lost_segments.into()),
+            flight,
+            rtt_s: (timed > 0).then(|| rtt_s(sum(|slot| slot.rtt_sum_ns), timed)),
+            rtt_min: shortest.min().map(|rtt_ns| Span::from_ns(rtt_ns.into())),
+        })
+    }
+}
+
+fn in_flight(slots: &[FlightSlot], period: Period) -> Result<InFlight, FlightMissing> {
+    let seen = up_to_end(slots, period);
+    let last = seen.last().ok_or(FlightMissing::Data)?;
+    if !last.is_known() {
+        return Err(FlightMissing::Acks);
+    }
+    // A flow that is silent and has nothing in flight needs no look at each slot.
+    if last.slot < period.start && last.flight_bytes == 0 {
+        return Ok(InFlight::default());
+    }
+    let mut found = InFlight::default();
+    let mut carried = 0_u32;
+    let (mut from, mut area) = (period.start, 0.0);
+    #[allow(clippy::cast_precision_loss)]
+    let slots_of = |from: i64, to: i64| to.saturating_sub(from).max(0) as f64;
+    for slot in seen {
+        if slot.slot >= period.start {
+            area += f64::from(carried) * slots_of(from, slot.slot);
+            found.max_bytes = found.max_bytes.max(slot.flight_max_bytes);
+            found.sacked_max_bytes = found.sacked_max_bytes.max(slot.sacked_bytes);
+            from = slot.slot;
+        } else {
+            found.max_bytes = slot.flight_bytes;
+            found.sacked_max_bytes = slot.sacked_bytes;
+        }
+        carried = slot.flight_bytes;
+    }
+    area += f64::from(carried) * slots_of(from, period.end());
+    #[allow(clippy::cast_precision_loss)]
+    let len = period.len.max(1) as f64;
+    found.mean_bytes = area / len;
+    Ok(found)
+}

@@ -1,0 +1,168 @@
+//! The columns of flows at one tap.
+
+use cca::flight::{FlightMissing, FlightPeriod, FlightTap};
+use cca::model::{Reads, Scratch, Told as Named};
+use cca::{FlowWay, Model, Period};
+use engine::columns::{Columns, Field, Kind, Schema, Value};
+use packet::SlotClock;
+use packet::community_id::CommunityId;
+
+use crate::failure::Failure;
+
+const fn real(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::F64, about).nullable()
+}
+
+const fn count(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U64, about)
+}
+
+/// The columns.
+pub(super) const SCHEMA: Schema = &[
+    Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
+    count("period_ns", "How long it is, in nanoseconds."),
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("src_ip", Kind::Text, "Who sends the data."),
+    Field::new("src_port", Kind::U16, "Its port."),
+    Field::new("dst_ip", Kind::Text, "Who receives it."),
+    Field::new("dst_port", Kind::U16, "Its port."),
+    real(
+        "flight_bytes",
+        "Bytes in flight beyond the tap: sent and not acknowledged; the mean of the slots' ends.",
+    ),
+    count("flight_max_bytes", "The most of them at any moment.").nullable(),
+    count("sacked_max_bytes", "The most of them that the receiver had out of order (SACK).")
+        .nullable(),
+    count("sent_bytes", "Bytes of data that passed, what was sent again included."),
+    count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
+    count("resent_packets", "Packets with data that had passed before."),
+    count(
+        "drops",
+        "Packets lost beyond the tap, an estimate: those sent again of which the receiver was not \
+         known to have all.",
+    ),
+    real("rtt_s", "The mean time from data to its acknowledgement, in seconds."),
+    real("rtt_min_s", "The shortest of them."),
+    Field::new(
+        "control",
+        Kind::Text,
+        "Its congestion control; empty without --model, where no control is probable enough, and \
+         while the flow is known for too short a time.",
+    )
+    .nullable(),
+    real("confidence", "The probability of the most probable control."),
+    real("interval_s", "The time that was looked at for it, in seconds."),
+    Field::new(
+        "missing",
+        Kind::Text,
+        "`acks` where no acknowledgement of it came back so far, so that what is in flight is not \
+         known; empty where nothing is missing.",
+    ),
+];
+
+/// Who names controls.
+pub(super) struct Namer {
+    model: Model,
+    scratch: Scratch,
+}
+
+impl Namer {
+    pub(super) fn new(model: Model) -> Self {
+        Self { model, scratch: Scratch::default() }
+    }
+
+    pub(super) const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What a flow runs, told by the longest interval that ends with the period and for which what
+    /// it has in flight is known.
+    fn name(&mut self, tap: &mut FlightTap, way: &FlowWay, period: Period) -> Option<Named> {
+        let Reads::Flight(inputs) = self.model.reads() else { return None };
+        let row_slots = match self.model.rows_per_rtt() {
+            Some(rows) => tap.row_slots(way, period.end(), rows)?,
+            None => 1,
+        };
+        let len = self.model.longest(tap.known_slots(way, period) / row_slots)?;
+        let slots = len.saturating_mul(row_slots);
+        let start = period.end().saturating_sub_unsigned(slots as u64);
+        let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
+        let told = self.model.tell(rows, &mut self.scratch)?;
+        Some(Named { slots, ..told })
+    }
+}
+
+/// What flows did in a period.
+pub(super) struct Told {
+    pub(super) period: Period,
+    /// The heaviest, those that sent most first.
+    pub(super) flows: Vec<FlightPeriod>,
+    /// Of each of them its control, where there is a model and it can tell.
+    pub(super) named: Vec<Option<Named>>,
+    /// Flows that are not among them.
+    pub(super) other_count: usize,
+}
+
+impl Told {
+    /// Of a period that is past.
+    pub(super) fn of(
+        tap: &mut FlightTap,
+        period: Period,
+        row_count: usize,
+        mut namer: Option<&mut Namer>,
+    ) -> Self {
+        let mut flows = tap.periods(period);
+        let other_count = flows.len().saturating_sub(row_count);
+        flows.truncate(row_count);
+        let named = flows
+            .iter()
+            .map(|flow| namer.as_mut().and_then(|namer| namer.name(tap, &flow.way, period)))
+            .collect();
+        Self { period, flows, named, other_count }
+    }
+
+    /// As rows.
+    pub(super) fn columns(
+        &self,
+        clock: SlotClock,
+        controls: &[String],
+    ) -> Result<Columns, Failure> {
+        let mut columns = Columns::new(SCHEMA);
+        let length_ns = clock.length().as_ns().unsigned_abs();
+        for (flow, named) in self.flows.iter().zip(&self.named) {
+            let control = named.and_then(|named| controls.get(named.control?));
+            let (source, destination) = flow.way.key.endpoints(flow.way.direction);
+            let flight = flow.flight.ok();
+            // As many slots as would lose a digit fit no memory.
+            #[allow(clippy::cast_precision_loss)]
+            let interval = |named: Named| clock.length().as_seconds_f64() * named.slots as f64;
+            let max = flight.map(|flight| flight.max_bytes.into());
+            let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
+            columns
+                .push_row(&[
+                    Value::TimestampNs(clock.start(self.period.start).as_ns()),
+                    Value::U64(length_ns.saturating_mul(self.period.len as u64)),
+                    Value::Text(&CommunityId(flow.way.key).to_string()),
+                    Value::Text(&source.address.to_string()),
+                    Value::U16(source.port),
+                    Value::Text(&destination.address.to_string()),
+                    Value::U16(destination.port),
+                    flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
+                    max.map(Value::U64).into(),
+                    sacked.map(Value::U64).into(),
+                    Value::U64(flow.sent_bytes),
+                    Value::U64(flow.acked_bytes),
+                    Value::U64(flow.resent),
+                    Value::U64(flow.lost),
+                    flow.rtt_s.map(Value::F64).into(),
+                    flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
+                    control.map(|control| Value::Str(control)).into(),
+                    named.map(|named| Value::F64(named.confidence)).into(),
+                    named.map(|named| Value::F64(interval(named))).into(),
+                    Value::Text(&flow.flight.err().map_or("", FlightMissing::name)),
+                ])
+                .map_err(Failure::error)?;
+        }
+        Ok(columns)
+    }
+}
