@@ -3,8 +3,8 @@
 Two flows each of Reno, CUBIC and BBR share a queue of 20 Mbit/s and 100 kB; their round trips
 are drawn from 10 to 40 ms by the seed. For a while nobody acts; then `wirelens cca --act` does, and
 when all is settled as much time again is looked at. Three arms: controls as they are
-(`--act-by`), as a model names them (`--model`), and nobody acts in either half, which shows what time
-alone does. `act.jsonl` has a row a run, `table.md` the means and the spread. Root is needed.
+(`--act-by`), as a model names them (`--model`), and nobody acts in either half, which shows what
+time alone does. `act.jsonl` has a row a run, `table.md` the means and the spread. Root is needed.
 """
 
 import argparse
@@ -47,15 +47,16 @@ def act(queue: SharedQueue, arm: str, model: Path | None, folder: Path) -> subpr
     return subprocess.Popen(words)
 
 
-def named_right(queue: SharedQueue, folder: Path) -> float | None:
-    """Of the flows, those that ended in the class of their control."""
+def classes_of(queue: SharedQueue, folder: Path) -> tuple[list[str], int]:
+    """The class in which each flow ended, and how often one moved from a control to another."""
     classes: dict[str, str] = {}
+    again = 0
     for line in (folder / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
         if event["event"] == "move":
             classes[event["flow"].split(":")[0]] = event["to"]
-    flows = queue.plan.flows
-    return sum(classes.get(flow.source) == flow.control for flow in flows) / len(flows)
+            again += event["from"] != "rest"
+    return [classes.get(flow.source, "rest") for flow in queue.plan.flows], again
 
 
 def one(seed: int, arm: str, model: Path | None) -> dict[str, object]:
@@ -81,8 +82,15 @@ def one(seed: int, arm: str, model: Path | None) -> dict[str, object]:
             "before": queue.rates(BEFORE_S, ACT_S),
             "after": queue.rates(AFTER_S, END_S),
         }
-        right = named_right(queue, folder) if acting else None
-    row: dict[str, object] = {"seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right}
+        classes, again = classes_of(queue, folder) if acting else (None, None)
+    right = None
+    if classes is not None:
+        pairs = zip(classes, CONTROLS, strict=True)
+        right = sum(name == control for name, control in pairs) / len(CONTROLS)
+    row: dict[str, object] = {
+        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "classes": classes,
+        "moved_again": again,
+    }  # fmt: skip
     for half, rates in halves.items():
         row[f"mbit_{half}"] = [round(rate, 3) for rate in rates]
         row[f"jain_{half}"] = round(jain(rates), 4)

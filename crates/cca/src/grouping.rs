@@ -9,10 +9,15 @@ use packet::{Span, Timestamp};
 
 use crate::segment::FlowWay;
 
+/// To go from one class to another takes so many times the names that it takes to get the first:
+/// among its like a flow fills a queue otherwise than among strangers, and is easily misnamed.
+const AGAIN: u32 = 3;
+
 /// When a flow moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupingRules {
-    /// It was named the same in so many periods, with no other name between them.
+    /// It was named the same in so many periods, with no other name between them; three times as
+    /// many where it has a class already.
     pub after_periods: u32,
     /// It has been where it is for so long; to its first class it goes at once.
     pub hold: Span,
@@ -33,6 +38,8 @@ pub enum Step {
         from: Option<usize>,
         /// Where it goes.
         to: usize,
+        /// How often it was named so.
+        times: u32,
     },
     /// It was not seen for long and leaves its class.
     Leave {
@@ -97,9 +104,8 @@ impl Grouping {
             kept.seen = now;
             kept.periods = kept.periods.saturating_add(1);
             let from = kept.class;
-            if let Some(to) = name.and_then(|name| kept.hear(name, now, self.rules)) {
-                steps.push(Step::Move { way, from, to });
-            }
+            let goes = name.and_then(|name| Some((name, kept.hear(name, now, self.rules)?)));
+            steps.extend(goes.map(|(to, times)| Step::Move { way, from, to, times }));
         }
         let mut idle: Vec<_> = self
             .flows
@@ -142,8 +148,8 @@ impl Kept {
         Self { class: None, heard: None, periods: 0, moved: None, seen: now }
     }
 
-    /// Hears a name; where the flow goes for it.
-    fn hear(&mut self, name: usize, now: Timestamp, rules: GroupingRules) -> Option<usize> {
+    /// Hears a name; how often it was heard, if the flow goes there for it.
+    fn hear(&mut self, name: usize, now: Timestamp, rules: GroupingRules) -> Option<u32> {
         if self.class == Some(name) {
             self.heard = None;
             return None;
@@ -152,11 +158,12 @@ impl Kept {
         let times = before.saturating_add(1);
         self.heard = Some((name, times));
         let is_held = self.moved.is_some_and(|moved| now.since(moved) < rules.hold);
-        if times < rules.after_periods || is_held {
+        let again = if self.class.is_some() { AGAIN } else { 1 };
+        if times < rules.after_periods.saturating_mul(again) || is_held {
             return None;
         }
         (self.class, self.heard, self.moved) = (Some(name), None, Some(now));
-        Some(name)
+        Some(times)
     }
 }
 
@@ -196,13 +203,22 @@ mod tests {
         assert_eq!(look(&mut grouping, 0, Some(0)), []);
         // What is not known neither helps nor harms.
         assert_eq!(look(&mut grouping, 1, None), []);
-        let to = |from, to| [Step::Move { way: way(1), from, to }];
-        assert_eq!(look(&mut grouping, 2, Some(0)), to(None, 0));
+        let to = |from, to, times| [Step::Move { way: way(1), from, to, times }];
+        assert_eq!(look(&mut grouping, 2, Some(0)), to(None, 0, 2));
         // Another name now and then moves nobody, nor does it soon after a move.
-        for (second, name) in [(3, 1), (4, 0), (5, 1), (6, 0), (7, 1), (8, 1), (9, 1)] {
+        for (second, name) in [(3, 1), (4, 1), (5, 1), (6, 0), (7, 1), (8, 1), (9, 1), (10, 1)] {
             assert_eq!(look(&mut grouping, second, Some(name)), [], "{second}");
         }
-        assert_eq!(look(&mut grouping, 12, Some(1)), to(Some(0), 1));
+        for second in [13, 14] {
+            let moved = look(&mut grouping, second, Some(1));
+            // Six times in a row and not before.
+            assert_eq!(moved, if second == 14 { &to(Some(0), 1, 6)[..] } else { &[] });
+        }
+        // Often enough, but too soon.
+        for second in 15..24 {
+            assert_eq!(look(&mut grouping, second, Some(0)), [], "{second}");
+        }
+        assert_eq!(look(&mut grouping, 24, Some(0)), to(Some(1), 0, 10));
     }
 
     #[test]

@@ -18,8 +18,8 @@ use super::slots::{KEY_LEN, key};
 /// Built from the source beside it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/steer.bpf.o");
 
-/// A program that steers at one interface, and its list of [`FLOW_COUNT_MAX`](super::FLOW_COUNT_MAX)
-/// flows at most.
+/// A program that steers at one interface, and its list of flows,
+/// [`FLOW_COUNT_MAX`](super::FLOW_COUNT_MAX) at most.
 pub struct FlowSteer {
     device: String,
     ebpf: Ebpf,

@@ -13,8 +13,9 @@ use crate::duration::parse_duration;
 pub struct ActArguments {
     /// Let controls share the link: group the flows that are followed by control into classes on
     /// this device, by which the router sends. CHANGES THE MACHINE: its queue becomes an htb, under
-    /// a tbf where there is one, and a BPF program steers flows; both go when the command ends. What
-    /// waits in the queue at those two moments is lost. Flows beyond -n share the class of the rest
+    /// a tbf where there is one, and a BPF program steers flows; both go when the command ends.
+    /// What waits in the queue at those two moments is lost. Flows beyond -n share the class of the
+    /// rest
     #[arg(long, value_name = "[NETNS:]DEV", requires = "interface")]
     pub act: Option<String>,
     /// The link's rate, such as 20mbit; of a tbf, its own
@@ -28,7 +29,8 @@ pub struct ActArguments {
     /// each period
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_by: Option<PathBuf>,
-    /// Periods in which a flow has to be named the same before it moves
+    /// Periods in which a flow has to be named the same before it comes into a class; three times as
+    /// many before it leaves one for another
     #[arg(long, value_name = "PERIODS", default_value_t = 3, requires = "act")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub act_after: u32,

@@ -65,7 +65,6 @@ pub(super) struct Act {
     made: Vec<bool>,
     sizes: Sizes,
     grouping: Grouping,
-    after_periods: u32,
     events: Events,
     has_begun: bool,
 }
@@ -117,7 +116,6 @@ impl Act {
             sizes: Sizes { classes: vec![0; names.len()], rest: 0 },
             names,
             grouping: Grouping::new(rules),
-            after_periods: arguments.act_after,
             events,
             has_begun: false,
         };
@@ -234,14 +232,14 @@ impl Act {
             class.map_or(REST, |class| self.names.get(class).map_or("", String::as_str))
         };
         match step {
-            Step::Move { way, from, to } => {
+            Step::Move { way, from, to, times } => {
                 let whose = match &self.by {
                     Some(by) => by.path().display().to_string(),
                     None => probability(way)
                         .map_or(String::from("the model"), |sure| format!("the model, {sure:.2}")),
                 };
-                let (periods, to_name) = (self.after_periods, name(Some(to)));
-                let cause = format!("named {to_name} {periods} times in a row by {whose}");
+                let to_name = name(Some(to));
+                let cause = format!("named {to_name} {times} times in a row by {whose}");
                 let fields = json!({"flow": flow(way), "from": name(from), "to": to_name});
                 self.events.put(time, "move", &cause, fields)?;
                 let class_id = tc::class_id(tc::minor(Some(to)));
@@ -299,7 +297,8 @@ impl Act {
 
 impl Drop for Act {
     fn drop(&mut self) {
-        // On the way of another error, which is what is told. What fails here the guard tries again.
+        // On the way of another error, which is what is told. What fails here the guard tries
+        // again.
         let _ = self.end("the command ends with an error");
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn waiting(shown: &Value) -> u64 {
 }
 
 /// What a class has sent and dropped, of all that `tc` told of a device.
-pub(super) fn counts<'a>(shown: &'a Value, minor: u32) -> Option<&'a Value> {
+pub(super) fn counts(shown: &Value, minor: u32) -> Option<&Value> {
     let parent = format!("{HANDLE}{minor:x}");
     shown.as_array()?.iter().find(|one| one.get("parent").and_then(Value::as_str) == Some(&parent))
 }
