@@ -45,11 +45,14 @@ class Ran:
 
 
 def wirelens(
-    *arguments: str | os.PathLike[str], stdin: Path | bytes | None = None, cwd: Path | None = None
+    *arguments: str | os.PathLike[str],
+    stdin: Path | bytes | None = None,
+    cwd: Path | None = None,
+    time_max_s: float = TIME_MAX_S,
 ) -> Ran:
     """One run, bounded in memory and time; a path as `stdin` is opened, bytes go through a pipe."""
     command = ["prlimit", f"--as={MEMORY_MAX_BYTES}", PROGRAM, *arguments]
-    options = {"capture_output": True, "timeout": TIME_MAX_S, "env": ENVIRONMENT, "cwd": cwd}
+    options = {"capture_output": True, "timeout": time_max_s, "env": ENVIRONMENT, "cwd": cwd}
     if isinstance(stdin, Path):
         with stdin.open("rb") as file:
             done = subprocess.run(command, stdin=file, check=False, **options)

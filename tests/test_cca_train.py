@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(runs: Path) -> Path:
     folder = runs.parent / "model"
     options = ("--durations", "200ms", "--per-flow", "40", "--threads", "1", "-q")
-    ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options)
+    ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options, time_max_s=300)
     assert ran.status == 0, ran.stderr
     # Three flows of three controls, and intervals that all have seen.
     f1 = float(ran.stdout.decode().split("held out ")[1].split(" of ")[0])

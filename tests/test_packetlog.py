@@ -269,7 +269,12 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (("mode", "default", "--log", log), 1, "no recorder runs there"),
         (("status", "--log", log), 1, "no recorder runs there"),
         (("record", "-r", capture, "-o", capture, "--model", model), 1, str(capture)),
-        (("record", "-r", capture, "-o", log, "--model", tmp_path), 1, "model.json: no such file; give"),
+        (
+            ("record", "-r", capture, "-o", log, "--model", tmp_path),
+            1,
+            "model.json: no such file; give",
+        ),
+        (("record", "-r", capture, "--threads", "2"), 2, "judged on one thread"),
         (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
         (("record", "-r", capture, "--settings", "none"), 1, "give a file of settings in TOML"),
         (("record", "-i", "lo", "-w", "x"), 2, "give it with -o DIR"),

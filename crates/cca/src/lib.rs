@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod follow;
+pub mod grouping;
 pub mod inputs;
 pub mod model;
 pub mod pair;
@@ -17,6 +18,7 @@ pub mod tap;
 pub mod unseen;
 
 pub use follow::{Change, Follow};
+pub use grouping::{Grouping, GroupingRules, Sizes, Step};
 pub use inputs::{Input, Rules, Window};
 pub use model::{Model, ModelError};
 pub use pair::{FlowPeriod, InQueue, Pair, Period};

@@ -115,8 +115,8 @@ impl Pair {
         }
     }
 
-    /// Slots up to the end of a period for which a flow is known: since its connection began, or since
-    /// it is followed. None of a flow that came later.
+    /// Slots up to the end of a period for which a flow is known: since its connection began, or
+    /// since it is followed. None of a flow that came later.
     pub fn known_slots(&self, way: &FlowWay, period: Period) -> usize {
         let mut first = period.end();
         let slots = self.ingress.latest_slots(way);

@@ -1,4 +1,4 @@
-//! Small convolutional networks over time: what tells a sequence of slots, a few numbers each, apart.
+//! Small convolutional networks over time: they tell sequences of slots, a few numbers each, apart.
 //!
 //! A network is blocks of convolution, ReLU and max-pooling over time, then one convolution whose
 //! outputs are averaged over time: a score for each class. Kernels are three steps long, and steps

@@ -65,6 +65,11 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="LIST", default=",".join(slots.DEFAULT_INPUTS),
         help=f"what is read of each slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
+    add("--intervals", metavar="N", type=whole(1), default=20_000,
+        help="intervals of each length to train on at most [default: 20000]")  # fmt: skip
+    add("--background", metavar="N", type=whole(0), default=6,
+        help="flows of each run that are there for others to compete with and are trained on, too "
+        "[default: 6]")  # fmt: skip
     add("--slot", metavar="TIME", default="1ms", help="length of a slot [default: 1ms]")
     add("--passed", choices=("first", "highest"), default="highest",
         help="what has passed a tap: all before the first packet of the next slot, as in the "
@@ -100,6 +105,8 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
         force=asked.force,
         command=f"wirelens train cca {shlex.join(typed)}",
         note=asked.note,
+        background_max=asked.background,
+        intervals_max=asked.intervals,
     )
 
 

@@ -14,11 +14,13 @@ def card(model: Model, runs: Sequence[str], note: str) -> str:
             spans, model.training["f1_of_runs_held_out"].values(), model.networks, strict=True
         )
     )
+    inputs = " and ".join(f"`{name}`" for name in model.inputs)
     note = f"{note}\n\n" if note else ""
     return f"""# Congestion controls of flows in a queue
 
-Names {", ".join(model.controls)} from {" and ".join(f"`{name}`" for name in model.inputs)} in slots of
-{model.slot_ns / 1e6:g} ms at a tap before the queue and one behind it. Read by `wirelens cca --model`.
+Names {", ".join(model.controls)} from {inputs} in slots of
+{model.slot_ns / 1e6:g} ms at a tap before the queue and one behind it. Read by
+`wirelens cca --model`.
 
 {note}| interval | F1 of runs held out | temperature | unknown below |
 |---|---:|---:|---:|
@@ -29,6 +31,7 @@ Trained on {len(runs)} runs, {runs[0]} to {runs[-1]}, by:
 $ {model.training["command"]}
 ```
 
-The F1 above is that by which training ended and probabilities were calibrated, so it flatters a little. It holds for
-queues like those of the runs, and drop-tail; another mix of rates, delays and buffers has to be tried.
+The F1 above is that by which training ended and probabilities were calibrated, so it flatters
+a little. It holds for queues like those of the runs, and drop-tail; another mix of rates, delays
+and buffers has to be tried.
 """

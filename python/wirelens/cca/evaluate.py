@@ -49,13 +49,13 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     model, found = request.model, []
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
-    for network in model.networks:
-        reading = Reading(network.slots, tuple(model.inputs), slot, request.share, model.passed)
+    readings = [
+        Reading(network.slots, tuple(model.inputs), slot, request.share, model.passed)
+        for network in model.networks
+    ]
+    drawn = draw(runs, readings, request.per_flow, request.seed, _reading(progress))
+    for network, intervals in zip(model.networks, drawn, strict=True):
         span = network.slots * model.slot_ns / 1e6
-        intervals = draw(
-            runs, reading, request.per_flow, request.seed,
-            _reading(progress, f"{span:g} ms"),
-        )  # fmt: skip
         intervals = intervals.taken(
             [at for at, name in enumerate(intervals.controls) if name in model.controls]
         )
@@ -84,8 +84,8 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     return found
 
 
-def _reading(progress: Progress, what: str) -> Callable[[int, int], None]:
-    return lambda done, total: progress.show(done, total, f"{what}: reading runs")
+def _reading(progress: Progress) -> Callable[[int, int], None]:
+    return lambda done, total: progress.show(done, total, "reading runs")
 
 
 def table(rows: Sequence[Row], controls: Sequence[str]) -> str:

@@ -55,6 +55,12 @@ class Intervals:
         kept = [at for at, run in enumerate(self.runs) if run in set(wanted)]
         return self.taken(kept)
 
+    def thinned(self, most: int, seed: int) -> "Intervals":
+        """So many of them at most, each as likely as any other."""
+        if len(self) <= most:
+            return self
+        return self.taken(sorted(random.Random(seed).sample(range(len(self)), most)))
+
     def taken(self, kept: Sequence[int]) -> "Intervals":
         """Some of them, in that order."""
         return Intervals(
@@ -71,37 +77,73 @@ def normalised(values: Array) -> Array:
     return values / numpy.where(highest > 0, highest, 1)
 
 
+@dataclass
+class _Drawn:
+    """Intervals that are being gathered."""
+
+    pieces: list[Array] = field(default_factory=list)
+    controls: list[str] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    background: list[int] = field(default_factory=list)
+
+    def add(self, values: Array, control: str, run: int, background: int) -> None:
+        self.pieces.append(values)
+        self.controls += [control] * len(values)
+        self.runs += [run] * len(values)
+        self.background += [background] * len(values)
+
+    def gathered(self, reading: Reading) -> Intervals:
+        shape = (0, reading.slots, len(reading.inputs))
+        values = numpy.concatenate([numpy.empty(shape, numpy.float32), *self.pieces])
+        return Intervals(values, self.controls, self.runs, self.background)
+
+
 def draw(
     runs: Sequence[Run],
-    reading: Reading,
+    readings: Sequence[Reading],
     per_flow: int,
     seed: int,
     show: Callable[[int, int], None] = lambda done, total: None,
-) -> Intervals:
-    """Draws intervals from every measured flow, each start as likely as any other.
+    *,
+    background_max: int = 0,
+) -> list[Intervals]:
+    """Draws intervals from flows, each start as likely as any other: for each reading its own.
 
-    An interval in which a tap saw nothing of its flow is left out, as nothing can be told of it.
+    Of a run's background flows `background_max` are drawn at most. Each run is read once for all
+    readings, which are to have one slot length and one share. An interval in which a tap saw
+    nothing of its flow is left out, as nothing can be told of it.
     """
-    pieces, found = [], Intervals(numpy.empty((0, reading.slots, len(reading.inputs)), "float32"))
+    found = [_Drawn() for _ in readings]
+    slot, share = readings[0].slot, readings[0].share
     for number, run in enumerate(runs):
-        chance = random.Random(f"{seed} {run.path.name}")
-        for flow in run.flows(slot=reading.slot, share=reading.share, seed=seed):
-            starts = _starts(flow, reading, per_flow, chance)
-            if not starts:
-                continue
-            seen = windows(
-                flow.before, flow.after, starts, reading.slots,
-                inputs=reading.inputs, **reading.rules(),  # type: ignore[arg-type]
-            )  # fmt: skip
-            kept = [at for at, missing in enumerate(seen.missing) if missing is None]
-            pieces.append(numpy.asarray(seen.values)[kept])
-            found.controls += [flow.control] * len(kept)
-            found.runs += [number] * len(kept)
-            found.background += [run.background] * len(kept)
+        flows = _some(run, run.flows(
+            with_background=background_max > 0, slot=slot, share=share, seed=seed,
+        ), background_max, seed)  # fmt: skip
+        for reading, drawn in zip(readings, found, strict=True):
+            chance = random.Random(f"{seed} {run.path.name}")
+            for flow in flows:
+                values = _of_flow(flow, reading, per_flow, chance)
+                drawn.add(values, flow.control, number, run.background)
         show(number + 1, len(runs))
-    if pieces:
-        found.values = numpy.concatenate(pieces)
-    return found
+    return [drawn.gathered(reading) for reading, drawn in zip(readings, found, strict=True)]
+
+
+def _some(run: Run, flows: Sequence[Flow], background_max: int, seed: int) -> list[Flow]:
+    background = [flow for flow in flows if flow.is_background]
+    random.Random(f"{seed} {run.path.name} background").shuffle(background)
+    return [flow for flow in flows if not flow.is_background] + background[:background_max]
+
+
+def _of_flow(flow: Flow, reading: Reading, count: int, chance: random.Random) -> Array:
+    starts = _starts(flow, reading, count, chance)
+    if not starts:
+        return numpy.empty((0, reading.slots, len(reading.inputs)), numpy.float32)
+    seen = windows(
+        flow.before, flow.after, starts, reading.slots,
+        inputs=reading.inputs, **reading.rules(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    kept = [at for at, missing in enumerate(seen.missing) if missing is None]
+    return numpy.asarray(seen.values)[kept]
 
 
 def _starts(flow: Flow, reading: Reading, count: int, chance: random.Random) -> list[int]:
@@ -109,12 +151,13 @@ def _starts(flow: Flow, reading: Reading, count: int, chance: random.Random) -> 
     first = flow.before.first_slot + round(SETTLED_S * slots_per_s)
     last = flow.before.last_slot - reading.slots
     if last < first:
-        # A flow that is as long as the interval has one start to choose.
+        # A flow that is hardly longer than the interval is told by its start, too.
         first = flow.before.first_slot
-        count = 1
     if last < first:
         return []
-    return [chance.randint(first, last) for _ in range(count)]
+    # More would be nearly the same again: they share three quarters and more.
+    distinct = 1 + 4 * (last - first) // reading.slots
+    return [chance.randint(first, last) for _ in range(min(count, distinct))]
 
 
 def _slots_per_second(slot: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw
-from wirelens.cca.model import Model
+from wirelens.cca.model import Model, Network
 from wirelens.cca.runs import Run, find_runs
 from wirelens.classify.progress import Progress
 from wirelens.classify.typed import time_us
@@ -38,6 +38,15 @@ class Request:
     force: bool
     command: str
     note: str = ""
+    background_max: int = 6
+    """Flows of each run that are there for others to compete with and are trained on, too."""
+    intervals_max: int = 20_000
+    """Intervals of each length to train on; of more, some are drawn."""
+
+    def reading(self, duration: str) -> Reading:
+        """How intervals of this length are read."""
+        slots = slots_of(duration, self.slot)
+        return Reading(slots, tuple(self.inputs), self.slot, passed=self.passed)
 
 
 @dataclass(frozen=True)
@@ -65,16 +74,16 @@ def slots_of(duration: str, slot: str) -> int:
     return count
 
 
-def controls_of(intervals: Intervals) -> list[str]:
+def controls_of(drawn: Sequence[Intervals]) -> list[str]:
     """Controls in the order of their names; two at least."""
-    controls = sorted(set(intervals.controls))
+    controls = sorted({control for intervals in drawn for control in intervals.controls})
     if len(controls) < 2:
         raise OptionError(f"controls {controls}; wanted: flows of two or more that differ")
     return controls
 
 
-def _reading(progress: Progress, duration: str) -> Callable[[int, int], None]:
-    return lambda done, total: progress.show(done, total, f"{duration}: reading runs")
+def _reading(progress: Progress) -> Callable[[int, int], None]:
+    return lambda done, total: progress.show(done, total, "reading runs")
 
 
 def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
@@ -95,31 +104,25 @@ def train(request: Request, progress: Progress) -> Outcome:
     runs = find_runs(request.places)
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: two at least, one is held out")
-    schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
-    networks, found = [], {}
-    controls: list[str] = []
-    for duration in request.durations:
-        reading = Reading(
-            slots_of(duration, request.slot), tuple(request.inputs), request.slot,
-            passed=request.passed,
-        )  # fmt: skip
-        intervals = draw(
-            runs, reading, request.per_flow, request.seed,
-            _reading(progress, duration),
-        )  # fmt: skip
-        train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
-        trained_on, held = intervals.of_runs(train_runs), intervals.of_runs(held_runs)
-        if not len(trained_on) or not len(held):
+    drawn = draw(
+        runs, [request.reading(duration) for duration in request.durations], request.per_flow,
+        request.seed, _reading(progress), background_max=request.background_max,
+    )  # fmt: skip
+    train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
+    for duration, intervals in zip(request.durations, drawn, strict=True):
+        if not len(intervals):
             raise OptionError(f"--durations {duration}: no flow is as long; wanted: shorter ones")
-        controls = controls or controls_of(intervals)
-        trained = learn.dragonfly(
-            trained_on, held, controls, schedule=schedule, seed=request.seed,
-            threads=request.threads,
-            show=_training(progress, duration, schedule.epochs),
-        )  # fmt: skip
-        networks.append(learn.calibrated(trained, held, request.unknown_below))
-        found[duration] = trained.f1(held)
-        progress.tell(f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals held out")
+    controls = controls_of(drawn)
+    networks, found = [], {}
+    for duration, intervals in zip(request.durations, drawn, strict=True):
+        trained_on = intervals.of_runs(train_runs).thinned(request.intervals_max, request.seed)
+        held = intervals.of_runs(held_runs).thinned(request.intervals_max, request.seed)
+        if not len(trained_on) or not len(held):
+            raise OptionError(f"--durations {duration}: too few flows are as long; wanted: more")
+        network, f1 = _one(request, controls, trained_on, held, duration, progress)
+        networks.append(network)
+        found[duration] = f1
+        progress.tell(f"{duration}: F1 {f1:.3f} on {len(held)} intervals held out")
     training: dict[str, Any] = {
         "command": request.command,
         "runs": len(runs),
@@ -131,3 +134,15 @@ def train(request: Request, progress: Progress) -> Outcome:
     text = card(model, [run.path.name for run in runs], request.note)
     model.save(request.output, text, force=request.force)
     return Outcome(model, found)
+
+
+def _one(
+    request: Request, controls: Sequence[str], trained_on: Intervals, held: Intervals,
+    duration: str, progress: Progress,
+) -> tuple[Network, float]:  # fmt: skip
+    schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
+    trained = learn.dragonfly(
+        trained_on, held, controls, schedule=schedule, seed=request.seed,
+        threads=request.threads, show=_training(progress, duration, schedule.epochs),
+    )  # fmt: skip
+    return learn.calibrated(trained, held, request.unknown_below), trained.f1(held)

@@ -28,7 +28,7 @@ pub const FLOW_COUNT_MAX: u32 = 65_536;
 
 const TAPS: u32 = 2;
 const COUNTS_LEN: u32 = 7;
-const KEY_LEN: usize = 36;
+pub(super) const KEY_LEN: usize = 36;
 const TOLD_LEN: usize = 80;
 const STATE_LEN: usize = 88;
 /// `BPF_F_LOCK` of linux/bpf.h: a state is read and written whole.
@@ -370,7 +370,7 @@ impl SlotTapOptions {
 }
 
 /// A flow as the programs name it: addresses of 16 bytes and ports, as they are on the wire.
-fn key(source: SocketAddr, destination: SocketAddr) -> [u8; KEY_LEN] {
+pub(super) fn key(source: SocketAddr, destination: SocketAddr) -> [u8; KEY_LEN] {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use packet::Span;
 
+use super::act::args::ActArguments;
 use crate::args::{InputArguments, OutputArguments};
 use crate::duration::parse_duration;
 
@@ -15,6 +16,7 @@ use crate::duration::parse_duration;
   wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
+  wirelens cca -i lan0 --egress exit:up0 -m queue --act up0 --act-dry-run
   wirelens cca -i lan0 --egress xmit:wan0                             where no next hop is ours
 
 One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
@@ -34,7 +36,8 @@ pub struct CcaArguments {
     pub interface: Option<String>,
     /// Behind the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the router
     /// itself hands to a driver, which misses packets
-    #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV", required = true)]
+    #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV")]
+    #[arg(required_unless_present = "act_undo")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
@@ -71,6 +74,24 @@ pub struct CcaArguments {
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub max_flows: u32,
+    /// Whether a live table is painted over the one before, with a chart of each flow
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", requires = "interface")]
+    pub view: Option<ViewWhen>,
+    /// Acting on the queue.
+    #[command(flatten)]
+    pub act: ActArguments,
+}
+
+/// When a live table is painted over the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ViewWhen {
+    /// Where standard output is a terminal
+    Auto,
+    /// Whatever it is
+    Always,
+    /// One table after the other
+    Never,
 }
 
 /// What has passed a tap by the end of a slot.

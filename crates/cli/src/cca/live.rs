@@ -46,38 +46,45 @@ impl Device {
         Ok(Self::Here(text.to_owned()))
     }
 
+    /// Its name where it is.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Here(device) => device,
+            Self::Elsewhere(place) => &place.device,
+        }
+    }
+
     /// Attaches a tap to it, in its namespace.
     pub(super) fn attach(
         &self,
         attach: impl FnOnce(&str) -> Result<(), TapError> + Send,
     ) -> Result<(), Failure> {
+        self.inside(|| attach(self.name()))?.map_err(Failure::error)
+    }
+
+    /// Does something in its network namespace.
+    pub(super) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         match self {
-            Self::Here(device) => attach(device).map_err(Failure::error),
+            Self::Here(_) => Ok(work()),
             Self::Elsewhere(place) => {
                 let file = place.namespace_file();
                 // A thread of its own, since a thread that went there does not come back.
-                let attaching = thread::scope(|scope| {
-                    scope.spawn(|| attach_in(&file, &place.device, attach)).join()
-                });
-                attaching.unwrap_or_else(|_| Err(Failure::error("the thread that attaches ended")))
+                let working =
+                    thread::scope(|scope| scope.spawn(|| enter(&file).map(|()| work())).join());
+                working.unwrap_or_else(|_| Err(Failure::error("the thread that went there ended")))
             }
         }
     }
 }
 
-fn attach_in(
-    namespace_file: &Path,
-    device: &str,
-    attach: impl FnOnce(&str) -> Result<(), TapError>,
-) -> Result<(), Failure> {
+fn enter(namespace_file: &Path) -> Result<(), Failure> {
     let entering = namespace::open(namespace_file).and_then(|file| namespace::enter(&file));
     entering.map_err(|error| {
         let file = namespace_file.display();
         Failure::error(format_args!(
             "{file}: {error}; wanted a network namespace, as `ip netns list` names them, and root"
         ))
-    })?;
-    attach(device).map_err(Failure::error)
+    })
 }
 
 /// A queue, and what is known of it.
@@ -273,7 +280,8 @@ impl Watch {
     }
 }
 
-fn ends(way: FlowWay) -> (SocketAddr, SocketAddr) {
+/// Who sends the data, and who receives it.
+pub(super) fn ends(way: FlowWay) -> (SocketAddr, SocketAddr) {
     let (source, destination) = way.key.endpoints(way.direction);
     let end = |end: Endpoint| SocketAddr::new(end.address, end.port);
     (end(source), end(destination))

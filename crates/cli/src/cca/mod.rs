@@ -1,11 +1,13 @@
 //! `wirelens cca`: what flows do in a queue, told from a tap before it and one behind it.
 
+mod act;
 pub mod args;
 mod departures;
 mod live;
 mod rows;
 mod table;
 mod taps;
+mod view;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -22,11 +24,13 @@ use crate::failure::{Failure, Status};
 use crate::output::{self, Rows, Show};
 use crate::reading::{InputError, InputRequest, Inputs};
 use crate::summary::{self, StageSummary};
+use act::Act;
 use args::{CcaArguments, PassedRule};
 use departures::Departures;
 use live::{Device, Watch};
 use rows::{Namer, Told};
 use taps::{Side, Sides};
+use view::View;
 
 /// The file of a model.
 const MODEL_FILE: &str = "model.safetensors";
@@ -44,6 +48,9 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
+    if let Some(device) = &arguments.act.act_undo {
+        return act::undo(device, arguments.input.quiet);
+    }
     let clock = clock(arguments)?;
     let namer = arguments.model.as_deref().map(|folder| namer(folder, clock)).transpose()?;
     let looked_at =
@@ -59,7 +66,10 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let show = output::show(&arguments.output)?;
     match &arguments.interface {
         Some(interface) => run_live(arguments, options, interface, show, namer),
-        None => run_captures(arguments, options, show, namer),
+        None => {
+            act::refuse(&arguments.act)?;
+            run_captures(arguments, options, show, namer)
+        }
     }
 }
 
@@ -117,7 +127,7 @@ fn run_captures(
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
         let told = Told::of(pair, period, rules(arguments), row_count, namer.as_mut());
-        printed.put(&told, options.clock)
+        printed.put(&told, options.clock, &[])
     })?;
     drop(bar);
     printed.finish()?;
@@ -136,18 +146,31 @@ fn run_live(
     };
     let egress = egress.to_string_lossy();
     let devices = (Device::parse(interface)?, Departures::parse(&egress)?);
+    let by = act::names(&arguments.act, namer.is_some())?;
+    let has_view = view::is_wanted(arguments.view, show)?;
     let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
     let mut printed = Printed::create(arguments, show, namer.as_ref())?;
+    if has_view {
+        printed.shown = Shown::View(View::new(interface, &egress));
+    }
+    let mut act = Act::begin(&arguments.act, by, &printed.controls, has_view)?;
     if !arguments.input.quiet {
         eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
     }
     let len = period_len(arguments, options);
     watch.run(len, arguments.duration, rules(arguments), namer.as_mut(), |told| {
-        printed.put(told, options.clock)
+        if let Some(act) = &mut act {
+            act.look(told, options.clock)?;
+        }
+        let said = act.as_ref().map(Act::recent).unwrap_or_default();
+        printed.put(told, options.clock, &said)
     })?;
+    if let Some(act) = &mut act {
+        act.end("the command ends")?;
+    }
     printed.finish()?;
     if !arguments.input.quiet {
         for (name, counts) in [interface, &egress].into_iter().zip(watch.counts()?) {
@@ -262,6 +285,7 @@ struct Printed {
 
 enum Shown {
     Table,
+    View(View),
     Rows(Rows),
 }
 
@@ -281,11 +305,12 @@ impl Printed {
         Ok(Self { shown, controls })
     }
 
-    fn put(&mut self, told: &Told, clock: SlotClock) -> Result<(), Failure> {
-        if told.flows.is_empty() {
+    fn put(&mut self, told: &Told, clock: SlotClock, said: &[String]) -> Result<(), Failure> {
+        if told.flows.is_empty() && !matches!(self.shown, Shown::View(_)) {
             return Ok(());
         }
         match &mut self.shown {
+            Shown::View(view) => view.put(told, clock, &self.controls, said),
             Shown::Table => table::print(told, clock, &self.controls),
             Shown::Rows(rows) => rows.write(&told.columns(clock, &self.controls)?),
         }
@@ -293,7 +318,7 @@ impl Printed {
 
     fn finish(self) -> Result<(), Failure> {
         match self.shown {
-            Shown::Table => Ok(()),
+            Shown::Table | Shown::View(_) => Ok(()),
             Shown::Rows(rows) => rows.finish(),
         }
     }

@@ -55,7 +55,7 @@ fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
             drops,
             cbiq,
             share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default(),
-            bar(share.unwrap_or_default()),
+            bar(share.unwrap_or_default(), BAR_LEN),
         ];
         if !controls.is_empty() {
             cells.push(named.map(|named| control(&named, controls)).unwrap_or_default());
@@ -76,13 +76,14 @@ fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
 }
 
 /// A control and how probable it is; what is not probable enough has a question mark.
-fn control(named: &Named, controls: &[String]) -> String {
+pub(super) fn control(named: &Named, controls: &[String]) -> String {
     let name = named.control.and_then(|control| controls.get(control));
     format!("{} {:.2}", name.map_or("?", String::as_str), named.confidence)
 }
 
-fn bar(share: f64) -> String {
+/// A bar, `whole` long of the whole queue.
+pub(super) fn bar(share: f64, whole: usize) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-    let len = (share.clamp(0.0, 1.0) * BAR_LEN as f64).round() as usize;
+    let len = (share.clamp(0.0, 1.0) * whole as f64).round() as usize;
     "▇".repeat(len)
 }

@@ -111,7 +111,7 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
 
 /// Wall-clock time, for who reads events beside other logs.
 #[allow(clippy::disallowed_methods)]
-fn realtime_ns() -> u64 {
+pub(crate) fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

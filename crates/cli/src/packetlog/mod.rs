@@ -20,6 +20,8 @@ use engine::columns::Schema;
 
 use crate::Host;
 use crate::failure::{Failure, Status};
+pub(crate) use events::realtime_ns;
+
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
 
 /// The columns of its sub-commands.

@@ -41,6 +41,12 @@ const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, take
 
 /// Runs `wirelens packetlog record`.
 pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Failure> {
+    if let Some(threads @ 2..) = arguments.input.threads {
+        return Err(Failure::usage(format_args!(
+            "--threads {threads}: packets are judged on one thread and written by another; leave \
+             it out, or record each interface by a command of its own"
+        )));
+    }
     let settings = Settings::read(arguments.settings.as_deref())?;
     let settings = overwriting(settings, arguments.files.when_full);
     let model = Arc::new(model(&arguments.model, host)?);

@@ -1,0 +1,84 @@
+//! What can be typed of acting on a queue.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use packet::Span;
+
+use crate::duration::parse_duration;
+
+/// Acting on the queue.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Acting on the queue")]
+pub struct ActArguments {
+    /// Let controls share the link: group the flows that are followed by control into classes on
+    /// this device, by which the router sends. CHANGES THE MACHINE: its queue becomes an htb, under
+    /// a tbf where there is one, and a BPF program steers flows; both go when the command ends. What
+    /// waits in the queue at those two moments is lost. Flows beyond -n share the class of the rest
+    #[arg(long, value_name = "[NETNS:]DEV", requires = "interface")]
+    pub act: Option<String>,
+    /// The link's rate, such as 20mbit; of a tbf, its own
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, requires = "act")]
+    pub act_rate: Option<u64>,
+    /// Bytes that all classes queue together [default: those of the tbf, or 100 ms at the rate]
+    #[arg(long, value_name = "BYTES", requires = "act")]
+    #[arg(value_parser = clap::value_parser!(u64).range(3_000..=4_000_000_000))]
+    pub act_buffer: Option<u64>,
+    /// Take controls from this file instead of a model: lines `SENDER[:PORT] CONTROL`, read anew
+    /// each period
+    #[arg(long, value_name = "FILE", requires = "act")]
+    pub act_by: Option<PathBuf>,
+    /// Periods in which a flow has to be named the same before it moves
+    #[arg(long, value_name = "PERIODS", default_value_t = 3, requires = "act")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub act_after: u32,
+    /// How long a flow stays in a class before it may move to another
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(requires = "act")]
+    pub act_hold: Span,
+    /// Add what is done and why to this file, a line of JSON each [default: standard error]
+    #[arg(long, value_name = "FILE", requires = "act")]
+    pub act_events: Option<PathBuf>,
+    /// Change nothing, and tell what would be done
+    #[arg(long, requires = "act")]
+    pub act_dry_run: bool,
+    /// Remove what a run with --act left on this device, if it was killed, and stop
+    #[arg(long, value_name = "[NETNS:]DEV", conflicts_with_all = ["act", "read", "interface"])]
+    pub act_undo: Option<String>,
+}
+
+/// Reads `20mbit`, `1.5gbit`, as `tc` does; in bits a second.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "wanted a number with a unit, such as 800kbit, 20mbit or 1.5gbit";
+    let text = text.to_ascii_lowercase();
+    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(WANTED)?;
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bits = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return Err(format!("`{unit}` is no unit of rates; {WANTED}")),
+    };
+    let rate = number.trim().parse::<f64>().map_err(|_| WANTED)? * unit_bits;
+    // No link is slower or faster.
+    if !(1e4..=1e12).contains(&rate) {
+        return Err(String::from("wanted at least 10kbit and at most 1000gbit"));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(rate.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_tc_reads_them() {
+        assert_eq!(parse_rate("20mbit"), Ok(20_000_000));
+        assert_eq!(parse_rate("1.5Gbit"), Ok(1_500_000_000));
+        for wrong in ["20", "mbit", "20mb", "1bit", "-5mbit", "nanmbit"] {
+            assert!(parse_rate(wrong).unwrap_err().contains("wanted"), "{wrong}");
+        }
+    }
+}

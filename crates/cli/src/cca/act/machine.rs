@@ -1,0 +1,193 @@
+//! A device's queue in our hands: `tc` in its network namespace, a lock, and a guard that puts the
+//! queue back if this process cannot.
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+use std::{env, io};
+
+use capture::tap::FlowSteer;
+use serde_json::Value;
+
+use super::tc::{self, Found};
+use crate::cca::live::Device;
+use crate::failure::Failure;
+
+/// A guard of a run that was killed a moment ago has its work done by then.
+const LOCK_TRIES: u32 = 40;
+const LOCK_TRY_EVERY: Duration = Duration::from_millis(50);
+
+/// Where `tc` lies, if not where the shell looks.
+const PROGRAM_PATHS: &str = "/usr/sbin:/sbin";
+
+/// Waits for the end of its input, which comes with the end of whoever holds the other end, however
+/// that ends; then puts back what the words say, unless it was told that all is done.
+const GUARD: &str = r#"trap '' HUP INT QUIT TERM
+read -r word
+[ "$word" = done ] || exec tc "$@""#;
+
+/// A device whose queue is ours to change, or to look at.
+pub(super) struct Machine {
+    device: Device,
+    name: String,
+    /// Held by the guard as well: nobody begins before it has ended.
+    lock: Option<UnixListener>,
+    guard: Option<Child>,
+}
+
+impl Machine {
+    /// A device that is only looked at.
+    pub(super) fn look_at(device: &Device) -> Self {
+        let name = device.name().to_owned();
+        Self { device: device.clone(), name, lock: None, guard: None }
+    }
+
+    /// A device that nobody else acts on.
+    pub(super) fn take(device: &Device) -> Result<Self, Failure> {
+        let mut machine = Self::look_at(device);
+        // Its name is known in the network namespace alone, and goes with whoever holds it.
+        let lock = format!("wirelens-act-{}", machine.name);
+        let lock = device.inside(move || -> io::Result<UnixListener> {
+            let address = SocketAddr::from_abstract_name(lock)?;
+            let mut tries = 1;
+            loop {
+                match UnixListener::bind_addr(&address) {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                        if tries == LOCK_TRIES {
+                            return Err(error);
+                        }
+                        tries += 1;
+                        thread::sleep(LOCK_TRY_EVERY);
+                    }
+                    bound => return bound,
+                }
+            }
+        })?;
+        let name = &machine.name;
+        machine.lock = Some(lock.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => Failure::error(format_args!(
+                "{name}: another wirelens acts on this device; end it first"
+            )),
+            _ => Failure::error(format_args!("{name}: cannot be locked: {error}")),
+        })?);
+        Ok(machine)
+    }
+
+    /// What `tc` tells of the device's queue, with counts.
+    pub(super) fn show(&self) -> Result<Value, Failure> {
+        let words = ["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"];
+        let text = self.tc(&words, "")?;
+        serde_json::from_str(&text).map_err(|error| {
+            let name = &self.name;
+            Failure::error(format_args!("{name}: tc tells of its queue what is no JSON: {error}"))
+        })
+    }
+
+    /// What stands there.
+    pub(super) fn found(&self, shown: &Value) -> Result<Found, Failure> {
+        let name = &self.name;
+        let words = "tc tells nothing of its queue that is known; wanted: iproute2 5.0 or newer";
+        Found::read(shown).ok_or_else(|| Failure::error(format_args!("{name}: {words}")))
+    }
+
+    /// Runs commands of `tc`, one after the other.
+    pub(super) fn run(&self, commands: &[String]) -> Result<(), Failure> {
+        let lines: String = commands.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        self.tc(&["-batch", "-"], &lines).map(|_| ())
+    }
+
+    fn tc(&self, words: &[&str], input: &str) -> Result<String, Failure> {
+        let name = &self.name;
+        let ran = self.device.inside(|| -> io::Result<_> {
+            let mut running = command("tc")
+                .args(words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()?;
+            if let Some(mut stdin) = running.stdin.take() {
+                // What it does not read it tells the reason of.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+            running.wait_with_output()
+        })?;
+        let ran = ran.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Failure::error(
+                "tc: not found, and --act changes queues by it; try: apt-get install iproute2",
+            ),
+            _ => Failure::error(format_args!("tc: {error}")),
+        })?;
+        if ran.status.success() {
+            return Ok(String::from_utf8_lossy(&ran.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said = said.collect::<Vec<_>>().join("; ").replace(char::is_control, " ");
+        let wanted = "wanted: root (CAP_NET_ADMIN), and a kernel with htb (CONFIG_NET_SCH_HTB)";
+        Err(Failure::error(format_args!("{name}: tc refuses: {said}; {wanted}")))
+    }
+
+    /// Has the queue put back by this command if this process ends without doing it.
+    pub(super) fn guard(&mut self, end: &str) -> Result<(), Failure> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        let starting = || -> io::Result<Child> {
+            let lock: OwnedFd = lock.try_clone()?.into();
+            self.device
+                .inside(|| {
+                    command("sh")
+                        .args(["-c", GUARD, "wirelens-act"])
+                        .args(end.split_whitespace())
+                        .stdin(Stdio::piped())
+                        .stdout(Stdio::from(lock))
+                        .stderr(Stdio::null())
+                        // What is sent to us from a keyboard is not for it.
+                        .process_group(0)
+                        .spawn()
+                })
+                .map_err(|failure| io::Error::other(failure.message().to_owned()))?
+        };
+        let started = starting()
+            .map_err(|error| Failure::error(format_args!("sh, which guards the queue: {error}")));
+        self.guard = Some(started?);
+        Ok(())
+    }
+
+    /// Tells the guard that all is done.
+    pub(super) fn dismiss(&mut self) {
+        let Some(mut guard) = self.guard.take() else { return };
+        if let Some(mut stdin) = guard.stdin.take() {
+            let _ = stdin.write_all(b"done\n");
+        }
+        let _ = guard.wait();
+    }
+
+    /// Attaches what steers flows.
+    pub(super) fn steer(&self) -> Result<FlowSteer, Failure> {
+        self.device.inside(|| FlowSteer::attach(&self.name))?.map_err(Failure::error)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A program, found where administrators' programs lie as well.
+fn command(program: &str) -> Command {
+    let path = env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(program);
+    command.env("PATH", format!("{path}:{PROGRAM_PATHS}")).env("LC_ALL", "C");
+    command
+}
+
+/// Removes what a killed run left on a device; the command that did it, if there was anything.
+pub(super) fn undo(machine: &Machine, found: &Found) -> Result<Option<String>, Failure> {
+    let Found::Ours { under } = found else { return Ok(None) };
+    let end = tc::end(machine.name(), under.as_ref());
+    machine.run(std::slice::from_ref(&end))?;
+    Ok(Some(end))
+}
