@@ -165,6 +165,25 @@ struct Kept {
 }
 
 impl Kept {
+    /// Where the first slot from `first` on is. Numbers of slots are apart by one at least, so it
+    /// lies no further from the last than its number does: what is kept beside is not touched.
+    fn at(&self, first: i64) -> usize {
+        let Some(last) = self.slots.back() else { return 0 };
+        let after = last.slot.saturating_sub(first).saturating_add(1);
+        let after = usize::try_from(after).unwrap_or(0).min(self.slots.len());
+        let begin = self.slots.len() - after;
+        let (mut low, mut high) = (begin, self.slots.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.slots.get(middle).is_some_and(|slot| slot.slot < first) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     /// The slot that is not complete, where it is later than all that are.
     fn open(&self) -> Option<&TapSlot> {
         let last = self.slots.back().map(|last| last.slot);
@@ -294,8 +313,7 @@ impl Tap {
     pub fn slots_since(&self, way: &FlowWay, first: i64, slots: &mut Vec<TapSlot>) {
         slots.clear();
         if let Some(kept) = self.flows.get(way) {
-            let before = kept.slots.partition_point(|slot| slot.slot < first).saturating_sub(1);
-            slots.extend(kept.slots.range(before..));
+            slots.extend(kept.slots.range(kept.at(first).saturating_sub(1)..));
             slots.extend(kept.open());
         }
     }

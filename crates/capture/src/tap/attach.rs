@@ -10,6 +10,8 @@ use aya::programs::{BtfTracePoint, LinkOrder, ProgramError, SchedClassifier};
 use aya::sys::SyscallError;
 use aya::{Btf, Ebpf, EbpfError};
 
+use crate::sys::interfaces;
+
 /// Where a kernel tells the types of what it is made of.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
@@ -48,6 +50,8 @@ pub(super) fn attach(
     device: &str,
     at: TcAttachType,
 ) -> Result<(), Attaching> {
+    // The library says that there is none in words alone.
+    interfaces::index(device)?;
     let program: &mut SchedClassifier = ebpf.program_mut(name).ok_or(MISSING)?.try_into()?;
     program.load()?;
     program.attach_with_options(device, at, TcAttachOptions::TcxOrder(LinkOrder::first()))?;
@@ -178,8 +182,8 @@ impl fmt::Display for TapError {
         write!(f, "{}: cannot be tapped by eBPF: ", self.device)?;
         match &self.cause {
             Cause::Refused => f.write_str(
-                "not permitted; wanted CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW (at xmit: and \
-                 CAP_PERFMON), try as root",
+                "not permitted; wanted CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON, try as \
+                 root",
             ),
             Cause::NoDevice => f.write_str(
                 "no such device; wanted one that `ip link` shows, or NETNS:DEV for one of another \

@@ -164,7 +164,7 @@ impl SlotTap {
     /// Loads the programs; nothing passes them before they are attached.
     ///
     /// # Errors
-    /// It takes `CAP_BPF` and a kernel that has tcx.
+    /// It takes `CAP_BPF`, `CAP_NET_RAW`, and a kernel that has tcx.
     pub fn load(options: SlotTapOptions) -> Result<Self, TapError> {
         let loading = || -> Result<Self, Attaching> {
             let stamps = PacketSocket::open()?;
@@ -204,7 +204,7 @@ impl SlotTap {
     /// Attaches a tap to what an interface of the calling thread's network namespace receives.
     ///
     /// # Errors
-    /// It takes `CAP_NET_ADMIN` there, and such an interface.
+    /// It takes `CAP_NET_ADMIN` there, `CAP_PERFMON`, and such an interface.
     pub fn attach(&mut self, device: &str, side: TapSide) -> Result<(), TapError> {
         let name = match side {
             TapSide::Ingress => "slots_ingress",
@@ -224,7 +224,7 @@ impl SlotTap {
     /// bursts are missing now and then, and nothing tells which.
     ///
     /// # Errors
-    /// It takes `CAP_PERFMON` as well, such an interface, and a kernel that tells its types (BTF).
+    /// It takes such an interface, and a kernel that tells its types (BTF).
     pub fn attach_to_departures(&mut self, device: &str) -> Result<(), TapError> {
         let mut attaching = || -> Result<(), Attaching> {
             let (tapped, index) = Tapped::new(device)?;
