@@ -255,6 +255,44 @@ def median(rows: list[Row], key: str) -> float:
     return statistics.median(row[key] for row in rows)
 
 
+def counted(found: list[Row]) -> list[str]:
+    """Of each tap what a program of its own counted, and where it went."""
+    cells = []
+    for row in found:
+        for side in ("Ingress", "Egress"):
+            if "is_tapped" not in row:
+                of = row[side]
+                others = sum(of[name] for name in ("not_followed", "not_tcp", "no_data"))
+                # What opens a flow has no data, and is in no slot.
+                lost = of["counted_packets"] - of["packets"] - others - of["unreadable"]
+                lost -= row["flows"]
+                cells.append(
+                    f"| {row['network']}, {side.lower()}, {row['gbit_s']:.2f} Gbit/s "
+                    f"| {of['counted_packets']} | {of['packets']} | {others} | {of['records']} "
+                    f"| {lost} |"
+                )
+    return cells
+
+
+def table2(found: list[Row]) -> list[str]:
+    """What was collected, and how long its inputs take."""
+    cells = []
+    for row in found:
+        if row["what"] == "collected":
+            taken = row["Ingress"]["taken"] + row["Egress"]["taken"]
+            lost = row["Ingress"]["no_room"] + row["Egress"]["no_room"]
+            full = row["full_after_s"]
+            cells.append(
+                f"| {'each packet' if row['each_packet'] else 'slots'}, {row['flows']} flows, "
+                f"offload {'on' if row['offload'] else 'off'} | {row['gbit_s']:.2f} | {taken} "
+                f"| {row['records'] + row['beyond']} | {lost} "
+                f"| {'all' if full is None else f'{full:.1f} s'} "
+            )
+        else:
+            cells[-1] += f"| {row['cpu_s'] * 1e3:.1f} |"
+    return cells
+
+
 def write_table(out: Path) -> None:
     """What can be told of the parts that are there."""
     lines = ["# What the collector costs", ""]
@@ -292,38 +330,12 @@ def write_table(out: Path) -> None:
     if cells:
         lines += ["Gbit/s, medians of rounds by turns.", ""]
         table("network, flows | not tapped | tapped | ratio", *cells)
-    cells = []
-    for row in found:
-        for side in ("Ingress", "Egress"):
-            if "is_tapped" not in row:
-                of = row[side]
-                others = sum(of[name] for name in ("not_followed", "not_tcp", "no_data"))
-                # What opens a flow has no data, and is in no slot.
-                lost = of["counted_packets"] - of["packets"] - others - of["unreadable"]
-                lost -= row["flows"]
-                cells.append(
-                    f"| {row['network']}, {side.lower()}, {row['gbit_s']:.2f} Gbit/s "
-                    f"| {of['counted_packets']} | {of['packets']} | {others} | {of['records']} "
-                    f"| {lost} |"
-                )
+    cells = counted(found)
     if cells:
         lines += ["Packets that a program of its own counted, and those in slots.", ""]
         table("tap | counted | in slots | of no followed data | slots | in none", *cells)
     found = read("table2")
-    cells = []
-    for row in found:
-        if row["what"] == "collected":
-            taken = row["Ingress"]["taken"] + row["Egress"]["taken"]
-            lost = row["Ingress"]["no_room"] + row["Egress"]["no_room"]
-            full = row["full_after_s"]
-            cells.append(
-                f"| {'each packet' if row['each_packet'] else 'slots'}, {row['flows']} flows, "
-                f"offload {'on' if row['offload'] else 'off'} | {row['gbit_s']:.2f} | {taken} "
-                f"| {row['records'] + row['beyond']} | {lost} "
-                f"| {'all' if full is None else f'{full:.1f} s'} "
-            )
-        else:
-            cells[-1] += f"| {row['cpu_s'] * 1e3:.1f} |"
+    cells = table2(found)
     if cells:
         lines += [f"Table II: {found[0]['sent_s']:g} s, 5,000,000 records at most.", ""]
         table("told | Gbit/s | packets | records | lost | captured | build ms", *cells)
