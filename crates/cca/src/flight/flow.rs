@@ -168,6 +168,12 @@ impl FlightFlow {
         self.sacked.len_bytes()
     }
 
+    /// When the last packet came; of several, the latest stamp.
+    #[must_use]
+    pub const fn latest(&self) -> Option<Timestamp> {
+        self.time
+    }
+
     /// Whether data was seen.
     #[must_use]
     pub const fn has_data(&self) -> bool {

@@ -63,11 +63,11 @@ impl FlightCounts {
 
 /// What a frame of TCP brings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Passing {
-    way: FlowWay,
-    time: Timestamp,
-    segment: Option<Segment>,
-    ack: Option<Ack>,
+pub(super) struct Passing {
+    pub(super) way: FlowWay,
+    pub(super) time: Timestamp,
+    pub(super) segment: Option<Segment>,
+    pub(super) ack: Option<Ack>,
 }
 
 /// One tap.
@@ -115,7 +115,7 @@ impl FlightTap {
         }
     }
 
-    fn add(&mut self, passing: &Passing) {
+    pub(super) fn add(&mut self, passing: &Passing) {
         if passing.time == Timestamp::UNKNOWN {
             self.counts.no_time += 1;
             return;
@@ -147,18 +147,17 @@ impl FlightTap {
         }
     }
 
-    /// Forgets slots that are older than is kept, and flows of which nothing came since.
+    /// Forgets slots that are older than is kept, and flows of which no packet came since.
     pub fn forget_old(&mut self) {
-        let clock = self.options.clock;
-        let oldest = clock.slot(self.latest.minus(self.options.kept));
+        let oldest = self.latest.minus(self.options.kept);
+        let oldest_slot = self.options.clock.slot(oldest);
         self.flows.retain(|_, both| {
-            both.iter_mut().any(|kept| {
-                let gone = kept.slots.partition_point(|slot| slot.slot < oldest);
+            for kept in &mut *both {
+                let gone = kept.slots.partition_point(|slot| slot.slot < oldest_slot);
                 // The last of them tells what is in flight until the next.
                 kept.slots.drain(..gone.saturating_sub(1));
-                !(kept.slots.len() <= usize::from(gone > 0))
-                    || kept.flow.open().is_some_and(|open| open.slot >= oldest)
-            })
+            }
+            both.iter().any(|kept| kept.flow.latest().is_some_and(|time| time >= oldest))
         });
     }
 

@@ -422,3 +422,43 @@ fn what_is_kept_is_bounded() {
     // Of those that were timed, the last.
     assert_eq!((open.rtt_count, open.rtt_min_ns), (1, 20_000 - (last - 1)));
 }
+
+#[test]
+fn a_connection_that_was_opened_is_known_when_its_data_comes() {
+    use super::tap::Passing;
+    let options = crate::TapOptions {
+        clock: clock(),
+        flow_count_max: 2,
+        kept: Span::from_ns(10_000),
+        sampler: None,
+    };
+    let mut tap = FlightTap::new(options);
+    let (there, time) = (way(), Timestamp::from_ns);
+    let back = crate::FlowWay { direction: there.direction.opposite(), ..there };
+    let passing = |way, at, segment, ack| Passing { way, time: time(at), segment, ack };
+    tap.add(&passing(there, 0, Some(opening(0, 99)), None));
+    tap.forget_old();
+    tap.add(&passing(back, 500, None, Some(ack(500, 100, &[]))));
+    tap.forget_old();
+    assert_eq!((tap.earliest(), tap.counts().acks_of_unseen), (None, 1));
+    tap.add(&passing(there, 5_500, Some(data(5_500, 100, 10)), None));
+    let seen = Period { start: 0, len: 6 };
+    assert_eq!(tap.periods(seen)[0].flight.unwrap().max_bytes, 10);
+    assert_eq!(
+        (tap.next_slot(0), tap.next_slot(6), tap.known_slots(&there, seen)),
+        (Some(5), None, 1)
+    );
+    // It is forgotten when nothing came for longer than is kept.
+    let other = crate::FlowWay { key: other_key(), ..there };
+    tap.add(&passing(other, 15_000, Some(data(15_000, 1, 1)), None));
+    tap.forget_old();
+    assert_eq!(tap.flows().count(), 2);
+    tap.add(&passing(other, 16_000, Some(data(16_000, 2, 1)), None));
+    tap.forget_old();
+    assert_eq!(tap.flows().collect::<Vec<_>>(), [other]);
+}
+
+fn other_key() -> packet::FlowKey {
+    let [one, two] = ["192.0.2.3", "192.0.2.4"].map(|address| address.parse().unwrap());
+    packet::FlowKey::from_tuple(one, two, 1, 2, packet::Protocol::TCP).0
+}

@@ -116,9 +116,9 @@ fn each_period(
             Some(batch) => tap.take(&batch),
             None => has_ended = true,
         }
-        let Some(earliest) = tap.earliest() else { continue };
+        let first = || tap.earliest().map(|slot| slot.div_euclid(len).saturating_mul(len));
+        let Some(mut begin) = start.or_else(first) else { continue };
         let latest = clock.slot(tap.latest());
-        let mut begin = start.unwrap_or_else(|| earliest.div_euclid(len).saturating_mul(len));
         loop {
             let period = Period { start: begin, len: period_len };
             let is_past = latest >= period.end().saturating_add(SLOTS_WAITED);
@@ -136,8 +136,9 @@ fn each_period(
                 begin = begin.max(next.div_euclid(len).saturating_mul(len));
             }
         }
-        start = Some(begin);
-        tap.forget_old();
+        if start.replace(begin) != Some(begin) {
+            tap.forget_old();
+        }
     }
     Ok(())
 }
