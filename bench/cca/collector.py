@@ -274,7 +274,7 @@ def counted(found: list[Row]) -> list[str]:
     return cells
 
 
-def table2(found: list[Row]) -> list[str]:
+def table2_cells(found: list[Row]) -> list[str]:
     """What was collected, and how long its inputs take."""
     cells = []
     for row in found:
@@ -335,7 +335,7 @@ def write_table(out: Path) -> None:
         lines += ["Packets that a program of its own counted, and those in slots.", ""]
         table("tap | counted | in slots | of no followed data | slots | in none", *cells)
     found = read("table2")
-    cells = table2(found)
+    cells = table2_cells(found)
     if cells:
         lines += [f"Table II: {found[0]['sent_s']:g} s, 5,000,000 records at most.", ""]
         table("told | Gbit/s | packets | records | lost | captured | build ms", *cells)
