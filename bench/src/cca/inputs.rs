@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use cca::inputs::{Empty, Passed, Throughput};
-use cca::model::Scratch;
+use cca::model::{Reads, Scratch};
 use cca::{FlowWay, Input, Model, Pair, Period, Rules, TapOptions};
 use clap::Args;
 use packet::{FlowKey, Protocol, SlotClock, Span, TapSlot};
@@ -66,13 +66,17 @@ pub(crate) fn run(arguments: &InputsArguments) -> Result<(), Failure> {
             .sum();
         print("period", arguments, watch, told);
         let Some(model) = &model else { continue };
+        let Reads::Queue(inputs) = model.reads() else {
+            return Err(
+                "a model of one tap; wanted: one of a tap before a queue and one behind".into()
+            );
+        };
         let mut scratch = Scratch::default();
         let watch = Stopwatch::start();
         let mut named = 0;
         for way in &ways {
-            let rows = pair
-                .fill(way, period, model.inputs(), model.rules())
-                .map_err(|e| e.name().to_owned())?;
+            let rows =
+                pair.fill(way, period, inputs, model.rules()).map_err(|e| e.name().to_owned())?;
             named += usize::from(model.tell(rows, &mut scratch).is_some());
         }
         print("inputs and controls", arguments, watch, named as f64);

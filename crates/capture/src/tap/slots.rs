@@ -441,10 +441,8 @@ mod tests {
         };
         let [slot_ns, ahead, shares, seen, namespace] = options.words(Span::from_ns(-5), [7, 9]);
         assert_eq!((slot_ns, ahead.cast_signed()), (1_000_000, -5));
-        assert_eq!(
-            (seen.to_ne_bytes()[..4], seen.to_ne_bytes()[4..]),
-            ([0; 4][..], 7_u32.to_ne_bytes()[..])
-        );
+        assert_eq!(seen.to_ne_bytes()[..4], [0; 4]);
+        assert_eq!(seen.to_ne_bytes()[4..], 7_u32.to_ne_bytes());
         assert_eq!(namespace.to_ne_bytes()[..4], 9_u32.to_ne_bytes());
         let bytes = shares.to_ne_bytes();
         assert_eq!(bytes[..4], u32::MAX.to_ne_bytes());

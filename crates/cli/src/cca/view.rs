@@ -286,7 +286,7 @@ mod tests {
         let named = Some(Named { control: Some(0), confidence: 0.9, slots: 100 });
         let named = vec![named; flows.len()];
         let period = Period { start, len: 100 };
-        Told { period, flows, named, other_count: 0, cbiq_sum }
+        Told { period, flows, named, other_count: 0, cbiq_sum, unseen: None }
     }
 
     fn lines(told: &[Told], controls: &[&str], size: (usize, usize)) -> Vec<String> {

@@ -122,7 +122,8 @@ fn each_period(
         loop {
             let period = Period { start: begin, len: period_len };
             let is_past = latest >= period.end().saturating_add(SLOTS_WAITED);
-            if !is_past && !(has_ended && begin <= latest) {
+            let is_last = has_ended && begin <= latest;
+            if !is_past && !is_last {
                 break;
             }
             // Which periods are told depends on the packets before their ends alone, and not on
