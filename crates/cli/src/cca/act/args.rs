@@ -29,8 +29,8 @@ pub struct ActArguments {
     /// each period
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_by: Option<PathBuf>,
-    /// Periods in which a flow has to be named the same before it comes into a class; three times as
-    /// many before it leaves one for another
+    /// Periods in which a flow has to be named the same before it comes into a class; three times
+    /// as many before it leaves one for another
     #[arg(long, value_name = "PERIODS", default_value_t = 3, requires = "act")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub act_after: u32,
