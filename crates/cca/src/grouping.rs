@@ -212,8 +212,8 @@ mod tests {
         for second in [13, 14] {
             let moved = look(&mut grouping, second, Some(1));
             // Six times in a row and not before.
-            let steps = to(Some(0), 1, 6);
-            assert_eq!(moved, if second == 14 { &steps[..] } else { &[] });
+            let wanted = if second == 14 { to(Some(0), 1, 6).to_vec() } else { Vec::new() };
+            assert_eq!(moved, wanted);
         }
         // Often enough, but too soon.
         for second in 15..24 {
