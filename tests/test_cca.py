@@ -218,5 +218,6 @@ def test_wrong_arguments_say_what_is_wanted() -> None:
     }.items():
         ran = cca(*arguments)
         assert ran.status == 2 and words in ran.stderr, ran.stderr
-    ran = wirelens("cca", "-r", TAPS[0])
+    # Without it there is one tap.
+    ran = wirelens("cca", "-r", TAPS[0], "--egress-offset", "1ms")
     assert ran.status == 2 and "--egress" in ran.stderr

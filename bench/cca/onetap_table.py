@@ -37,9 +37,10 @@ def by_seed(rows: Iterable[Row], what: str) -> list[Any]:
 
 
 def spread(values: list[float]) -> str:
-    """Mean and standard deviation."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.3f} ± {deviation:.3f}"
+    """Mean and standard deviation; of one seed there is none."""
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
 
 
 def name(row: Row) -> str:
