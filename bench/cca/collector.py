@@ -10,6 +10,7 @@ cost        nanoseconds a packet and tap: BPF_PROG_TEST_RUN of the programs that
             loaded, on a frame of 1,514 bytes, and the kernel's own statistics while TCP runs
 throughput  TCP at full speed, alternately without and with `wirelens cca`; and once more with a
             counter beside each tap, whose packets must all be in slots
+alternating one connection at full speed while `wirelens cca` comes and goes
 table2      the paper's Table II: a table of 5 M records, with and without first-packet sampling
 inputs      inputs of 500 flows out of their slots, and flows told apart
 """
@@ -19,6 +20,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import statistics
 import struct
@@ -31,12 +33,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import environment
-from network import Network, flows, network, send
+from network import Network, flows, network, send, streaming
 
 # Programs may be tried from another place: PROGRAMS=../other/target/release.
 PROGRAMS = Path(os.environ.get("PROGRAMS", "target/release"))
 WIRELENS, BENCH = PROGRAMS / "wirelens", PROGRAMS / "wirelens-bench"
-PARTS = ("cost", "throughput", "table2", "inputs")
+PARTS = ("cost", "throughput", "alternating", "table2", "inputs")
 Row = dict[str, Any]
 
 # System calls of bpf(2) on x86-64 and its commands.
@@ -57,8 +59,10 @@ def rows_of(*command: str | Path) -> list[Row]:
 
 
 @contextlib.contextmanager
-def watching(place: Network, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`wirelens cca` on a network, as a person would have it run."""
+def watching(
+    place: Network, *words: str, said: list[str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """`wirelens cca` on a network, as a person would have it run; what it says in the end."""
     command = [WIRELENS, "cca", "-i", place.ingress, "--egress", place.egress, "--format", "jsonl"]
     with subprocess.Popen(
         [*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -68,14 +72,18 @@ def watching(place: Network, *words: str) -> Iterator[subprocess.Popen[str]]:
             yield run
         finally:
             run.send_signal(signal.SIGINT)
+            (said if said is not None else []).extend(run.stderr.read().splitlines())
             run.wait(20)
 
 
 def programs(run: subprocess.Popen[str]) -> dict[str, Row]:
     """The programs of a collector, by name."""
     shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"]))
-    ours = (row for row in shown if run.pid in [user["pid"] for user in row.get("pids", [])])
-    return {row["name"]: row for row in ours}
+    held = [file.read_text() for file in Path(f"/proc/{run.pid}/fdinfo").iterdir()]
+    numbers = {
+        int(number) for text in held for number in re.findall(r"^prog_id:\s*(\d+)", text, re.M)
+    }
+    return {row["name"]: row for row in shown if row["id"] in numbers and "name" in row}
 
 
 def empty_program() -> int:
@@ -194,7 +202,7 @@ def cost() -> Iterator[Row]:
 def throughput(rounds: int, seconds: float) -> Iterator[Row]:
     """Rates by turns, and what the taps tell beside a count."""
     for name in ("pair", "router"):
-        for flow_count in (1, 4):
+        for flow_count in (1, 2):
             with network(name) as place:
                 send(flow_count, 1)
                 for at in range(rounds):
@@ -206,15 +214,50 @@ def throughput(rounds: int, seconds: float) -> Iterator[Row]:
                             "is_tapped": is_tapped, "load": round(os.getloadavg()[0], 2),
                         }  # fmt: skip
                         if is_tapped:
-                            with watching(place) as run:
+                            told["summary"] = []
+                            with watching(place, said=told["summary"]):
                                 told["gbit_s"] = send(flow_count, seconds)
-                            told["summary"] = run.stderr.read() if run.stderr else ""
                         else:
                             told["gbit_s"] = send(flow_count, seconds)
                         yield told
     for name in ("pair", "router"):
         with network(name) as place:
             yield {"network": name, "flows": 2, **collect(place, 2, seconds, "--counted")[0]}
+
+
+def alternating(rounds: int) -> Iterator[Row]:
+    """One connection that goes on while `wirelens cca` comes and goes."""
+    for name in ("pair", "router"):
+        with network(name) as place:
+            part_s = 1.5
+            began, states = time.time(), []
+            with streaming(rounds * 2 * (part_s + 0.5) + 3) as stream:
+                time.sleep(1)
+                for at in range(rounds * 2):
+                    # Tapped first in every other round.
+                    is_tapped = at % 4 in (1, 2)
+                    with watching(place) if is_tapped else contextlib.nullcontext():
+                        from_s = time.time()
+                        time.sleep(part_s)
+                        states.append((is_tapped, from_s, time.time()))
+                out, _ = stream.communicate(timeout=60)
+            told = json.loads(out)
+            began = told["start"]["timestamp"]["timemillisecs"] / 1e3
+            rates = [
+                (
+                    began + one["sum"]["start"],
+                    began + one["sum"]["end"],
+                    one["sum"]["bits_per_second"],
+                )
+                for one in told["intervals"]
+            ]
+            for at, (is_tapped, from_s, to_s) in enumerate(states):
+                inside = [rate for start, end, rate in rates if start >= from_s and end <= to_s]
+                yield {
+                    "network": name, "part": at, "is_tapped": is_tapped,
+                    "gbit_s": round(statistics.mean(inside) / 1e9, 3), "intervals": len(inside),
+                    "load": round(os.getloadavg()[0], 2),
+                }  # fmt: skip
 
 
 def collect(place: Network, flow_count: int, seconds: float, *words: str) -> list[Row]:
@@ -292,6 +335,19 @@ def write_table(out: Path) -> None:
     if cells:
         lines += ["Gbit/s, medians of rounds by turns.", ""]
         table("network, flows | not tapped | tapped | ratio", *cells)
+    runs = read("alternating")
+    cells = []
+    for name in dict.fromkeys(row["network"] for row in runs):
+        of = [row for row in runs if row["network"] == name]
+        rates = [
+            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
+            for is_tapped in (False, True)
+        ]
+        ratio = rates[1] / rates[0]
+        cells.append(f"| {name} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
+    if cells:
+        lines += ["Gbit/s of one connection, medians of parts by turns.", ""]
+        table("network | not tapped | tapped | ratio", *cells)
     cells = []
     for row in found:
         for side in ("Ingress", "Egress"):
@@ -352,6 +408,7 @@ def main() -> None:
     made = {
         "cost": cost,
         "throughput": lambda: throughput(options.rounds, options.seconds),
+        "alternating": lambda: alternating(options.rounds),
         "table2": lambda: table2(options.seconds),
         "inputs": lambda: inputs(max(options.rounds, 20), options.model),
     }
