@@ -86,8 +86,8 @@ def flows(count: int) -> list[str]:
     return [f"{FROM}:{CLIENT_PORT + at}-{TO}:{FIRST_PORT + at}" for at in ports]
 
 
-def send(flow_count: int, seconds: float, rate: str = "0", control: str = "cubic") -> float:
-    """So many flows at once, each at a rate or as fast as can be; what was received, in Gbit/s, from
+def send(flow_count: int, seconds: float, rate: str = "0") -> float:
+    """So many flows at once, each at a rate or as fast as can be: what was received, Gbit/s, from
     the start of the first to the end of the last."""
     servers, clients = [], []
     for at in range(flow_count):
@@ -96,7 +96,7 @@ def send(flow_count: int, seconds: float, rate: str = "0", control: str = "cubic
     time.sleep(0.3)
     for at in range(flow_count):
         client = ["iperf3", "-J", "-c", TO, "-p", str(FIRST_PORT + at), "-t", str(seconds)]
-        client += ["-C", control, "--cport", str(CLIENT_PORT + at), "-l", "1M"]
+        client += ["-C", "cubic", "--cport", str(CLIENT_PORT + at), "-l", "1M"]
         client += ["-b", rate]
         command = inside(SENDER, *client)
         clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))

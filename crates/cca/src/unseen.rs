@@ -13,7 +13,8 @@ const SETTLED_AFTER: Span = Span::from_seconds(1);
 ///
 /// Packets that the queue lost leave holes that are filled when they are sent again; those that the
 /// tap missed leave holes that stay. Holes count once they have been there for half a second or
-/// more, from a second after the first packet on. What was missed is at least this: where what arrived is sent again, it seems to fill.
+/// more, from a second after the first packet on. What was missed is at least this: where what
+/// arrived is sent again, it seems to fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unseen {
     high: Option<SeqNumber>,

@@ -47,15 +47,16 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "departures",
         Kind::Text,
-        "`xmit` where departures are taken from the router's own driver, which is not told of every \
-         packet; empty where a tap behind the queue sees all.",
+        "`xmit` where departures are taken from the router's own driver, which is not told of \
+         every packet; empty where a tap behind the queue sees all.",
     )
     .nullable(),
     Field::new(
         "unseen_bytes",
         Kind::U64,
         "With departures of that kind: bytes that sequence numbers went past for half a second or \
-         more and that no packet was seen to leave with, since a second after the flow is followed.",
+         more and that no packet was seen to leave with, since a second after the flow is \
+         followed.",
     )
     .nullable(),
 ];
