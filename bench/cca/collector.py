@@ -10,6 +10,7 @@ cost        nanoseconds a packet and tap: BPF_PROG_TEST_RUN of the programs that
             loaded, on a frame of 1,514 bytes, and the kernel's own statistics while TCP runs
 throughput  TCP at full speed, alternately without and with `wirelens cca`; and once more with a
             counter beside each tap, whose packets must all be in slots
+alternating one connection at full speed while `wirelens cca` comes and goes
 table2      the paper's Table II: a table of 5 M records, with and without first-packet sampling
 inputs      inputs of 500 flows out of their slots, and flows told apart
 """
@@ -19,6 +20,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import statistics
 import struct
@@ -31,12 +33,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import environment
-from network import Network, flows, network, send
+from network import Network, flows, network, send, streaming
 
 # Programs may be tried from another place: PROGRAMS=../other/target/release.
 PROGRAMS = Path(os.environ.get("PROGRAMS", "target/release"))
 WIRELENS, BENCH = PROGRAMS / "wirelens", PROGRAMS / "wirelens-bench"
-PARTS = ("cost", "throughput", "table2", "inputs")
+PARTS = ("cost", "throughput", "alternating", "table2", "inputs")
 Row = dict[str, Any]
 
 # System calls of bpf(2) on x86-64 and its commands.
@@ -57,8 +59,10 @@ def rows_of(*command: str | Path) -> list[Row]:
 
 
 @contextlib.contextmanager
-def watching(place: Network, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`wirelens cca` on a network, as a person would have it run."""
+def watching(
+    place: Network, *words: str, said: list[str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """`wirelens cca` on a network, as a person would have it run; what it says in the end."""
     command = [WIRELENS, "cca", "-i", place.ingress, "--egress", place.egress, "--format", "jsonl"]
     with subprocess.Popen(
         [*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -68,14 +72,18 @@ def watching(place: Network, *words: str) -> Iterator[subprocess.Popen[str]]:
             yield run
         finally:
             run.send_signal(signal.SIGINT)
+            (said if said is not None else []).extend(run.stderr.read().splitlines())
             run.wait(20)
 
 
 def programs(run: subprocess.Popen[str]) -> dict[str, Row]:
     """The programs of a collector, by name."""
     shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"]))
-    ours = (row for row in shown if run.pid in [user["pid"] for user in row.get("pids", [])])
-    return {row["name"]: row for row in ours}
+    held = [file.read_text() for file in Path(f"/proc/{run.pid}/fdinfo").iterdir()]
+    numbers = {
+        int(number) for text in held for number in re.findall(r"^prog_id:\s*(\d+)", text, re.M)
+    }
+    return {row["name"]: row for row in shown if row["id"] in numbers and "name" in row}
 
 
 def empty_program() -> int:
@@ -194,7 +202,7 @@ def cost() -> Iterator[Row]:
 def throughput(rounds: int, seconds: float) -> Iterator[Row]:
     """Rates by turns, and what the taps tell beside a count."""
     for name in ("pair", "router"):
-        for flow_count in (1, 4):
+        for flow_count in (1, 2):
             with network(name) as place:
                 send(flow_count, 1)
                 for at in range(rounds):
@@ -206,15 +214,52 @@ def throughput(rounds: int, seconds: float) -> Iterator[Row]:
                             "is_tapped": is_tapped, "load": round(os.getloadavg()[0], 2),
                         }  # fmt: skip
                         if is_tapped:
-                            with watching(place) as run:
+                            told["summary"] = []
+                            with watching(place, said=told["summary"]):
                                 told["gbit_s"] = send(flow_count, seconds)
-                            told["summary"] = run.stderr.read() if run.stderr else ""
                         else:
                             told["gbit_s"] = send(flow_count, seconds)
                         yield told
     for name in ("pair", "router"):
         with network(name) as place:
             yield {"network": name, "flows": 2, **collect(place, 2, seconds, "--counted")[0]}
+
+
+def alternating(rounds: int) -> Iterator[Row]:
+    """One connection that goes on while `wirelens cca` comes and goes."""
+    for name in ("pair", "router"):
+        with network(name) as place:
+            part_s = 1.5
+            states = []
+            with streaming(rounds * 2 * (part_s + 0.5) + 3) as stream:
+                began = time.time()
+                time.sleep(1)
+                for at in range(rounds * 2):
+                    # Tapped first in every other round.
+                    is_tapped = at % 4 in (1, 2)
+                    with watching(place) if is_tapped else contextlib.nullcontext():
+                        from_s = time.time()
+                        time.sleep(part_s)
+                        states.append((is_tapped, from_s, time.time()))
+                out, _ = stream.communicate(timeout=60)
+            told = json.loads(out)
+            rates = [
+                (
+                    began + one["sum"]["start"],
+                    began + one["sum"]["end"],
+                    one["sum"]["bits_per_second"],
+                )
+                for one in told["intervals"]
+            ]
+            for at, (is_tapped, from_s, to_s) in enumerate(states):
+                inside = [
+                    rate for start, end, rate in rates if start >= from_s + 0.1 and end <= to_s
+                ]
+                yield {
+                    "network": name, "part": at, "is_tapped": is_tapped,
+                    "gbit_s": round(statistics.mean(inside) / 1e9, 3), "intervals": len(inside),
+                    "load": round(os.getloadavg()[0], 2),
+                }  # fmt: skip
 
 
 def collect(place: Network, flow_count: int, seconds: float, *words: str) -> list[Row]:
@@ -255,8 +300,63 @@ def median(rows: list[Row], key: str) -> float:
     return statistics.median(row[key] for row in rows)
 
 
-def counted(found: list[Row]) -> list[str]:
-    """Of each tap what a program of its own counted, and where it went."""
+def read(out: Path, part: str) -> list[Row]:
+    path = out / f"{part}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def table(head: str, *rows: str) -> list[str]:
+    titles = head.split(" | ")
+    return [f"| {head} |", "|---|" + "---:|" * (len(titles) - 1), *rows, ""]
+
+
+def cost_lines(out: Path) -> list[str]:
+    """Nanoseconds."""
+    lines: list[str] = []
+    found = read(out, "cost")
+    kinds = dict.fromkeys((row["by"], row["kind"]) for row in found)
+    cells = []
+    for by, kind in kinds:
+        of = [row for row in found if (row["by"], row["kind"]) == (by, kind)]
+        names = ("slots_ingress", "slots_egress")
+        each = [median([row for row in of if row["program"] == name], "ns") for name in names]
+        cells.append(f"| {by}: {kind} | {each[0]:.0f} | {each[1]:.0f} |")
+    if cells:
+        lines += ["Nanoseconds a packet, medians.", ""]
+        lines += table("packet | before the queue | behind it", *cells)
+    return lines
+
+
+def rate_lines(out: Path) -> list[str]:
+    """With and without, and what is told."""
+    lines: list[str] = []
+    found = read(out, "throughput")
+    runs = [row for row in found if "is_tapped" in row]
+    cells = []
+    for name, count in dict.fromkeys((row["network"], row["flows"]) for row in runs):
+        of = [row for row in runs if (row["network"], row["flows"]) == (name, count)]
+        rates = [
+            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
+            for is_tapped in (False, True)
+        ]
+        ratio = rates[1] / rates[0]
+        cells.append(f"| {name}, {count} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
+    if cells:
+        lines += ["Gbit/s, medians of rounds by turns.", ""]
+        lines += table("network, flows | not tapped | tapped | ratio", *cells)
+    runs = read(out, "alternating")
+    cells = []
+    for name in dict.fromkeys(row["network"] for row in runs):
+        of = [row for row in runs if row["network"] == name]
+        rates = [
+            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
+            for is_tapped in (False, True)
+        ]
+        ratio = rates[1] / rates[0]
+        cells.append(f"| {name} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
+    if cells:
+        lines += ["Gbit/s of one connection, medians of parts by turns.", ""]
+        lines += table("network | not tapped | tapped | ratio", *cells)
     cells = []
     for row in found:
         for side in ("Ingress", "Egress"):
@@ -271,11 +371,16 @@ def counted(found: list[Row]) -> list[str]:
                     f"| {of['counted_packets']} | {of['packets']} | {others} | {of['records']} "
                     f"| {lost} |"
                 )
-    return cells
+    if cells:
+        lines += ["Packets that a program of its own counted, and those in slots.", ""]
+        lines += table("tap | counted | in slots | of no followed data | slots | in none", *cells)
+    return lines
 
 
-def table2_cells(found: list[Row]) -> list[str]:
-    """What was collected, and how long its inputs take."""
+def table2_lines(out: Path) -> list[str]:
+    """The paper's Table II."""
+    lines: list[str] = []
+    found = read(out, "table2")
     cells = []
     for row in found:
         if row["what"] == "collected":
@@ -290,63 +395,31 @@ def table2_cells(found: list[Row]) -> list[str]:
             )
         else:
             cells[-1] += f"| {row['cpu_s'] * 1e3:.1f} |"
-    return cells
-
-
-def write_table(out: Path) -> None:
-    """What can be told of the parts that are there."""
-    lines = ["# What the collector costs", ""]
-
-    def read(part: str) -> list[Row]:
-        path = out / f"{part}.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def table(head: str, *rows: str) -> None:
-        titles = head.split(" | ")
-        lines.extend([f"| {head} |", "|---|" + "---:|" * (len(titles) - 1), *rows, ""])
-
-    found = read("cost")
-    kinds = dict.fromkeys((row["by"], row["kind"]) for row in found)
-    cells = []
-    for by, kind in kinds:
-        of = [row for row in found if (row["by"], row["kind"]) == (by, kind)]
-        names = ("slots_ingress", "slots_egress")
-        each = [median([row for row in of if row["program"] == name], "ns") for name in names]
-        cells.append(f"| {by}: {kind} | {each[0]:.0f} | {each[1]:.0f} |")
-    if cells:
-        lines += ["Nanoseconds a packet, medians.", ""]
-        table("packet | before the queue | behind it", *cells)
-    found = read("throughput")
-    runs = [row for row in found if "is_tapped" in row]
-    cells = []
-    for name, count in dict.fromkeys((row["network"], row["flows"]) for row in runs):
-        of = [row for row in runs if (row["network"], row["flows"]) == (name, count)]
-        rates = [
-            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
-            for is_tapped in (False, True)
-        ]
-        ratio = rates[1] / rates[0]
-        cells.append(f"| {name}, {count} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
-    if cells:
-        lines += ["Gbit/s, medians of rounds by turns.", ""]
-        table("network, flows | not tapped | tapped | ratio", *cells)
-    cells = counted(found)
-    if cells:
-        lines += ["Packets that a program of its own counted, and those in slots.", ""]
-        table("tap | counted | in slots | of no followed data | slots | in none", *cells)
-    found = read("table2")
-    cells = table2_cells(found)
     if cells:
         lines += [f"Table II: {found[0]['sent_s']:g} s, 5,000,000 records at most.", ""]
-        table("told | Gbit/s | packets | records | lost | captured | build ms", *cells)
-    found = read("inputs")
+        lines += table("told | Gbit/s | packets | records | lost | captured | build ms", *cells)
+    return lines
+
+
+def inputs_lines(out: Path) -> list[str]:
+    """What is done with slots."""
+    lines: list[str] = []
+    found = read(out, "inputs")
     cells = []
     for kept, name in dict.fromkeys((row["kept"], row["name"]) for row in found):
         of = [row for row in found if (row["kept"], row["name"]) == (kept, name)]
         cells.append(f"| {name}, {kept} slots kept before | {median(of, 'cpu_s') * 1e3:.2f} |")
     if cells:
         lines += ["500 flows of 100 slots, one thread, medians.", ""]
-        table("what | ms", *cells)
+        lines += table("what | ms", *cells)
+    return lines
+
+
+def write_table(out: Path) -> None:
+    """What can be told of the parts that are there."""
+    lines = ["# What the collector costs", ""]
+    for part in (cost_lines, rate_lines, table2_lines, inputs_lines):
+        lines += part(out)
     (out / "table.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
@@ -364,6 +437,7 @@ def main() -> None:
     made = {
         "cost": cost,
         "throughput": lambda: throughput(options.rounds, options.seconds),
+        "alternating": lambda: alternating(options.rounds),
         "table2": lambda: table2(options.seconds),
         "inputs": lambda: inputs(max(options.rounds, 20), options.model),
     }

@@ -86,8 +86,9 @@ def flows(count: int) -> list[str]:
     return [f"{FROM}:{CLIENT_PORT + at}-{TO}:{FIRST_PORT + at}" for at in ports]
 
 
-def send(flow_count: int, seconds: float, rate: str = "0", control: str = "cubic") -> float:
-    """So many flows at once, each at a rate or as fast as can be; what was received, in Gbit/s."""
+def send(flow_count: int, seconds: float, rate: str = "0") -> float:
+    """So many flows at once, each at a rate or as fast as can be: what was received, Gbit/s, from
+    the start of the first to the end of the last."""
     servers, clients = [], []
     for at in range(flow_count):
         server = ["iperf3", "-s", "-1", "-p", str(FIRST_PORT + at)]
@@ -95,14 +96,32 @@ def send(flow_count: int, seconds: float, rate: str = "0", control: str = "cubic
     time.sleep(0.3)
     for at in range(flow_count):
         client = ["iperf3", "-J", "-c", TO, "-p", str(FIRST_PORT + at), "-t", str(seconds)]
-        client += ["-C", control, "--cport", str(CLIENT_PORT + at), "-l", "1M"]
+        client += ["-C", "cubic", "--cport", str(CLIENT_PORT + at), "-l", "1M"]
         client += ["-b", rate]
         command = inside(SENDER, *client)
         clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    bits = 0.0
+    bits, begins, ends = 0.0, [], []
     for client in clients:
         out, _ = client.communicate(timeout=seconds + 30)
-        bits += json.loads(out)["end"]["sum_received"]["bits_per_second"]
+        told = json.loads(out)
+        received = told["end"]["sum_received"]
+        bits += received["bytes"] * 8
+        begins.append(told["start"]["timestamp"]["timesecs"])
+        ends.append(begins[-1] + received["seconds"])
     for server in servers:
         server.wait(timeout=30)
-    return bits / 1e9
+    return bits / 1e9 / (max(ends) - min(begins))
+
+
+@contextlib.contextmanager
+def streaming(seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """One flow as fast as can be; it tells how much came each fifth of a second."""
+    with subprocess.Popen(
+        inside(RECEIVER, "iperf3", "-s", "-1", "-p", str(FIRST_PORT)), stdout=subprocess.DEVNULL
+    ) as server:
+        time.sleep(0.3)
+        client = ["iperf3", "-J", "-i", "0.2", "-c", TO, "-p", str(FIRST_PORT), "-C", "cubic"]
+        client += ["--cport", str(CLIENT_PORT), "-l", "1M", "-t", f"{seconds:.0f}"]
+        with subprocess.Popen(inside(SENDER, *client), stdout=subprocess.PIPE, text=True) as run:
+            yield run
+        server.wait(30)

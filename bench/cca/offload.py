@@ -2,9 +2,9 @@
 
     .venv/bin/python bench/cca/offload.py OUT.jsonl RUN [RUN]
 
-Each RUN is a run of the testbed (`wirelens testbed run bench/cca/offload.toml`), with its captures.
-Of each flow: how far CBIQ is from what was in the queue, told by sequence numbers and by counting
-packets, and how well bytes and packets of a slot tell what was sent in it.
+Each RUN is a run of the testbed (`wirelens testbed run bench/cca/offload.toml`), with
+its captures. Of each flow: how far CBIQ is from what was in the queue, told by sequence numbers and
+by counting packets, and how well bytes and packets of a slot tell what was sent in it.
 The truth is made packet by packet by tshark's reading of the captures. Prints a table.
 """
 

@@ -6,8 +6,8 @@
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
-//! again ([`packetlog`]), and slots of a queue ([`mod@cca`]). Each measurement prints one line of
-//! JSON.
+//! again ([`packetlog`]), and slots of a queue ([`mod@cca`]). Each measurement prints one
+//! line of JSON.
 
 #![forbid(unsafe_code)]
 

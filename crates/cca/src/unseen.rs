@@ -4,13 +4,17 @@ use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot};
 
 /// What the queue lost is sent again and fills its hole, mostly in less than this.
-const FILLED_AFTER: Span = Span::from_seconds(1);
+const FILLED_AFTER: Span = Span::from_ns(500_000_000);
+
+/// What was lost before a flow is followed has been sent again by then.
+const SETTLED_AFTER: Span = Span::from_seconds(1);
 
 /// Of one way of a flow the bytes that sequence numbers went past and that no packet brought.
 ///
 /// Packets that the queue lost leave holes that are filled when they are sent again; those that the
-/// tap missed leave holes that stay. Holes count once they have been there for longer than a
-/// second. What was missed is at least this: where what arrived is sent again, it seems to fill.
+/// tap missed leave holes that stay. Holes count once they have been there for half a second or
+/// more, from a second after the first packet on. What was missed is at least this: where what
+/// arrived is sent again, it seems to fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unseen {
     high: Option<SeqNumber>,
@@ -18,6 +22,8 @@ pub struct Unseen {
     /// The fewest since `turned_ns`, and in the time before.
     fewest: [u64; 2],
     turned_ns: i64,
+    /// When the first packet came.
+    began_ns: Option<i64>,
     /// Of connections that are over.
     past: u64,
 }
@@ -33,6 +39,10 @@ impl Unseen {
         let skipped = u64::from(slot.skipped_bytes);
         let again = slot.data_bytes.saturating_sub(went_on.saturating_sub(skipped));
         self.high = Some(slot.high());
+        let began_ns = *self.began_ns.get_or_insert(slot.first_ns);
+        if slot.first_ns.saturating_sub(began_ns) < SETTLED_AFTER.as_ns() {
+            return;
+        }
         self.holes = (self.holes + skipped).saturating_sub(again);
         if slot.first_ns.saturating_sub(self.turned_ns) >= FILLED_AFTER.as_ns() {
             self.fewest = [self.holes, self.fewest[0]];
@@ -89,17 +99,19 @@ mod tests {
     #[test]
     fn holes_that_stay_are_told() {
         assert_eq!(of(&[&steady(5, 60)]), 0);
-        assert_eq!(of(&[&steady(5, 10), &steady(18, 40)]), 3000);
+        assert_eq!(of(&[&steady(5, 15), &steady(23, 40)]), 3000);
         // Not before it is clear that they do.
-        assert_eq!(of(&[&steady(5, 10), &steady(18, 5)]), 0);
+        assert_eq!(of(&[&steady(5, 15), &steady(23, 4)]), 0);
+        // What was sent before the flow was followed is no hole.
+        assert_eq!(of(&[&[[5]], &steady(40, 60)]), 0);
     }
 
     #[test]
     fn holes_that_are_filled_are_not() {
-        let again = [[15], [16], [17]];
-        assert_eq!(of(&[&steady(5, 10), &steady(18, 5), &again, &steady(23, 40)]), 0);
-        assert_eq!(of(&[&steady(5, 10), &steady(18, 5), &again[1..], &steady(23, 40)]), 1000);
+        let again = [[20], [21], [22]];
+        assert_eq!(of(&[&steady(5, 15), &steady(23, 4), &again, &steady(27, 40)]), 0);
+        assert_eq!(of(&[&steady(5, 15), &steady(23, 4), &again[1..], &steady(27, 40)]), 1000);
         // What is sent again for nothing is no debt.
-        assert_eq!(of(&[&steady(5, 10), &again, &[[16], [17]], &steady(20, 40)]), 2000);
+        assert_eq!(of(&[&steady(5, 15), &again, &[[21], [22]], &steady(25, 40)]), 2000);
     }
 }

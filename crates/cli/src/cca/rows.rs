@@ -54,8 +54,9 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "unseen_bytes",
         Kind::U64,
-        "With departures of that kind: bytes that sequence numbers went past for more than a \
-         second and that no packet was seen to leave with, since the flow is followed.",
+        "With departures of that kind: bytes that sequence numbers went past for half a second or \
+         more and that no packet was seen to leave with, since a second after the flow is \
+         followed.",
     )
     .nullable(),
 ];
