@@ -117,10 +117,18 @@ fn cause(error: &(dyn Error + 'static), words: String) -> Cause {
     let is_link = |error: &SyscallError| {
         error.call == "bpf_link_create" && error.io_error.kind() == io::ErrorKind::InvalidInput
     };
-    if causes(error).filter_map(|error| error.downcast_ref()).any(is_link) {
+    if causes(error).filter_map(called).any(is_link) {
         return Cause::NoTcx(release());
     }
     Cause::Other(words)
+}
+
+/// The system call that failed. The library's own error shows through to what is behind the call.
+fn called<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a SyscallError> {
+    match error.downcast_ref() {
+        Some(ProgramError::SyscallError(called)) => Some(called),
+        _ => error.downcast_ref(),
+    }
 }
 
 fn release() -> String {
@@ -230,6 +238,7 @@ mod tests {
         let text = Attaching::from(none).named("eth0").to_string();
         assert!(text.contains("no such device") && text.contains("ip link"), "{text}");
     }
+
     #[test]
     fn a_kernel_without_tcx_is_named() {
         // What Linux 5.15 answers.
