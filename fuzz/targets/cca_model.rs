@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     };
-    assert!(!model.controls().is_empty() && !model.inputs().is_empty());
+    assert!(!model.controls().is_empty() && model.reads().width() > 0);
     let mut scratch = Scratch::default();
     let mut most = usize::MAX;
     while let Some(slots) = model.longest(most) {
@@ -57,7 +57,7 @@ fn numbers_len(header: &[u8]) -> usize {
 
 /// What intervals of so many slots are told to be; nothing else changes it.
 fn tell(model: &Model, slots: usize, numbers: &[u8], scratch: &mut Scratch) {
-    let count = slots.saturating_mul(model.inputs().len());
+    let count = slots.saturating_mul(model.reads().width());
     if slots > SLOTS_MAX {
         return;
     }
