@@ -1,38 +1,36 @@
 """How well networks name congestion controls in runs that they never saw.
 
-    .venv/bin/python bench/cca/quality.py OUT.jsonl --train DIR --test DIR [--test DIR ...]
+    .venv/bin/python bench/cca/quality.py OUT.jsonl --kept DIR --train RUN... --test NAME RUN...
     .venv/bin/python bench/cca/quality.py OUT.jsonl          prints the table
 
 A row is one network, trained with one seed on intervals of one length, judged on the runs of one
-test set. Every network of a seed sees the same intervals. Rows that are in OUT are not made again.
+test set. Every network of a seed sees the same intervals. Rows that are in OUT are not made again;
+what is drawn from runs is kept in DIR.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import drawn
 import numpy
+from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn
-from wirelens.cca.intervals import Array, Intervals, Reading, draw
-from wirelens.cca.runs import Run, find_runs
-from wirelens.cca.train import parts, slots_of
+from wirelens.cca.intervals import Array, Intervals
+from wirelens.cca.train import parts
 from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
 
-SINGLE = ("cbiq_bytes", "ingress_bytes", "egress_bytes", "drops", "source_gap_ticks",
-          "arrival_gap_ns")  # fmt: skip
-PACKETS = "ingress_packets"
-INPUTS = (*SINGLE, PACKETS)
-DURATIONS = ("10ms", "100ms", "500ms", "1s", "10s", "60s")
 SHARE_WATCHED = 0.2
-# Intervals to train on, by their slots: what two cores bear.
-TRAIN_MAX = ((200, 16_000), (2_000, 6_000), (20_000, 2_000), (100_000, 1_000))
-PER_FLOW = 20
-BACKGROUND_MAX = 6
+# Intervals of each length to train on: what two cores bear. The paper has 1,050.
+TRAIN_MAX = {"10ms": 16_000, "100ms": 12_000, "1s": 6_000, "10s": 2_000, "60s": 800}
+TEST_MAX = 4_000
+SAMPLED = "10s"
+"""The length at which packets are left out by chance, as in the paper's Figure 7."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,11 @@ class Kind:
     schedule: Any = learn.FASTER
     is_deepcci: bool = False
 
-    def train(self, sides: "Sides", seed: int, threads: int, show: learn.Show) -> learn.Trained:
+    def train(self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any) -> learn.Trained:
         options: dict[str, Any] = {
-            "schedule": self.schedule, "seed": seed, "threads": threads, "show": show,
+            "schedule": self.schedule, "seed": seed, "threads": asked.threads, "show": show,
         }  # fmt: skip
-        columns = [INPUTS.index(name) for name in self.inputs]
+        columns = sides.columns(self.inputs)
         if self.is_deepcci:
             return learn.deepcci(sides.train, sides.watched, sides.controls, columns[0], **options)
         return learn.dragonfly(
@@ -72,32 +70,25 @@ KINDS = {
 class Sides:
     """Intervals of one length."""
 
+    inputs: tuple[str, ...]
     train: Intervals
     watched: Intervals
-    tests: dict[str, Intervals]
     controls: list[str]
 
+    def columns(self, inputs: Sequence[str]) -> list[int]:
+        return [self.inputs.index(name) for name in inputs]
 
-def sides(asked: argparse.Namespace, duration: str, seed: int, progress: Progress) -> Sides:
-    reading = Reading(slots_of(duration, "1ms"), INPUTS, share=asked.share, passed="highest")
 
-    def read(runs: list[Run], background_max: int, what: str) -> Intervals:
-        def show(done: int, total: int) -> None:
-            progress.show(done, total, f"{duration}, seed {seed}: reading {what}")
-
-        (found,) = draw(runs, [reading], PER_FLOW, seed, show, background_max=background_max)
-        return found
-
-    runs = find_runs(asked.train)
-    drawn = read(runs, BACKGROUND_MAX, "runs to train on")
-    kept, watched = parts(runs, SHARE_WATCHED, seed)
-    most = next(count for slots, count in TRAIN_MAX if reading.slots < slots)
-    tests = {place.name: read(find_runs([place]), 0, place.name) for place in asked.test}
+def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str, ...]) -> Sides:
+    place = Place("train", asked.train, drawn.BACKGROUND_MAX)
+    found = drawn.load(place, asked.kept, duration, inputs)
+    kept, watched = parts(place.runs, SHARE_WATCHED, seed)
+    most = TRAIN_MAX[duration]
     return Sides(
-        drawn.of_runs(kept).thinned(most, seed),
-        drawn.of_runs(watched).thinned(most // 2, seed),
-        tests,
-        sorted(set(drawn.controls)),
+        inputs,
+        found.of_runs(kept).thinned(most, seed),
+        found.of_runs(watched).thinned(most // 4, seed),
+        sorted(set(found.controls)),
     )
 
 
@@ -107,7 +98,8 @@ def judged(trained: learn.Trained, intervals: Intervals) -> Iterator[dict[str, A
     truth = learn.labels(intervals, trained.controls)
     background = numpy.array(intervals.background)
     yield {"background": "any", **found(truth, told, trained.controls)}
-    for count in sorted(set(intervals.background)):
+    counts = sorted(set(intervals.background))
+    for count in counts if len(counts) > 1 else []:
         rows = background == count
         yield {"background": count, **found(truth[rows], told[rows], trained.controls)}
 
@@ -123,47 +115,62 @@ def found(truth: Array, told: Array, controls: Any) -> dict[str, Any]:
     }
 
 
+def places(asked: argparse.Namespace) -> list[Place]:
+    """What networks are judged by."""
+    whole = [Place(name, [Path(run) for run in runs]) for name, *runs in asked.test]
+    return whole + [Place(whole[0].name, whole[0].runs, share=share) for share in asked.shares]
+
+
 def make(asked: argparse.Namespace, progress: Progress) -> None:
-    done = {key(row) for row in read_rows(asked.output)}
+    for place in [Place("train", asked.train, drawn.BACKGROUND_MAX), *places(asked)]:
+        drawn.draw_missing(place, asked.kept, reading(progress, place))
+    done = {(row["network"], row["duration"], row["seed"]) for row in read_rows(asked.output)}
     for seed in asked.seeds:
         for duration in asked.durations:
-            wanted = [
-                kind for kind in asked.kinds if (kind, duration, seed, asked.share) not in done
-            ]
+            wanted = [kind for kind in asked.kinds if (kind, duration, seed) not in done]
             if not wanted:
                 continue
-            intervals = sides(asked, duration, seed, progress)
+            inputs = tuple(dict.fromkeys(one for kind in wanted for one in KINDS[kind].inputs))
+            both = sides(asked, duration, seed, inputs)
+            tests = [
+                (place, drawn.load(place, asked.kept, duration, inputs).thinned(TEST_MAX, seed))
+                for place in places(asked)
+                if place.share == 1 or duration == SAMPLED
+            ]
             for name in wanted:
-                one(asked, KINDS[name], intervals, duration, seed, progress)
+                one(asked, KINDS[name], both, tests, (duration, seed), progress)
 
 
 def one(
-    asked: argparse.Namespace, kind: Kind, intervals: Sides, duration: str, seed: int,
-    progress: Progress,
+    asked: argparse.Namespace, kind: Kind, both: Sides, tests: list[tuple[Place, Intervals]],
+    what: tuple[str, int], progress: Progress,
 ) -> None:  # fmt: skip
-    began, total = time.process_time(), kind.schedule.epochs
-    show = telling(progress, f"{kind.name}, {duration}, seed {seed}", total)
-    trained = kind.train(intervals, seed, asked.threads, show)
+    duration, seed = what
+    began = time.process_time()
+    epochs: list[float] = []
+
+    def show(epoch: int, _: float, f1: float) -> None:
+        epochs.append(f1)
+        text = f"{kind.name}, {duration}, seed {seed}: F1 {max(epochs):.3f} of runs held out"
+        progress.show(epoch + 1, kind.schedule.epochs, text)
+
+    trained = kind.train(both, asked, seed, show)
     facts = {
         "network": kind.name, "inputs": kind.inputs, "duration": duration, "seed": seed,
-        "share": asked.share, "trained_on": len(intervals.train),
+        "trained_on": len(both.train), "epochs": len(epochs),
         "train_cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
+    rows = [
+        {**facts, "test": place.name, "share": place.share, **row}
+        for place, intervals in tests
+        for row in judged(trained, intervals)
+    ]
     with asked.output.open("a", encoding="utf-8") as file:
-        for place, tested in intervals.tests.items():
-            for row in judged(trained, tested):
-                file.write(json.dumps({**facts, "test": place, **row}) + "\n")
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def telling(progress: Progress, what: str, epochs: int) -> Callable[[int, float, float], None]:
-    def show(epoch: int, _: float, f1: float) -> None:
-        progress.show(epoch + 1, epochs, f"{what}: F1 {f1:.3f} of runs held out")
-
-    return show
-
-
-def key(row: dict[str, Any]) -> tuple[str, str, int, float]:
-    return row["network"], row["duration"], row["seed"], row["share"]
+def reading(progress: Progress, place: Place) -> drawn.Show:
+    return lambda done, total: progress.show(done, total, f"reading runs of {place.name}")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -174,9 +181,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Mean F1 and spread over seeds, by test set, network and length."""
-    durations = [
-        duration for duration in DURATIONS if any(row["duration"] == duration for row in rows)
-    ]
+    durations = [one for one in DURATIONS if any(row["duration"] == one for row in rows)]
     text = ""
     groups = dict.fromkeys((row["test"], row["background"], row["share"]) for row in rows)
     for test, background, share in groups:
@@ -211,13 +216,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("output", type=Path)
-    add("--train", type=Path, action="append")
-    add("--test", type=Path, action="append", default=[])
+    add("--kept", type=Path)
+    add("--train", type=Path, nargs="+", metavar="RUN")
+    add("--test", nargs="+", action="append", default=[], metavar="NAME RUN")
+    add("--shares", type=lambda text: [float(one) for one in text.split(",")], default=[])
     add("--durations", type=lambda text: text.split(","), default=list(DURATIONS))
     add("--kinds", type=lambda text: text.split("; "), default=["dragonfly", "deepcci"],
         help=f"some of: {'; '.join(KINDS)}")  # fmt: skip
     add("--seeds", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2, 3])
-    add("--share", type=float, default=1.0)
     add("--threads", type=int, default=1)
     asked = parser.parse_args()
     if asked.train is not None:

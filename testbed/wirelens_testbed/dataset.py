@@ -59,6 +59,8 @@ class Job:
     variant: Variant
     seed: int
     attempts: int = 0
+    # Runs that went on at once with it, itself among them, at most.
+    together: int = 0
     program: subprocess.Popen[str] | None = None
     last_words: str = ""
 
@@ -175,6 +177,7 @@ class _Maker:
             "quiet": True, "ends_with_input": True,
         }  # fmt: skip
         job.attempts += 1
+        job.together = 0
         job.program = subprocess.Popen(
             [sys.executable, "-B", "-m", "wirelens_testbed", json.dumps(request)],
             stdin=subprocess.PIPE,
@@ -185,6 +188,8 @@ class _Maker:
             start_new_session=True,
         )
         self._running.append(job)
+        for each in self._running:
+            each.together = max(each.together, len(self._running))
 
     def _end(self, job: Job, missing: deque[Job]) -> None:
         assert job.program is not None and job.program.stderr is not None
@@ -198,7 +203,8 @@ class _Maker:
             raise TestbedError(job.last_words.removeprefix("wirelens: testbed: "))
         self._tally.rejected += 1
         print(f"\n{job.name}, attempt {job.attempts}: {job.last_words}", file=sys.stderr)
-        self._parallel = max(1, min(self._parallel, len(self._running)))
+        # By one for all that were rejected together.
+        self._parallel = max(1, min(self._parallel, job.together - 1))
         if job.attempts < self._data_set.attempts:
             missing.append(job)
         else:

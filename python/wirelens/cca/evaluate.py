@@ -50,10 +50,12 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
     readings = [
-        Reading(network.slots, tuple(model.inputs), slot, request.share, model.passed)
+        Reading(
+            network.slots, tuple(model.inputs), slot, request.share, model.passed, request.per_flow
+        )
         for network in model.networks
-    ]
-    drawn = draw(runs, readings, request.per_flow, request.seed, _reading(progress))
+    ]  # fmt: skip
+    drawn = draw(runs, readings, request.seed, _reading(progress))
     for network, intervals in zip(model.networks, drawn, strict=True):
         span = network.slots * model.slot_ns / 1e6
         intervals = intervals.taken(

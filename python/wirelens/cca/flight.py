@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wirelens import _wirelens
-from wirelens.cca.slots import FLOWS_MAX, FlowWay, Windows
-from wirelens.questions import Duration, Source, _duration, _inputs
-from wirelens.results import warn_of
+from wirelens.cca.slots import FLOWS_MAX, FlowWay, SlotFlow, Windows, read_slots
+from wirelens.questions import Duration, Source, _duration
 
 if TYPE_CHECKING:
     from wirelens._wirelens import TapOptions
@@ -33,30 +32,11 @@ FLIGHT_INPUTS = ("flight_bytes", "sent_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class FlightFlow:
-    """One way of a flow at a tap that saw both."""
+class FlightFlow(SlotFlow):
+    """One way of a flow at a tap that saw both; `crates/cca/src/flight/slot.rs` tells what a slot
+    holds."""
 
-    way: FlowWay
-    community_id: str
-    slots: bytes
-    """Its slots, 80 bytes each; `crates/cca/src/flight/slot.rs` tells what they hold."""
-
-    def __len__(self) -> int:
-        return len(self.slots) // SLOT_LEN
-
-    @property
-    def first_slot(self) -> int:
-        """Its first slot, counted from 1970."""
-        return self._number(0)
-
-    @property
-    def last_slot(self) -> int:
-        """Its last slot."""
-        return self._number(len(self) - 1)
-
-    def _number(self, index: int) -> int:
-        words: memoryview[int] = memoryview(self.slots).cast("q")
-        return words[index * SLOT_LEN // 8]
+    SLOT_LEN = SLOT_LEN
 
 
 def flight_inputs() -> list[str]:
@@ -98,25 +78,13 @@ def flight_slots(
     DamagedCaptureWarning
         Where a capture cannot be read to its end.
     """
-    asked = _inputs(captures, filter, None, True, None, None)
-    found = _wirelens.captures(asked["names"])
     options: TapOptions = {
         "slot": _duration(slot),
         "max_flows": max_flows,
         "share": 1.0,
         "seed": None,
     }
-    reader = _wirelens.flight_slots({**asked, "names": found}, options)
-    taps: list[dict[FlowWay, FlightFlow]] = [{} for _ in found]
-    try:
-        for batch in reader:
-            for file, community_id, *way, slots in zip(*batch.columns(), strict=True):
-                flow = FlowWay(*way)
-                taps[file][flow] = FlightFlow(flow, community_id, slots)
-        warn_of(reader, stacklevel=2)
-    finally:
-        reader.close()
-    return taps
+    return read_slots(captures, filter, options, _wirelens.flight_slots, FlightFlow)
 
 
 def row_slots(flow: FlightFlow, end: int, *, slot: Duration, rows_per_rtt: int) -> int | None:

@@ -27,6 +27,8 @@ class Reading:
     share: float = 1.0
     """Packets that are looked at."""
     passed: str = "first"
+    per_flow: int = 20
+    """Intervals of a flow at most."""
 
     def rules(self) -> dict[str, str]:
         """As `wirelens.cca.windows` takes them."""
@@ -101,7 +103,6 @@ class _Drawn:
 def draw(
     runs: Sequence[Run],
     readings: Sequence[Reading],
-    per_flow: int,
     seed: int,
     show: Callable[[int, int], None] = lambda done, total: None,
     *,
@@ -122,7 +123,7 @@ def draw(
         for reading, drawn in zip(readings, found, strict=True):
             chance = random.Random(f"{seed} {run.path.name}")
             for flow in flows:
-                values = _of_flow(flow, reading, per_flow, chance)
+                values = _of_flow(flow, reading, chance)
                 drawn.add(values, flow.control, number, run.background)
         show(number + 1, len(runs))
     return [drawn.gathered(reading) for reading, drawn in zip(readings, found, strict=True)]
@@ -134,8 +135,8 @@ def _some(run: Run, flows: Sequence[Flow], background_max: int, seed: int) -> li
     return [flow for flow in flows if not flow.is_background] + background[:background_max]
 
 
-def _of_flow(flow: Flow, reading: Reading, count: int, chance: random.Random) -> Array:
-    starts = _starts(flow, reading, count, chance)
+def _of_flow(flow: Flow, reading: Reading, chance: random.Random) -> Array:
+    starts = _starts(flow, reading, chance)
     if not starts:
         return numpy.empty((0, reading.slots, len(reading.inputs)), numpy.float32)
     seen = windows(
@@ -146,7 +147,7 @@ def _of_flow(flow: Flow, reading: Reading, count: int, chance: random.Random) ->
     return numpy.asarray(seen.values)[kept]
 
 
-def _starts(flow: Flow, reading: Reading, count: int, chance: random.Random) -> list[int]:
+def _starts(flow: Flow, reading: Reading, chance: random.Random) -> list[int]:
     slots_per_s = _slots_per_second(reading.slot)
     first = flow.before.first_slot + round(SETTLED_S * slots_per_s)
     last = flow.before.last_slot - reading.slots
@@ -157,7 +158,7 @@ def _starts(flow: Flow, reading: Reading, count: int, chance: random.Random) -> 
         return []
     # More would be nearly the same again: they share three quarters and more.
     distinct = 1 + 4 * (last - first) // reading.slots
-    return [chance.randint(first, last) for _ in range(min(count, distinct))]
+    return [chance.randint(first, last) for _ in range(min(reading.per_flow, distinct))]
 
 
 def _slots_per_second(slot: str) -> float:

@@ -46,7 +46,8 @@ class Dragonfly(_Module):
     def forward(self, values: Any) -> Any:
         steps = values.transpose(1, 2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            steps = self.pool(torch.relu(norm(convolution(steps))))
+            # The other way round is the same, and takes longer.
+            steps = torch.relu(self.pool(norm(convolution(steps))))
         return self.head(steps).mean(dim=2)
 
     def folded(self) -> tuple[list[tuple[Any, Any]], tuple[Any, Any]]:
@@ -72,7 +73,7 @@ class _Residual(_Module):
 
     def forward(self, steps: Any) -> Any:
         inside = self.second(torch.relu(self.norm(self.first(steps))))
-        return self.pool(torch.relu(self.after(inside) + steps))
+        return torch.relu(self.pool(self.after(inside) + steps))
 
 
 class _Recurrent(_Module):

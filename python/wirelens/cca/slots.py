@@ -14,17 +14,16 @@ They are made by the same code as in `wirelens cca`, so that training and servin
 ((1, 100, 2), (None,))
 """
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
 from wirelens import _wirelens
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import TapOptions, WindowOptions
+    from wirelens._wirelens import InputOptions, Reader, TapOptions, WindowOptions
 
 __all__ = ["DEFAULT_INPUTS", "FlowWay", "TapFlow", "Windows", "inputs", "tap_slots", "windows"]
 
@@ -48,16 +47,17 @@ class FlowWay(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TapFlow:
-    """One way of a flow at one tap."""
+class SlotFlow:
+    """One way of a flow, cut into slots of `SLOT_LEN` bytes that each begin with their number."""
+
+    SLOT_LEN: ClassVar[int]
 
     way: FlowWay
     community_id: str
     slots: bytes
-    """Its slots, 64 bytes each; `crates/packet/src/tap_slot.rs` tells what they hold."""
 
     def __len__(self) -> int:
-        return len(self.slots) // SLOT_LEN
+        return len(self.slots) // self.SLOT_LEN
 
     @property
     def first_slot(self) -> int:
@@ -71,7 +71,17 @@ class TapFlow:
 
     def _number(self, index: int) -> int:
         words: memoryview[int] = memoryview(self.slots).cast("q")
-        return words[index * SLOT_LEN // 8]
+        return words[index * self.SLOT_LEN // 8]
+
+
+Flow = TypeVar("Flow", bound=SlotFlow)
+
+
+@dataclass(frozen=True, slots=True)
+class TapFlow(SlotFlow):
+    """One way of a flow at one tap; `crates/packet/src/tap_slot.rs` tells what a slot holds."""
+
+    SLOT_LEN = SLOT_LEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +142,34 @@ def tap_slots(
     DamagedCaptureWarning
         Where a capture cannot be read to its end.
     """
-    asked = _inputs(captures, filter, None, True, None, None)
-    found = _wirelens.captures(asked["names"])
     options: TapOptions = {
         "slot": _duration(slot),
         "max_flows": max_flows,
         "share": float(share),
         "seed": seed,
     }
-    reader = _wirelens.tap_slots({**asked, "names": found}, options)
-    taps: list[dict[FlowWay, TapFlow]] = [{} for _ in map(os.fspath, found)]
+    return read_slots(captures, filter, options, _wirelens.tap_slots, TapFlow)
+
+
+def read_slots(
+    captures: Source,
+    filter: str | None,
+    options: "TapOptions",
+    read: Callable[["InputOptions", "TapOptions"], "Reader"],
+    kind: Callable[[FlowWay, str, bytes], Flow],
+) -> list[dict[FlowWay, Flow]]:
+    """Of each capture its flows, as `read` cuts them and `kind` holds them."""
+    asked = _inputs(captures, filter, None, True, None, None)
+    found = _wirelens.captures(asked["names"])
+    reader = read({**asked, "names": found}, options)
+    taps: list[dict[FlowWay, Flow]] = [{} for _ in found]
     try:
         for batch in reader:
             for file, community_id, *way, slots in zip(*batch.columns(), strict=True):
                 flow = FlowWay(*way)
-                taps[file][flow] = TapFlow(flow, community_id, slots)
-        warn_of(reader, stacklevel=2)
+                taps[file][flow] = kind(flow, community_id, slots)
+        # Whoever asked for slots is told.
+        warn_of(reader, stacklevel=3)
     finally:
         reader.close()
     return taps

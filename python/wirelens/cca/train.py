@@ -46,7 +46,8 @@ class Request:
     def reading(self, duration: str) -> Reading:
         """How intervals of this length are read."""
         slots = slots_of(duration, self.slot)
-        return Reading(slots, tuple(self.inputs), self.slot, passed=self.passed)
+        inputs = tuple(self.inputs)
+        return Reading(slots, inputs, self.slot, passed=self.passed, per_flow=self.per_flow)
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: two at least, one is held out")
     drawn = draw(
-        runs, [request.reading(duration) for duration in request.durations], request.per_flow,
-        request.seed, _reading(progress), background_max=request.background_max,
+        runs, [request.reading(duration) for duration in request.durations], request.seed,
+        _reading(progress), background_max=request.background_max,
     )  # fmt: skip
     train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
     for duration, intervals in zip(request.durations, drawn, strict=True):

@@ -24,6 +24,7 @@ from wirelens.classify.metrics import Array, confusion, macro_f1, softmax
 from wirelens.errors import MissingPackageError, OptionError
 
 INPUT, OUTPUT = "row", "probabilities"
+BATCH_VALUES_MAX = 1 << 19
 # What models in ONNX are written for; ONNX Runtime reads it since 2020.
 _OPSET = 12
 
@@ -237,10 +238,13 @@ def _epoch(
     return total / len(order)
 
 
-def outputs(network: Any, values: Array, batch_rows: int = 256) -> Array:
+def outputs(network: Any, values: Array) -> Array:
     """What the network says of rows, before softmax."""
     network.eval()
     parts = []
+    # Long rows fewer at once: what a layer makes of them is to stay in the cache.
+    row_len = max(1, numpy.asarray(values[:1]).size)
+    batch_rows = min(256, max(1, BATCH_VALUES_MAX // row_len))
     with torch.no_grad():
         for first in range(0, len(values), batch_rows):
             parts.append(array(network(tensor(values[first : first + batch_rows]))))

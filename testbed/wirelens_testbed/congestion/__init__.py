@@ -79,7 +79,7 @@ def _perform(plan: Plan, run: Run) -> None:
     if marking:
         run.note(marking=asdict(marking.stop()))
     reports = run.recorded(recorder)
-    run.relayed(relay)
+    run.relayed(relay, round(plan.late_max_ms * 1000))
     _account(plan, run, reports, queue)
     _state_truth(plan, run, ends)
 

@@ -1,0 +1,79 @@
+"""Intervals of runs, drawn once and kept: reading the captures takes longer than most trainings.
+
+Of each run there is a file of arrays for each share of packets, so that drawing goes on where it
+stopped. Those of a run depend on its packets and on nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from wirelens.cca.intervals import Intervals, Reading, draw
+from wirelens.cca.runs import Run, find_runs
+from wirelens.cca.train import slots_of
+
+SINGLE = ("cbiq_bytes", "ingress_bytes", "egress_bytes", "drops", "source_gap_ticks",
+          "arrival_gap_ns")  # fmt: skip
+PACKETS = "ingress_packets"
+INPUTS = (*SINGLE, PACKETS)
+# Of each length, intervals of a flow.
+DURATIONS = {"10ms": 20, "100ms": 20, "1s": 12, "10s": 5, "60s": 1}
+BACKGROUND_MAX = 6
+SEED = 1
+
+Show = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Runs of one set, and what is looked at of them."""
+
+    name: str
+    runs: Sequence[Path]
+    background_max: int = 0
+    share: float = 1.0
+
+    def path(self, kept: Path, run: Path) -> Path:
+        """Where the intervals of a run are."""
+        return kept / f"{run.parent.name}-{run.name}-{self.background_max}-{self.share:g}.npz"
+
+
+def draw_missing(place: Place, kept: Path, show: Show) -> None:
+    """Draws from those runs from which nothing was drawn so far."""
+    kept.mkdir(parents=True, exist_ok=True)
+    missing = [run for run in place.runs if not place.path(kept, run).exists()]
+    readings = [
+        Reading(slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest", per_flow=count)
+        for duration, count in DURATIONS.items()
+    ]
+    for at, run in enumerate(find_runs(missing) if missing else []):
+        show(at, len(missing))
+        found = draw([run], readings, SEED, background_max=place.background_max)
+        _save(place.path(kept, run.path), run, dict(zip(DURATIONS, found, strict=True)))
+
+
+def _save(path: Path, run: Run, found: dict[str, Intervals]) -> None:
+    arrays: dict[str, Any] = {"flows_beside": run.background}
+    for duration, intervals in found.items():
+        arrays[f"{duration}.values"] = intervals.values
+        arrays[f"{duration}.controls"] = numpy.array(intervals.controls, "U16")
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        numpy.savez(file, **arrays)
+    partial.replace(path)
+
+
+def load(place: Place, kept: Path, duration: str, inputs: Sequence[str]) -> Intervals:
+    """All intervals of one length, `runs` counting those of the place."""
+    columns = [INPUTS.index(name) for name in inputs]
+    pieces, controls, runs, beside = [], [], [], []
+    for number, run in enumerate(place.runs):
+        with numpy.load(place.path(kept, run)) as arrays:
+            values = arrays[f"{duration}.values"][:, :, columns]
+            pieces.append(values)
+            controls += arrays[f"{duration}.controls"].tolist()
+            beside += [int(arrays["flows_beside"])] * len(values)
+        runs += [number] * len(values)
+    return Intervals(numpy.concatenate(pieces), controls, runs, beside)
