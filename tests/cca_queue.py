@@ -119,7 +119,7 @@ def shared_queue(
     )
     # A tbf of two packets lets each leave when its time has come.
     link = Link("tbf", rate_mbit, buffer_bytes, 2 * PACKET_BYTES, False, False, 0)
-    plan = Plan(duration_s, len(flows), 1, link, flows, 96, False)
+    plan = Plan(duration_s, len(flows), 1, link, flows, 96, False, late_max_ms=1.0)
     with ExitStack() as ends:
         lab = ends.enter_context(closing(Lab()))
         network.build(lab, plan)

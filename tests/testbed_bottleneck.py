@@ -95,7 +95,7 @@ def watch(
         ecn=False,
         ce_threshold_bytes=threshold_bytes,
     )
-    plan = Plan(duration_s, len(flows), 1, link, flows, 96, False)
+    plan = Plan(duration_s, len(flows), 1, link, flows, 96, False, late_max_ms=1.0)
     for _ in range(ATTEMPTS_MAX):
         watched = _watch(plan, is_at_both_ends)
         if watched.late_max_us < LATE_MAX_US:

@@ -20,15 +20,20 @@ import drawn
 import numpy
 from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn
+from wirelens.cca.card import card
 from wirelens.cca.intervals import Array, Intervals
+from wirelens.cca.model import MODEL_FILE, Model
+from wirelens.cca.reading import load
 from wirelens.cca.train import parts
 from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
 
+Row = dict[str, Any]
 SHARE_WATCHED = 0.2
 # Intervals of each length to train on: what two cores bear. The paper has 1,050.
 TRAIN_MAX = {"10ms": 16_000, "100ms": 12_000, "1s": 6_000, "10s": 2_000, "60s": 800}
 TEST_MAX = 4_000
+UNKNOWN_BELOW = 0.5
 SAMPLED = "10s"
 """The length at which packets are left out by chance, as in the paper's Figure 7."""
 
@@ -41,6 +46,7 @@ class Kind:
     inputs: tuple[str, ...]
     schedule: Any = learn.FASTER
     is_deepcci: bool = False
+    has_levels: bool = False
 
     def train(self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any) -> learn.Trained:
         options: dict[str, Any] = {
@@ -50,8 +56,9 @@ class Kind:
         if self.is_deepcci:
             return learn.deepcci(sides.train, sides.watched, sides.controls, columns[0], **options)
         return learn.dragonfly(
-            sides.train, sides.watched, sides.controls, columns=columns, **options
-        )
+            sides.train, sides.watched, sides.controls, columns=columns,
+            has_levels=self.has_levels, **options,
+        )  # fmt: skip
 
 
 DEFAULT = ("cbiq_bytes", "ingress_bytes")
@@ -59,6 +66,8 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("dragonfly", DEFAULT),
+        Kind("dragonfly with levels", DEFAULT, has_levels=True),
+        Kind("cbiq_bytes with levels", ("cbiq_bytes",), has_levels=True),
         Kind("dragonfly, the paper's recipe", DEFAULT, learn.PAPER),
         Kind("deepcci", (PACKETS,), learn.DEEPCCI, is_deepcci=True),
         *(Kind(f"{name} alone", (name,)) for name in SINGLE),
@@ -92,7 +101,7 @@ def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str
     )
 
 
-def judged(trained: learn.Trained, intervals: Intervals) -> Iterator[dict[str, Any]]:
+def judged(trained: learn.Trained, intervals: Intervals) -> Iterator[Row]:
     """F1 over all, and by how many flows competed."""
     told = trained.scores(intervals).argmax(axis=1)
     truth = learn.labels(intervals, trained.controls)
@@ -104,7 +113,7 @@ def judged(trained: learn.Trained, intervals: Intervals) -> Iterator[dict[str, A
         yield {"background": count, **found(truth[rows], told[rows], trained.controls)}
 
 
-def found(truth: Array, told: Array, controls: Any) -> dict[str, Any]:
+def found(truth: Array, told: Array, controls: Any) -> Row:
     counts = confusion(truth, told, len(controls))
     most = int(counts.sum(axis=1).argmax())
     return {
@@ -165,21 +174,42 @@ def one(
         for place, intervals in tests
         for row in judged(trained, intervals)
     ]
+    if asked.save and kind == KINDS["dragonfly"] and seed == asked.seeds[0]:
+        save(asked, trained, both, duration)
     with asked.output.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def save(asked: argparse.Namespace, trained: learn.Trained, both: Sides, duration: str) -> None:
+    """Puts the network beside those of other lengths that are in the model already."""
+    known = load(asked.save) if (asked.save / MODEL_FILE).exists() else None
+    network = learn.calibrated(trained, both.watched, UNKNOWN_BELOW)
+    networks = {one.slots: one for one in [*(known.networks if known else []), network]}
+    scores = known.training["f1_of_runs_held_out"] if known else {}
+    scores = {**scores, duration: trained.f1(both.watched)}
+    training = {
+        "command": "bash models/make.sh cca RUNS",
+        "runs": len(asked.train),
+        "f1_of_runs_held_out": {one: scores[one] for one in DURATIONS if one in scores},
+        "seed": asked.seeds[0],
+    }
+    ordered = [networks[slots] for slots in sorted(networks)]
+    model = Model(trained.controls, DEFAULT, 1_000_000, "highest", ordered, training)
+    text = card(model, [run.name for run in asked.train], asked.note)
+    model.save(asked.save, text, force=True)
 
 
 def reading(progress: Progress, place: Place) -> drawn.Show:
     return lambda done, total: progress.show(done, total, f"reading runs of {place.name}")
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """Mean F1 and spread over seeds, by test set, network and length."""
     durations = [one for one in DURATIONS if any(row["duration"] == one for row in rows)]
     text = ""
@@ -202,7 +232,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def cell(rows: list[dict[str, Any]], name: str, duration: str, field: str) -> str:
+def cell(rows: list[Row], name: str, duration: str, field: str) -> str:
     values = [row[field] for row in rows if (row["network"], row["duration"]) == (name, duration)]
     if not values:
         return "–"
@@ -224,6 +254,8 @@ def main() -> None:
     add("--kinds", type=lambda text: text.split("; "), default=["dragonfly", "deepcci"],
         help=f"some of: {'; '.join(KINDS)}")  # fmt: skip
     add("--seeds", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2, 3])
+    add("--save", type=Path, metavar="DIR", help="keep the first seed's networks as a model here")
+    add("--note", default="", help="a paragraph for the model's card")
     add("--threads", type=int, default=1)
     asked = parser.parse_args()
     if asked.train is not None:

@@ -150,7 +150,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
-        Some(Command::Cca(arguments)) => cca::run(&arguments),
+        Some(Command::Cca(arguments)) => cca::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wirelens.cca import learn
-from wirelens.cca.intervals import Reading, draw, normalised
+from wirelens.cca.intervals import Reading, draw
 from wirelens.cca.model import Model
 from wirelens.cca.runs import find_runs
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
@@ -64,7 +64,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
         if not len(intervals):
             progress.warn(f"{span:g} ms: no flow is as long")
             continue
-        scores = network.scores(normalised(intervals.values))
+        scores = network.scores(intervals.values)
         truth = learn.labels(intervals, model.controls)
         told = scores.argmax(axis=1)
         counts = confusion(truth, told, len(model.controls))

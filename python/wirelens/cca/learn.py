@@ -40,6 +40,7 @@ class Trained:
     network: Any
     controls: Sequence[str]
     reads: Callable[[Array], Array]
+    has_levels: bool = False
 
     def scores(self, intervals: Intervals) -> Array:
         """A score for each control of each interval."""
@@ -77,24 +78,26 @@ def dragonfly(
     *,
     schedule: learning.Schedule = FASTER,
     columns: Sequence[int] | None = None,
+    has_levels: bool = False,
     seed: int = 1,
     threads: int = 1,
     show: Show | None = None,
 ) -> Trained:
-    """Trains the paper's network; `columns` are the inputs that it reads, all unless told."""
+    """Trains the paper's network; `columns` are the inputs that it reads, all unless told. With
+    levels it is also told how high each of them was."""
     slots, width = train.values.shape[1:]
     kept = list(range(width) if columns is None else columns)
 
     def reads(values: Array) -> Array:
-        return normalised(values[:, :, kept])
+        return normalised(values[:, :, kept], has_levels)
 
     learning.torch.manual_seed(seed)
-    network = networks.Dragonfly(len(kept), len(controls), slots)
+    network = networks.Dragonfly(len(kept) * (1 + has_levels), len(controls), slots)
     learning.fit(
         network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
         seed=seed, threads=threads, progress=show,
     )  # fmt: skip
-    return Trained(network, controls, reads)
+    return Trained(network, controls, reads, has_levels)
 
 
 def deepcci(
@@ -144,7 +147,7 @@ def calibrated(trained: Trained, watched: Intervals, unknown_below: float) -> Ne
     blocks, head = trained.network.folded()
     slots = watched.values.shape[1]
     pool = trained.network.pool_len
-    return Network(slots, pool, blocks, head, temperature, unknown_below)
+    return Network(slots, pool, blocks, head, temperature, unknown_below, trained.has_levels)
 
 
 def expected_calibration_error(scores: Array, truth: Array, bins: int = 10) -> float:

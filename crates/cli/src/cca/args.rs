@@ -48,7 +48,8 @@ pub struct CcaArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Name congestion controls by this model: a folder that `wirelens train cca` wrote
+    /// Name congestion controls by this model: `cca`, which ships, or a folder that `wirelens train
+    /// cca` wrote
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: Option<PathBuf>,
     /// How often flows are told

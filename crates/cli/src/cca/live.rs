@@ -15,7 +15,8 @@ use testbed::sys::namespace;
 
 use super::args::CcaArguments;
 use super::departures::{Departures, Missed};
-use super::rows::{Namer, Told};
+use super::naming::Namer;
+use super::rows::Told;
 use crate::failure::Failure;
 use crate::interrupt;
 

@@ -5,6 +5,8 @@ pub mod args;
 mod departures;
 mod flight;
 mod live;
+mod naming;
+mod printed;
 mod rows;
 mod table;
 mod taps;
@@ -20,21 +22,25 @@ use cca::{Model, Pair, Period, Rules, Sampler, TapOptions};
 use engine::columns::Schema;
 use packet::{SlotClock, Span, Timestamp};
 
+use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::output::{self, Rows, Show};
+use crate::output::{self, Show};
 use crate::reading::{InputError, InputRequest, Inputs};
+use crate::shipped::Kind;
 use crate::summary::{self, StageSummary};
 use act::Act;
 use args::{CcaArguments, PassedRule};
 use departures::Departures;
 use live::{Device, Watch};
-use rows::{Namer, Told};
+use naming::Namer;
+use printed::Printed;
+use rows::Told;
 use taps::{Side, Sides};
 use view::View;
 
-/// The file of a model.
-const MODEL_FILE: &str = "model.safetensors";
+/// A folder of a model.
+const MODEL: Kind = Kind { marker: "model.safetensors", made_by: "wirelens train cca" };
 
 /// Longer than a packet waits in any queue: what a flow had there before a period is still known.
 const WAIT_MAX: Span = Span::from_seconds(10);
@@ -48,12 +54,13 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 }
 
 /// Runs `wirelens cca`.
-pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failure> {
     if let Some(device) = &arguments.act.act_undo {
         return act::undo(device, arguments.input.quiet);
     }
     let clock = clock(arguments)?;
-    let model = arguments.model.as_deref().map(|folder| read_model(folder, clock)).transpose()?;
+    let asked = arguments.model.as_deref();
+    let model = asked.map(|folder| read_model(&MODEL.find(folder, host)?, clock)).transpose()?;
     let looked_at = model.as_ref().map(Model::looked_at).unwrap_or_default();
     let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
     let options = TapOptions {
@@ -78,7 +85,7 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
 
 /// Reads a model, which has to cut time as it is cut here.
 fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
-    let path = folder.join(MODEL_FILE);
+    let path = folder.join(MODEL.marker);
     let shown = path.display();
     let mut bytes = Vec::new();
     File::open(&path)
@@ -136,13 +143,14 @@ fn run_captures(
         return Ok(Status::Fine);
     }
     sides.egress.shift(offset);
-    let mut printed = Printed::create(arguments, show, namer.as_ref())?;
+    let controls = Namer::controls(namer.as_ref());
+    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
     let bar = sides.ingress.inputs.bar();
     let mut pair = Pair::new(options);
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
         let told = Told::of(pair, period, rules(arguments), row_count, namer.as_mut());
-        printed.put(&told, options.clock, &[])
+        printed.put(&told, options.clock)
     })?;
     drop(bar);
     printed.finish()?;
@@ -167,10 +175,9 @@ fn run_live(
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let mut printed = Printed::create(arguments, show, namer.as_ref())?;
-    if has_view {
-        printed.shown = Shown::View(View::new(interface, &egress));
-    }
+    let controls = Namer::controls(namer.as_ref());
+    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
+    let mut view = has_view.then(|| View::new(interface, &egress));
     let mut act = Act::begin(&arguments.act, by, &printed.controls, has_view)?;
     if !arguments.input.quiet {
         eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
@@ -181,7 +188,10 @@ fn run_live(
             act.look(told, options.clock)?;
         }
         let said = act.as_ref().map(Act::recent).unwrap_or_default();
-        printed.put(told, options.clock, &said)
+        match &mut view {
+            Some(view) => view.put(told, options.clock, &printed.controls, &said),
+            None => printed.put(told, options.clock),
+        }
     })?;
     if let Some(act) = &mut act {
         act.end("the command ends")?;
@@ -291,52 +301,6 @@ fn each_period(
         start = Some(if is_silent { ahead.max(next) } else { next });
     }
     Ok(())
-}
-
-struct Printed {
-    shown: Shown,
-    controls: Vec<String>,
-}
-
-enum Shown {
-    Table,
-    View(View),
-    Rows(Rows),
-}
-
-impl Printed {
-    fn create(
-        arguments: &CcaArguments,
-        show: Show,
-        namer: Option<&Namer>,
-    ) -> Result<Self, Failure> {
-        let shown = match show {
-            Show::Table => Shown::Table,
-            Show::Rows(format) => {
-                Shown::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
-            }
-        };
-        let controls = namer.map(|namer| namer.model().controls().to_vec()).unwrap_or_default();
-        Ok(Self { shown, controls })
-    }
-
-    fn put(&mut self, told: &Told, clock: SlotClock, said: &[String]) -> Result<(), Failure> {
-        if told.flows.is_empty() && !matches!(self.shown, Shown::View(_)) {
-            return Ok(());
-        }
-        match &mut self.shown {
-            Shown::View(view) => view.put(told, clock, &self.controls, said),
-            Shown::Table => table::print(told, clock, &self.controls),
-            Shown::Rows(rows) => rows.write(&told.columns(clock, &self.controls)?),
-        }
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        match self.shown {
-            Shown::Table | Shown::View(_) => Ok(()),
-            Shown::Rows(rows) => rows.finish(),
-        }
-    }
 }
 
 /// What each tap was given and what became of it.

@@ -1,12 +1,14 @@
 //! The columns of flows in a queue.
 
 use cca::inputs::Missing;
-use cca::model::{Reads, Scratch, Told as Named};
-use cca::{FlowPeriod, FlowWay, Model, Pair, Period, Rules};
+use cca::model::{Reads, Told as Named};
+use cca::{FlowPeriod, FlowWay, Pair, Period, Rules};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
-use packet::community_id::CommunityId;
 
+use super::naming::{self, Namer};
+use super::printed::{PeriodTold, Whose};
+use super::table;
 use crate::failure::Failure;
 
 const fn real(name: &'static str, about: &'static str) -> Field {
@@ -61,32 +63,16 @@ pub(super) const SCHEMA: Schema = &[
     .nullable(),
 ];
 
-/// Who names controls.
-pub(super) struct Namer {
-    model: Model,
-    scratch: Scratch,
-}
-
-impl Namer {
-    pub(super) fn new(model: Model) -> Self {
-        Self { model, scratch: Scratch::default() }
-    }
-
-    pub(super) const fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// What a flow runs, told by the longest interval that ends with the period and for which the
-    /// flow is known.
-    fn name(&mut self, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
-        let Reads::Queue(inputs) = self.model.reads() else { return None };
-        let known = pair.known_slots(&flow.way, period);
-        let len = self.model.longest(known)?;
-        let start = period.end().saturating_sub_unsigned(len as u64);
-        let rules = self.model.rules();
-        let rows = pair.fill(&flow.way, Period { start, len }, inputs, rules).ok()?;
-        self.model.tell(rows, &mut self.scratch)
-    }
+/// What a flow runs, told by the longest interval that ends with the period and for which the flow
+/// is known.
+fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
+    let Reads::Queue(inputs) = namer.model.reads() else { return None };
+    let known = pair.known_slots(&flow.way, period);
+    let len = namer.model.longest(known)?;
+    let start = period.end().saturating_sub_unsigned(len as u64);
+    let rules = namer.model.rules();
+    let rows = pair.fill(&flow.way, Period { start, len }, inputs, rules).ok()?;
+    namer.model.tell(rows, &mut namer.scratch)
 }
 
 /// What flows did in a period.
@@ -125,7 +111,7 @@ impl Told {
         flows.truncate(row_count);
         let named = flows
             .iter()
-            .map(|flow| namer.as_mut().and_then(|namer| namer.name(pair, flow, period)))
+            .map(|flow| namer.as_mut().and_then(|namer| name(namer, pair, flow, period)))
             .collect();
         Self { period, flows, named, other_count, cbiq_sum, unseen: None }
     }
@@ -154,58 +140,45 @@ impl Told {
         let queue = flow.queue.ok()?;
         (self.cbiq_sum > 0.0).then(|| queue.cbiq_mean / self.cbiq_sum)
     }
+}
 
-    /// As rows.
-    pub(super) fn columns(
-        &self,
-        clock: SlotClock,
-        controls: &[String],
-    ) -> Result<Columns, Failure> {
+impl PeriodTold for Told {
+    const SCHEMA: Schema = SCHEMA;
+
+    fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+        table::print(self, clock, controls)
+    }
+
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, Failure> {
         let mut columns = Columns::new(SCHEMA);
-        let length_ns = clock.length().as_ns().unsigned_abs();
-        for (at, (flow, named)) in self.flows.iter().zip(&self.named).enumerate() {
+        for (at, (flow, &named)) in self.flows.iter().zip(&self.named).enumerate() {
             let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
-            let control = named.and_then(|named| controls.get(named.control?));
-            let (source, destination) = flow.way.key.endpoints(flow.way.direction);
             let queue = flow.queue.ok();
             let missing = flow.queue.err().map_or("", Missing::name);
-            columns
-                .push_row(&[
-                    Value::TimestampNs(clock.start(self.period.start).as_ns()),
-                    Value::U64(length_ns.saturating_mul(self.period.len as u64)),
-                    Value::Text(&CommunityId(flow.way.key).to_string()),
-                    Value::Text(&source.address.to_string()),
-                    Value::U16(source.port),
-                    Value::Text(&destination.address.to_string()),
-                    Value::U16(destination.port),
-                    queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),
-                    queue.map(|queue| Value::F64(queue.cbiq_max)).into(),
-                    self.share(flow).map(Value::F64).into(),
-                    queue.map(|queue| Value::F64(queue.drops)).into(),
-                    Value::U64(flow.ingress_bytes),
-                    Value::U64(flow.egress_bytes),
-                    flow.delay_max.map(|delay| Value::F64(delay.as_seconds_f64())).into(),
-                    control.map(|control| Value::Str(control)).into(),
-                    named.map(|named| Value::F64(named.confidence)).into(),
-                    named
-                        .map(|named| {
-                            // As many slots as would lose a digit fit no memory.
-                            #[allow(clippy::cast_precision_loss)]
-                            Value::F64(clock.length().as_seconds_f64() * named.slots as f64)
-                        })
-                        .into(),
-                    Value::Text(&missing),
-                    unseen.map(|_| Value::Str("xmit")).into(),
-                    unseen.map(|&bytes| Value::U64(bytes)).into(),
-                ])
-                .map_err(Failure::error)?;
+            let whose = Whose::of(&flow.way, self.period, clock);
+            let [control, confidence, interval] = naming::values(named, clock, controls);
+            let own = [
+                queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),
+                queue.map(|queue| Value::F64(queue.cbiq_max)).into(),
+                self.share(flow).map(Value::F64).into(),
+                queue.map(|queue| Value::F64(queue.drops)).into(),
+                Value::U64(flow.ingress_bytes),
+                Value::U64(flow.egress_bytes),
+                flow.delay_max.map(|delay| Value::F64(delay.as_seconds_f64())).into(),
+                control,
+                confidence,
+                interval,
+                Value::Text(&missing),
+                unseen.map(|_| Value::Str("xmit")).into(),
+                unseen.map(|&bytes| Value::U64(bytes)).into(),
+            ];
+            let row: Vec<_> = whose.values().into_iter().chain(own).collect();
+            columns.push_row(&row).map_err(Failure::error)?;
         }
         Ok(columns)
     }
-}
-
-/// A flow as people read it, data going to the right.
-pub(super) fn name(flow: &FlowPeriod) -> String {
-    let (source, destination) = flow.way.key.endpoints(flow.way.direction);
-    format!("{source} → {destination}")
 }

@@ -11,8 +11,8 @@ use packet::SlotClock;
 use terminal_size::{Height, Width};
 
 use super::args::ViewWhen;
-use super::rows::{Told, name};
-use super::table;
+use super::rows::Told;
+use super::{naming, printed, table};
 use crate::failure::Failure;
 use crate::output::Show;
 use crate::top::grouped;
@@ -147,7 +147,7 @@ impl View {
         let control_len = if has_controls { control_len.max(2) + 5 + 2 } else { 0 };
         // Mbit/s, CBIQ and share, each with two spaces before it, and two before the chart.
         let fixed_len = control_len + 10 + 12 + 9 + 2;
-        let names: Vec<String> = told.flows.iter().take(shown).map(name).collect();
+        let names: Vec<String> = told.flows.iter().take(shown).map(|flow| printed::name(&flow.way)).collect();
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         let name_len = longest.min(width.saturating_sub(fixed_len + CHART_LEN_MIN)).max(8);
         let chart_len = width.saturating_sub(fixed_len + name_len).min(CHART_LEN_MAX);
@@ -164,8 +164,7 @@ impl View {
         };
         let mut lines =
             vec![line("flow", "control", ["Mbit/s", "CBIQ bytes", "share"], "CBIQ of late")];
-        #[allow(clippy::cast_precision_loss)]
-        let seconds = clock.length().as_seconds_f64() * told.period.len as f64;
+        let seconds = printed::seconds(clock, told.period);
         for ((flow, named), name) in told.flows.iter().zip(&told.named).zip(&names) {
             #[allow(clippy::cast_precision_loss)]
             let rate = flow.ingress_bytes as f64 * 8e-6 / seconds;
@@ -174,7 +173,7 @@ impl View {
                 Err(missing) => format!("no {}", missing.name()),
             };
             let share = told.share(flow).map(percent).unwrap_or_default();
-            let control = named.map(|named| plain(&table::control(&named, controls)));
+            let control = named.map(|named| plain(&naming::text(&named, controls)));
             let chart = self.charts.of(&flow.way, chart_len);
             let numbers = [format!("{rate:.2}"), cbiq, share];
             let numbers = [&*numbers[0], &*numbers[1], &*numbers[2]];

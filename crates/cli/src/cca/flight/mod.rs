@@ -14,12 +14,14 @@ use engine::group::Outcome;
 use packet::Source as _;
 
 use super::args::{CcaArguments, PassedRule};
+use super::naming::Namer;
+use super::printed::Printed;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::output::{self, Rows, Show};
+use crate::output::Show;
 use crate::reading::{InOrder, InputRequest, Inputs, Interface, Needs, Opened};
 use crate::summary::{self, StageSummary};
-use rows::{Namer, Told};
+use rows::Told;
 
 /// Headers of TCP with all their options.
 const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
@@ -50,17 +52,21 @@ pub(super) fn run(
         return Ok(Status::Fine);
     }
     begin(arguments, &opened, &inputs);
-    let mut printed = Printed::create(arguments, show, namer.as_ref())?;
+    let controls = Namer::controls(namer.as_ref());
+    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
+    let mut seen = Seen::default();
     let bar = inputs.bar();
     let mut source = inputs.in_order(opened);
     let mut tap = FlightTap::new(options);
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     let len = usize::try_from(options.clock.count(arguments.every)).unwrap_or(usize::MAX);
     each_period(&mut source, &mut tap, len, &inputs, |tap, period| {
-        printed.put(&Told::of(tap, period, row_count, namer.as_mut()), options)
+        let told = Told::of(tap, period, row_count, namer.as_mut());
+        seen.add(&told);
+        printed.put(&told, options.clock)
     })?;
     drop(bar);
-    let seen = printed.finish()?;
+    printed.finish()?;
     finish(&inputs, source, &tap, seen, arguments.input.quiet)
 }
 
@@ -151,53 +157,12 @@ struct Seen {
     without_acks: u64,
 }
 
-struct Printed {
-    shown: Shown,
-    controls: Vec<String>,
-    seen: Seen,
-}
-
-enum Shown {
-    Table,
-    Rows(Rows),
-}
-
-impl Printed {
-    fn create(
-        arguments: &CcaArguments,
-        show: Show,
-        namer: Option<&Namer>,
-    ) -> Result<Self, Failure> {
-        let shown = match show {
-            Show::Table => Shown::Table,
-            Show::Rows(format) => {
-                Shown::Rows(output::create(&arguments.output, format, rows::SCHEMA)?)
-            }
-        };
-        let controls = namer.map(|namer| namer.model().controls().to_vec()).unwrap_or_default();
-        Ok(Self { shown, controls, seen: Seen::default() })
-    }
-
-    fn put(&mut self, told: &Told, options: TapOptions) -> Result<(), Failure> {
-        if told.flows.is_empty() {
-            return Ok(());
-        }
-        let is_unknown = |missing: &FlightMissing| *missing == FlightMissing::Acks;
+impl Seen {
+    fn add(&mut self, told: &Told) {
+        let is_unknown = |missing: &&FlightMissing| **missing == FlightMissing::Acks;
         let unknown = told.flows.iter().filter_map(|flow| flow.flight.as_ref().err());
-        self.seen.told += told.flows.len() as u64;
-        self.seen.without_acks += unknown.filter(|missing| is_unknown(missing)).count() as u64;
-        match &mut self.shown {
-            Shown::Table => table::print(told, options.clock, &self.controls),
-            Shown::Rows(rows) => rows.write(&told.columns(options.clock, &self.controls)?),
-        }
-    }
-
-    fn finish(self) -> Result<Seen, Failure> {
-        match self.shown {
-            Shown::Table => {}
-            Shown::Rows(rows) => rows.finish()?,
-        }
-        Ok(self.seen)
+        self.told += told.flows.len() as u64;
+        self.without_acks += unknown.filter(is_unknown).count() as u64;
     }
 }
 

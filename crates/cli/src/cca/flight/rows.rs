@@ -1,12 +1,14 @@
 //! The columns of flows at one tap.
 
 use cca::flight::{FlightMissing, FlightPeriod, FlightTap};
-use cca::model::{Reads, Scratch, Told as Named};
-use cca::{FlowWay, Model, Period};
+use cca::model::{Reads, Told as Named};
+use cca::{FlowWay, Period};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
-use packet::community_id::CommunityId;
 
+use super::table;
+use crate::cca::naming::{self, Namer};
+use crate::cca::printed::{PeriodTold, Whose};
 use crate::failure::Failure;
 
 const fn real(name: &'static str, about: &'static str) -> Field {
@@ -60,36 +62,20 @@ pub(super) const SCHEMA: Schema = &[
     ),
 ];
 
-/// Who names controls.
-pub(super) struct Namer {
-    model: Model,
-    scratch: Scratch,
-}
-
-impl Namer {
-    pub(super) fn new(model: Model) -> Self {
-        Self { model, scratch: Scratch::default() }
-    }
-
-    pub(super) const fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// What a flow runs, told by the longest interval that ends with the period and for which what
-    /// it has in flight is known.
-    fn name(&mut self, tap: &mut FlightTap, way: &FlowWay, period: Period) -> Option<Named> {
-        let Reads::Flight(inputs) = self.model.reads() else { return None };
-        let row_slots = match self.model.rows_per_rtt() {
-            Some(rows) => tap.row_slots(way, period.end(), rows)?,
-            None => 1,
-        };
-        let len = self.model.longest(tap.known_slots(way, period) / row_slots)?;
-        let slots = len.saturating_mul(row_slots);
-        let start = period.end().saturating_sub_unsigned(slots as u64);
-        let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
-        let told = self.model.tell(rows, &mut self.scratch)?;
-        Some(Named { slots, ..told })
-    }
+/// What a flow runs, told by the longest interval that ends with the period and for which what it
+/// has in flight is known.
+fn name(namer: &mut Namer, tap: &mut FlightTap, way: &FlowWay, period: Period) -> Option<Named> {
+    let Reads::Flight(inputs) = namer.model.reads() else { return None };
+    let row_slots = match namer.model.rows_per_rtt() {
+        Some(rows) => tap.row_slots(way, period.end(), rows)?,
+        None => 1,
+    };
+    let len = namer.model.longest(tap.known_slots(way, period) / row_slots)?;
+    let slots = len.saturating_mul(row_slots);
+    let start = period.end().saturating_sub_unsigned(slots as u64);
+    let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
+    let told = namer.model.tell(rows, &mut namer.scratch)?;
+    Some(Named { slots, ..told })
 }
 
 /// What flows did in a period.
@@ -116,52 +102,49 @@ impl Told {
         flows.truncate(row_count);
         let named = flows
             .iter()
-            .map(|flow| namer.as_mut().and_then(|namer| namer.name(tap, &flow.way, period)))
+            .map(|flow| namer.as_mut().and_then(|namer| name(namer, tap, &flow.way, period)))
             .collect();
         Self { period, flows, named, other_count }
     }
+}
 
-    /// As rows.
-    pub(super) fn columns(
-        &self,
-        clock: SlotClock,
-        controls: &[String],
-    ) -> Result<Columns, Failure> {
+impl PeriodTold for Told {
+    const SCHEMA: Schema = SCHEMA;
+
+    fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+        table::print(self, clock, controls)
+    }
+
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, Failure> {
         let mut columns = Columns::new(SCHEMA);
-        let length_ns = clock.length().as_ns().unsigned_abs();
-        for (flow, named) in self.flows.iter().zip(&self.named) {
-            let control = named.and_then(|named| controls.get(named.control?));
-            let (source, destination) = flow.way.key.endpoints(flow.way.direction);
+        for (flow, &named) in self.flows.iter().zip(&self.named) {
             let flight = flow.flight.ok();
-            // As many slots as would lose a digit fit no memory.
-            #[allow(clippy::cast_precision_loss)]
-            let interval = |named: Named| clock.length().as_seconds_f64() * named.slots as f64;
             let max = flight.map(|flight| flight.max_bytes.into());
             let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
-            columns
-                .push_row(&[
-                    Value::TimestampNs(clock.start(self.period.start).as_ns()),
-                    Value::U64(length_ns.saturating_mul(self.period.len as u64)),
-                    Value::Text(&CommunityId(flow.way.key).to_string()),
-                    Value::Text(&source.address.to_string()),
-                    Value::U16(source.port),
-                    Value::Text(&destination.address.to_string()),
-                    Value::U16(destination.port),
-                    flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
-                    max.map(Value::U64).into(),
-                    sacked.map(Value::U64).into(),
-                    Value::U64(flow.sent_bytes),
-                    Value::U64(flow.acked_bytes),
-                    Value::U64(flow.resent),
-                    Value::U64(flow.lost),
-                    flow.rtt_s.map(Value::F64).into(),
-                    flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
-                    control.map(|control| Value::Str(control)).into(),
-                    named.map(|named| Value::F64(named.confidence)).into(),
-                    named.map(|named| Value::F64(interval(named))).into(),
-                    Value::Text(&flow.flight.err().map_or("", FlightMissing::name)),
-                ])
-                .map_err(Failure::error)?;
+            let missing = flow.flight.err().map_or("", FlightMissing::name);
+            let whose = Whose::of(&flow.way, self.period, clock);
+            let [control, confidence, interval] = naming::values(named, clock, controls);
+            let own = [
+                flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
+                max.map(Value::U64).into(),
+                sacked.map(Value::U64).into(),
+                Value::U64(flow.sent_bytes),
+                Value::U64(flow.acked_bytes),
+                Value::U64(flow.resent),
+                Value::U64(flow.lost),
+                flow.rtt_s.map(Value::F64).into(),
+                flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
+                control,
+                confidence,
+                interval,
+                Value::Text(&missing),
+            ];
+            let row: Vec<_> = whose.values().into_iter().chain(own).collect();
+            columns.push_row(&row).map_err(Failure::error)?;
         }
         Ok(columns)
     }

@@ -1,0 +1,167 @@
+"""Figures 2 and 4 to 8 of the paper's kind, from the rows of `bench/cca/quality.py`.
+
+    .venv/bin/python bench/cca/quality_plots.py ROWS.jsonl docs/guide/images
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from drawn import DURATIONS, SINGLE
+from matplotlib.axes import Axes
+from quality import SAMPLED, Row, read_rows
+from wirelens.classify.typed import time_us
+
+COLOURS = {
+    "dragonfly": "#0b7a75", "cbiq_bytes alone": "#d9a441", "deepcci": "#b5483a",
+    "always the same": "#8d99ae",
+}  # fmt: skip
+NAMES = {
+    "dragonfly": "Dragonfly's network", "cbiq_bytes alone": "the same, CBIQ alone",
+    "deepcci": "DeePCCI",
+}  # fmt: skip
+# What the papers' text says; their curves are not to be had.
+PAPER = {
+    "heldout by duration": {"dragonfly": {"10ms": 0.70, "10s": None, "60s": 0.97},
+                            "deepcci": {"60s": 0.75}},
+    "transfer by duration": {"dragonfly": {"100ms": 0.58, "60s": 0.85},
+                             "deepcci": {"100ms": 0.2, "60s": 0.62}},
+    "by background": {"dragonfly": {0: 0.90, 75: 0.74}, "deepcci": {0: 0.77, 75: 0.56}},
+}  # fmt: skip
+
+
+def curve(axes: Axes, rows: list[Row], name: str, xs: list[Any], key: str) -> None:
+    """Mean over seeds, and every seed as a dot."""
+    points = {x: [row["f1"] for row in rows if row["network"] == name and row[key] == x] for x in xs}
+    there = [at for at, x in enumerate(xs) if points[x]]
+    if not there:
+        return
+    means = [sum(points[xs[at]]) / len(points[xs[at]]) for at in there]
+    axes.plot(there, means, "-o", color=COLOURS[name], markersize=4, label=NAMES[name], zorder=3)
+    for at in there:
+        values = points[xs[at]]
+        axes.plot([at] * len(values), values, ".", color=COLOURS[name], markersize=3, alpha=0.6)
+
+
+def guessing(axes: Axes, rows: list[Row], xs: list[Any], key: str) -> None:
+    """What whoever always tells the most frequent control reaches."""
+    found = [[row["f1_of_guessing"] for row in rows if row[key] == x] for x in xs]
+    there = [at for at, values in enumerate(found) if values]
+    means = [sum(found[at]) / len(found[at]) for at in there]
+    axes.plot(there, means, ":", color=COLOURS["always the same"], label="always the same")
+
+
+def said(axes: Axes, what: str, xs: list[Any]) -> None:
+    """The paper's figures, as crosses: of its own data."""
+    for name, values in PAPER[what].items():
+        there = [(xs.index(x), f1) for x, f1 in values.items() if x in xs and f1 is not None]
+        label = f"{NAMES[name]}, the paper's"
+        axes.plot(*zip(*there, strict=True), "x", color=COLOURS[name], markersize=8, label=label)
+
+
+def finish(axes: Axes, xs: list[str], label: str, title: str, path: Path) -> None:
+    axes.set_xticks(range(len(xs)), xs)
+    axes.set_xlabel(label)
+    axes.set_ylabel("F1, mean of controls")
+    axes.set_ylim(0, 1)
+    axes.grid(axis="y", color="#e3e6ea", zorder=0)
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.legend(fontsize=8, loc="lower right", frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure = axes.figure
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+def new() -> Axes:
+    return plt.subplots(figsize=(6.4, 3.8))[1]
+
+
+def by_duration(rows: list[Row], test: str, title: str, path: Path) -> None:
+    whole = [
+        row for row in rows
+        if (row["test"], row["background"], row["share"]) == (test, "any", 1)
+    ]  # fmt: skip
+    durations = sorted({row["duration"] for row in whole}, key=time_us)
+    axes = new()
+    for name in NAMES:
+        curve(axes, whole, name, durations, "duration")
+    guessing(axes, whole, durations, "duration")
+    said(axes, f"{test} by duration", durations)
+    finish(axes, durations, "length of the interval", title, path)
+
+
+def by_background(rows: list[Row], path: Path) -> None:
+    some = [
+        row for row in rows
+        if (row["test"], row["duration"], row["share"]) == ("heldout", SAMPLED, 1)
+        and row["background"] != "any"
+    ]  # fmt: skip
+    counts = sorted({row["background"] for row in some})
+    axes = new()
+    for name in NAMES:
+        curve(axes, some, name, counts, "background")
+    said(axes, "by background", counts)
+    title = "Intervals of 10 s of runs never seen, by flows beside (Figure 6)"
+    finish(axes, [str(count) for count in counts], "flows beside", title, path)
+
+
+def by_share(rows: list[Row], path: Path) -> None:
+    some = [
+        row for row in rows
+        if (row["test"], row["duration"], row["background"]) == ("heldout", SAMPLED, 0)
+    ]  # fmt: skip
+    shares = sorted({row["share"] for row in some}, reverse=True)
+    axes = new()
+    for name in NAMES:
+        curve(axes, some, name, shares, "share")
+    title = "Intervals of 10 s, no flow beside, packets left out by chance (Figure 7)"
+    left_out = [f"{1 - share:.0%}" for share in shares]
+    finish(axes, left_out, "packets left out", title, path)
+
+
+def by_input(rows: list[Row], path: Path) -> None:
+    names = [f"{name} alone" for name in SINGLE]
+    some = [
+        row for row in rows
+        if (row["test"], row["background"], row["share"]) == ("heldout", "any", 1)
+        and row["network"] in names
+    ]  # fmt: skip
+    durations = sorted({row["duration"] for row in some}, key=list(DURATIONS).index)
+    axes = new()
+    width = 0.8 / max(1, len(durations))
+    for number, duration in enumerate(durations):
+        found = [
+            [row["f1"] for row in some if (row["network"], row["duration"]) == (name, duration)]
+            for name in names
+        ]
+        heights = [sum(values) / len(values) if values else 0 for values in found]
+        places = [at + (number - (len(durations) - 1) / 2) * width for at in range(len(names))]
+        axes.bar(places, heights, width * 0.92, label=duration, zorder=2,
+                 color=plt.get_cmap("viridis")(0.15 + 0.7 * number / max(1, len(durations))))  # fmt: skip
+    title = "Each of the six inputs alone, runs never seen (Figure 2)"
+    ticks = [name.removesuffix("_bytes").removesuffix("_ticks").removesuffix("_ns").replace("_", "\n")
+             for name in SINGLE]  # fmt: skip
+    finish(axes, ticks, "input", title, path)
+
+
+def main() -> None:
+    """The command line above."""
+    rows, folder = read_rows(Path(sys.argv[1])), Path(sys.argv[2])
+    by_duration(rows, "heldout", "Runs never seen, by length of the interval (Figures 4 and 5)",
+                folder / "cca-by-duration.png")  # fmt: skip
+    by_duration(rows, "transfer", "Another link, shaper and delays, never trained on (Figure 8)",
+                folder / "cca-transfer.png")  # fmt: skip
+    by_background(rows, folder / "cca-by-background.png")
+    by_share(rows, folder / "cca-by-share.png")
+    by_input(rows, folder / "cca-by-input.png")
+
+
+if __name__ == "__main__":
+    main()
