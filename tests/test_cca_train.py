@@ -47,7 +47,6 @@ def told(model: Path, every: str = "500ms") -> list[dict]:
 
 def test_serving_finds_what_training_found(model: Path) -> None:
     from wirelens.cca import tap_slots, windows
-    from wirelens.cca.intervals import normalised
     from wirelens.cca.reading import load
     from wirelens.classify.metrics import softmax
 
@@ -61,7 +60,7 @@ def test_serving_finds_what_training_found(model: Path) -> None:
         (way,) = (way for way in before if way.source_port == row["src_port"])
         start = (row["start_ns"] + EVERY_NS) // 1_000_000 - SLOTS
         seen = windows(before[way], after[way], [start], SLOTS, passed="highest")
-        scores = network.scores(normalised(np.asarray(seen.values)))
+        scores = network.scores(np.asarray(seen.values))
         probabilities = softmax(scores.astype(float))[0]
         assert read.controls[probabilities.argmax()] == row["control"]
         assert probabilities.max() == pytest.approx(row["confidence"], abs=1e-4)

@@ -10,6 +10,7 @@ what is drawn from runs is kept in DIR.
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from wirelens.classify.progress import Progress
 Row = dict[str, Any]
 SHARE_WATCHED = 0.2
 # Intervals of each length to train on: what two cores bear. The paper has 1,050.
-TRAIN_MAX = {"10ms": 16_000, "100ms": 12_000, "1s": 6_000, "10s": 2_000, "60s": 800}
+TRAIN_MAX = {"10ms": 16_000, "100ms": 16_000, "1s": 8_000, "10s": 2_500, "60s": 600}
 TEST_MAX = 4_000
 UNKNOWN_BELOW = 0.5
 SAMPLED = "10s"
@@ -46,7 +47,6 @@ class Kind:
     inputs: tuple[str, ...]
     schedule: Any = learn.FASTER
     is_deepcci: bool = False
-    has_levels: bool = False
 
     def train(self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any) -> learn.Trained:
         options: dict[str, Any] = {
@@ -56,9 +56,8 @@ class Kind:
         if self.is_deepcci:
             return learn.deepcci(sides.train, sides.watched, sides.controls, columns[0], **options)
         return learn.dragonfly(
-            sides.train, sides.watched, sides.controls, columns=columns,
-            has_levels=self.has_levels, **options,
-        )  # fmt: skip
+            sides.train, sides.watched, sides.controls, columns=columns, **options
+        )
 
 
 DEFAULT = ("cbiq_bytes", "ingress_bytes")
@@ -66,8 +65,6 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("dragonfly", DEFAULT),
-        Kind("dragonfly with levels", DEFAULT, has_levels=True),
-        Kind("cbiq_bytes with levels", ("cbiq_bytes",), has_levels=True),
         Kind("dragonfly, the paper's recipe", DEFAULT, learn.PAPER),
         Kind("deepcci", (PACKETS,), learn.DEEPCCI, is_deepcci=True),
         *(Kind(f"{name} alone", (name,)) for name in SINGLE),
@@ -162,6 +159,7 @@ def one(
         epochs.append(f1)
         text = f"{kind.name}, {duration}, seed {seed}: F1 {max(epochs):.3f} of runs held out"
         progress.show(epoch + 1, kind.schedule.epochs, text)
+        if os.environ.get("TELL"): print(epoch, f1, time.process_time()-began, flush=True)
 
     trained = kind.train(both, asked, seed, show)
     facts = {
@@ -174,6 +172,7 @@ def one(
         for place, intervals in tests
         for row in judged(trained, intervals)
     ]
+    progress.tell(f"{kind.name}, {duration}, seed {seed}: F1 {rows[0]['f1']:.3f} of {rows[0]['test']}")
     if asked.save and kind == KINDS["dragonfly"] and seed == asked.seeds[0]:
         save(asked, trained, both, duration)
     with asked.output.open("a", encoding="utf-8") as file:
@@ -259,7 +258,7 @@ def main() -> None:
     add("--threads", type=int, default=1)
     asked = parser.parse_args()
     if asked.train is not None:
-        progress = Progress(quiet=False)
+        progress = Progress()
         make(asked, progress)
         progress.finish()
     print(table(read_rows(asked.output)))

@@ -29,9 +29,6 @@ const SLOTS_MAX: usize = 1 << 22;
 /// Numbers that a network makes of an interval in one step at most: 256 MiB of them.
 const NUMBERS_MAX: usize = 1 << 26;
 
-/// A maximum stands as log₂(1 + maximum) divided by this.
-const LEVEL_BITS: f32 = 32.0;
-
 /// Where rows are parts of the RTT, flows whose RTT is longer are told by shorter intervals alone.
 const RTT_MAX: Span = Span::from_seconds(2);
 
@@ -79,8 +76,6 @@ impl Reads {
 #[derive(Clone, Debug)]
 struct Network {
     slots: usize,
-    /// Whether it reads how high each input was, too.
-    has_levels: bool,
     net: ConvNet,
     temperature: f32,
     unknown_below: f64,
@@ -244,7 +239,9 @@ impl Model {
         let slots = rows.len() / self.reads.width().max(1);
         let network = self.networks.iter().find(|network| network.slots == slots)?;
         let Scratch { rows: normalised, net, scores } = scratch;
-        normalise(rows, self.reads.width(), network.has_levels, normalised);
+        normalised.clear();
+        normalised.extend_from_slice(rows);
+        normalise(normalised, self.reads.width());
         network.net.score(normalised, net, scores).ok()?;
         let (control, confidence) = most_probable(scores, network.temperature)?;
         let is_known = confidence >= network.unknown_below;
@@ -252,24 +249,19 @@ impl Model {
     }
 }
 
-/// Each input divided by its maximum; what is nothing stays nothing. With levels, as many columns
-/// behind them that tell how high each maximum is.
-fn normalise(rows: &[f32], width: usize, has_levels: bool, normalised: &mut Vec<f32>) {
+/// Each input divided by its maximum; what is nothing stays nothing.
+fn normalise(rows: &mut [f32], width: usize) {
     let mut highest = [0.0_f32; COUNT_MAX];
     for row in rows.chunks_exact(width) {
         for (highest, &value) in highest.iter_mut().zip(row) {
             *highest = highest.max(value);
         }
     }
-    let levels = highest.map(|highest| (1.0 + highest).log2() / LEVEL_BITS);
-    normalised.clear();
-    for row in rows.chunks_exact(width) {
-        normalised.extend(row.iter().zip(&highest).map(|(&value, &highest)| {
-            // Of nothing, nothing.
-            if highest > 0.0 { value / highest } else { value }
-        }));
-        if has_levels {
-            normalised.extend_from_slice(levels.get(..width).unwrap_or_default());
+    for row in rows.chunks_exact_mut(width) {
+        for (value, &highest) in row.iter_mut().zip(&highest) {
+            if highest > 0.0 {
+                *value /= highest;
+            }
         }
     }
 }
@@ -296,8 +288,6 @@ fn read_network(
     let slots = said.whole("slots", 1, SLOTS_MAX)?;
     let pool_len = said.whole("pool_len", 1, SLOTS_MAX)?;
     let block_count = said.whole("blocks", 1, COUNT_MAX)?;
-    let has_levels = said.flag("levels")?;
-    let input_count = if has_levels { 2 * input_count } else { input_count };
     let layer = |name: &str, inputs: usize| read_layer(tensors, &format!("{slots}.{name}"), inputs);
     let mut blocks: Vec<Convolution> = Vec::new();
     for at in 0..block_count {
@@ -320,7 +310,7 @@ fn read_network(
     let temperature = said.number("temperature", 1e-3, 1e3)?;
     let unknown_below = said.number("unknown_below", 0.0, 1.0)?;
     #[allow(clippy::cast_possible_truncation)] // It lies between a thousandth and a thousand.
-    Ok(Network { slots, has_levels, net, temperature: temperature as f32, unknown_below })
+    Ok(Network { slots, net, temperature: temperature as f32, unknown_below })
 }
 
 fn read_layer(
@@ -397,16 +387,6 @@ impl<'a> Said<'a> {
         let number = self.get(field)?.as_u64().and_then(|number| usize::try_from(number).ok());
         let fits = number.filter(|number| (least..=most).contains(number));
         fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
-    }
-
-    /// False where it is absent.
-    fn flag(&self, field: &str) -> Result<bool, ModelError> {
-        match self.fields.get(field) {
-            None => Ok(false),
-            Some(value) => {
-                value.as_bool().ok_or_else(|| self.wrong(field, "wanted: true or false"))
-            }
-        }
     }
 
     fn number(&self, field: &str, least: f64, most: f64) -> Result<f64, ModelError> {

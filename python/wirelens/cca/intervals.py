@@ -73,19 +73,10 @@ class Intervals:
         )
 
 
-LEVEL_BITS = 32
-"""A maximum stands as log₂(1 + maximum) divided by this."""
-
-
-def normalised(values: Array, has_levels: bool = False) -> Array:
-    """Each input divided by its maximum in the interval; what is nothing stays nothing. With levels,
-    as many columns behind them that tell how high each maximum is."""
+def normalised(values: Array) -> Array:
+    """Each input divided by its maximum in the interval; what is nothing stays nothing."""
     highest = values.max(axis=1, keepdims=True)
-    divided = values / numpy.where(highest > 0, highest, 1)
-    if not has_levels:
-        return divided
-    levels = numpy.log2(1 + highest) / LEVEL_BITS
-    return numpy.concatenate([divided, numpy.broadcast_to(levels, values.shape)], axis=2)
+    return values / numpy.where(highest > 0, highest, 1)
 
 
 @dataclass

@@ -19,7 +19,7 @@ PAPER = learning.Schedule(
 """Batches of 32, Adam, steps of the learning rate, 100 epochs (§III-E, and the authors' code)."""
 
 FASTER = learning.Schedule(
-    epochs=60, batch_rows=32, learning_rate=1e-3, weight_decay=1e-4, patience=12, decay_every=10,
+    epochs=30, batch_rows=32, learning_rate=1e-3, weight_decay=1e-4, patience=8, decay_every=8,
     decay=0.5,
 )  # fmt: skip
 """Ten times the rate at first, and an end where nothing gets better."""
@@ -40,7 +40,6 @@ class Trained:
     network: Any
     controls: Sequence[str]
     reads: Callable[[Array], Array]
-    has_levels: bool = False
 
     def scores(self, intervals: Intervals) -> Array:
         """A score for each control of each interval."""
@@ -78,26 +77,24 @@ def dragonfly(
     *,
     schedule: learning.Schedule = FASTER,
     columns: Sequence[int] | None = None,
-    has_levels: bool = False,
     seed: int = 1,
     threads: int = 1,
     show: Show | None = None,
 ) -> Trained:
-    """Trains the paper's network; `columns` are the inputs that it reads, all unless told. With
-    levels it is also told how high each of them was."""
+    """Trains the paper's network; `columns` are the inputs that it reads, all unless told."""
     slots, width = train.values.shape[1:]
     kept = list(range(width) if columns is None else columns)
 
     def reads(values: Array) -> Array:
-        return normalised(values[:, :, kept], has_levels)
+        return normalised(values[:, :, kept])
 
     learning.torch.manual_seed(seed)
-    network = networks.Dragonfly(len(kept) * (1 + has_levels), len(controls), slots)
+    network = networks.Dragonfly(len(kept), len(controls), slots)
     learning.fit(
         network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
         seed=seed, threads=threads, progress=show,
     )  # fmt: skip
-    return Trained(network, controls, reads, has_levels)
+    return Trained(network, controls, reads)
 
 
 def deepcci(
@@ -147,7 +144,7 @@ def calibrated(trained: Trained, watched: Intervals, unknown_below: float) -> Ne
     blocks, head = trained.network.folded()
     slots = watched.values.shape[1]
     pool = trained.network.pool_len
-    return Network(slots, pool, blocks, head, temperature, unknown_below, trained.has_levels)
+    return Network(slots, pool, blocks, head, temperature, unknown_below)
 
 
 def expected_calibration_error(scores: Array, truth: Array, bins: int = 10) -> float:

@@ -33,14 +33,11 @@ class Network:
     """Scores are divided by it, so that probabilities are as they turn out to be."""
     unknown_below: float
     """A highest probability below it is no answer."""
-    has_levels: bool = False
-    """Whether it reads how high each input was, too."""
-
     def scores(self, values: Array) -> Array:
         """Of intervals a score for each control, as `wirelens cca` finds them."""
         functional = torch.nn.functional
         with torch.no_grad():
-            steps = tensor(normalised(values, self.has_levels)).transpose(1, 2)
+            steps = tensor(normalised(values)).transpose(1, 2)
             for weight, bias in self.blocks:
                 steps = functional.conv1d(steps, tensor(weight), tensor(bias), padding=1)
                 steps = functional.max_pool1d(torch.relu(steps), self.pool_len)
@@ -78,7 +75,6 @@ class Model:
                     "blocks": len(network.blocks),
                     "temperature": network.temperature,
                     "unknown_below": network.unknown_below,
-                    **({"levels": True} if network.has_levels else {}),
                 }
                 for network in self.networks
             ],

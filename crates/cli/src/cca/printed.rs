@@ -9,8 +9,9 @@ use packet::community_id::CommunityId;
 use packet::flow_key::Endpoint;
 
 use super::naming;
+use crate::args::OutputArguments;
 use crate::failure::Failure;
-use crate::output::{self, OutputArguments, Rows, Show};
+use crate::output::{self, Rows, Show};
 
 /// What flows did in a period.
 pub(super) trait PeriodTold {
