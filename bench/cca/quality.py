@@ -10,7 +10,6 @@ what is drawn from runs is kept in DIR.
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -159,7 +158,6 @@ def one(
         epochs.append(f1)
         text = f"{kind.name}, {duration}, seed {seed}: F1 {max(epochs):.3f} of runs held out"
         progress.show(epoch + 1, kind.schedule.epochs, text)
-        if os.environ.get("TELL"): print(epoch, f1, time.process_time()-began, flush=True)
 
     trained = kind.train(both, asked, seed, show)
     facts = {
