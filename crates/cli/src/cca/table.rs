@@ -30,8 +30,7 @@ pub(super) fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Resul
 }
 
 fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
-    const TITLES: [&str; 7] =
-        ["flow", "Mbit/s", "delay ms", "drops", "CBIQ bytes", "share", ""];
+    const TITLES: [&str; 7] = ["flow", "Mbit/s", "delay ms", "drops", "CBIQ bytes", "share", ""];
     let seconds = printed::seconds(clock, told.period);
     let cells = |flow: &FlowPeriod| {
         #[allow(clippy::cast_precision_loss)]

@@ -147,7 +147,8 @@ impl View {
         let control_len = if has_controls { control_len.max(2) + 5 + 2 } else { 0 };
         // Mbit/s, CBIQ and share, each with two spaces before it, and two before the chart.
         let fixed_len = control_len + 10 + 12 + 9 + 2;
-        let names: Vec<String> = told.flows.iter().take(shown).map(|flow| printed::name(&flow.way)).collect();
+        let names: Vec<String> =
+            told.flows.iter().take(shown).map(|flow| printed::name(&flow.way)).collect();
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         let name_len = longest.min(width.saturating_sub(fixed_len + CHART_LEN_MIN)).max(8);
         let chart_len = width.saturating_sub(fixed_len + name_len).min(CHART_LEN_MAX);
