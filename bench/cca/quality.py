@@ -4,15 +4,16 @@
     .venv/bin/python bench/cca/quality.py OUT.jsonl          prints the table
 
 A row is one network, trained with one seed on intervals of one length, judged on the runs of one
-test set. Every network of a seed sees the same intervals. Rows that are in OUT are not made again;
-what is drawn from runs is kept in DIR.
+test set; a network of 1 s also on longer intervals, by votes of the seconds in them. Every network
+of a seed sees the same intervals. Rows that are in OUT are not made again; what is drawn from runs
+is kept in DIR.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from wirelens.cca.intervals import Array, Intervals
 from wirelens.cca.model import MODEL_FILE, Model
 from wirelens.cca.reading import load
 from wirelens.cca.train import parts
-from wirelens.classify.metrics import class_f1, confusion, macro_f1
+from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
 from wirelens.classify.progress import Progress
 
 Row = dict[str, Any]
@@ -34,8 +35,11 @@ SHARE_WATCHED = 0.2
 TRAIN_MAX = {"10ms": 16_000, "100ms": 16_000, "1s": 8_000, "10s": 2_500, "60s": 600}
 TEST_MAX = 4_000
 UNKNOWN_BELOW = 0.5
+VOTES_MAX = 60
 SAMPLED = "10s"
 """The length at which packets are left out by chance, as in the paper's Figure 7."""
+VOTES = {"1s": ("10s", "60s")}
+"""Of the lengths of networks, those of intervals that are told by their votes, too."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,17 @@ def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str
     )
 
 
-def judged(trained: learn.Trained, intervals: Intervals) -> Iterator[Row]:
+def voted(trained: learn.Trained, intervals: Intervals, slots: int) -> Array:
+    """Of each interval the control that its parts of so many slots tell together."""
+    count, length, width = intervals.values.shape
+    pieces = replace(intervals, values=intervals.values.reshape(-1, slots, width))
+    scores = softmax(trained.scores(pieces).astype(float)).reshape(count, length // slots, -1)
+    return numpy.log(numpy.maximum(scores, 1e-6)).mean(axis=1).argmax(axis=1)
+
+
+def judged(trained: learn.Trained, intervals: Intervals, slots: int) -> Iterator[Row]:
     """F1 over all, and by how many flows competed."""
-    told = trained.scores(intervals).argmax(axis=1)
+    told = voted(trained, intervals, slots)
     truth = learn.labels(intervals, trained.controls)
     background = numpy.array(intervals.background)
     yield {"background": "any", **found(truth, told, trained.controls)}
@@ -129,7 +141,7 @@ def places(asked: argparse.Namespace) -> list[Place]:
 def make(asked: argparse.Namespace, progress: Progress) -> None:
     for place in [Place("train", asked.train, drawn.BACKGROUND_MAX), *places(asked)]:
         drawn.draw_missing(place, asked.kept, reading(progress, place))
-    done = {(row["network"], row["duration"], row["seed"]) for row in read_rows(asked.output)}
+    done = {(row["network"], row["votes_of"], row["seed"]) for row in read_rows(asked.output)}
     for seed in asked.seeds:
         for duration in asked.durations:
             wanted = [kind for kind in asked.kinds if (kind, duration, seed) not in done]
@@ -138,16 +150,17 @@ def make(asked: argparse.Namespace, progress: Progress) -> None:
             inputs = tuple(dict.fromkeys(one for kind in wanted for one in KINDS[kind].inputs))
             both = sides(asked, duration, seed, inputs)
             tests = [
-                (place, drawn.load(place, asked.kept, duration, inputs).thinned(TEST_MAX, seed))
+                (place, length, drawn.load(place, asked.kept, length, inputs).thinned(TEST_MAX, seed))
+                for length in (duration, *VOTES.get(duration, ()))
                 for place in places(asked)
-                if place.share == 1 or duration == SAMPLED
+                if place.share == 1 or length == SAMPLED
             ]
             for name in wanted:
                 one(asked, KINDS[name], both, tests, (duration, seed), progress)
 
 
 def one(
-    asked: argparse.Namespace, kind: Kind, both: Sides, tests: list[tuple[Place, Intervals]],
+    asked: argparse.Namespace, kind: Kind, both: Sides, tests: list[tuple[Place, str, Intervals]],
     what: tuple[str, int], progress: Progress,
 ) -> None:  # fmt: skip
     duration, seed = what
@@ -161,15 +174,16 @@ def one(
 
     trained = kind.train(both, asked, seed, show)
     facts = {
-        "network": kind.name, "inputs": kind.inputs, "duration": duration, "seed": seed,
+        "network": kind.name, "inputs": kind.inputs, "seed": seed,
         "trained_on": len(both.train), "epochs": len(epochs),
         "train_cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
     rows = [
-        {**facts, "test": place.name, "share": place.share, **row}
-        for place, intervals in tests
-        for row in judged(trained, intervals)
-    ]
+        {"duration": length, "votes_of": duration, **facts, "test": place.name,
+         "share": place.share, **row}
+        for place, length, intervals in tests
+        for row in judged(trained, intervals, both.train.values.shape[1])
+    ]  # fmt: skip
     progress.tell(f"{kind.name}, {duration}, seed {seed}: F1 {rows[0]['f1']:.3f} of {rows[0]['test']}")
     if asked.save and kind == KINDS["dragonfly"] and seed == asked.seeds[0]:
         save(asked, trained, both, duration)
@@ -191,7 +205,16 @@ def save(asked: argparse.Namespace, trained: learn.Trained, both: Sides, duratio
         "seed": asked.seeds[0],
     }
     ordered = [networks[slots] for slots in sorted(networks)]
-    model = Model(trained.controls, DEFAULT, 1_000_000, "highest", ordered, training)
+    voting = known.voting if known else None
+    if duration in VOTES:
+        length, slots = VOTES[duration][0], both.train.values.shape[1]
+        place = Place("train", asked.train, drawn.BACKGROUND_MAX)
+        longer = drawn.load(place, asked.kept, length, DEFAULT)
+        _, watched = parts(place.runs, SHARE_WATCHED, asked.seeds[0])
+        voting = learn.voting(networks[slots], longer.of_runs(watched), trained.controls, VOTES_MAX)
+    model = Model(
+        trained.controls, DEFAULT, 1_000_000, "highest", ordered, training, voting=voting
+    )
     text = card(model, [run.name for run in asked.train], asked.note)
     model.save(asked.save, text, force=True)
 
@@ -220,17 +243,28 @@ def table(rows: list[Row]) -> str:
         text += f"## {test}, {background} flows beside{looked_at}\n\n| |"
         text += "".join(f" {duration} |" for duration in durations)
         text += "\n|---|" + "---:|" * len(durations) + "\n"
-        for name in dict.fromkeys(row["network"] for row in of_group):
+        for name in dict.fromkeys(row_name(row) for row in of_group):
             cells = [cell(of_group, name, duration, "f1") for duration in durations]
             text += f"| {name} | {' | '.join(cells)} |\n"
-        first = of_group[0]["network"]
-        cells = [cell(of_group, first, duration, "f1_of_guessing") for duration in durations]
+        cells = [guessing(of_group, duration) for duration in durations]
         text += f"| always the same | {' | '.join(cells)} |\n\n"
     return text
 
 
+def row_name(row: Row) -> str:
+    """The network, and of how long parts it counts votes."""
+    is_whole = row["votes_of"] == row["duration"]
+    return row["network"] if is_whole else f"{row['network']}, votes of {row['votes_of']}"
+
+
+def guessing(rows: list[Row], duration: str) -> str:
+    """F1 of whoever always tells the most frequent control."""
+    values = [row["f1_of_guessing"] for row in rows if row["duration"] == duration]
+    return f"{sum(values) / len(values):.3f}" if values else "–"
+
+
 def cell(rows: list[Row], name: str, duration: str, field: str) -> str:
-    values = [row[field] for row in rows if (row["network"], row["duration"]) == (name, duration)]
+    values = [row[field] for row in rows if (row_name(row), row["duration"]) == (name, duration)]
     if not values:
         return "–"
     low, high = min(values), max(values)

@@ -17,6 +17,7 @@ pub mod sampling;
 pub mod segment;
 pub mod tap;
 pub mod unseen;
+pub mod votes;
 
 pub use flight::{FlightInput, FlightTap};
 pub use follow::{Change, Follow};
@@ -28,3 +29,4 @@ pub use sampling::Sampler;
 pub use segment::{FlowWay, Segment, Unfit};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};
 pub use unseen::Unseen;
+pub use votes::Votes;

@@ -29,6 +29,12 @@ const SLOTS_MAX: usize = 1 << 22;
 /// Numbers that a network makes of an interval in one step at most: 256 MiB of them.
 const NUMBERS_MAX: usize = 1 << 26;
 
+/// Windows that count together at most: an hour of seconds.
+const VOTES_MAX: usize = 3600;
+
+/// A millionth, which is as sure as a window may be that it is not a control.
+const LOG_PROBABILITY_MIN: f32 = -13.815_511;
+
 /// Where rows are parts of the RTT, flows whose RTT is longer are told by shorter intervals alone.
 const RTT_MAX: Span = Span::from_seconds(2);
 
@@ -40,8 +46,24 @@ pub struct Model {
     rows_per_rtt: Option<u32>,
     clock: SlotClock,
     rules: Rules,
+    voting: Voting,
     /// Those of longer intervals later.
     networks: Vec<Network>,
+}
+
+/// How windows of the longest interval that follow each other count together.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Voting {
+    /// So many at most.
+    pub most: u16,
+    /// How far they err together: 0, each counts in full; 1, no more than one alone.
+    pub correlation: f32,
+}
+
+impl Default for Voting {
+    fn default() -> Self {
+        Self { most: 1, correlation: 0.0 }
+    }
 }
 
 /// What a model reads of each slot, and of how many taps.
@@ -182,8 +204,15 @@ impl Model {
             Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
             None => None,
         };
+        let voting = match said.fields.get("votes") {
+            Some(_) if rows_per_rtt.is_some() => {
+                return Err(said.wrong("votes", "wanted: of rows that are slots"));
+            }
+            Some(votes) => read_voting(&Said::of(votes, "votes")?)?,
+            None => Voting::default(),
+        };
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, reads, rows_per_rtt, clock, rules, networks })
+        Ok(Self { controls, reads, rows_per_rtt, clock, rules, voting, networks })
     }
 
     /// Names of the controls that it tells apart.
@@ -227,6 +256,22 @@ impl Model {
         self.rules
     }
 
+    /// How windows of the longest interval count together.
+    #[must_use]
+    pub const fn voting(&self) -> Voting {
+        self.voting
+    }
+
+    /// Below what probability the network of intervals so long has no answer.
+    #[must_use]
+    pub fn unknown_below(&self, slots: usize) -> Option<f64> {
+        Some(self.network(slots)?.unknown_below)
+    }
+
+    fn network(&self, slots: usize) -> Option<&Network> {
+        self.networks.iter().find(|network| network.slots == slots)
+    }
+
     /// The longest interval for which it has a network and that is no longer than so many slots.
     #[must_use]
     pub fn longest(&self, slots: usize) -> Option<usize> {
@@ -236,16 +281,32 @@ impl Model {
     /// What an interval tells; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them.
     pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
-        let slots = rows.len() / self.reads.width().max(1);
-        let network = self.networks.iter().find(|network| network.slots == slots)?;
+        let network = self.score(rows, scratch)?;
+        let (control, confidence) = most_probable(&scratch.scores, network.temperature)?;
+        let is_known = confidence >= network.unknown_below;
+        Some(Told { control: is_known.then_some(control), confidence, slots: network.slots })
+    }
+
+    /// Of each control the logarithm of its probability, as [`Self::tell`] finds it.
+    pub fn log_probabilities(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Vec<f32>> {
+        let temperature = self.score(rows, scratch)?.temperature;
+        let scores: Vec<f32> = scratch.scores.iter().map(|score| score / temperature).collect();
+        let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f32 = scores.iter().map(|score| (score - highest).exp()).sum();
+        let all = sum.is_finite().then(|| highest + sum.ln())?;
+        // What one window takes for impossible must not outvote all others.
+        Some(scores.iter().map(|score| (score - all).max(LOG_PROBABILITY_MIN)).collect())
+    }
+
+    /// Scores of an interval, left in `scratch`.
+    fn score(&self, rows: &[f32], scratch: &mut Scratch) -> Option<&Network> {
+        let network = self.network(rows.len() / self.reads.width().max(1))?;
         let Scratch { rows: normalised, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
         normalise(normalised, self.reads.width());
         network.net.score(normalised, net, scores).ok()?;
-        let (control, confidence) = most_probable(scores, network.temperature)?;
-        let is_known = confidence >= network.unknown_below;
-        Some(Told { control: is_known.then_some(control), confidence, slots })
+        Some(network)
     }
 }
 
@@ -267,7 +328,7 @@ fn normalise(rows: &mut [f32], width: usize) {
 }
 
 /// The highest score and its probability; of several that are as high, the first.
-fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
+pub(crate) fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
     let (mut control, mut highest) = (None, f32::NEG_INFINITY);
     for (at, &score) in scores.iter().enumerate() {
         if score > highest {
@@ -278,6 +339,13 @@ fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
         scores.iter().map(|score| f64::from((score - highest) / temperature).exp()).sum();
     // Weights that are beyond reason make scores that are no numbers.
     control.filter(|_| sum.is_finite()).map(|control| (control, 1.0 / sum))
+}
+
+fn read_voting(said: &Said<'_>) -> Result<Voting, ModelError> {
+    let most = said.whole("most", 1, VOTES_MAX)?;
+    let correlation = said.number("correlation", 0.0, 1.0)?;
+    #[allow(clippy::cast_possible_truncation)] // Both lie between known limits.
+    Ok(Voting { most: most as u16, correlation: correlation as f32 })
 }
 
 fn read_network(

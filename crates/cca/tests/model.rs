@@ -1,16 +1,24 @@
 //! Files of models that cannot be: refused in a line, and before they fill the memory.
 
-use cca::Model;
 use cca::model::Scratch;
+use cca::votes::Known;
+use cca::{FlowWay, Model, Period, Votes};
+use packet::{FlowKey, Protocol};
 use serde_json::{Map, Value, json};
 
 /// A file of networks of one block of one filter, which all have these weights.
 fn file(networks: &[Value], weight: f32) -> Vec<u8> {
+    file_that_says(networks, weight, json!({}))
+}
+
+fn file_that_says(networks: &[Value], weight: f32, more: Value) -> Vec<u8> {
     let mut header = Map::new();
-    let said = json!({
+    let mut said = json!({
         "format": "wirelens-cca 1", "controls": ["reno", "bbr"], "inputs": ["cbiq_bytes"],
         "slot_ns": 1_000_000, "passed": "highest", "networks": networks,
     });
+    let Value::Object(more) = more else { panic!("{more}: an object") };
+    said.as_object_mut().unwrap().extend(more);
     header.insert("__metadata__".into(), json!({ "wirelens": said.to_string() }));
     let mut end = 0;
     let mut lengths: Vec<u64> = networks.iter().filter_map(|one| one["slots"].as_u64()).collect();
@@ -76,5 +84,86 @@ fn a_file_that_is_cut_anywhere_is_refused_in_a_line() {
     for end in 0..whole.len() {
         let text = refusal(&whole[..end]);
         assert!(!text.contains('\n'), "{text}");
+    }
+}
+
+/// Windows of four slots of which three count together; BBR is told, by 1 more than Reno.
+fn voting_model(correlation: f32) -> Model {
+    let votes = json!({ "votes": { "most": 3, "correlation": correlation } });
+    let mut file = file_that_says(&[network(4, 2)], 0.5, votes);
+    // The bias of the last score stands last.
+    let bias = file.len() - 4;
+    file[bias..].copy_from_slice(&1.5_f32.to_le_bytes());
+    Model::parse(&file).unwrap()
+}
+
+fn way() -> FlowWay {
+    let (source, destination) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let (key, direction) = FlowKey::from_tuple(source, destination, 5001, 80, Protocol::TCP);
+    FlowWay { key, direction }
+}
+
+/// All that is wanted is added; how many windows that were.
+fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: usize) -> usize {
+    let wanted = votes.wanted(model, &way(), end, Known { slots, slots_kept });
+    for window in &wanted {
+        votes.add(model, &way(), window.start, &[1.0; 4], &mut Scratch::default());
+    }
+    wanted.len()
+}
+
+#[test]
+fn windows_that_were_added_are_not_wanted_again_and_count_up_to_the_most() {
+    let (model, mut votes) = (voting_model(0.0), Votes::default());
+    let known = Known { slots: 10, slots_kept: 10 };
+    let wanted = votes.wanted(&model, &way(), 100, known);
+    assert_eq!(wanted, [Period { start: 96, len: 4 }, Period { start: 92, len: 4 }]);
+    assert_eq!(votes.told(&model, &way(), 100), None);
+    assert_eq!(vote(&mut votes, &model, 100, 10, 10), 2);
+    assert_eq!(votes.told(&model, &way(), 100).unwrap().slots, 8);
+    // Only what is known is read, and what was told before counts all the same.
+    assert_eq!(vote(&mut votes, &model, 104, 10, 10), 1);
+    assert_eq!(votes.told(&model, &way(), 104).unwrap().slots, 12);
+    assert_eq!(vote(&mut votes, &model, 108, 10, 10), 1);
+    assert_eq!(votes.told(&model, &way(), 108).unwrap().slots, 12);
+    votes.forget_before(&model, 200);
+    assert_eq!(votes.told(&model, &way(), 108), None);
+}
+
+#[test]
+fn windows_are_worth_what_they_do_not_share() {
+    let confidence = |correlation, slots| {
+        let (model, mut votes) = (voting_model(correlation), Votes::default());
+        vote(&mut votes, &model, 100, slots, 0);
+        let told = votes.told(&model, &way(), 100).unwrap();
+        assert_eq!(told.control, Some(1));
+        told.confidence
+    };
+    let odds_of = |votes: f64| 1.0 / (1.0 + (-votes).exp());
+    for (correlation, worth) in [(0.0, 3.0), (1.0, 1.0), (0.25, 2.0)] {
+        assert!((confidence(correlation, 4) - odds_of(1.0)).abs() < 1e-6);
+        assert!((confidence(correlation, 12) - odds_of(worth)).abs() < 1e-6, "{correlation}");
+    }
+}
+
+#[test]
+fn another_connection_of_the_same_ends_is_told_by_its_own_windows() {
+    let (model, mut votes) = (voting_model(0.0), Votes::default());
+    assert_eq!(vote(&mut votes, &model, 100, 12, 8), 3);
+    // It is known for 5 slots, and of what is there for long 8 are.
+    assert_eq!(vote(&mut votes, &model, 104, 5, 8), 1);
+    assert_eq!(votes.told(&model, &way(), 104).unwrap().slots, 4);
+}
+
+#[test]
+fn votes_that_cannot_be_are_refused() {
+    for (votes, word) in [
+        (json!({ "most": 0, "correlation": 0.1 }), "votes.most"),
+        (json!({ "most": 3, "correlation": 1.1 }), "votes.correlation"),
+        (json!({ "most": 3 }), "votes.correlation"),
+        (json!(7), "votes: wanted"),
+    ] {
+        let text = refusal(&file_that_says(&[network(4, 2)], 0.5, json!({ "votes": votes })));
+        assert!(text.starts_with(word), "{text}");
     }
 }

@@ -10,7 +10,7 @@ from wirelens.cca.reading import load
 from wirelens.classify.typed import Parser, part, whole
 from wirelens.errors import OptionError
 
-_DURATIONS = "10ms,100ms,1s,10s"
+_DURATIONS = "10ms,100ms,1s"
 
 _TRAIN_EXAMPLES = """Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
@@ -70,6 +70,9 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--background", metavar="N", type=whole(0), default=6,
         help="flows of each run that are there for others to compete with and are trained on, too "
         "[default: 6]")  # fmt: skip
+    add("--votes", metavar="N", type=whole(1), default=60,
+        help="intervals of the longest duration that count together at most, one after the other "
+        "[default: 60]")  # fmt: skip
     add("--slot", metavar="TIME", default="1ms", help="length of a slot [default: 1ms]")
     add("--passed", choices=("first", "highest"), default="highest",
         help="what has passed a tap: all before the first packet of the next slot, as in the "
@@ -100,6 +103,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
         per_flow=asked.per_flow,
         recipe=asked.recipe,
         unknown_below=asked.unknown_below,
+        votes=asked.votes,
         seed=asked.seed,
         threads=asked.threads,
         force=asked.force,

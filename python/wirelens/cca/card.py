@@ -16,6 +16,12 @@ def card(model: Model, runs: Sequence[str], note: str) -> str:
     )
     inputs = " and ".join(f"`{name}`" for name in model.inputs)
     note = f"{note}\n\n" if note else ""
+    votes = ""
+    if model.voting:
+        votes = (
+            f"\nUp to {model.voting.most} intervals of the longest length, one after the other, count "
+            f"together, with a\ncorrelation of {model.voting.correlation:g} between their errors.\n"
+        )
     return f"""# Congestion controls of flows in a queue
 
 Names {", ".join(model.controls)} from {inputs} in slots of
@@ -24,7 +30,7 @@ Names {", ".join(model.controls)} from {inputs} in slots of
 
 {note}| interval | F1 of runs held out | temperature | unknown below |
 |---|---:|---:|---:|
-{rows}
+{rows}{votes}
 Trained on {len(runs)} runs, {runs[0]} to {runs[-1]}, by:
 
 ```console

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wirelens.cca import learn
-from wirelens.cca.intervals import Reading, draw
-from wirelens.cca.model import Model
+from wirelens.cca.intervals import Array, Reading, draw
+from wirelens.cca.model import Model, Network, together
 from wirelens.cca.runs import find_runs
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
 from wirelens.classify.progress import Progress
+
+SOME_VOTES = 10
 
 
 @dataclass(frozen=True)
@@ -49,22 +51,28 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     model, found = request.model, []
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
+    judged = [(network, 1) for network in model.networks]
+    if model.voting:
+        # The most that count, and some.
+        counts = {min(SOME_VOTES, model.voting.most), model.voting.most}
+        judged += [(model.networks[-1], count) for count in sorted(counts)]
     readings = [
         Reading(
-            network.slots, tuple(model.inputs), slot, request.share, model.passed, request.per_flow
+            network.slots * count, tuple(model.inputs), slot, request.share, model.passed,
+            request.per_flow,
         )
-        for network in model.networks
+        for network, count in judged
     ]  # fmt: skip
     drawn = draw(runs, readings, request.seed, _reading(progress))
-    for network, intervals in zip(model.networks, drawn, strict=True):
-        span = network.slots * model.slot_ns / 1e6
+    for (network, count), intervals in zip(judged, drawn, strict=True):
+        span = network.slots * count * model.slot_ns / 1e6
         intervals = intervals.taken(
             [at for at, name in enumerate(intervals.controls) if name in model.controls]
         )
         if not len(intervals):
             progress.warn(f"{span:g} ms: no flow is as long")
             continue
-        scores = network.scores(intervals.values)
+        scores = _scores(model, network, intervals.values, count)
         truth = learn.labels(intervals, model.controls)
         told = scores.argmax(axis=1)
         counts = confusion(truth, told, len(model.controls))
@@ -84,6 +92,12 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
         )
     progress.finish()
     return found
+
+
+def _scores(model: Model, network: Network, values: Array, count: int) -> Array:
+    if count == 1 or model.voting is None:
+        return network.scores(values)
+    return together(network, values) * model.voting.worth(count)
 
 
 def _reading(progress: Progress) -> Callable[[int, int], None]:

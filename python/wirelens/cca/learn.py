@@ -8,7 +8,7 @@ import numpy
 
 from wirelens.cca import networks
 from wirelens.cca.intervals import Array, Intervals, normalised
-from wirelens.cca.model import Network
+from wirelens.cca.model import Network, Voting, together
 from wirelens.classify import networks as learning
 from wirelens.classify.metrics import confusion, macro_f1, softmax
 
@@ -145,6 +145,20 @@ def calibrated(trained: Trained, watched: Intervals, unknown_below: float) -> Ne
     slots = watched.values.shape[1]
     pool = trained.network.pool_len
     return Network(slots, pool, blocks, head, temperature, unknown_below)
+
+
+def voting(network: Network, watched: Intervals, controls: Sequence[str], most: int) -> Voting:
+    """With the correlation at which longer intervals that were not trained on are most likely."""
+    found = together(network, watched.values)
+    truth = labels(watched, controls)
+    count = watched.values.shape[1] // network.slots
+
+    def surprise(correlation: float) -> float:
+        worth = Voting(most, correlation).worth(count)
+        told = softmax(found * worth)[numpy.arange(len(truth)), truth]
+        return float(-numpy.log(numpy.maximum(told, 1e-12)).mean())
+
+    return Voting(most, float(min(numpy.linspace(0, 1, 101).round(2), key=surprise)))
 
 
 def expected_calibration_error(scores: Array, truth: Array, bins: int = 10) -> float:

@@ -6,13 +6,14 @@ The file is safetensors; what is no tensor stands as JSON under ``wirelens`` in 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
 
 from wirelens.cca.intervals import Array, normalised
+from wirelens.classify.metrics import softmax
 from wirelens.classify.networks import tensor, torch
 from wirelens.errors import MissingPackageError, OutputExistsError
 
@@ -46,6 +47,33 @@ class Network:
         return numpy.array(found.tolist(), dtype=numpy.float32) / self.temperature
 
 
+    def log_probabilities(self, values: Array) -> Array:
+        """Of intervals the logarithm of each control's probability, a millionth at least."""
+        return numpy.log(numpy.maximum(softmax(self.scores(values).astype(float)), 1e-6))
+
+
+@dataclass(frozen=True)
+class Voting:
+    """How intervals of the longest network that follow each other count together."""
+
+    most: int
+    """So many at most."""
+    correlation: float
+    """How far they err together: 0, each counts in full; 1, no more than one alone."""
+
+    def worth(self, count: int) -> float:
+        """So many are worth so many that know nothing of each other (Kish's design effect)."""
+        return count / (1 + (count - 1) * self.correlation)
+
+
+def together(network: Network, values: Array) -> Array:
+    """Of long intervals the mean logarithm of each control's probability over the parts that are
+    as long as the network takes them."""
+    count, length, width = values.shape
+    found = network.log_probabilities(values.reshape(-1, network.slots, width))
+    return found.reshape(count, length // network.slots, -1).mean(axis=1)
+
+
 @dataclass(frozen=True)
 class Model:
     """What names controls."""
@@ -58,11 +86,14 @@ class Model:
     training: dict[str, Any]
     rows_per_rtt: int | None = None
     """Of one tap: into how many rows each RTT is cut, where a row is not a slot."""
+    voting: Voting | None = None
+    """Where the longest network's intervals count together."""
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
         rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
-        return rtt | {
+        votes = {} if self.voting is None else {"votes": asdict(self.voting)}
+        return rtt | votes | {
             "format": FORMAT,
             "controls": list(self.controls),
             "inputs": list(self.inputs),

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network
+from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network, Voting
 from wirelens.errors import MissingPackageError, ModelError
 
 
@@ -34,11 +34,11 @@ def load(folder: Path) -> Model:
             return Model(
                 said["controls"], said["inputs"], said["slot_ns"], said["passed"],
                 [_network(file, one) for one in said["networks"]], said["training"],
-                said.get("rows_per_rtt"),
+                said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
             )  # fmt: skip
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file; wanted: a model of `train cca`") from error
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw
-from wirelens.cca.model import Model, Network
+from wirelens.cca.model import Model, Network, Voting
 from wirelens.cca.runs import Run, find_runs
 from wirelens.classify.progress import Progress
 from wirelens.classify.typed import time_us
 from wirelens.errors import OptionError
 
 SLOTS_MIN = 10
+VOTES_JUDGED = 10
 SHARE_HELD = 0.2
 """Runs on which training is watched and probabilities are calibrated."""
 
@@ -42,6 +43,8 @@ class Request:
     """Flows of each run that are there for others to compete with and are trained on, too."""
     intervals_max: int = 20_000
     """Intervals of each length to train on; of more, some are drawn."""
+    votes: int = 60
+    """Intervals of the longest duration that count together."""
 
     def reading(self, duration: str) -> Reading:
         """How intervals of this length are read."""
@@ -124,6 +127,8 @@ def train(request: Request, progress: Progress) -> Outcome:
         networks.append(network)
         found[duration] = f1
         progress.tell(f"{duration}: F1 {f1:.3f} on {len(held)} intervals held out")
+    held_runs_found = [runs[number] for number in held_runs]
+    voting = _voting(request, networks, held_runs_found, controls, progress)
     training: dict[str, Any] = {
         "command": request.command,
         "runs": len(runs),
@@ -131,10 +136,33 @@ def train(request: Request, progress: Progress) -> Outcome:
         "seed": request.seed,
     }
     slot_ns = round(time_us(request.slot) * 1000)
-    model = Model(controls, request.inputs, slot_ns, request.passed, networks, training)
+    model = Model(
+        controls, request.inputs, slot_ns, request.passed, networks, training, voting=voting
+    )
     text = card(model, [run.path.name for run in runs], request.note)
     model.save(request.output, text, force=request.force)
     return Outcome(model, found)
+
+
+def _voting(
+    request: Request, networks: Sequence[Network], runs: Sequence[Run], controls: Sequence[str],
+    progress: Progress,
+) -> Voting | None:  # fmt: skip
+    """How intervals of the longest network count together, by intervals of ten of them."""
+    if request.votes == 1:
+        return None
+    network = max(networks, key=lambda network: network.slots)
+    reading = Reading(
+        network.slots * min(request.votes, VOTES_JUDGED), tuple(request.inputs), request.slot,
+        passed=request.passed, per_flow=request.per_flow,
+    )  # fmt: skip
+    (found,) = draw(
+        runs, [reading], request.seed, _reading(progress), background_max=request.background_max
+    )
+    if not len(found):
+        progress.warn("--votes: flows held out are too short to see how intervals err together")
+        return None
+    return learn.voting(network, found, controls, request.votes)
 
 
 def _one(

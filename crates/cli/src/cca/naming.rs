@@ -1,19 +1,20 @@
 //! Who names controls, and how a name stands in a row.
 
-use cca::Model;
+use cca::{Model, Votes};
 use cca::model::{Scratch, Told as Named};
 use engine::columns::Value;
 use packet::SlotClock;
 
-/// A model, and room for what it computes.
+/// A model, room for what it computes, and what it told of windows before.
 pub(super) struct Namer {
     pub(super) model: Model,
     pub(super) scratch: Scratch,
+    pub(super) votes: Votes,
 }
 
 impl Namer {
     pub(super) fn new(model: Model) -> Self {
-        Self { model, scratch: Scratch::default() }
+        Self { model, scratch: Scratch::default(), votes: Votes::default() }
     }
 
     /// Names of the controls that it tells apart; none where there is no model.

@@ -2,13 +2,14 @@
 
 use cca::inputs::Missing;
 use cca::model::{Reads, Told as Named};
+use cca::votes::Known;
 use cca::{FlowPeriod, FlowWay, Pair, Period, Rules};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
 
 use super::naming::{self, Namer};
 use super::printed::{PeriodTold, Whose};
-use super::table;
+use super::{WAIT_MAX, table};
 use crate::failure::Failure;
 
 const fn real(name: &'static str, about: &'static str) -> Field {
@@ -63,16 +64,26 @@ pub(super) const SCHEMA: Schema = &[
     .nullable(),
 ];
 
-/// What a flow runs, told by the longest interval that ends with the period and for which the flow
-/// is known.
+/// What a flow runs, told by as many windows of the model's longest interval as are known of it, one
+/// after the other up to the period's end; else by the longest interval for which it is known.
 fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
-    let Reads::Queue(inputs) = namer.model.reads() else { return None };
-    let known = pair.known_slots(&flow.way, period);
-    let len = namer.model.longest(known)?;
-    let start = period.end().saturating_sub_unsigned(len as u64);
-    let rules = namer.model.rules();
-    let rows = pair.fill(&flow.way, Period { start, len }, inputs, rules).ok()?;
-    namer.model.tell(rows, &mut namer.scratch)
+    let Namer { model, scratch, votes } = namer;
+    let Reads::Queue(inputs) = model.reads() else { return None };
+    let (way, end, rules) = (&flow.way, period.end(), model.rules());
+    let slots = pair.known_slots(way, period);
+    let slots_kept = usize::try_from(model.clock().count(WAIT_MAX)).unwrap_or(usize::MAX);
+    for window in votes.wanted(model, way, end, Known { slots, slots_kept }) {
+        if let Ok(rows) = pair.fill(way, window, inputs, rules) {
+            votes.add(model, way, window.start, rows, scratch);
+        }
+    }
+    if let Some(told) = votes.told(model, way, end) {
+        return Some(told);
+    }
+    let len = model.longest(slots)?;
+    let start = end.saturating_sub_unsigned(len as u64);
+    let rows = pair.fill(way, Period { start, len }, inputs, rules).ok()?;
+    model.tell(rows, scratch)
 }
 
 /// What flows did in a period.
@@ -113,6 +124,9 @@ impl Told {
             .iter()
             .map(|flow| namer.as_mut().and_then(|namer| name(namer, pair, flow, period)))
             .collect();
+        if let Some(Namer { model, votes, .. }) = namer {
+            votes.forget_before(model, period.end());
+        }
         Self { period, flows, named, other_count, cbiq_sum, unseen: None }
     }
 
