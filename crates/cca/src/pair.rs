@@ -116,17 +116,17 @@ impl Pair {
     }
 
     /// Slots up to the end of a period for which a flow is known: since its connection began, or
-    /// since it is followed. None of a flow that came later.
-    pub fn known_slots(&self, way: &FlowWay, period: Period) -> usize {
-        let mut first = period.end();
+    /// since it is followed; and whether it began with them. None of a flow that came later.
+    pub fn known_slots(&self, way: &FlowWay, period: Period) -> (usize, bool) {
+        let (mut first, mut began) = (period.end(), false);
         let slots = self.ingress.latest_slots(way);
         for slot in slots.skip_while(|slot| slot.slot >= period.end()) {
-            first = slot.slot;
-            if slot.began() {
+            (first, began) = (slot.slot, slot.began());
+            if began {
                 break;
             }
         }
-        usize::try_from(period.end() - first).unwrap_or(0)
+        (usize::try_from(period.end() - first).unwrap_or(0), began)
     }
 
     /// What a model reads of a flow: rows of inputs, a row a slot.

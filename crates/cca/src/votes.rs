@@ -6,16 +6,32 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use packet::Span;
+
 use crate::model::{Model, Scratch, Told, most_probable};
 use crate::{FlowWay, Period};
 
-/// Slots before the present of which a tap knows all, at least.
+/// How long networks take a flow for one that begins. They are trained on what comes after it.
+const SETTLED: Span = Span::from_seconds(2);
+
+/// What is known of a flow before some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// Of this flow.
+    /// So many slots.
     pub slots: usize,
-    /// Of flows that have been there for long: what is known of them is cut there.
+    /// Its connection began with the first of them.
+    pub began: bool,
+    /// What is known of flows that have been there for long: so many at least.
     pub slots_kept: usize,
+}
+
+impl Known {
+    /// Slots that can vote: not those of its beginning, unless there are no others.
+    fn usable(self, model: &Model, len: usize) -> usize {
+        let settled = usize::try_from(model.clock().count(SETTLED)).unwrap_or(usize::MAX);
+        let beginning = if self.began { settled } else { 0 };
+        Some(self.slots.saturating_sub(beginning)).filter(|&left| left >= len).unwrap_or(self.slots)
+    }
 }
 
 /// Of each flow what its windows told, by their first slots.
@@ -28,16 +44,17 @@ impl Votes {
     /// Windows before the slot `end`, of which the last ends there, that are known and have not
     /// been added yet.
     pub fn wanted(&mut self, model: &Model, way: &FlowWay, end: i64, known: Known) -> Vec<Period> {
-        let len = model.longest(known.slots).filter(|&len| Some(len) == model.longest(usize::MAX));
+        let Some(len) = model.longest(usize::MAX) else { return Vec::new() };
+        let usable = known.usable(model, len);
         let windows = self.flows.entry(*way).or_default();
-        if known.slots < known.slots_kept {
-            // It is another connection of the same ends, or was away.
-            let first = end.saturating_sub_unsigned(known.slots as u64);
+        if known.began || known.slots < known.slots_kept {
+            // What lies before is its beginning, or another connection of the same ends.
+            let first = end.saturating_sub_unsigned(usable as u64);
             *windows = windows.split_off(&first);
         }
-        let starts = starts(model, end).take(known.slots / len.unwrap_or(usize::MAX).max(1));
+        let starts = starts(model, end).take(usable / len);
         let missing = starts.filter(|start| !windows.contains_key(start));
-        missing.map(|start| Period { start, len: len.unwrap_or_default() }).collect()
+        missing.map(|start| Period { start, len }).collect()
     }
 
     /// Adds what a window tells.

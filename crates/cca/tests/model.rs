@@ -105,7 +105,7 @@ fn way() -> FlowWay {
 
 /// All that is wanted is added; how many windows that were.
 fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: usize) -> usize {
-    let wanted = votes.wanted(model, &way(), end, Known { slots, slots_kept });
+    let wanted = votes.wanted(model, &way(), end, Known { slots, began: false, slots_kept });
     for window in &wanted {
         votes.add(model, &way(), window.start, &[1.0; 4], &mut Scratch::default());
     }
@@ -115,7 +115,7 @@ fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: us
 #[test]
 fn windows_that_were_added_are_not_wanted_again_and_count_up_to_the_most() {
     let (model, mut votes) = (voting_model(0.0), Votes::default());
-    let known = Known { slots: 10, slots_kept: 10 };
+    let known = Known { slots: 10, began: false, slots_kept: 10 };
     let wanted = votes.wanted(&model, &way(), 100, known);
     assert_eq!(wanted, [Period { start: 96, len: 4 }, Period { start: 92, len: 4 }]);
     assert_eq!(votes.told(&model, &way(), 100), None);
@@ -153,6 +153,20 @@ fn another_connection_of_the_same_ends_is_told_by_its_own_windows() {
     // It is known for 5 slots, and of what is there for long 8 are.
     assert_eq!(vote(&mut votes, &model, 104, 5, 8), 1);
     assert_eq!(votes.told(&model, &way(), 104).unwrap().slots, 4);
+}
+
+#[test]
+fn a_flow_that_begins_is_told_by_its_beginning_until_there_is_more() {
+    let (model, mut votes) = (voting_model(0.0), Votes::default());
+    let wanted = |votes: &mut Votes, end, slots| {
+        let known = Known { slots, began: true, slots_kept: 10_000 };
+        votes.wanted(&model, &way(), end, known).len()
+    };
+    assert_eq!(wanted(&mut votes, 1_000, 1_000), 3);
+    // Two seconds are its beginning.
+    assert_eq!(wanted(&mut votes, 2_003, 2_003), 3);
+    assert_eq!(wanted(&mut votes, 2_004, 2_004), 1);
+    assert_eq!(wanted(&mut votes, 2_008, 2_008), 2);
 }
 
 #[test]

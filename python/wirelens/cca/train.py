@@ -127,8 +127,8 @@ def train(request: Request, progress: Progress) -> Outcome:
         networks.append(network)
         found[duration] = f1
         progress.tell(f"{duration}: F1 {f1:.3f} on {len(held)} intervals held out")
-    held_runs_found = [runs[number] for number in held_runs]
-    voting = _voting(request, networks, held_runs_found, controls, progress)
+    judging = [runs[number] for number in held_runs]
+    voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
         "command": request.command,
         "runs": len(runs),

@@ -70,9 +70,9 @@ fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -
     let Namer { model, scratch, votes } = namer;
     let Reads::Queue(inputs) = model.reads() else { return None };
     let (way, end, rules) = (&flow.way, period.end(), model.rules());
-    let slots = pair.known_slots(way, period);
+    let (slots, began) = pair.known_slots(way, period);
     let slots_kept = usize::try_from(model.clock().count(WAIT_MAX)).unwrap_or(usize::MAX);
-    for window in votes.wanted(model, way, end, Known { slots, slots_kept }) {
+    for window in votes.wanted(model, way, end, Known { slots, began, slots_kept }) {
         if let Ok(rows) = pair.fill(way, window, inputs, rules) {
             votes.add(model, way, window.start, rows, scratch);
         }
