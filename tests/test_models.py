@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import shutil
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -117,3 +118,19 @@ def test_the_packet_logs_model_finds_attacks_in_a_run_it_never_saw() -> None:
     shares = {label: sum(found) / len(found) for label, found in parts.items()}
     benign = shares.pop("benign")
     assert benign < 0.1 < 0.7 < sum(shares.values()) / len(shares)
+
+
+def test_the_model_of_congestion_controls_is_whole_and_small() -> None:
+    folder = MODELS / "cca"
+    assert {path.name for path in folder.iterdir()} == {"card.md", "model.safetensors"}
+    content = (folder / "model.safetensors").read_bytes()
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    assert len(content) < 1_000_000
+    assert not any(place in card for place in ("/work/", "/tmp/"))
+    assert not any(place in content for place in (b"/work/", b"/tmp/"))
+    (length,) = struct.unpack("<Q", content[:8])
+    said = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["wirelens"])
+    assert said["controls"] == ["bbr", "cubic", "reno"]
+    assert [network["slots"] for network in said["networks"]] == [10, 100, 1000]
+    assert said["votes"]["most"] == 60
+    assert "F1 of runs held out" in card and "bash models/make.sh cca RUNS" in card

@@ -18,7 +18,10 @@ NUMBERED = {
         *(f"Figure {number}" for number in range(1, 10)),
         *(f"Table {number}" for number in "I II III IV V VI VII VIII IX X XI XII".split()),
     ],
-    "Dragonfly": ["Figure 3", "Table I", "Table II"],
+    "Dragonfly": [
+        *(f"Figure {number}" for number in range(1, 9)),
+        *(f"Table {number}" for number in ("I", "II")),
+    ],
     "SwiftQueue": [],
 }
 

@@ -1,7 +1,7 @@
 """What `wirelens cca --act` does to fairness: `act.py -o DIR [--model DIR] [--seeds 5]`.
 
-Two flows each of Reno, CUBIC and BBR share a queue of 20 Mbit/s and 100 kB; their round trips
-are drawn from 10 to 40 ms by the seed. For a while nobody acts; then `wirelens cca --act` does, and
+Two flows each of Reno, CUBIC and BBR share a queue of 20 Mbit/s and 100 kB, or of `--rate-mbit` and
+`--buffer-bytes`; their round trips are drawn from 10 to 40 ms by the seed. For a while nobody acts; then `wirelens cca --act` does, and
 when all is settled as much time again is looked at. Three arms: controls as they are
 (`--act-by`), as a model names them (`--model`), and nobody acts in either half, which shows what
 time alone does. `act.jsonl` has a row a run, `table.md` the means and the spread. Root is needed.
@@ -26,7 +26,6 @@ from command import PROGRAM
 
 CONTROLS = ("reno", "reno", "cubic", "cubic", "bbr", "bbr")
 RTTS_MS = (10.0, 40.0)
-RATE_MBIT, BUFFER_BYTES = 20.0, 100_000
 # Seconds from the start of the flows: all are in the queue; before it is acted on; after.
 BEFORE_S, ACT_S, AFTER_S, END_S = 5.0, 25.0, 37.0, 57.0
 ARMS = {"none": "nobody acts", "known": "controls are known", "model": "a model names them"}
@@ -59,19 +58,20 @@ def classes_of(queue: SharedQueue, folder: Path) -> tuple[list[str], int]:
     return [classes.get(flow.source, "rest") for flow in queue.plan.flows], again
 
 
-def one(seed: int, arm: str, model: Path | None) -> dict[str, object]:
+def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
     drawn = random.Random(seed)
     rtts = [round(drawn.uniform(*RTTS_MS), 1) for _ in CONTROLS]
     with (
         tempfile.TemporaryDirectory() as name,
         shared_queue(
-            CONTROLS, rtts, duration_s=END_S + 1.0, rate_mbit=RATE_MBIT, buffer_bytes=BUFFER_BYTES
-        ) as queue,
+            CONTROLS, rtts, duration_s=END_S + 1.0, rate_mbit=asked.rate_mbit,
+            buffer_bytes=asked.buffer_bytes,
+        ) as queue,  # fmt: skip
     ):
         folder = Path(name)
         queue.start()
         queue.wait_until(ACT_S)
-        acting = None if arm == "none" else act(queue, arm, model, folder)
+        acting = None if arm == "none" else act(queue, arm, asked.model, folder)
         queue.wait_until(END_S)
         if acting:
             acting.send_signal(signal.SIGINT)
@@ -108,10 +108,10 @@ def spread(values: list[float], digits: int = 3) -> str:
     return f"{statistics.mean(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-def table(rows: list[dict]) -> str:
+def table(rows: list[dict], rate_mbit: float, buffer_bytes: int) -> str:
     lines = [
         f"Jain's index of two flows each of {', '.join(sorted(set(CONTROLS)))} in a queue of "
-        f"{RATE_MBIT:g} Mbit/s and {BUFFER_BYTES // 1000} kB, {ACT_S - BEFORE_S:g} s before and "
+        f"{rate_mbit:g} Mbit/s and {buffer_bytes // 1000} kB, {ACT_S - BEFORE_S:g} s before and "
         f"{END_S - AFTER_S:g} s after `--act`; means of the seeds, with the lowest and the highest.",
         "",
         "| who acts | seeds | of flows, before | after | of controls, before | after | BBR's part, "
@@ -142,6 +142,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("-o", "--output", type=Path, required=True)
     arguments.add_argument("--model", type=Path, help="leave it out to leave out its arm")
+    arguments.add_argument("--rate-mbit", type=float, default=20.0)
+    arguments.add_argument("--buffer-bytes", type=int, default=100_000)
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--seed-first", type=int, default=1)
     arguments.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
@@ -154,12 +156,12 @@ def main() -> None:
         for arm in asked.arms:
             if arm == "model" and asked.model is None:
                 continue
-            row = one(seed, arm, asked.model)
+            row = one(asked, seed, arm)
             print(json.dumps(row), flush=True)
             with kept.open("a") as out:
                 print(json.dumps(row), file=out)
     rows = [json.loads(line) for line in kept.read_text().splitlines()]
-    (asked.output / "table.md").write_text(table(rows))
+    (asked.output / "table.md").write_text(table(rows, asked.rate_mbit, asked.buffer_bytes))
 
 
 if __name__ == "__main__":

@@ -14,21 +14,20 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from drawn import DURATIONS, SINGLE
 from matplotlib.axes import Axes
-from quality import SAMPLED, Row, read_rows
+from quality import SAMPLED, Row, read_rows, row_name
 from wirelens.classify.typed import time_us
 
-COLOURS = {
-    "dragonfly": "#0b7a75", "cbiq_bytes alone": "#d9a441", "deepcci": "#b5483a",
-    "always the same": "#8d99ae",
-}  # fmt: skip
-NAMES = {
-    "dragonfly": "Dragonfly's network", "cbiq_bytes alone": "the same, CBIQ alone",
-    "deepcci": "DeePCCI",
-}  # fmt: skip
+OURS, PEER, ALONE, GUESSING = "#0b7a75", "#b5483a", "#d9a441", "#8d99ae"
+STYLES = {
+    "dragonfly, votes of 1s": (OURS, "-", "Dragonfly's network, seconds that vote"),
+    "dragonfly": (OURS, ":", "Dragonfly's network for each length"),
+    "deepcci, votes of 1s": (PEER, "-", "DeePCCI, seconds that vote"),
+    "deepcci": (PEER, ":", "DeePCCI for each length"),
+    "cbiq_bytes alone": (ALONE, "-", "Dragonfly's network, CBIQ alone"),
+}
 # What the papers' text says; their curves are not to be had.
 PAPER = {
-    "heldout by duration": {"dragonfly": {"10ms": 0.70, "10s": None, "60s": 0.97},
-                            "deepcci": {"60s": 0.75}},
+    "heldout by duration": {"dragonfly": {"10ms": 0.70, "60s": 0.97}, "deepcci": {"60s": 0.75}},
     "transfer by duration": {"dragonfly": {"100ms": 0.58, "60s": 0.85},
                              "deepcci": {"100ms": 0.2, "60s": 0.62}},
     "by background": {"dragonfly": {0: 0.90, 75: 0.74}, "deepcci": {0: 0.77, 75: 0.56}},
@@ -36,16 +35,28 @@ PAPER = {
 
 
 def curve(axes: Axes, rows: list[Row], name: str, xs: list[Any], key: str) -> None:
-    """Mean over seeds, and every seed as a dot."""
-    points = {x: [row["f1"] for row in rows if row["network"] == name and row[key] == x] for x in xs}
+    """Mean over seeds, and every seed as a dot. Votes begin where there is one."""
+    colour, line, label = STYLES[name]
+    whole, _, voters = name.partition(", votes of ")
+    names = {name, whole} if voters and key == "duration" else {name}
+    least = time_us(voters) if voters and key == "duration" else 0
+    points = {
+        x: [
+            row["f1"] for row in rows
+            if row[key] == x and row_name(row) in names
+            and (row_name(row) == name or row["duration"] == voters)
+            and time_us(row["duration"]) >= least
+        ]
+        for x in xs
+    }  # fmt: skip
     there = [at for at, x in enumerate(xs) if points[x]]
     if not there:
         return
     means = [sum(points[xs[at]]) / len(points[xs[at]]) for at in there]
-    axes.plot(there, means, "-o", color=COLOURS[name], markersize=4, label=NAMES[name], zorder=3)
+    axes.plot(there, means, line, marker="o", color=colour, markersize=4, label=label, zorder=3)
     for at in there:
         values = points[xs[at]]
-        axes.plot([at] * len(values), values, ".", color=COLOURS[name], markersize=3, alpha=0.6)
+        axes.plot([at] * len(values), values, ".", color=colour, markersize=3, alpha=0.6)
 
 
 def guessing(axes: Axes, rows: list[Row], xs: list[Any], key: str) -> None:
@@ -53,15 +64,18 @@ def guessing(axes: Axes, rows: list[Row], xs: list[Any], key: str) -> None:
     found = [[row["f1_of_guessing"] for row in rows if row[key] == x] for x in xs]
     there = [at for at, values in enumerate(found) if values]
     means = [sum(found[at]) / len(found[at]) for at in there]
-    axes.plot(there, means, ":", color=COLOURS["always the same"], label="always the same")
+    axes.plot(there, means, ":", color=GUESSING, label="always the same")
 
 
 def said(axes: Axes, what: str, xs: list[Any]) -> None:
     """The paper's figures, as crosses: of its own data."""
     for name, values in PAPER[what].items():
         there = [(xs.index(x), f1) for x, f1 in values.items() if x in xs and f1 is not None]
-        label = f"{NAMES[name]}, the paper's"
-        axes.plot(*zip(*there, strict=True), "x", color=COLOURS[name], markersize=8, label=label)
+        of = {"dragonfly": "Dragonfly", "deepcci": "DeePCCI"}[name]
+        axes.plot(
+            *zip(*there, strict=True), "x", color=STYLES[name][0], markersize=8,
+            label=f"{of}, the paper's own data",
+        )  # fmt: skip
 
 
 def finish(axes: Axes, xs: list[str], label: str, title: str, path: Path) -> None:
@@ -71,7 +85,7 @@ def finish(axes: Axes, xs: list[str], label: str, title: str, path: Path) -> Non
     axes.set_ylim(0, 1)
     axes.grid(axis="y", color="#e3e6ea", zorder=0)
     axes.set_title(title, fontsize=10, loc="left")
-    axes.legend(fontsize=8, loc="lower right", frameon=False)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure = axes.figure
@@ -90,7 +104,7 @@ def by_duration(rows: list[Row], test: str, title: str, path: Path) -> None:
     ]  # fmt: skip
     durations = sorted({row["duration"] for row in whole}, key=time_us)
     axes = new()
-    for name in NAMES:
+    for name in STYLES:
         curve(axes, whole, name, durations, "duration")
     guessing(axes, whole, durations, "duration")
     said(axes, f"{test} by duration", durations)
@@ -105,7 +119,7 @@ def by_background(rows: list[Row], path: Path) -> None:
     ]  # fmt: skip
     counts = sorted({row["background"] for row in some})
     axes = new()
-    for name in NAMES:
+    for name in STYLES:
         curve(axes, some, name, counts, "background")
     said(axes, "by background", counts)
     title = "Intervals of 10 s of runs never seen, by flows beside (Figure 6)"
@@ -119,7 +133,7 @@ def by_share(rows: list[Row], path: Path) -> None:
     ]  # fmt: skip
     shares = sorted({row["share"] for row in some}, reverse=True)
     axes = new()
-    for name in NAMES:
+    for name in STYLES:
         curve(axes, some, name, shares, "share")
     title = "Intervals of 10 s, no flow beside, packets left out by chance (Figure 7)"
     left_out = [f"{1 - share:.0%}" for share in shares]
