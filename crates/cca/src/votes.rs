@@ -58,7 +58,14 @@ impl Votes {
     }
 
     /// Adds what a window tells.
-    pub fn add(&mut self, model: &Model, way: &FlowWay, start: i64, rows: &[f32], scratch: &mut Scratch) {
+    pub fn add(
+        &mut self,
+        model: &Model,
+        way: &FlowWay,
+        start: i64,
+        rows: &[f32],
+        scratch: &mut Scratch,
+    ) {
         if let Some(vote) = model.log_probabilities(rows, scratch) {
             self.flows.entry(*way).or_default().insert(start, vote);
         }

@@ -1,5 +1,7 @@
 //! Files of models that cannot be: refused in a line, and before they fill the memory.
 
+use std::net::IpAddr;
+
 use cca::model::Scratch;
 use cca::votes::Known;
 use cca::{FlowWay, Model, Period, Votes};
@@ -17,8 +19,9 @@ fn file_that_says(networks: &[Value], weight: f32, more: Value) -> Vec<u8> {
         "format": "wirelens-cca 1", "controls": ["reno", "bbr"], "inputs": ["cbiq_bytes"],
         "slot_ns": 1_000_000, "passed": "highest", "networks": networks,
     });
-    let Value::Object(more) = more else { panic!("{more}: an object") };
-    said.as_object_mut().unwrap().extend(more);
+    if let (Some(said), Value::Object(more)) = (said.as_object_mut(), more) {
+        said.extend(more);
+    }
     header.insert("__metadata__".into(), json!({ "wirelens": said.to_string() }));
     let mut end = 0;
     let mut lengths: Vec<u64> = networks.iter().filter_map(|one| one["slots"].as_u64()).collect();
@@ -88,6 +91,7 @@ fn a_file_that_is_cut_anywhere_is_refused_in_a_line() {
 }
 
 /// Windows of four slots of which three count together; BBR is told, by 1 more than Reno.
+#[allow(clippy::unwrap_used)] // It is a test's.
 fn voting_model(correlation: f32) -> Model {
     let votes = json!({ "votes": { "most": 3, "correlation": correlation } });
     let mut file = file_that_says(&[network(4, 2)], 0.5, votes);
@@ -98,7 +102,7 @@ fn voting_model(correlation: f32) -> Model {
 }
 
 fn way() -> FlowWay {
-    let (source, destination) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let [source, destination] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
     let (key, direction) = FlowKey::from_tuple(source, destination, 5001, 80, Protocol::TCP);
     FlowWay { key, direction }
 }

@@ -1,7 +1,7 @@
 //! Who names controls, and how a name stands in a row.
 
-use cca::{Model, Votes};
 use cca::model::{Scratch, Told as Named};
+use cca::{Model, Votes};
 use engine::columns::Value;
 use packet::SlotClock;
 
