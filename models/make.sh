@@ -60,7 +60,7 @@ case $kind in
     # The networks are those of bench/cca/quality.py's first seed.
     "$python" "$here/../bench/cca/quality.py" "$place/rows.jsonl" --kept "${KEPT:-$place/kept}" \
       --train "$place"/data/train-* --test heldout "$place"/data/heldout-* --seeds 1 \
-      --kinds 'dragonfly' --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
+      --kinds dragonfly --durations 10ms,100ms,1s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices, packetlog or cca" >&2; exit 2 ;;
 esac
