@@ -1,10 +1,11 @@
 """What `wirelens cca --act` does to fairness: `act.py -o DIR [--model DIR] [--seeds 5]`.
 
 Two flows each of Reno, CUBIC and BBR share a queue of 20 Mbit/s and 100 kB, or of `--rate-mbit` and
-`--buffer-bytes`; their round trips are drawn from 10 to 40 ms by the seed. For a while nobody acts; then `wirelens cca --act` does, and
-when all is settled as much time again is looked at. Three arms: controls as they are
-(`--act-by`), as a model names them (`--model`), and nobody acts in either half, which shows what
-time alone does. `act.jsonl` has a row a run, `table.md` the means and the spread. Root is needed.
+`--buffer-bytes`; their round trips are drawn from 10 to 40 ms by the seed. For a while nobody
+acts; then `wirelens cca --act` does, and when all is settled as much time again is looked at. Three
+arms: controls as they are (`--act-by`), as a model names them (`--model`), and nobody acts in
+either half, which shows what time alone does. `act.jsonl` has a row a run, `table.md` the means and
+the spread. Root is needed.
 """
 
 import argparse

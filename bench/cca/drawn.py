@@ -45,9 +45,11 @@ def draw_missing(place: Place, kept: Path, show: Show) -> None:
     kept.mkdir(parents=True, exist_ok=True)
     missing = [run for run in place.runs if not place.path(kept, run).exists()]
     readings = [
-        Reading(slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest", per_flow=count)
+        Reading(
+            slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest", per_flow=count
+        )
         for duration, count in DURATIONS.items()
-    ]
+    ]  # fmt: skip
     for at, run in enumerate(find_runs(missing) if missing else []):
         show(at, len(missing))
         found = draw([run], readings, SEED, background_max=place.background_max)

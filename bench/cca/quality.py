@@ -51,7 +51,9 @@ class Kind:
     schedule: Any = learn.FASTER
     is_deepcci: bool = False
 
-    def train(self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any) -> learn.Trained:
+    def train(
+        self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any
+    ) -> learn.Trained:
         options: dict[str, Any] = {
             "schedule": self.schedule, "seed": seed, "threads": asked.threads, "show": show,
         }  # fmt: skip
@@ -150,13 +152,19 @@ def make(asked: argparse.Namespace, progress: Progress) -> None:
             inputs = tuple(dict.fromkeys(one for kind in wanted for one in KINDS[kind].inputs))
             both = sides(asked, duration, seed, inputs)
             tests = [
-                (place, length, drawn.load(place, asked.kept, length, inputs).thinned(TEST_MAX, seed))
+                (place, length, test(asked, place, length, seed, inputs))
                 for length in (duration, *VOTES.get(duration, ()))
                 for place in places(asked)
                 if place.share == 1 or length == SAMPLED
             ]
             for name in wanted:
                 one(asked, KINDS[name], both, tests, (duration, seed), progress)
+
+
+def test(
+    asked: argparse.Namespace, place: Place, length: str, seed: int, inputs: tuple[str, ...]
+) -> Intervals:
+    return drawn.load(place, asked.kept, length, inputs).thinned(TEST_MAX, seed)
 
 
 def one(
@@ -184,7 +192,8 @@ def one(
         for place, length, intervals in tests
         for row in judged(trained, intervals, both.train.values.shape[1])
     ]  # fmt: skip
-    progress.tell(f"{kind.name}, {duration}, seed {seed}: F1 {rows[0]['f1']:.3f} of {rows[0]['test']}")
+    first = f"F1 {rows[0]['f1']:.3f} of {rows[0]['test']}"
+    progress.tell(f"{kind.name}, {duration}, seed {seed}: {first}")
     if asked.save and kind == KINDS["dragonfly"] and seed == asked.seeds[0]:
         save(asked, trained, both, duration)
     with asked.output.open("a", encoding="utf-8") as file:

@@ -157,11 +157,10 @@ def by_input(rows: list[Row], path: Path) -> None:
         ]
         heights = [sum(values) / len(values) if values else 0 for values in found]
         places = [at + (number - (len(durations) - 1) / 2) * width for at in range(len(names))]
-        axes.bar(places, heights, width * 0.92, label=duration, zorder=2,
-                 color=plt.get_cmap("viridis")(0.15 + 0.7 * number / max(1, len(durations))))  # fmt: skip
+        colour = plt.get_cmap("viridis")(0.15 + 0.7 * number / max(1, len(durations)))
+        axes.bar(places, heights, width * 0.92, label=duration, zorder=2, color=colour)
     title = "Each of the six inputs alone, runs never seen (Figure 2)"
-    ticks = [name.removesuffix("_bytes").removesuffix("_ticks").removesuffix("_ns").replace("_", "\n")
-             for name in SINGLE]  # fmt: skip
+    ticks = ["\n".join(name.split("_")[:-1] or [name]) for name in SINGLE]
     finish(axes, ticks, "input", title, path)
 
 

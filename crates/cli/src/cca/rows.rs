@@ -64,8 +64,8 @@ pub(super) const SCHEMA: Schema = &[
     .nullable(),
 ];
 
-/// What a flow runs, told by as many windows of the model's longest interval as are known of it, one
-/// after the other up to the period's end; else by the longest interval for which it is known.
+/// What a flow runs, told by as many windows of the model's longest interval as are known of it,
+/// one after the other up to the period's end; else by the longest interval for which it is known.
 fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
     let Namer { model, scratch, votes } = namer;
     let Reads::Queue(inputs) = model.reads() else { return None };
