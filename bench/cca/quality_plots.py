@@ -12,12 +12,13 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from drawn import DURATIONS, SINGLE
+from drawn import SINGLE
 from matplotlib.axes import Axes
 from quality import SAMPLED, Row, read_rows, row_name
 from wirelens.classify.typed import time_us
 
 OURS, PEER, ALONE, GUESSING = "#0b7a75", "#b5483a", "#d9a441", "#8d99ae"
+ALONE_AT = "100ms"
 STYLES = {
     "dragonfly, votes of 1s": (OURS, "-", "Dragonfly's network, seconds that vote"),
     "dragonfly": (OURS, ":", "Dragonfly's network for each length"),
@@ -142,23 +143,18 @@ def by_share(rows: list[Row], path: Path) -> None:
 
 def by_input(rows: list[Row], path: Path) -> None:
     names = [f"{name} alone" for name in SINGLE]
-    some = [
-        row for row in rows
-        if (row["test"], row["background"], row["share"]) == ("heldout", "any", 1)
-        and row["network"] in names
-    ]  # fmt: skip
-    durations = sorted({row["duration"] for row in some}, key=list(DURATIONS).index)
-    axes = new()
-    width = 0.8 / max(1, len(durations))
-    for number, duration in enumerate(durations):
-        found = [
-            [row["f1"] for row in some if (row["network"], row["duration"]) == (name, duration)]
-            for name in names
+    found = [
+        [
+            row["f1"] for row in rows
+            if (row_name(row), row["test"], row["duration"]) == (name, "heldout", ALONE_AT)
+            and (row["background"], row["share"]) == ("any", 1)
         ]
-        heights = [sum(values) / len(values) if values else 0 for values in found]
-        places = [at + (number - (len(durations) - 1) / 2) * width for at in range(len(names))]
-        colour = plt.get_cmap("viridis")(0.15 + 0.7 * number / max(1, len(durations)))
-        axes.bar(places, heights, width * 0.92, label=duration, zorder=2, color=colour)
+        for name in names
+    ]  # fmt: skip
+    axes = new()
+    heights = [sum(values) / len(values) if values else 0 for values in found]
+    label = f"intervals of {ALONE_AT}"
+    axes.bar(range(len(names)), heights, 0.6, zorder=2, color=OURS, label=label)
     title = "Each of the six inputs alone, runs never seen (Figure 2)"
     ticks = ["\n".join(name.split("_")[:-1] or [name]) for name in SINGLE]
     finish(axes, ticks, "input", title, path)
