@@ -41,18 +41,18 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// Windows before the slot `end`, of which the last ends there, that are known and have not
-    /// been added yet.
+    /// Windows before the slot `end` that are known and have not been added yet. They begin at
+    /// whole multiples of their length, so that each is computed once, however often one asks.
     pub fn wanted(&mut self, model: &Model, way: &FlowWay, end: i64, known: Known) -> Vec<Period> {
         let Some(len) = model.longest(usize::MAX) else { return Vec::new() };
         let usable = known.usable(model, len);
+        let first = end.saturating_sub_unsigned(usable as u64);
         let windows = self.flows.entry(*way).or_default();
         if known.began || known.slots < known.slots_kept {
             // What lies before is its beginning, or another connection of the same ends.
-            let first = end.saturating_sub_unsigned(usable as u64);
             *windows = windows.split_off(&first);
         }
-        let starts = starts(model, end).take(usable / len);
+        let starts = starts(model, end).take_while(|&start| start >= first);
         let missing = starts.filter(|start| !windows.contains_key(start));
         missing.map(|start| Period { start, len }).collect()
     }
@@ -104,7 +104,8 @@ impl Votes {
 
 /// First slots of the windows that count, the last window first.
 fn starts(model: &Model, end: i64) -> impl Iterator<Item = i64> {
-    let len = model.longest(usize::MAX).unwrap_or_default() as u64;
-    let most = u64::from(model.voting().most);
-    (1..=most).map(move |back| end.saturating_sub_unsigned(back.saturating_mul(len)))
+    let len = i64::try_from(model.longest(usize::MAX).unwrap_or_default()).unwrap_or(i64::MAX);
+    let end = end.div_euclid(len.max(1)).saturating_mul(len);
+    let most = i64::from(model.voting().most);
+    (1..=most).map(move |back| end.saturating_sub(back.saturating_mul(len)))
 }
