@@ -23,10 +23,10 @@ from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Array, Intervals
-from wirelens.cca.model import MODEL_FILE, Model
+from wirelens.cca.model import MODEL_FILE, Model, mean_votes
 from wirelens.cca.reading import load
 from wirelens.cca.train import parts
-from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
+from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
 
 Row = dict[str, Any]
@@ -91,7 +91,7 @@ class Sides:
 
 
 def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str, ...]) -> Sides:
-    place = Place("train", asked.train, drawn.BACKGROUND_MAX)
+    place = training(asked)
     found = drawn.load(place, asked.kept, duration, inputs)
     kept, watched = parts(place.runs, SHARE_WATCHED, seed)
     most = TRAIN_MAX[duration]
@@ -105,10 +105,10 @@ def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str
 
 def voted(trained: learn.Trained, intervals: Intervals, slots: int) -> Array:
     """Of each interval the control that its parts of so many slots tell together."""
-    count, length, width = intervals.values.shape
-    pieces = replace(intervals, values=intervals.values.reshape(-1, slots, width))
-    scores = softmax(trained.scores(pieces).astype(float)).reshape(count, length // slots, -1)
-    return numpy.log(numpy.maximum(scores, 1e-6)).mean(axis=1).argmax(axis=1)
+    def scores(values: Array) -> Array:
+        return trained.scores(replace(intervals, values=values))
+
+    return mean_votes(scores, slots, intervals.values).argmax(axis=1)
 
 
 def judged(trained: learn.Trained, intervals: Intervals, slots: int) -> Iterator[Row]:
@@ -134,6 +134,11 @@ def found(truth: Array, told: Array, controls: Any) -> Row:
     }
 
 
+def training(asked: argparse.Namespace) -> Place:
+    """What networks are trained on."""
+    return Place("train", asked.train, drawn.BACKGROUND_MAX)
+
+
 def places(asked: argparse.Namespace) -> list[Place]:
     """What networks are judged by."""
     whole = [Place(name, [Path(run) for run in runs]) for name, *runs in asked.test]
@@ -141,7 +146,7 @@ def places(asked: argparse.Namespace) -> list[Place]:
 
 
 def make(asked: argparse.Namespace, progress: Progress) -> None:
-    for place in [Place("train", asked.train, drawn.BACKGROUND_MAX), *places(asked)]:
+    for place in [training(asked), *places(asked)]:
         drawn.draw_missing(place, asked.kept, reading(progress, place))
     done = {(row["network"], row["votes_of"], row["seed"]) for row in read_rows(asked.output)}
     for seed in asked.seeds:
@@ -207,7 +212,7 @@ def save(asked: argparse.Namespace, trained: learn.Trained, both: Sides, duratio
     networks = {one.slots: one for one in [*(known.networks if known else []), network]}
     scores = known.training["f1_of_runs_held_out"] if known else {}
     scores = {**scores, duration: trained.f1(both.watched)}
-    training = {
+    made = {
         "command": "bash models/make.sh cca RUNS",
         "runs": len(asked.train),
         "f1_of_runs_held_out": {one: scores[one] for one in DURATIONS if one in scores},
@@ -217,12 +222,12 @@ def save(asked: argparse.Namespace, trained: learn.Trained, both: Sides, duratio
     voting = known.voting if known else None
     if duration in VOTES:
         length, slots = VOTES[duration][0], both.train.values.shape[1]
-        place = Place("train", asked.train, drawn.BACKGROUND_MAX)
+        place = training(asked)
         longer = drawn.load(place, asked.kept, length, DEFAULT)
         _, watched = parts(place.runs, SHARE_WATCHED, asked.seeds[0])
         voting = learn.voting(networks[slots], longer.of_runs(watched), trained.controls, VOTES_MAX)
     model = Model(
-        trained.controls, DEFAULT, 1_000_000, "highest", ordered, training, voting=voting
+        trained.controls, DEFAULT, 1_000_000, "highest", ordered, made, voting=voting
     )
     text = card(model, [run.name for run in asked.train], asked.note)
     model.save(asked.save, text, force=True)

@@ -39,17 +39,12 @@ def curve(axes: Axes, rows: list[Row], name: str, xs: list[Any], key: str) -> No
     """Mean over seeds, and every seed as a dot. Votes begin where there is one."""
     colour, line, label = STYLES[name]
     whole, _, voters = name.partition(", votes of ")
-    names = {name, whole} if voters and key == "duration" else {name}
-    least = time_us(voters) if voters and key == "duration" else 0
-    points = {
-        x: [
-            row["f1"] for row in rows
-            if row[key] == x and row_name(row) in names
-            and (row_name(row) == name or row["duration"] == voters)
-            and time_us(row["duration"]) >= least
-        ]
-        for x in xs
-    }  # fmt: skip
+
+    def belongs(row: Row) -> bool:
+        is_one_vote = key == "duration" and (row_name(row), row["duration"]) == (whole, voters)
+        return row_name(row) == name or is_one_vote
+
+    points = {x: [row["f1"] for row in rows if row[key] == x and belongs(row)] for x in xs}
     there = [at for at, x in enumerate(xs) if points[x]]
     if not there:
         return

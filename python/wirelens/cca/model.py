@@ -5,7 +5,7 @@ The file is safetensors; what is no tensor stands as JSON under ``wirelens`` in 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,6 @@ class Network:
         return numpy.array(found.tolist(), dtype=numpy.float32) / self.temperature
 
 
-    def log_probabilities(self, values: Array) -> Array:
-        """Of intervals the logarithm of each control's probability, a millionth at least."""
-        return numpy.log(numpy.maximum(softmax(self.scores(values).astype(float)), 1e-6))
-
 
 @dataclass(frozen=True)
 class Voting:
@@ -66,12 +62,18 @@ class Voting:
         return count / (1 + (count - 1) * self.correlation)
 
 
-def together(network: Network, values: Array) -> Array:
-    """Of long intervals the mean logarithm of each control's probability over the parts that are
-    as long as the network takes them."""
+def mean_votes(scores: Callable[[Array], Array], slots: int, values: Array) -> Array:
+    """Of long intervals the mean logarithm of each control's probability, a millionth at least,
+    over their parts of so many slots, of which `scores` tells what a network says."""
     count, length, width = values.shape
-    found = network.log_probabilities(values.reshape(-1, network.slots, width))
-    return found.reshape(count, length // network.slots, -1).mean(axis=1)
+    told = softmax(scores(values.reshape(-1, slots, width)).astype(float))
+    votes = numpy.log(numpy.maximum(told, 1e-6))
+    return votes.reshape(count, length // slots, -1).mean(axis=1)
+
+
+def together(network: Network, values: Array) -> Array:
+    """The same, over parts as long as the network takes them."""
+    return mean_votes(network.scores, network.slots, values)
 
 
 @dataclass(frozen=True)

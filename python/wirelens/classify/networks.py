@@ -215,7 +215,7 @@ def fit(
 
 def _keep_memory() -> None:
     """Lets glibc keep what a batch took for the next: given back and asked for anew, the clearing
-    of pages takes longer than the arithmetic (long rows: 12 ms of 18 a row)."""
+    of pages takes about as long as the arithmetic of long rows."""
     trim_threshold, mmap_max = -1, -4
     # Elsewhere there is another allocator.
     with contextlib.suppress(AttributeError, OSError):
