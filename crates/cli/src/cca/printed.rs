@@ -6,7 +6,6 @@ use comfy_table::{CellAlignment, Table};
 use engine::columns::{Columns, Schema, Value};
 use packet::SlotClock;
 use packet::community_id::CommunityId;
-use packet::flow_key::Endpoint;
 
 use super::naming;
 use crate::args::OutputArguments;
@@ -61,38 +60,28 @@ impl Printed {
     }
 }
 
-/// When and whose: the first seven columns.
-pub(super) struct Whose {
-    start_ns: i64,
-    period_ns: u64,
-    community_id: CommunityId,
-    source: Endpoint,
-    destination: Endpoint,
-}
-
-impl Whose {
-    pub(super) fn of(way: &FlowWay, period: Period, clock: SlotClock) -> Self {
-        let (source, destination) = way.key.endpoints(way.direction);
-        Self {
-            start_ns: clock.start(period.start).as_ns(),
-            period_ns: clock.length().as_ns().unsigned_abs().saturating_mul(period.len as u64),
-            community_id: CommunityId(way.key),
-            source,
-            destination,
-        }
-    }
-
-    pub(super) fn values(&self) -> [Value<'_>; 7] {
-        [
-            Value::TimestampNs(self.start_ns),
-            Value::U64(self.period_ns),
-            Value::Text(&self.community_id),
-            Value::Address(self.source.address),
-            Value::U16(self.source.port),
-            Value::Address(self.destination.address),
-            Value::U16(self.destination.port),
-        ]
-    }
+/// Adds a row: when and whose, the first seven columns, and what else is told of the flow.
+pub(super) fn push_row(
+    columns: &mut Columns,
+    way: &FlowWay,
+    period: Period,
+    clock: SlotClock,
+    own: &[Value<'_>],
+) -> Result<(), Failure> {
+    let (source, destination) = way.key.endpoints(way.direction);
+    let length_ns = clock.length().as_ns().unsigned_abs();
+    let community_id = CommunityId(way.key);
+    let whose = [
+        Value::TimestampNs(clock.start(period.start).as_ns()),
+        Value::U64(length_ns.saturating_mul(period.len as u64)),
+        Value::Text(&community_id),
+        Value::Address(source.address),
+        Value::U16(source.port),
+        Value::Address(destination.address),
+        Value::U16(destination.port),
+    ];
+    let row = [&whose, own].concat();
+    columns.push_row(&row).map_err(Failure::error)
 }
 
 /// A flow as people read it, data going to the right.

@@ -8,7 +8,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
 
 use super::naming::{self, Namer};
-use super::printed::{PeriodTold, Whose};
+use super::printed::{PeriodTold, push_row};
 use super::{WAIT_MAX, table};
 use crate::failure::Failure;
 
@@ -173,7 +173,6 @@ impl PeriodTold for Told {
             let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
             let queue = flow.queue.ok();
             let missing = flow.queue.err().map_or("", Missing::name);
-            let whose = Whose::of(&flow.way, self.period, clock);
             let [control, confidence, interval] = naming::values(named, clock, controls);
             let own = [
                 queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),
@@ -190,8 +189,7 @@ impl PeriodTold for Told {
                 unseen.map(|_| Value::Str("xmit")).into(),
                 unseen.map(|&bytes| Value::U64(bytes)).into(),
             ];
-            let row: Vec<_> = whose.values().into_iter().chain(own).collect();
-            columns.push_row(&row).map_err(Failure::error)?;
+            push_row(&mut columns, &flow.way, self.period, clock, &own)?;
         }
         Ok(columns)
     }

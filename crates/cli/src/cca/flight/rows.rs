@@ -8,7 +8,7 @@ use packet::SlotClock;
 
 use super::table;
 use crate::cca::naming::{self, Namer};
-use crate::cca::printed::{PeriodTold, Whose};
+use crate::cca::printed::{PeriodTold, push_row};
 use crate::failure::Failure;
 
 const fn real(name: &'static str, about: &'static str) -> Field {
@@ -126,7 +126,6 @@ impl PeriodTold for Told {
             let max = flight.map(|flight| flight.max_bytes.into());
             let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
             let missing = flow.flight.err().map_or("", FlightMissing::name);
-            let whose = Whose::of(&flow.way, self.period, clock);
             let [control, confidence, interval] = naming::values(named, clock, controls);
             let own = [
                 flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
@@ -143,8 +142,7 @@ impl PeriodTold for Told {
                 interval,
                 Value::Text(&missing),
             ];
-            let row: Vec<_> = whose.values().into_iter().chain(own).collect();
-            columns.push_row(&row).map_err(Failure::error)?;
+            push_row(&mut columns, &flow.way, self.period, clock, &own)?;
         }
         Ok(columns)
     }
