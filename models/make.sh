@@ -6,14 +6,15 @@
 #   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services,
 #                                           and captures of other places in captures
 #   bash models/make.sh cca RUNS            runs of the testbed's data set congestion; keeps what is
-#                                           drawn from them in KEPT, or in a folder of its own
+#                                           drawn from them in KEPT, or in a folder of its own, and
+#                                           scores in ROWS
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,13p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -58,9 +59,9 @@ case $kind in
     ;;
   cca)
     # The networks are those of bench/cca/quality.py's first seed.
-    "$python" "$here/../bench/cca/quality.py" "$place/rows.jsonl" --kept "${KEPT:-$place/kept}" \
-      --train "$place"/data/train-* --test heldout "$place"/data/heldout-* --seeds 1 \
-      --kinds dragonfly --durations 10ms,100ms,1s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
+    "$python" "$here/../bench/cca/quality.py" "${ROWS:-$place/rows.jsonl}" --kept "${KEPT:-$place/kept}" \
+      --train "$data"/train-* --test heldout "$data"/heldout-* --seeds 1 \
+      --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices, packetlog or cca" >&2; exit 2 ;;
 esac

@@ -1,5 +1,6 @@
 """Congestion controls: networks are trained, and serving finds what training found."""
 
+import csv
 import json
 import shutil
 import struct
@@ -38,8 +39,8 @@ def model(runs: Path) -> Path:
     return folder
 
 
-def told(model: Path, every: str = "500ms") -> list[dict]:
-    words = ("--model", model, "--every", every, "--format", "jsonl", "-q")
+def told(model: Path, every: str = "500ms", *more: str) -> list[dict]:
+    words = ("--model", model, "--every", every, "--format", "jsonl", "-q", *more)
     ran = wirelens("cca", *TAPS, *words)
     assert ran.status == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -91,6 +92,29 @@ def test_runs_are_judged_beside_guessing(model: Path, runs: Path) -> None:
     assert cells[1] == "200 ms" and float(cells[3]) > 0.9 and float(cells[-2]) < 0.3
 
 
+def test_flows_of_which_few_packets_are_seen_take_a_model_that_knows_it(
+    model: Path, runs: Path, tmp_path: Path
+) -> None:
+    options = ("--durations", "200ms", "--per-flow", "40", "--threads", "1", "--shares", "1,20%")
+    ran = wirelens("train", "cca", "-r", runs, "-o", tmp_path / "some", *options, time_max_s=300)
+    assert ran.status == 0, ran.stderr
+
+    def f1(model: Path) -> float:
+        words = ("-r", runs, "--per-flow", "20", "--share", "20%", "-q")
+        judged = wirelens("eval", "cca", "--model", model, *words)
+        assert judged.status == 0, judged.stderr
+        return float(judged.stdout.decode().splitlines()[2].split("|")[3])
+
+    assert f1(tmp_path / "some") > max(0.8, f1(model))
+    rows = told(tmp_path / "some", "500ms", "--sample", "0.2")
+    named = [row for row in rows if row["control"]]
+    with (RUN / "flows.tsv").open() as file:
+        controls = {row["src_ip"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
+    right = [row for row in named if row["control"] == controls[row["src_ip"]]]
+    # A third would be chance; how flows begin is in there, which nothing was trained on.
+    assert len(named) > 10 and len(right) > 0.6 * len(named), rows
+
+
 def changed(model: Path, tmp_path: Path, **said: object) -> Ran:
     content = (model / "model.safetensors").read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
@@ -123,10 +147,42 @@ def test_a_model_that_cannot_be_says_why(model: Path, tmp_path: Path) -> None:
     assert ran.status == 1 and "wanted: a model" in ran.stderr
 
 
+def test_longer_intervals_vote_beside_those_that_make_them(runs: Path, tmp_path: Path) -> None:
+    from wirelens.cca import tap_slots, windows
+    from wirelens.cca.reading import load
+    from wirelens.classify.metrics import softmax
+
+    options = ("--slot", "1ms", "--durations", "100ms,1200ms", "--per-flow", "30", "-q")
+    ran = wirelens("train", "cca", "-r", runs, "-o", tmp_path / "both", *options, time_max_s=300)
+    assert ran.status == 0, ran.stderr
+    model = load(tmp_path / "both")
+    assert [network.row_slots for network in model.networks] == [1, 2]
+    assert "those of 1200 ms, in rows of 2 ms" in (tmp_path / "both/card.md").read_text()
+    before, after = tap_slots([TAPS[1], TAPS[3]])
+    compared = 0
+    for row in told(tmp_path / "both", "100ms"):
+        count = round((row["interval_s"] or 0) / 0.1)
+        if row["start_ns"] // 100_000_000 % 10 or count < 12:
+            continue
+        (way,) = (way for way in before if way.source_port == row["src_port"])
+        end = (row["start_ns"] + 100_000_000) // 1_000_000 // 100 * 100
+        # As they were read, window by window.
+        starts = [end - 100 * back for back in range(count, 0, -1)]
+        seen = windows(before[way], after[way], starts, 100, passed="highest")
+        values = np.asarray(seen.values).reshape(1, count * 100, -1)
+        sure = softmax(model.voted(values))[0].max()
+        assert row["confidence"] == pytest.approx(sure, abs=1e-4), row
+        compared += 1
+    assert compared >= 3
+
+
 def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
     for words, arguments in {
         "two at least": ("-r", runs / "one"),
-        "no flow is as long": ("-r", runs, "--durations", "1000s"),
+        "no flow is as long": ("-r", runs, "--slot", "10ms", "--durations", "9s"),
+        "beside others": ("-r", runs, "--durations", "9s"),
+        "a whole number of times": ("-r", runs, "--durations", "200ms,3s"),
+        "up to --votes 5": ("-r", runs, "--durations", "200ms,2s", "--votes", "5"),
         "10 or more": ("-r", runs, "--durations", "5ms"),
         "--inputs 'queue'": ("-r", runs, "--inputs", "queue"),
         "no run of a congestion": ("-r", tmp_path),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from wirelens.cca.intervals import Intervals, Reading, draw
+from wirelens.cca.intervals import Intervals, Reading, draw, in_rows
 from wirelens.cca.runs import Run, find_runs
 from wirelens.cca.train import slots_of
 
@@ -34,10 +34,13 @@ class Place:
     runs: Sequence[Path]
     background_max: int = 0
     share: float = 1.0
+    durations: Sequence[str] = tuple(DURATIONS)
 
     def path(self, kept: Path, run: Path) -> Path:
         """Where the intervals of a run are."""
-        return kept / f"{run.parent.name}-{run.name}-{self.background_max}-{self.share:g}.npz"
+        some = "" if len(self.durations) == len(DURATIONS) else f"-{'-'.join(self.durations)}"
+        kind = f"{self.background_max}-{self.share:g}{some}"
+        return kept / f"{run.parent.name}-{run.name}-{kind}.npz"
 
 
 def draw_missing(place: Place, kept: Path, show: Show) -> None:
@@ -46,14 +49,15 @@ def draw_missing(place: Place, kept: Path, show: Show) -> None:
     missing = [run for run in place.runs if not place.path(kept, run).exists()]
     readings = [
         Reading(
-            slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest", per_flow=count
+            slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest",
+            per_flow=DURATIONS[duration],
         )
-        for duration, count in DURATIONS.items()
+        for duration in place.durations
     ]  # fmt: skip
     for at, run in enumerate(find_runs(missing) if missing else []):
         show(at, len(missing))
         found = draw([run], readings, SEED, background_max=place.background_max)
-        _save(place.path(kept, run.path), run, dict(zip(DURATIONS, found, strict=True)))
+        _save(place.path(kept, run.path), run, dict(zip(place.durations, found, strict=True)))
 
 
 def _save(path: Path, run: Run, found: dict[str, Intervals]) -> None:
@@ -67,15 +71,18 @@ def _save(path: Path, run: Run, found: dict[str, Intervals]) -> None:
     partial.replace(path)
 
 
-def load(place: Place, kept: Path, duration: str, inputs: Sequence[str]) -> Intervals:
-    """All intervals of one length, `runs` counting those of the place."""
+def load(
+    places: Sequence[Place], kept: Path, duration: str, inputs: Sequence[str], row_slots: int = 1
+) -> Intervals:
+    """All intervals of one length, `runs` counting those of a place: places are to have the same."""
     columns = [INPUTS.index(name) for name in inputs]
     pieces, controls, runs, beside = [], [], [], []
-    for number, run in enumerate(place.runs):
-        with numpy.load(place.path(kept, run)) as arrays:
-            values = arrays[f"{duration}.values"][:, :, columns]
-            pieces.append(values)
-            controls += arrays[f"{duration}.controls"].tolist()
-            beside += [int(arrays["flows_beside"])] * len(values)
-        runs += [number] * len(values)
+    for place in places:
+        for number, run in enumerate(place.runs):
+            with numpy.load(place.path(kept, run)) as arrays:
+                values = in_rows(arrays[f"{duration}.values"][:, :, columns], row_slots)
+                pieces.append(values)
+                controls += arrays[f"{duration}.controls"].tolist()
+                beside += [int(arrays["flows_beside"])] * len(values)
+            runs += [number] * len(values)
     return Intervals(numpy.concatenate(pieces), controls, runs, beside)

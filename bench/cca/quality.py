@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +22,28 @@ import numpy
 from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Array, Intervals
-from wirelens.cca.model import MODEL_FILE, Model, mean_votes
-from wirelens.cca.reading import load
-from wirelens.cca.train import parts
+from wirelens.cca.intervals import Array, Intervals, in_rows
+from wirelens.cca.model import Model, Network, Voting, all_together
+from wirelens.cca.train import parts, row_slots_of, slots_of
 from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
 
 Row = dict[str, Any]
 SHARE_WATCHED = 0.2
 # Intervals of each length to train on: what two cores bear. The paper has 1,050.
-TRAIN_MAX = {"10ms": 16_000, "100ms": 16_000, "1s": 8_000, "10s": 2_500, "60s": 600}
+TRAIN_MAX = {"10ms": 16_000, "100ms": 16_000, "1s": 8_000, "10s": 6_000, "60s": 600}
 TEST_MAX = 4_000
 UNKNOWN_BELOW = 0.5
 VOTES_MAX = 60
 SAMPLED = "10s"
 """The length at which packets are left out by chance, as in the paper's Figure 7."""
-VOTES = {"1s": ("10s", "60s")}
+VOTERS = ("1s", "10s")
+"""Lengths of networks whose intervals vote."""
+BOTH = " and ".join(VOTERS)
+VOTING = {"1s": ("10s", "60s"), "10s": ("60s",), BOTH: ("10s", "60s")}
 """Of the lengths of networks, those of intervals that are told by their votes, too."""
+CORRELATION = 0.1
+"""How far windows err together, as fitted for the model that ships."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Kind:
 
 
 DEFAULT = ("cbiq_bytes", "ingress_bytes")
+SHIPS = "dragonfly"
 KINDS = {
     kind.name: kind
     for kind in (
@@ -82,6 +87,7 @@ class Sides:
     """Intervals of one length."""
 
     inputs: tuple[str, ...]
+    row_slots: int
     train: Intervals
     watched: Intervals
     controls: list[str]
@@ -90,37 +96,48 @@ class Sides:
         return [self.inputs.index(name) for name in inputs]
 
 
-def sides(asked: argparse.Namespace, duration: str, seed: int, inputs: tuple[str, ...]) -> Sides:
-    place = training(asked)
-    found = drawn.load(place, asked.kept, duration, inputs)
-    kept, watched = parts(place.runs, SHARE_WATCHED, seed)
-    most = TRAIN_MAX[duration]
+def sides(asked: argparse.Namespace, duration: str, seed: int) -> Sides:
+    places, inputs = training(asked), inputs_of(asked)
+    row_slots = row_slots_of(slots_of(duration, "1ms"))
+    found = drawn.load(places, asked.kept, duration, inputs, row_slots)
+    kept, watched = parts(asked.train, SHARE_WATCHED, seed)
+    most = TRAIN_MAX[duration] * len(places)
     return Sides(
         inputs,
+        row_slots,
         found.of_runs(kept).thinned(most, seed),
         found.of_runs(watched).thinned(most // 4, seed),
         sorted(set(found.controls)),
     )
 
 
-def voted(trained: learn.Trained, intervals: Intervals, slots: int) -> Array:
-    """Of each interval the control that its parts of so many slots tell together."""
-    def scores(values: Array) -> Array:
-        return trained.scores(replace(intervals, values=values))
+@dataclass(frozen=True)
+class Voter:
+    """A network that was trained, whose probabilities are right."""
 
-    return mean_votes(scores, slots, intervals.values).argmax(axis=1)
+    trained: learn.Trained
+    slots: int
+    row_slots: int
+    temperature: float
+
+    def scores(self, values: Array) -> Array:
+        """Of intervals, slot by slot."""
+        rows = Intervals(in_rows(values, self.row_slots))
+        return self.trained.scores(rows) / self.temperature
 
 
-def judged(trained: learn.Trained, intervals: Intervals, slots: int) -> Iterator[Row]:
-    """F1 over all, and by how many flows competed."""
-    told = voted(trained, intervals, slots)
-    truth = learn.labels(intervals, trained.controls)
+def judged(voters: Sequence[Voter], intervals: Intervals) -> Iterator[Row]:
+    """F1 of what networks tell together, over all and by how many flows competed."""
+    voting, controls = Voting(VOTES_MAX, CORRELATION), voters[0].trained.controls
+    parts_of = [(voter.scores, voter.slots) for voter in voters]
+    told = all_together(parts_of, voting, intervals.values).argmax(axis=1)
+    truth = learn.labels(intervals, controls)
     background = numpy.array(intervals.background)
-    yield {"background": "any", **found(truth, told, trained.controls)}
+    yield {"background": "any", **found(truth, told, controls)}
     counts = sorted(set(intervals.background))
     for count in counts if len(counts) > 1 else []:
         rows = background == count
-        yield {"background": count, **found(truth[rows], told[rows], trained.controls)}
+        yield {"background": count, **found(truth[rows], told[rows], controls)}
 
 
 def found(truth: Array, told: Array, controls: Any) -> Row:
@@ -134,9 +151,14 @@ def found(truth: Array, told: Array, controls: Any) -> Row:
     }
 
 
-def training(asked: argparse.Namespace) -> Place:
-    """What networks are trained on."""
-    return Place("train", asked.train, drawn.BACKGROUND_MAX)
+def training(asked: argparse.Namespace) -> list[Place]:
+    """What networks are trained on: the same runs, with more and fewer of their packets."""
+    return [
+        Place("train", asked.train, drawn.BACKGROUND_MAX, share)
+        if share == 1
+        else Place("train", asked.train, drawn.BACKGROUND_MAX, share, asked.durations)
+        for share in asked.train_shares
+    ]
 
 
 def places(asked: argparse.Namespace) -> list[Place]:
@@ -146,36 +168,62 @@ def places(asked: argparse.Namespace) -> list[Place]:
 
 
 def make(asked: argparse.Namespace, progress: Progress) -> None:
-    for place in [training(asked), *places(asked)]:
+    for place in [*training(asked), *places(asked)]:
         drawn.draw_missing(place, asked.kept, reading(progress, place))
-    done = {(row["network"], row["votes_of"], row["seed"]) for row in read_rows(asked.output)}
+    done = {
+        (row["network"], row["votes_of"], row["seed"])
+        for row in read_rows(asked.output) if shares_of(row) == asked.train_shares
+    }  # fmt: skip
+    steps = [*asked.durations, *([BOTH] if set(asked.durations) >= set(VOTERS) else [])]
     for seed in asked.seeds:
-        for duration in asked.durations:
-            wanted = [kind for kind in asked.kinds if (kind, duration, seed) not in done]
-            if not wanted:
-                continue
-            inputs = tuple(dict.fromkeys(one for kind in wanted for one in KINDS[kind].inputs))
-            both = sides(asked, duration, seed, inputs)
-            tests = [
-                (place, length, test(asked, place, length, seed, inputs))
-                for length in (duration, *VOTES.get(duration, ()))
-                for place in places(asked)
-                if place.share == 1 or length == SAMPLED
-            ]
-            for name in wanted:
-                one(asked, KINDS[name], both, tests, (duration, seed), progress)
+        missing = {
+            name: [step for step in steps if (name, step, seed) not in done] for name in asked.kinds
+        }
+        if any(missing.values()):
+            of_seed(asked, seed, missing, progress)
 
 
-def test(
-    asked: argparse.Namespace, place: Place, length: str, seed: int, inputs: tuple[str, ...]
-) -> Intervals:
-    return drawn.load(place, asked.kept, length, inputs).thinned(TEST_MAX, seed)
+def of_seed(
+    asked: argparse.Namespace, seed: int, missing: dict[str, list[str]], progress: Progress
+) -> None:
+    """Trains what is missing with a seed, and judges it."""
+    voters: dict[tuple[str, str], Voter] = {}
+    saved: dict[str, tuple[Network, float]] = {}
+    for duration in asked.durations:
+        names = [
+            name for name, steps in missing.items()
+            if duration in steps or (BOTH in steps and duration in VOTERS)
+        ]  # fmt: skip
+        if not names:
+            continue
+        both = sides(asked, duration, seed)
+        for name in names:
+            voters[name, duration], facts = one(
+                asked, KINDS[name], both, (duration, seed), progress
+            )
+            if duration in missing[name]:
+                write_rows(asked, [voters[name, duration]], duration, facts, progress)
+            if asked.save and name == SHIPS and seed == asked.seeds[0]:
+                trained = voters[name, duration].trained
+                network = learn.calibrated(trained, both.watched, UNKNOWN_BELOW, both.row_slots)
+                saved[duration] = network, trained.f1(both.watched)
+    for name, steps in missing.items():
+        if BOTH in steps:
+            facts = {"network": name, "inputs": KINDS[name].inputs, "seed": seed}
+            write_rows(asked, [voters[name, voter] for voter in VOTERS], BOTH, facts, progress)
+    if saved:
+        save(asked, saved)
+
+
+def inputs_of(asked: argparse.Namespace) -> tuple[str, ...]:
+    """All that some network reads."""
+    return tuple(dict.fromkeys(one for kind in asked.kinds for one in KINDS[kind].inputs))
 
 
 def one(
-    asked: argparse.Namespace, kind: Kind, both: Sides, tests: list[tuple[Place, str, Intervals]],
-    what: tuple[str, int], progress: Progress,
-) -> None:  # fmt: skip
+    asked: argparse.Namespace, kind: Kind, both: Sides, what: tuple[str, int], progress: Progress
+) -> tuple[Voter, Row]:
+    """A network that is trained, and what is to be said of it."""
     duration, seed = what
     began = time.process_time()
     epochs: list[float] = []
@@ -191,46 +239,49 @@ def one(
         "trained_on": len(both.train), "epochs": len(epochs),
         "train_cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
-    rows = [
-        {"duration": length, "votes_of": duration, **facts, "test": place.name,
-         "share": place.share, **row}
-        for place, length, intervals in tests
-        for row in judged(trained, intervals, both.train.values.shape[1])
-    ]  # fmt: skip
+    slots = both.train.values.shape[1] * both.row_slots
+    temperature = learn.temperature(trained, both.watched)
+    return Voter(trained, slots, both.row_slots, temperature), facts
+
+
+def write_rows(
+    asked: argparse.Namespace, voters: Sequence[Voter], votes_of: str, facts: Row,
+    progress: Progress,
+) -> None:  # fmt: skip
+    """Judges networks that vote, on all test sets and lengths."""
+    rows: list[Row] = []
+    alone = (votes_of,) if len(voters) == 1 else ()
+    for length in (*alone, *VOTING.get(votes_of, ())):
+        for place in places(asked):
+            if place.share == 1 or length == SAMPLED:
+                intervals = drawn.load([place], asked.kept, length, inputs_of(asked))
+                rows += [
+                    {"duration": length, "votes_of": votes_of, **facts,
+                     "shares": asked.train_shares, "test": place.name, "share": place.share, **row}
+                    for row in judged(voters, intervals.thinned(TEST_MAX, facts["seed"]))
+                ]  # fmt: skip
     first = f"F1 {rows[0]['f1']:.3f} of {rows[0]['test']}"
-    progress.tell(f"{kind.name}, {duration}, seed {seed}: {first}")
-    if asked.save and kind == KINDS["dragonfly"] and seed == asked.seeds[0]:
-        save(asked, trained, both, duration)
+    progress.tell(f"{facts['network']}, {votes_of}, seed {facts['seed']}: {first}")
     with asked.output.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def save(asked: argparse.Namespace, trained: learn.Trained, both: Sides, duration: str) -> None:
-    """Puts the network beside those of other lengths that are in the model already."""
-    known = load(asked.save) if (asked.save / MODEL_FILE).exists() else None
-    network = learn.calibrated(trained, both.watched, UNKNOWN_BELOW)
-    networks = {one.slots: one for one in [*(known.networks if known else []), network]}
-    scores = known.training["f1_of_runs_held_out"] if known else {}
-    scores = {**scores, duration: trained.f1(both.watched)}
+def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> None:
+    """As a model, whose votes are fitted on the runs that were held out of training."""
+    networks = [network for network, _ in saved.values()]
     made = {
         "command": "bash models/make.sh cca RUNS",
         "runs": len(asked.train),
-        "f1_of_runs_held_out": {one: scores[one] for one in DURATIONS if one in scores},
+        "f1_of_runs_held_out": {duration: f1 for duration, (_, f1) in saved.items()},
         "seed": asked.seeds[0],
     }
-    ordered = [networks[slots] for slots in sorted(networks)]
-    voting = known.voting if known else None
-    if duration in VOTES:
-        length, slots = VOTES[duration][0], both.train.values.shape[1]
-        place = training(asked)
-        longer = drawn.load(place, asked.kept, length, DEFAULT)
-        _, watched = parts(place.runs, SHARE_WATCHED, asked.seeds[0])
-        voting = learn.voting(networks[slots], longer.of_runs(watched), trained.controls, VOTES_MAX)
-    model = Model(
-        trained.controls, DEFAULT, 1_000_000, "highest", ordered, made, voting=voting
-    )
-    text = card(model, [run.name for run in asked.train], asked.note)
-    model.save(asked.save, text, force=True)
+    whole = drawn.load(training(asked)[:1], asked.kept, VOTERS[-1], DEFAULT)
+    _, watched = parts(asked.train, SHARE_WATCHED, asked.seeds[0])
+    controls = sorted(set(whole.controls))
+    voters = [saved[duration][0] for duration in VOTERS]
+    voting = learn.voting(voters, whole.of_runs(watched), controls, VOTES_MAX)
+    model = Model(controls, DEFAULT, 1_000_000, "highest", networks, made, voting=voting)
+    model.save(asked.save, card(model, [run.name for run in asked.train], asked.note), force=True)
 
 
 def reading(progress: Progress, place: Place) -> drawn.Show:
@@ -267,8 +318,16 @@ def table(rows: list[Row]) -> str:
 
 def row_name(row: Row) -> str:
     """The network, and of how long parts it counts votes."""
-    is_whole = row["votes_of"] == row["duration"]
-    return row["network"] if is_whole else f"{row['network']}, votes of {row['votes_of']}"
+    is_whole, shares = row["votes_of"] == row["duration"], shares_of(row)
+    name = row["network"] if is_whole else f"{row['network']}, votes of {row['votes_of']}"
+    listed = ", ".join(f"{share:.0%}" for share in shares)
+    return name if shares == [1.0] else f"{name}, trained on {listed} of packets"
+
+
+def shares_of(row: Row) -> list[float]:
+    """Of packets, the shares that a network was trained on."""
+    shares: list[float] = row.get("shares", [1.0])
+    return shares
 
 
 def guessing(rows: list[Row], duration: str) -> str:
@@ -295,6 +354,8 @@ def main() -> None:
     add("--train", type=Path, nargs="+", metavar="RUN")
     add("--test", nargs="+", action="append", default=[], metavar="NAME RUN")
     add("--shares", type=lambda text: [float(one) for one in text.split(",")], default=[])
+    add("--train-shares", type=lambda text: [float(one) for one in text.split(",")], default=[1.0],
+        help="the same of runs to train on; as many intervals of each")  # fmt: skip
     add("--durations", type=lambda text: text.split(","), default=list(DURATIONS))
     add("--kinds", type=lambda text: text.split("; "), default=["dragonfly", "deepcci"],
         help=f"some of: {'; '.join(KINDS)}")  # fmt: skip

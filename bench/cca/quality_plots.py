@@ -1,6 +1,8 @@
-"""Figures 2 and 4 to 8 of the paper's kind, from the rows of `bench/cca/quality.py`.
+"""Figures 2 and 4 to 8 of the paper's kind, from rows of `bench/cca/quality.py`.
 
-    .venv/bin/python bench/cca/quality_plots.py ROWS.jsonl docs/guide/images
+    .venv/bin/python bench/cca/quality_plots.py FOLDER docs/guide/images
+
+FOLDER holds `rows.jsonl`, and `equal.jsonl` and `seven.jsonl` of those data sets.
 """
 
 import sys
@@ -19,18 +21,23 @@ from wirelens.classify.typed import time_us
 
 OURS, PEER, ALONE, GUESSING = "#0b7a75", "#b5483a", "#d9a441", "#8d99ae"
 ALONE_AT = "100ms"
+MIXED = "trained on 100%, 10%, 1% of packets"
 STYLES = {
     "dragonfly, votes of 1s": (OURS, "-", "Dragonfly's network, seconds that vote"),
     "dragonfly": (OURS, ":", "Dragonfly's network for each length"),
     "deepcci, votes of 1s": (PEER, "-", "DeePCCI, seconds that vote"),
     "deepcci": (PEER, ":", "DeePCCI for each length"),
     "cbiq_bytes alone": (ALONE, "-", "Dragonfly's network, CBIQ alone"),
+    f"dragonfly, votes of 1s, {MIXED}": (OURS, "--", "the same, trained on fewer packets, too"),
+    f"deepcci, votes of 1s, {MIXED}": (PEER, "--", "the same, trained on fewer packets, too"),
 }
+PLAIN = [name for name in STYLES if MIXED not in name]
 # What the papers' text says; their curves are not to be had.
 PAPER = {
-    "heldout by duration": {"dragonfly": {"10ms": 0.70, "60s": 0.97}, "deepcci": {"60s": 0.75}},
-    "transfer by duration": {"dragonfly": {"100ms": 0.58, "60s": 0.85},
-                             "deepcci": {"100ms": 0.2, "60s": 0.62}},
+    "heldout": {"dragonfly": {"60s": 0.97}, "deepcci": {"60s": 0.75}},
+    "equal": {"dragonfly": {"10ms": 0.70}},
+    "transfer": {"dragonfly": {"100ms": 0.58, "60s": 0.85},
+                 "deepcci": {"100ms": 0.2, "60s": 0.62}},
     "by background": {"dragonfly": {0: 0.90, 75: 0.74}, "deepcci": {0: 0.77, 75: 0.56}},
 }  # fmt: skip
 
@@ -100,40 +107,52 @@ def by_duration(rows: list[Row], test: str, title: str, path: Path) -> None:
     ]  # fmt: skip
     durations = sorted({row["duration"] for row in whole}, key=time_us)
     axes = new()
-    for name in STYLES:
+    for name in PLAIN:
         curve(axes, whole, name, durations, "duration")
     guessing(axes, whole, durations, "duration")
-    said(axes, f"{test} by duration", durations)
+    said(axes, test, durations)
     finish(axes, durations, "length of the interval", title, path)
 
 
-def by_background(rows: list[Row], path: Path) -> None:
+def by_background(rows: list[Row], title: str, path: Path) -> None:
     some = [
         row for row in rows
-        if (row["test"], row["duration"], row["share"]) == ("heldout", SAMPLED, 1)
+        if (row["duration"], row["share"]) == (SAMPLED, 1)
         and row["background"] != "any"
     ]  # fmt: skip
     counts = sorted({row["background"] for row in some})
     axes = new()
-    for name in STYLES:
+    for name in PLAIN:
         curve(axes, some, name, counts, "background")
     said(axes, "by background", counts)
-    title = "Intervals of 10 s of runs never seen, by flows beside (Figure 6)"
     finish(axes, [str(count) for count in counts], "flows beside", title, path)
 
 
 def by_share(rows: list[Row], path: Path) -> None:
-    some = [
-        row for row in rows
-        if (row["test"], row["duration"], row["background"]) == ("heldout", SAMPLED, 0)
-    ]  # fmt: skip
+    some = [row for row in rows if (row["duration"], row["background"]) == (SAMPLED, 0)]
     shares = sorted({row["share"] for row in some}, reverse=True)
     axes = new()
     for name in STYLES:
-        curve(axes, some, name, shares, "share")
+        if "votes" in name:
+            curve(axes, some, name, shares, "share")
     title = "Intervals of 10 s, no flow beside, packets left out by chance (Figure 7)"
     left_out = [f"{1 - share:.0%}" for share in shares]
     finish(axes, left_out, "packets left out", title, path)
+
+
+def by_control(rows: list[Row], path: Path) -> None:
+    some = [row for row in rows if row["network"] == "dragonfly" and row["background"] == "any"]
+    durations = sorted({row["duration"] for row in some}, key=time_us)
+    axes = new()
+    for control in sorted(some[0]["f1_each"]):
+        of_control = [
+            [row["f1_each"][control] for row in some if row["duration"] == duration]
+            for duration in durations
+        ]
+        means = [sum(values) / len(values) for values in of_control]
+        axes.plot(range(len(durations)), means, "-", marker="o", markersize=4, label=control)
+    title = "Seven controls beside each other, each F1, runs never seen"
+    finish(axes, durations, "length of the interval", title, path)
 
 
 def by_input(rows: list[Row], path: Path) -> None:
@@ -157,14 +176,23 @@ def by_input(rows: list[Row], path: Path) -> None:
 
 def main() -> None:
     """The command line above."""
-    rows, folder = read_rows(Path(sys.argv[1])), Path(sys.argv[2])
-    by_duration(rows, "heldout", "Runs never seen, by length of the interval (Figures 4 and 5)",
+    data, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    rows, equal, seven = (read_rows(data / f"{name}.jsonl") for name in ("rows", "equal", "seven"))
+    by_duration(rows, "heldout", "Runs never seen, by length of the interval (Figure 4)",
                 folder / "cca-by-duration.png")  # fmt: skip
     by_duration(rows, "transfer", "Another link, shaper and delays, never trained on (Figure 8)",
                 folder / "cca-transfer.png")  # fmt: skip
-    by_background(rows, folder / "cca-by-background.png")
-    by_share(rows, folder / "cca-by-share.png")
+    by_duration(equal, "equal", "Equal round trips, by length of the interval (Figure 5)",
+                folder / "cca-equal-by-duration.png")  # fmt: skip
+    beside = "by flows beside (Figure 6)"
+    by_background([row for row in rows if row["test"] == "heldout"],
+                  f"Intervals of 10 s of runs never seen, {beside}",
+                  folder / "cca-by-background.png")  # fmt: skip
+    by_background(equal, f"Intervals of 10 s, equal round trips, {beside}",
+                  folder / "cca-equal-by-background.png")  # fmt: skip
+    by_share(equal, folder / "cca-by-share.png")
     by_input(rows, folder / "cca-by-input.png")
+    by_control(seven, folder / "cca-by-control.png")
 
 
 if __name__ == "__main__":

@@ -120,6 +120,12 @@ impl Rules {
     /// Where packets were left out by chance.
     pub const SAMPLED: Self =
         Self { passed: Passed::First, empty: Empty::Line, throughput: Throughput::Sequence };
+
+    /// The same for packets that were left out by chance.
+    #[must_use]
+    pub const fn of_sampled(self) -> Self {
+        Self { passed: self.passed, ..Self::SAMPLED }
+    }
 }
 
 /// Why there is nothing to read.

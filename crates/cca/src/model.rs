@@ -47,22 +47,34 @@ pub struct Model {
     clock: SlotClock,
     rules: Rules,
     voting: Voting,
-    /// Those of longer intervals later.
+    /// Those of which a row is a slot, of longer intervals later.
     networks: Vec<Network>,
+    /// That of intervals of several windows, of which a row is several slots.
+    longer: Option<Network>,
 }
 
-/// How windows of the longest interval that follow each other count together.
+/// How windows of the longest interval of single slots that follow each other count together.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Voting {
     /// So many at most.
     pub most: u16,
     /// How far they err together: 0, each counts in full; 1, no more than one alone.
     pub correlation: f32,
+    /// How much counts where longer intervals vote beside them, which are of the same packets.
+    pub part: f32,
 }
 
 impl Default for Voting {
     fn default() -> Self {
-        Self { most: 1, correlation: 0.0 }
+        Self { most: 1, correlation: 0.0, part: 1.0 }
+    }
+}
+
+impl Voting {
+    /// By what a sum of so many votes is to be divided: each that is added is worth what it does
+    /// not share with the others.
+    pub(crate) fn shared(&self, count: u16) -> f32 {
+        f32::from(count.saturating_sub(1)).mul_add(self.correlation, 1.0)
     }
 }
 
@@ -98,6 +110,8 @@ impl Reads {
 #[derive(Clone, Debug)]
 struct Network {
     slots: usize,
+    /// Slots of a row, added up.
+    row_slots: usize,
     net: ConvNet,
     temperature: f32,
     unknown_below: f64,
@@ -193,7 +207,6 @@ impl Model {
             }
             networks.push(network);
         }
-        networks.sort_by_key(|network| network.slots);
         if networks.iter().any(|network| network.net.class_count() != controls.len()) {
             return Err(said.wrong("controls", "wanted: one for each score of every network"));
         }
@@ -205,14 +218,27 @@ impl Model {
             None => None,
         };
         let voting = match said.fields.get("votes") {
-            Some(_) if rows_per_rtt.is_some() => {
-                return Err(said.wrong("votes", "wanted: of rows that are slots"));
+            Some(_) if matches!(reads, Reads::Flight(_)) => {
+                return Err(said.wrong("votes", "wanted: of two taps alone"));
             }
             Some(votes) => read_voting(&Said::of(votes, "votes")?)?,
             None => Voting::default(),
         };
+        let (mut networks, longer): (Vec<_>, Vec<_>) =
+            networks.into_iter().partition(|network| network.row_slots == 1);
+        networks.sort_by_key(|network| network.slots);
+        if let Some(wanted) = unfit_longer(&longer, networks.last(), voting) {
+            return Err(said.wrong("networks", wanted));
+        }
+        let longer = longer.into_iter().next();
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, reads, rows_per_rtt, clock, rules, voting, networks })
+        Ok(Self { controls, reads, rows_per_rtt, clock, rules, voting, networks, longer })
+    }
+
+    /// The same for packets that were left out by chance.
+    #[must_use]
+    pub fn of_sampled(self) -> Self {
+        Self { rules: self.rules.of_sampled(), ..self }
     }
 
     /// Names of the controls that it tells apart.
@@ -256,7 +282,7 @@ impl Model {
         self.rules
     }
 
-    /// How windows of the longest interval count together.
+    /// How windows of the longest interval of single slots count together.
     #[must_use]
     pub const fn voting(&self) -> Voting {
         self.voting
@@ -272,7 +298,7 @@ impl Model {
         self.networks.iter().find(|network| network.slots == slots)
     }
 
-    /// The longest interval for which it has a network and that is no longer than so many slots.
+    /// The longest interval of single slots for which it has a network and that is no longer than so many slots.
     #[must_use]
     pub fn longest(&self, slots: usize) -> Option<usize> {
         self.networks.iter().rev().map(|network| network.slots).find(|&needs| needs <= slots)
@@ -281,16 +307,61 @@ impl Model {
     /// What an interval tells; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them.
     pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
-        let network = self.score(rows, scratch)?;
+        let network = self.network(rows.len() / self.reads.width().max(1))?;
+        self.score(network, rows, scratch)?;
         let (control, confidence) = most_probable(&scratch.scores, network.temperature)?;
         let is_known = confidence >= network.unknown_below;
         Some(Told { control: is_known.then_some(control), confidence, slots: network.slots })
     }
 
+    /// Windows of the longest interval of single slots that make an interval of the network of
+    /// longer ones, where there is one.
+    #[must_use]
+    pub fn windows_of_longer(&self) -> Option<usize> {
+        Some(self.longer.as_ref()?.slots / self.networks.last()?.slots)
+    }
+
+    /// Adds up a window's rows, slot by slot, to those that the network of longer intervals reads.
+    #[must_use]
+    pub fn longer_rows(&self, rows: &[f32]) -> Vec<f32> {
+        let (Some(longer), width) = (&self.longer, self.reads.width()) else { return Vec::new() };
+        let mut sums = Vec::with_capacity(rows.len() / longer.row_slots);
+        for rows in rows.chunks_exact(width * longer.row_slots) {
+            let begin = sums.len();
+            sums.resize(begin + width, 0.0);
+            for row in rows.chunks_exact(width) {
+                sums.iter_mut().skip(begin).zip(row).for_each(|(sum, value)| *sum += value);
+            }
+        }
+        sums
+    }
+
     /// Of each control the logarithm of its probability, as [`Self::tell`] finds it.
     pub fn log_probabilities(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Vec<f32>> {
-        let temperature = self.score(rows, scratch)?.temperature;
-        let scores: Vec<f32> = scratch.scores.iter().map(|score| score / temperature).collect();
+        let network = self.network(rows.len() / self.reads.width().max(1))?;
+        self.log_probabilities_by(network, rows, scratch)
+    }
+
+    /// The same of a longer interval, by its rows.
+    pub fn longer_log_probabilities(
+        &self,
+        rows: &[f32],
+        scratch: &mut Scratch,
+    ) -> Option<Vec<f32>> {
+        let longer = self.longer.as_ref()?;
+        let is_whole = rows.len() == longer.slots / longer.row_slots * self.reads.width();
+        if is_whole { self.log_probabilities_by(longer, rows, scratch) } else { None }
+    }
+
+    fn log_probabilities_by(
+        &self,
+        network: &Network,
+        rows: &[f32],
+        scratch: &mut Scratch,
+    ) -> Option<Vec<f32>> {
+        self.score(network, rows, scratch)?;
+        let scores: Vec<f32> =
+            scratch.scores.iter().map(|score| score / network.temperature).collect();
         let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let sum: f32 = scores.iter().map(|score| (score - highest).exp()).sum();
         let all = sum.is_finite().then(|| highest + sum.ln())?;
@@ -299,14 +370,12 @@ impl Model {
     }
 
     /// Scores of an interval, left in `scratch`.
-    fn score(&self, rows: &[f32], scratch: &mut Scratch) -> Option<&Network> {
-        let network = self.network(rows.len() / self.reads.width().max(1))?;
+    fn score(&self, network: &Network, rows: &[f32], scratch: &mut Scratch) -> Option<()> {
         let Scratch { rows: normalised, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
         normalise(normalised, self.reads.width());
-        network.net.score(normalised, net, scores).ok()?;
-        Some(network)
+        network.net.score(normalised, net, scores).ok()
     }
 }
 
@@ -344,8 +413,26 @@ pub(crate) fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, 
 fn read_voting(said: &Said<'_>) -> Result<Voting, ModelError> {
     let most = said.whole("most", 1, VOTES_MAX)?;
     let correlation = said.number("correlation", 0.0, 1.0)?;
-    #[allow(clippy::cast_possible_truncation)] // Both lie between known limits.
-    Ok(Voting { most: most as u16, correlation: correlation as f32 })
+    let part = if said.fields.contains_key("part") { said.number("part", 0.0, 1.0)? } else { 1.0 };
+    #[allow(clippy::cast_possible_truncation)] // All lie between known limits.
+    Ok(Voting { most: most as u16, correlation: correlation as f32, part: part as f32 })
+}
+
+/// What is wanted of networks of which a row is several slots, where that does not hold.
+fn unfit_longer(
+    longer: &[Network],
+    base: Option<&Network>,
+    voting: Voting,
+) -> Option<&'static str> {
+    let [longer] = longer else {
+        return (longer.len() > 1).then_some("wanted: one at most whose rows are several slots");
+    };
+    let base = base.map_or(longer.slots, |base| base.slots);
+    let count = longer.slots / base;
+    if longer.slots % base != 0 || base % longer.row_slots != 0 || count < 2 {
+        return Some("wanted: where rows are several slots, several of the longest without");
+    }
+    (count > usize::from(voting.most)).then_some("wanted: where rows are several slots, votes")
 }
 
 fn read_network(
@@ -354,6 +441,11 @@ fn read_network(
     input_count: usize,
 ) -> Result<Network, ModelError> {
     let slots = said.whole("slots", 1, SLOTS_MAX)?;
+    let row_slots = match said.fields.get("row_slots") {
+        Some(_) => said.whole("row_slots", 1, slots)?,
+        None => 1,
+    };
+    let rows = slots / row_slots;
     let pool_len = said.whole("pool_len", 1, SLOTS_MAX)?;
     let block_count = said.whole("blocks", 1, COUNT_MAX)?;
     let layer = |name: &str, inputs: usize| read_layer(tensors, &format!("{slots}.{name}"), inputs);
@@ -367,18 +459,18 @@ fn read_network(
     let outputs = blocks.iter().map(Convolution::output_count);
     let widest = outputs.chain([head.output_count()]).max().unwrap_or(1);
     let net = ConvNet::new(blocks, pool_len, head).map_err(refused)?;
-    if slots < net.steps_min() {
+    if rows < net.steps_min() {
         let least = net.steps_min();
         return Err(said.wrong("slots", format_args!("wanted: {least} or more, for its pools")));
     }
-    if slots.saturating_mul(widest) > NUMBERS_MAX {
+    if rows.saturating_mul(widest) > NUMBERS_MAX {
         let most = NUMBERS_MAX / widest;
         return Err(said.wrong("slots", format_args!("wanted: {most} or less, by {widest}")));
     }
     let temperature = said.number("temperature", 1e-3, 1e3)?;
     let unknown_below = said.number("unknown_below", 0.0, 1.0)?;
     #[allow(clippy::cast_possible_truncation)] // It lies between a thousandth and a thousand.
-    Ok(Network { slots, net, temperature: temperature as f32, unknown_below })
+    Ok(Network { slots, row_slots, net, temperature: temperature as f32, unknown_below })
 }
 
 fn read_layer(

@@ -3,6 +3,9 @@
 //! A network looks at windows of one length. Ten of them, one after the other, tell more than each
 //! alone, and less than ten that know nothing of each other: neighbours err together. So many count
 //! as their correlation leaves, as in a sample of clusters (Kish's design effect).
+//!
+//! A model may have a network of longer intervals beside, whose rows are coarser. Its intervals are
+//! made of the rows of windows that were read already, and vote as well.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,15 +37,27 @@ impl Known {
     }
 }
 
+/// What a window told.
+#[derive(Clone, Debug)]
+struct Vote {
+    /// Of each control the logarithm of its probability.
+    told: Vec<f32>,
+    /// The same by the longer interval that ends with it, where all of it is known.
+    longer: Option<Vec<f32>>,
+    /// What longer intervals read of it, until the last of them is told.
+    rows: Vec<f32>,
+}
+
 /// Of each flow what its windows told, by their first slots.
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
-    flows: HashMap<FlowWay, BTreeMap<i64, Vec<f32>>>,
+    flows: HashMap<FlowWay, BTreeMap<i64, Vote>>,
 }
 
 impl Votes {
-    /// Windows before the slot `end` that are known and have not been added yet. They begin at
-    /// whole multiples of their length, so that each is computed once, however often one asks.
+    /// Windows before the slot `end` that are known and have not been added yet, in the order in
+    /// which they are to be. They begin at whole multiples of their length, so that each is
+    /// computed once, however often one asks.
     pub fn wanted(&mut self, model: &Model, way: &FlowWay, end: i64, known: Known) -> Vec<Period> {
         let Some(len) = model.longest(usize::MAX) else { return Vec::new() };
         let usable = known.usable(model, len);
@@ -54,7 +69,9 @@ impl Votes {
         }
         let starts = starts(model, end).take_while(|&start| start >= first);
         let missing = starts.filter(|start| !windows.contains_key(start));
-        missing.map(|start| Period { start, len }).collect()
+        let mut missing: Vec<_> = missing.map(|start| Period { start, len }).collect();
+        missing.reverse();
+        missing
     }
 
     /// Adds what a window tells.
@@ -66,8 +83,14 @@ impl Votes {
         rows: &[f32],
         scratch: &mut Scratch,
     ) {
-        if let Some(vote) = model.log_probabilities(rows, scratch) {
-            self.flows.entry(*way).or_default().insert(start, vote);
+        let Some(told) = model.log_probabilities(rows, scratch) else { return };
+        let windows = self.flows.entry(*way).or_default();
+        let rows = model.longer_rows(rows);
+        windows.insert(start, Vote { told, longer: None, rows });
+        let Some(rows) = longer_rows(model, windows, start) else { return };
+        let longer = model.longer_log_probabilities(&rows, scratch);
+        if let Some(vote) = windows.get_mut(&start) {
+            vote.longer = longer;
         }
     }
 
@@ -75,21 +98,24 @@ impl Votes {
     #[must_use]
     pub fn told(&self, model: &Model, way: &FlowWay, end: i64) -> Option<Told> {
         let windows = self.flows.get(way)?;
-        let (mut sums, mut count) = (vec![0.0_f32; model.controls().len()], 0_u16);
-        for vote in starts(model, end).filter_map(|start| windows.get(&start)) {
-            count += 1;
-            sums.iter_mut().zip(vote).for_each(|(sum, vote)| *sum += vote);
+        let (mut all, mut longer) = (Sum::of(model), Sum::of(model));
+        let apart = model.windows_of_longer().unwrap_or(usize::MAX);
+        for (at, start) in starts(model, end).enumerate() {
+            let Some(vote) = windows.get(&start) else { continue };
+            all.add(&vote.told);
+            // Longer intervals one after the other, the last of which ends with the last window.
+            if let Some(vote) = vote.longer.as_ref().filter(|_| at % apart == 0) {
+                longer.add(vote);
+            }
         }
-        if count == 0 {
+        if all.count == 0 {
             return None;
         }
         let slots = model.longest(usize::MAX)?;
-        // Each that is added is worth what it does not share with the others.
-        let shared = 1.0 + f32::from(count - 1) * model.voting().correlation;
-        let (control, confidence) = most_probable(&sums, shared)?;
+        let (control, confidence) = most_probable(&together(model, &all, &longer), 1.0)?;
         let is_known = confidence >= model.unknown_below(slots)?;
         let control = is_known.then_some(control);
-        Some(Told { control, confidence, slots: slots * usize::from(count) })
+        Some(Told { control, confidence, slots: slots * usize::from(all.count) })
     }
 
     /// Forgets what no window that ends at the slot `end` or later counts.
@@ -108,4 +134,46 @@ fn starts(model: &Model, end: i64) -> impl Iterator<Item = i64> {
     let end = end.div_euclid(len.max(1)).saturating_mul(len);
     let most = i64::from(model.voting().most);
     (1..=most).map(move |back| end.saturating_sub(back.saturating_mul(len)))
+}
+
+/// Votes that are added up.
+struct Sum {
+    sums: Vec<f32>,
+    count: u16,
+}
+
+impl Sum {
+    fn of(model: &Model) -> Self {
+        Self { sums: vec![0.0; model.controls().len()], count: 0 }
+    }
+
+    fn add(&mut self, vote: &[f32]) {
+        self.count += 1;
+        self.sums.iter_mut().zip(vote).for_each(|(sum, vote)| *sum += vote);
+    }
+}
+
+/// A score for each control.
+fn together(model: &Model, all: &Sum, longer: &Sum) -> Vec<f32> {
+    let voting = model.voting();
+    let part = if longer.count == 0 { 1.0 } else { voting.part };
+    let (shared, longer_shared) = (voting.shared(all.count), voting.shared(longer.count));
+    let score = |(sum, longer): (&f32, &f32)| part * (sum / shared + longer / longer_shared);
+    all.sums.iter().zip(&longer.sums).map(score).collect()
+}
+
+/// What the longer interval that ends with this window reads, where all its windows are known.
+/// Rows of the first of them are read for the last time, as windows come in order.
+fn longer_rows(model: &Model, windows: &mut BTreeMap<i64, Vote>, start: i64) -> Option<Vec<f32>> {
+    let count = i64::try_from(model.windows_of_longer()?).ok()?;
+    let len = i64::try_from(model.longest(usize::MAX)?).ok()?;
+    let first = start.saturating_sub(len.saturating_mul(count - 1));
+    let mut rows = Vec::new();
+    for at in 0..count {
+        rows.extend_from_slice(&windows.get(&(first + at * len))?.rows);
+    }
+    if let Some(vote) = windows.get_mut(&first) {
+        vote.rows = Vec::new();
+    }
+    Some(rows)
 }

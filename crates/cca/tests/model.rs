@@ -107,6 +107,22 @@ fn way() -> FlowWay {
     FlowWay { key, direction }
 }
 
+/// Windows of four slots that tell nothing, and intervals of two of them that tell BBR, by 1 more.
+#[allow(clippy::unwrap_used)] // It is a test's.
+fn model_with_longer() -> Model {
+    let votes = json!({ "votes": { "most": 4, "correlation": 0.0, "part": 0.5 } });
+    let mut file = file_that_says(&[network(4, 2), longer(8, 2)], 0.5, votes);
+    let bias = file.len() - 4;
+    file[bias..].copy_from_slice(&1.5_f32.to_le_bytes());
+    Model::parse(&file).unwrap()
+}
+
+fn longer(slots: u64, row_slots: u64) -> Value {
+    let mut network = network(slots, 2);
+    network["row_slots"] = row_slots.into();
+    network
+}
+
 /// All that is wanted is added; how many windows that were.
 fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: usize) -> usize {
     let wanted = votes.wanted(model, &way(), end, Known { slots, began: false, slots_kept });
@@ -121,7 +137,7 @@ fn windows_that_were_added_are_not_wanted_again_and_count_up_to_the_most() {
     let (model, mut votes) = (voting_model(0.0), Votes::default());
     let known = Known { slots: 10, began: false, slots_kept: 10 };
     let wanted = votes.wanted(&model, &way(), 100, known);
-    assert_eq!(wanted, [Period { start: 96, len: 4 }, Period { start: 92, len: 4 }]);
+    assert_eq!(wanted, [Period { start: 92, len: 4 }, Period { start: 96, len: 4 }]);
     assert_eq!(votes.told(&model, &way(), 100), None);
     assert_eq!(vote(&mut votes, &model, 100, 10, 10), 2);
     assert_eq!(votes.told(&model, &way(), 100).unwrap().slots, 8);
@@ -183,5 +199,56 @@ fn votes_that_cannot_be_are_refused() {
     ] {
         let text = refusal(&file_that_says(&[network(4, 2)], 0.5, json!({ "votes": votes })));
         assert!(text.starts_with(word), "{text}");
+    }
+    let one_tap = json!({ "inputs": ["flight_bytes"], "votes": { "most": 3, "correlation": 0.1 } });
+    let text = refusal(&file_that_says(&[network(4, 2)], 0.5, one_tap));
+    assert!(text.contains("wanted: of two taps alone"), "{text}");
+}
+
+#[test]
+fn longer_intervals_vote_beside_the_windows_that_make_them() {
+    let (model, mut votes) = (model_with_longer(), Votes::default());
+    assert_eq!(model.longest(usize::MAX), Some(4));
+    let logistic = |score: f64| 1.0 / (1.0 + (-score).exp());
+    for (end, slots, longer) in [(104, 4, 0), (108, 8, 1), (112, 12, 1), (116, 16, 2)] {
+        assert_eq!(vote(&mut votes, &model, end, slots, 0), 1, "each window is read once");
+        let told = votes.told(&model, &way(), end).unwrap();
+        let expected = logistic(0.5 * f64::from(longer));
+        assert!((told.confidence - expected).abs() < 1e-6, "{end}: {told:?}, {expected}");
+        assert_eq!(told.slots, slots);
+    }
+    // All at once is the same.
+    let mut votes = Votes::default();
+    assert_eq!(vote(&mut votes, &model, 116, 16, 0), 4);
+    let told = votes.told(&model, &way(), 116).unwrap();
+    assert!((told.confidence - logistic(1.0)).abs() < 1e-6, "{told:?}");
+}
+
+#[test]
+fn a_window_that_is_missing_makes_no_longer_interval() {
+    let (model, mut votes) = (model_with_longer(), Votes::default());
+    assert_eq!(vote(&mut votes, &model, 104, 4, 0), 1);
+    let known = Known { slots: 12, began: false, slots_kept: 0 };
+    // Of what is wanted the first could not be read.
+    let last = votes.wanted(&model, &way(), 112, known).last().copied().unwrap();
+    assert_eq!(last.start, 108);
+    votes.add(&model, &way(), last.start, &[1.0; 4], &mut Scratch::default());
+    let told = votes.told(&model, &way(), 112).unwrap();
+    assert!((told.confidence - 0.5).abs() < 1e-6, "{told:?}");
+}
+
+#[test]
+fn longer_intervals_that_windows_do_not_make_are_refused() {
+    let votes = json!({ "votes": { "most": 4, "correlation": 0.0 } });
+    for (networks, word) in [
+        (vec![network(4, 2), longer(10, 2)], "several of the longest"),
+        (vec![network(4, 2), longer(12, 3)], "several of the longest"),
+        (vec![longer(8, 2)], "several of the longest"),
+        (vec![network(4, 2), longer(8, 2), longer(16, 4)], "one at most"),
+        (vec![network(4, 2), longer(40, 4)], "votes"),
+        (vec![network(4, 2), longer(8, 9)], "row_slots"),
+    ] {
+        let text = refusal(&file_that_says(&networks, 0.5, votes.clone()));
+        assert!(text.contains(word), "{text}");
     }
 }

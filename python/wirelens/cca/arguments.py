@@ -10,7 +10,7 @@ from wirelens.cca.reading import load
 from wirelens.classify.typed import Parser, part, whole
 from wirelens.errors import OptionError
 
-_DURATIONS = "10ms,100ms,1s"
+_DURATIONS = "10ms,100ms,1s,10s"
 
 _TRAIN_EXAMPLES = """Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
@@ -61,7 +61,9 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="DIR", type=Path, required=True,
         help="folder of the model to write")  # fmt: skip
     add("--durations", metavar="LIST", default=_DURATIONS,
-        help="lengths of intervals, a network for each [default: %(default)s]")  # fmt: skip
+        help="lengths of intervals, a network for each; of one of more than 1000 slots, slots are "
+        "added up to rows, and it is a whole number of times as long as the longest of the others "
+        "[default: %(default)s]")  # fmt: skip
     add("--inputs", metavar="LIST", default=",".join(slots.DEFAULT_INPUTS),
         help=f"what is read of each slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
@@ -71,12 +73,15 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         help="flows of each run that are there for others to compete with and are trained on, too "
         "[default: 6]")  # fmt: skip
     add("--votes", metavar="N", type=whole(1), default=60,
-        help="intervals of the longest duration that count together at most, one after the other "
-        "[default: 60]")  # fmt: skip
+        help="intervals of the longest duration of 1000 slots or less that count together at most, "
+        "one after the other [default: 60]")  # fmt: skip
     add("--slot", metavar="TIME", default="1ms", help="length of a slot [default: 1ms]")
     add("--passed", choices=("first", "highest"), default="highest",
         help="what has passed a tap: all before the first packet of the next slot, as in the "
         "paper, or before the highest byte seen [default: highest]")  # fmt: skip
+    add("--shares", metavar="LIST", type=_shares, default=(1.0,),
+        help="packets that are looked at, as many intervals of each: 100%%,10%%,1%% for "
+        "`wirelens cca --sample` [default: all]")  # fmt: skip
     add("--recipe", choices=("paper", "faster"), default="faster",
         help="how networks are trained: 100 epochs as in the paper, or at a higher rate until "
         "runs held out get no better [default: faster]")  # fmt: skip
@@ -85,6 +90,10 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--threads", metavar="N", type=whole(1), default=2, help="threads to train on [default: 2]")
     add("--note", metavar="TEXT", default="", help="a paragraph for the card")
     add("--force", action="store_true", help="replace the model in DIR")
+
+
+def _shares(text: str) -> list[float]:
+    return [part(one) for one in text.split(",")]
 
 
 def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
@@ -104,6 +113,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
         recipe=asked.recipe,
         unknown_below=asked.unknown_below,
         votes=asked.votes,
+        shares=asked.shares,
         seed=asked.seed,
         threads=asked.threads,
         force=asked.force,

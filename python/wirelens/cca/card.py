@@ -18,10 +18,18 @@ def card(model: Model, runs: Sequence[str], note: str) -> str:
     note = f"{note}\n\n" if note else ""
     votes = ""
     if model.voting:
+        windows = model.single[-1].slots * model.slot_ns / 1e6
         votes = (
-            f"\nUp to {model.voting.most} intervals of the longest length, one after the other, count "
-            f"together, with a\ncorrelation of {model.voting.correlation:g} between their errors.\n"
+            f"\nUp to {model.voting.most} intervals of {windows:g} ms, one after the other, count "
+            f"together, with a\ncorrelation of {model.voting.correlation:g} between their errors"
         )
+        for longer in (network for network in model.networks if network.row_slots > 1):
+            span, row = (slots * model.slot_ns / 1e6 for slots in (longer.slots, longer.row_slots))
+            votes += (
+                f"; those of {span:g} ms, in rows of {row:g} ms,\nvote beside them, and then a vote "
+                f"counts {model.voting.part:g}"
+            )
+        votes += ".\n"
     return f"""# Congestion controls of flows in a queue
 
 Names {", ".join(model.controls)} from {inputs} in slots of

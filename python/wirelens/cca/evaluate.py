@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wirelens.cca import learn
 from wirelens.cca.intervals import Array, Reading, draw
-from wirelens.cca.model import Model, Network, together
+from wirelens.cca.model import Model, Network
 from wirelens.cca.runs import find_runs
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
 from wirelens.classify.progress import Progress
@@ -51,11 +51,11 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     model, found = request.model, []
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
-    judged = [(network, 1) for network in model.networks]
+    judged = [(network, 1) for network in model.single]
     if model.voting:
         # The most that count, and some.
         counts = {min(SOME_VOTES, model.voting.most), model.voting.most}
-        judged += [(model.networks[-1], count) for count in sorted(counts)]
+        judged += [(model.single[-1], count) for count in sorted(counts)]
     readings = [
         Reading(
             network.slots * count, tuple(model.inputs), slot, request.share, model.passed,
@@ -95,9 +95,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
 
 
 def _scores(model: Model, network: Network, values: Array, count: int) -> Array:
-    if count == 1 or model.voting is None:
-        return network.scores(values)
-    return together(network, values) * model.voting.worth(count)
+    return network.scores(values) if count == 1 else model.voted(values)
 
 
 def _reading(progress: Progress) -> Callable[[int, int], None]:

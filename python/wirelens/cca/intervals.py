@@ -29,11 +29,13 @@ class Reading:
     passed: str = "first"
     per_flow: int = 20
     """Intervals of a flow at most."""
+    row_slots: int = 1
+    """Slots of a row."""
 
     def rules(self) -> dict[str, str]:
         """As `wirelens.cca.windows` takes them."""
         if self.share < 1:
-            return {"passed": "first", "empty": "line", "throughput": "sequence"}
+            return {"passed": self.passed, "empty": "line", "throughput": "sequence"}
         return {"passed": self.passed, "empty": "next", "throughput": "counted"}
 
 
@@ -42,7 +44,7 @@ class Intervals:
     """Intervals of many flows."""
 
     values: Array
-    """Intervals × slots × inputs."""
+    """Intervals × rows × inputs."""
     controls: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     """Of each interval its run, counted from 0."""
@@ -73,6 +75,25 @@ class Intervals:
         )
 
 
+def joined(pieces: Sequence[Intervals]) -> Intervals:
+    """Those of the same runs, read in other ways."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Intervals(
+        numpy.concatenate([piece.values for piece in pieces]),
+        [control for piece in pieces for control in piece.controls],
+        [run for piece in pieces for run in piece.runs],
+        [count for piece in pieces for count in piece.background],
+    )
+
+
+def in_rows(values: Array, row_slots: int) -> Array:
+    """Slots added up to rows of so many."""
+    count, slots, width = values.shape
+    rows = values.reshape(count, slots // row_slots, row_slots, width)
+    return rows[:, :, 0] if row_slots == 1 else rows.sum(axis=2)
+
+
 def normalised(values: Array) -> Array:
     """Each input divided by its maximum in the interval; what is nothing stays nothing."""
     highest = values.max(axis=1, keepdims=True)
@@ -95,7 +116,7 @@ class _Drawn:
         self.background += [background] * len(values)
 
     def gathered(self, reading: Reading) -> Intervals:
-        shape = (0, reading.slots, len(reading.inputs))
+        shape = (0, reading.slots // reading.row_slots, len(reading.inputs))
         values = numpy.concatenate([numpy.empty(shape, numpy.float32), *self.pieces])
         return Intervals(values, self.controls, self.runs, self.background)
 
@@ -138,13 +159,14 @@ def _some(run: Run, flows: Sequence[Flow], background_max: int, seed: int) -> li
 def _of_flow(flow: Flow, reading: Reading, chance: random.Random) -> Array:
     starts = _starts(flow, reading, chance)
     if not starts:
-        return numpy.empty((0, reading.slots, len(reading.inputs)), numpy.float32)
+        shape = (0, reading.slots // reading.row_slots, len(reading.inputs))
+        return numpy.empty(shape, numpy.float32)
     seen = windows(
         flow.before, flow.after, starts, reading.slots,
         inputs=reading.inputs, **reading.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
     kept = [at for at, missing in enumerate(seen.missing) if missing is None]
-    return numpy.asarray(seen.values)[kept]
+    return in_rows(numpy.asarray(seen.values)[kept], reading.row_slots)
 
 
 def _starts(flow: Flow, reading: Reading, chance: random.Random) -> list[int]:

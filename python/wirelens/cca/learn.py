@@ -1,14 +1,14 @@
 """Training a network on intervals, and what it says of others."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
 from wirelens.cca import networks
 from wirelens.cca.intervals import Array, Intervals, normalised
-from wirelens.cca.model import Network, Voting, together
+from wirelens.cca.model import Network, Voting, all_together, together
 from wirelens.classify import networks as learning
 from wirelens.classify.metrics import confusion, macro_f1, softmax
 
@@ -130,35 +130,56 @@ def _clipped(network: Any) -> Any:
     return list(network.parameters())
 
 
-def calibrated(trained: Trained, watched: Intervals, unknown_below: float) -> Network:
-    """As a file has it: with the temperature at which intervals that were not trained on are most
-    likely, and without batch normalisation."""
+def temperature(trained: Trained, watched: Intervals) -> float:
+    """Divided by it, scores make intervals that were not trained on most likely."""
     scores = trained.scores(watched).astype(float)
     truth = labels(watched, trained.controls)
 
     def surprise(temperature: float) -> float:
-        told = softmax(scores / temperature)[numpy.arange(len(truth)), truth]
-        return float(-numpy.log(numpy.maximum(told, 1e-12)).mean())
+        return _surprise(scores / temperature, truth)
 
-    temperature = float(min(numpy.geomspace(0.25, 8, 101), key=surprise))
+    return float(min(numpy.geomspace(0.25, 8, 101), key=surprise))
+
+
+def calibrated(
+    trained: Trained, watched: Intervals, unknown_below: float, row_slots: int = 1
+) -> Network:
+    """As a file has it: with its temperature, and without batch normalisation."""
     blocks, head = trained.network.folded()
-    slots = watched.values.shape[1]
+    slots = watched.values.shape[1] * row_slots
     pool = trained.network.pool_len
-    return Network(slots, pool, blocks, head, temperature, unknown_below)
+    found = temperature(trained, watched)
+    return Network(slots, pool, blocks, head, found, unknown_below, row_slots)
 
 
-def voting(network: Network, watched: Intervals, controls: Sequence[str], most: int) -> Voting:
-    """With the correlation at which longer intervals that were not trained on are most likely."""
-    found = together(network, watched.values)
+def voting(
+    networks: Sequence[Network], watched: Intervals, controls: Sequence[str], most: int
+) -> Voting:
+    """With the correlation at which intervals of several windows that were not trained on, slot
+    by slot, are most likely, and with the part at which they are with longer windows beside."""
     truth = labels(watched, controls)
-    count = watched.values.shape[1] // network.slots
+    windows, *longer = networks
+    found = together(windows, watched.values)
+    count = watched.values.shape[1] // windows.slots
 
-    def surprise(correlation: float) -> float:
-        worth = Voting(most, correlation).worth(count)
-        told = softmax(found * worth)[numpy.arange(len(truth)), truth]
-        return float(-numpy.log(numpy.maximum(told, 1e-12)).mean())
+    def by_correlation(correlation: float) -> float:
+        return _surprise(found * Voting(most, correlation).worth(count), truth)
 
-    return Voting(most, float(min(numpy.linspace(0, 1, 101).round(2), key=surprise)))
+    tried = numpy.linspace(0, 1, 101).round(2)
+    alone = Voting(most, float(min(tried, key=by_correlation)))
+    if not longer:
+        return alone
+    both = all_together(
+        [(network.scores, network.slots) for network in networks], alone, watched.values
+    )
+    part = float(min(tried[1:], key=lambda part: _surprise(both * part, truth)))
+    return replace(alone, part=part)
+
+
+def _surprise(scores: Array, truth: Array) -> float:
+    """The mean of how unlikely what is true was held to be, as the logarithm."""
+    told = softmax(scores)[numpy.arange(len(truth)), truth]
+    return float(-numpy.log(numpy.maximum(told, 1e-12)).mean())
 
 
 def expected_calibration_error(scores: Array, truth: Array, bins: int = 10) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from wirelens.cca.intervals import Array, normalised
+from wirelens.cca.intervals import Array, in_rows, normalised
 from wirelens.classify.metrics import softmax
 from wirelens.classify.networks import tensor, torch
 from wirelens.errors import MissingPackageError, OutputExistsError
@@ -34,11 +34,14 @@ class Network:
     """Scores are divided by it, so that probabilities are as they turn out to be."""
     unknown_below: float
     """A highest probability below it is no answer."""
+    row_slots: int = 1
+    """Slots that are added up to a row."""
+
     def scores(self, values: Array) -> Array:
-        """Of intervals a score for each control, as `wirelens cca` finds them."""
+        """Of intervals, slot by slot, a score for each control, as `wirelens cca` finds them."""
         functional = torch.nn.functional
         with torch.no_grad():
-            steps = tensor(normalised(values)).transpose(1, 2)
+            steps = tensor(normalised(in_rows(values, self.row_slots))).transpose(1, 2)
             for weight, bias in self.blocks:
                 steps = functional.conv1d(steps, tensor(weight), tensor(bias), padding=1)
                 steps = functional.max_pool1d(torch.relu(steps), self.pool_len)
@@ -47,15 +50,17 @@ class Network:
         return numpy.array(found.tolist(), dtype=numpy.float32) / self.temperature
 
 
-
 @dataclass(frozen=True)
 class Voting:
-    """How intervals of the longest network that follow each other count together."""
+    """How intervals of the longest network of single slots that follow each other count together,
+    and those of the network of longer ones with them."""
 
     most: int
     """So many at most."""
     correlation: float
     """How far they err together: 0, each counts in full; 1, no more than one alone."""
+    part: float = 1.0
+    """How much counts where longer ones vote beside them, which are of the same packets."""
 
     def worth(self, count: int) -> float:
         """So many are worth so many that know nothing of each other (Kish's design effect)."""
@@ -76,6 +81,20 @@ def together(network: Network, values: Array) -> Array:
     return mean_votes(network.scores, network.slots, values)
 
 
+def all_together(
+    networks: Sequence[tuple[Callable[[Array], Array], int]], voting: Voting, values: Array
+) -> Array:
+    """Of long intervals a score for each control, by networks of which each has its scores and
+    slots: the first votes, and so does the second, if any is as short."""
+    length, found, share = values.shape[1], 0.0, 1.0
+    for at, (scores, slots) in enumerate(networks):
+        if count := length // slots:
+            last = values[:, length - count * slots :]
+            found = found + mean_votes(scores, slots, last) * voting.worth(count)
+            share = voting.part if at else 1.0
+    return found * share
+
+
 @dataclass(frozen=True)
 class Model:
     """What names controls."""
@@ -89,7 +108,21 @@ class Model:
     rows_per_rtt: int | None = None
     """Of one tap: into how many rows each RTT is cut, where a row is not a slot."""
     voting: Voting | None = None
-    """Where the longest network's intervals count together."""
+    """Where intervals count together."""
+
+    @property
+    def single(self) -> list[Network]:
+        """Networks of which a row is a slot, those of longer intervals later."""
+        found = [network for network in self.networks if network.row_slots == 1]
+        return sorted(found, key=lambda network: network.slots)
+
+    def voted(self, values: Array) -> Array:
+        """Of intervals that are several of the longest of these networks a score for each
+        control."""
+        assert self.voting is not None, "a model without votes tells single intervals"
+        longer = [network for network in self.networks if network.row_slots > 1]
+        voters = [(network.scores, network.slots) for network in [self.single[-1], *longer]]
+        return all_together(voters, self.voting, values)
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
@@ -104,6 +137,7 @@ class Model:
             "networks": [
                 {
                     "slots": network.slots,
+                    "row_slots": network.row_slots,
                     "pool_len": network.pool_len,
                     "blocks": len(network.blocks),
                     "temperature": network.temperature,

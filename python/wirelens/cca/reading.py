@@ -50,5 +50,5 @@ def _network(file: Any, said: dict[str, Any]) -> Network:
     return Network(
         said["slots"], said["pool_len"],
         [layer(f"block{at}") for at in range(said["blocks"])], layer("head"),
-        said["temperature"], said["unknown_below"],
+        said["temperature"], said["unknown_below"], said.get("row_slots", 1),
     )  # fmt: skip

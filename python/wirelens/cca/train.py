@@ -8,7 +8,7 @@ from typing import Any
 
 from wirelens.cca import learn
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Intervals, Reading, draw
+from wirelens.cca.intervals import Intervals, Reading, draw, joined
 from wirelens.cca.model import Model, Network, Voting
 from wirelens.cca.runs import Run, find_runs
 from wirelens.classify.progress import Progress
@@ -16,6 +16,8 @@ from wirelens.classify.typed import time_us
 from wirelens.errors import OptionError
 
 SLOTS_MIN = 10
+ROWS_MAX = 1000
+"""Rows of an interval: in a longer one slots are added up."""
 VOTES_JUDGED = 10
 SHARE_HELD = 0.2
 """Runs on which training is watched and probabilities are calibrated."""
@@ -45,12 +47,13 @@ class Request:
     """Intervals of each length to train on; of more, some are drawn."""
     votes: int = 60
     """Intervals of the longest duration that count together."""
+    shares: Sequence[float] = (1.0,)
+    """Packets that are looked at; as many intervals of each."""
 
-    def reading(self, duration: str) -> Reading:
-        """How intervals of this length are read."""
-        slots = slots_of(duration, self.slot)
+    def reading(self, slots: int, row_slots: int, share: float) -> Reading:
+        """How intervals of so many slots are read."""
         inputs = tuple(self.inputs)
-        return Reading(slots, inputs, self.slot, passed=self.passed, per_flow=self.per_flow)
+        return Reading(slots, inputs, self.slot, share, self.passed, self.per_flow, row_slots)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,33 @@ def slots_of(duration: str, slot: str) -> int:
     return count
 
 
+def row_slots_of(slots: int) -> int:
+    """Slots of a row of an interval."""
+    return -(-slots // ROWS_MAX)
+
+
+def _lengths(request: Request) -> list[tuple[int, int]]:
+    """Of each duration its slots and those of a row. One may have rows of several slots: it is
+    read of the windows that vote."""
+    lengths = [slots_of(duration, request.slot) for duration in request.durations]
+    windows = max((slots for slots in lengths if row_slots_of(slots) == 1), default=0)
+    longer = [slots for slots in lengths if row_slots_of(slots) > 1]
+    longest = request.durations[lengths.index(max(lengths))]
+    if len(longer) > 1 or (longer and not windows):
+        raise OptionError(
+            f"--durations {','.join(request.durations)}; wanted: one of more than {ROWS_MAX} slots "
+            "at most, beside others"
+        )
+    for slots in longer:
+        count = slots // windows
+        if slots % windows or windows % row_slots_of(slots) or not 2 <= count <= request.votes:
+            raise OptionError(
+                f"--durations {longest}: {count:g} times the longest of {ROWS_MAX} slots or less; "
+                f"wanted: a whole number of times, up to --votes {request.votes}"
+            )
+    return [(slots, row_slots_of(slots)) for slots in lengths]
+
+
 def controls_of(drawn: Sequence[Intervals]) -> list[str]:
     """Controls in the order of their names; two at least."""
     controls = sorted({control for intervals in drawn for control in intervals.controls})
@@ -97,6 +127,20 @@ def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
     return show
 
 
+def _drawn(
+    request: Request, runs: Sequence[Run], lengths: Sequence[tuple[int, int]], progress: Progress
+) -> list[Intervals]:
+    """Intervals of each length, in slots and in those of a row, of all shares of packets."""
+    of_shares = [
+        draw(
+            runs, [request.reading(*length, share) for length in lengths], request.seed,
+            _reading(progress), background_max=request.background_max,
+        )
+        for share in request.shares
+    ]  # fmt: skip
+    return [joined(of_length) for of_length in zip(*of_shares, strict=True)]
+
+
 def train(request: Request, progress: Progress) -> Outcome:
     """Trains a network for each duration, and writes the model.
 
@@ -105,28 +149,36 @@ def train(request: Request, progress: Progress) -> Outcome:
     OptionError
         Where runs are too few, or a duration is too short or too long for their flows.
     """
+    lengths = _lengths(request)
     runs = find_runs(request.places)
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: two at least, one is held out")
-    drawn = draw(
-        runs, [request.reading(duration) for duration in request.durations], request.seed,
-        _reading(progress), background_max=request.background_max,
-    )  # fmt: skip
+    drawn = _drawn(request, runs, lengths, progress)
     train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
-    for duration, intervals in zip(request.durations, drawn, strict=True):
-        if not len(intervals):
-            raise OptionError(f"--durations {duration}: no flow is as long; wanted: shorter ones")
+    short = [
+        duration for duration, length, intervals in zip(
+            request.durations, lengths, drawn, strict=True
+        )
+        if length[1] == 1 and not len(intervals)
+    ]  # fmt: skip
+    if short:
+        raise OptionError(f"--durations {short[0]}: no flow is as long; wanted: shorter ones")
     controls = controls_of(drawn)
     networks, found = [], {}
-    for duration, intervals in zip(request.durations, drawn, strict=True):
+    for duration, length, intervals in zip(request.durations, lengths, drawn, strict=True):
         trained_on = intervals.of_runs(train_runs).thinned(request.intervals_max, request.seed)
         held = intervals.of_runs(held_runs).thinned(request.intervals_max, request.seed)
         if not len(trained_on) or not len(held):
-            raise OptionError(f"--durations {duration}: too few flows are as long; wanted: more")
-        network, f1 = _one(request, controls, trained_on, held, duration, progress)
-        networks.append(network)
-        found[duration] = f1
-        progress.tell(f"{duration}: F1 {f1:.3f} on {len(held)} intervals held out")
+            text = f"--durations {duration}: too few flows are as long"
+            if length[1] == 1:
+                raise OptionError(f"{text}; wanted: more")
+            # The others do without it.
+            progress.warn(f"{text}; it is left out")
+            continue
+        trained = _one(request, controls, trained_on, held, duration, progress)
+        networks.append(learn.calibrated(trained, held, request.unknown_below, length[1]))
+        found[duration] = trained.f1(held)
+        progress.tell(f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals held out")
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
@@ -148,30 +200,28 @@ def _voting(
     request: Request, networks: Sequence[Network], runs: Sequence[Run], controls: Sequence[str],
     progress: Progress,
 ) -> Voting | None:  # fmt: skip
-    """How intervals of the longest network count together, by intervals of ten of them."""
+    """How intervals count together, by some of ten of them or of a longer one."""
     if request.votes == 1:
         return None
-    network = max(networks, key=lambda network: network.slots)
-    reading = Reading(
-        network.slots * min(request.votes, VOTES_JUDGED), tuple(request.inputs), request.slot,
-        passed=request.passed, per_flow=request.per_flow,
-    )  # fmt: skip
-    (found,) = draw(
-        runs, [reading], request.seed, _reading(progress), background_max=request.background_max
+    windows = max(
+        (network for network in networks if network.row_slots == 1),
+        key=lambda network: network.slots,
     )
+    voters = [windows, *(network for network in networks if network.row_slots > 1)]
+    slots = max(windows.slots * min(request.votes, VOTES_JUDGED), voters[-1].slots)
+    (found,) = _drawn(request, runs, [(slots, 1)], progress)
     if not len(found):
         progress.warn("--votes: flows held out are too short to see how intervals err together")
         return None
-    return learn.voting(network, found, controls, request.votes)
+    return learn.voting(voters, found, controls, request.votes)
 
 
 def _one(
     request: Request, controls: Sequence[str], trained_on: Intervals, held: Intervals,
     duration: str, progress: Progress,
-) -> tuple[Network, float]:  # fmt: skip
+) -> learn.Trained:  # fmt: skip
     schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
-    trained = learn.dragonfly(
+    return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,
         threads=request.threads, show=_training(progress, duration, schedule.epochs),
     )  # fmt: skip
-    return learn.calibrated(trained, held, request.unknown_below), trained.f1(held)

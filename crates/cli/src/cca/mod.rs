@@ -111,6 +111,7 @@ fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
 /// A model of two taps.
 fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
     match model.reads() {
+        Reads::Queue(_) if is_sampled(arguments) => Ok(Namer::new(model.of_sampled())),
         Reads::Queue(_) => Ok(Namer::new(model)),
         Reads::Flight(_) => Err(Failure::usage(format_args!(
             "{}: a model of one tap, which reads bytes in flight; leave --egress out, or give a \
@@ -232,10 +233,8 @@ fn rules(arguments: &CcaArguments) -> Rules {
         PassedRule::Highest => Passed::Highest,
         PassedRule::First => Passed::First,
     };
-    if is_sampled(arguments) {
-        return Rules { passed, ..Rules::SAMPLED };
-    }
-    Rules { passed, empty: Empty::Next, throughput: Throughput::Counted }
+    let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
+    if is_sampled(arguments) { rules.of_sampled() } else { rules }
 }
 
 /// Whether packets are left out by chance.
