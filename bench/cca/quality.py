@@ -280,7 +280,10 @@ def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> 
     controls = sorted(set(whole.controls))
     voters = [saved[duration][0] for duration in VOTERS]
     voting = learn.voting(voters, whole.of_runs(watched), controls, VOTES_MAX)
-    model = Model(controls, DEFAULT, 1_000_000, "highest", networks, made, voting=voting)
+    model = Model(
+        controls, DEFAULT, 1_000_000, "highest", networks, made, voting=voting,
+        shares=asked.train_shares,
+    )  # fmt: skip
     model.save(asked.save, card(model, [run.name for run in asked.train], asked.note), force=True)
 
 

@@ -16,20 +16,25 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from drawn import SINGLE
 from matplotlib.axes import Axes
-from quality import SAMPLED, Row, read_rows, row_name
+from quality import BOTH, SAMPLED, Row, read_rows, row_name
 from wirelens.classify.typed import time_us
 
 OURS, PEER, ALONE, GUESSING = "#0b7a75", "#b5483a", "#d9a441", "#8d99ae"
 ALONE_AT = "100ms"
+SHORTER = ("10ms", "100ms", "1s")
+"""Lengths at which one network tells alone, whatever votes later."""
 MIXED = "trained on 100%, 10%, 1% of packets"
+BOTH_VOTE = f"votes of {BOTH}"
 STYLES = {
-    "dragonfly, votes of 1s": (OURS, "-", "Dragonfly's network, seconds that vote"),
+    f"dragonfly, {BOTH_VOTE}": (OURS, "-", "Dragonfly's network, 1 s and 10 s vote"),
+    "dragonfly, votes of 1s": (OURS, "--", "Dragonfly's network, 1 s votes"),
     "dragonfly": (OURS, ":", "Dragonfly's network for each length"),
-    "deepcci, votes of 1s": (PEER, "-", "DeePCCI, seconds that vote"),
+    f"deepcci, {BOTH_VOTE}": (PEER, "-", "DeePCCI, 1 s and 10 s vote"),
+    "deepcci, votes of 1s": (PEER, "--", "DeePCCI, 1 s votes"),
     "deepcci": (PEER, ":", "DeePCCI for each length"),
     "cbiq_bytes alone": (ALONE, "-", "Dragonfly's network, CBIQ alone"),
-    f"dragonfly, votes of 1s, {MIXED}": (OURS, "--", "the same, trained on fewer packets, too"),
-    f"deepcci, votes of 1s, {MIXED}": (PEER, "--", "the same, trained on fewer packets, too"),
+    f"dragonfly, {BOTH_VOTE}, {MIXED}": (ALONE, "-", "the same, trained on fewer packets, too"),
+    f"dragonfly, {MIXED}": (ALONE, ":", "for each length, trained on fewer packets, too"),
 }
 PLAIN = [name for name in STYLES if MIXED not in name]
 # What the papers' text says; their curves are not to be had.
@@ -48,8 +53,8 @@ def curve(axes: Axes, rows: list[Row], name: str, xs: list[Any], key: str) -> No
     whole, _, voters = name.partition(", votes of ")
 
     def belongs(row: Row) -> bool:
-        is_one_vote = key == "duration" and (row_name(row), row["duration"]) == (whole, voters)
-        return row_name(row) == name or is_one_vote
+        is_shorter = key == "duration" and bool(voters) and row["duration"] in SHORTER
+        return row_name(row) == name or (is_shorter and row_name(row) == whole)
 
     points = {x: [row["f1"] for row in rows if row[key] == x and belongs(row)] for x in xs}
     there = [at for at, x in enumerate(xs) if points[x]]
@@ -133,7 +138,7 @@ def by_share(rows: list[Row], path: Path) -> None:
     shares = sorted({row["share"] for row in some}, reverse=True)
     axes = new()
     for name in STYLES:
-        if "votes" in name:
+        if "votes of 1s" not in name or BOTH_VOTE in name:
             curve(axes, some, name, shares, "share")
     title = "Intervals of 10 s, no flow beside, packets left out by chance (Figure 7)"
     left_out = [f"{1 - share:.0%}" for share in shares]
@@ -141,7 +146,11 @@ def by_share(rows: list[Row], path: Path) -> None:
 
 
 def by_control(rows: list[Row], path: Path) -> None:
-    some = [row for row in rows if row["network"] == "dragonfly" and row["background"] == "any"]
+    some = [
+        row for row in rows
+        if row["network"] == "dragonfly" and row["background"] == "any"
+        and (row["duration"] in SHORTER or row["votes_of"] == BOTH)
+    ]  # fmt: skip
     durations = sorted({row["duration"] for row in some}, key=time_us)
     axes = new()
     for control in sorted(some[0]["f1_each"]):

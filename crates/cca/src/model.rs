@@ -1,36 +1,18 @@
 //! A trained model: a network for each length of interval, and how the rows that they read are
 //! made.
-//!
-//! The file is safetensors (`docs/specs/cca-model.md`). What it says is checked, all of it: a file
-//! is refused, or does what it says.
 
-use std::fmt;
-
-use model::{ConvNet, ConvScratch, Convolution};
+use model::{ConvNet, ConvScratch};
 use packet::{SlotClock, Span};
-use safetensors::{Dtype, SafeTensors};
-use serde_json::{Map, Value};
 
 use crate::flight::FlightInput;
-use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
+use crate::inputs::{Input, Rules};
 
-/// Bytes of a file at most.
-pub const FILE_LEN_MAX: usize = 64 << 20;
+mod file;
 
-/// What stands first in what it says of itself.
-pub const FORMAT: &str = "wirelens-cca 1";
+pub use file::{FILE_LEN_MAX, FORMAT, ModelError};
 
 /// Controls, networks and inputs at most.
 const COUNT_MAX: usize = 64;
-
-/// Slots of an interval at most: an hour and more of a millisecond each.
-const SLOTS_MAX: usize = 1 << 22;
-
-/// Numbers that a network makes of an interval in one step at most: 256 MiB of them.
-const NUMBERS_MAX: usize = 1 << 26;
-
-/// Windows that count together at most: an hour of seconds.
-const VOTES_MAX: usize = 3600;
 
 /// A millionth, which is as sure as a window may be that it is not a control.
 const LOG_PROBABILITY_MIN: f32 = -13.815_511;
@@ -51,6 +33,8 @@ pub struct Model {
     networks: Vec<Network>,
     /// That of intervals of several windows, of which a row is several slots.
     longer: Option<Network>,
+    /// It was trained on packets of which others were left out by chance, too.
+    knows_samples: bool,
 }
 
 /// How windows of the longest interval of single slots that follow each other count together.
@@ -136,105 +120,7 @@ pub struct Scratch {
     scores: Vec<f32>,
 }
 
-/// Why a file is refused: what was seen and what was wanted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ModelError(String);
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ModelError {}
-
-fn refused(text: impl fmt::Display) -> ModelError {
-    ModelError(text.to_string())
-}
-
 impl Model {
-    /// Reads a file, all of it given.
-    ///
-    /// # Errors
-    /// [`ModelError`], for the first thing that cannot be.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ModelError> {
-        const WANTED: &str = "wanted: a model of `wirelens train cca`";
-        if bytes.len() > FILE_LEN_MAX {
-            return Err(refused(format_args!(
-                "{} bytes; wanted: {FILE_LEN_MAX} at most",
-                bytes.len()
-            )));
-        }
-        let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(|error| refused(format_args!("{error}; {WANTED}")))?;
-        let tensors = SafeTensors::deserialize(bytes)
-            .map_err(|error| refused(format_args!("{error}; {WANTED}")))?;
-        let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
-        let said =
-            said.ok_or_else(|| refused(format_args!("it says nothing of itself; {WANTED}")))?;
-        let said: Value = serde_json::from_str(said)
-            .map_err(|error| refused(format_args!("what it says of itself: {error}; {WANTED}")))?;
-        let said = Said::of(&said, "wirelens")?;
-        if said.text("format")? != FORMAT {
-            return Err(said.wrong("format", format_args!("wanted: {FORMAT:?}")));
-        }
-        let controls = said.texts("controls")?;
-        let inputs = said.texts("inputs")?;
-        let is_unknown = |name: &&String| {
-            Input::from_name(name).is_none() && FlightInput::from_name(name).is_none()
-        };
-        if let Some(name) = inputs.iter().find(is_unknown) {
-            return Err(said.wrong("inputs", format_args!("{name:?} is none that there is")));
-        }
-        let reads = Reads::from_names(&inputs)
-            .ok_or_else(|| said.wrong("inputs", "wanted: of two taps or of one, not of both"))?;
-        let slot_ns = said.whole("slot_ns", 1_000, 1_000_000_000_000)?;
-        let passed = match said.text("passed")? {
-            "first" if matches!(reads, Reads::Flight(_)) => {
-                return Err(said.wrong("passed", "wanted: highest, of one tap"));
-            }
-            "first" => Passed::First,
-            "highest" => Passed::Highest,
-            _ => return Err(said.wrong("passed", "wanted: first or highest")),
-        };
-        let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
-        let mut networks: Vec<Network> = Vec::new();
-        for one in said.list("networks")? {
-            let network = read_network(&Said::of(one, "networks")?, &tensors, reads.width())?;
-            // A file that names its tensors again and again would fill the memory.
-            if networks.iter().any(|known| known.slots == network.slots) {
-                return Err(said.wrong("networks", "wanted: one for each length of interval"));
-            }
-            networks.push(network);
-        }
-        if networks.iter().any(|network| network.net.class_count() != controls.len()) {
-            return Err(said.wrong("controls", "wanted: one for each score of every network"));
-        }
-        let rows_per_rtt = match said.fields.get("rows_per_rtt") {
-            Some(_) if matches!(reads, Reads::Queue(_)) => {
-                return Err(said.wrong("rows_per_rtt", "wanted: of one tap alone"));
-            }
-            Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
-            None => None,
-        };
-        let voting = match said.fields.get("votes") {
-            Some(_) if matches!(reads, Reads::Flight(_)) => {
-                return Err(said.wrong("votes", "wanted: of two taps alone"));
-            }
-            Some(votes) => read_voting(&Said::of(votes, "votes")?)?,
-            None => Voting::default(),
-        };
-        let (mut networks, longer): (Vec<_>, Vec<_>) =
-            networks.into_iter().partition(|network| network.row_slots == 1);
-        networks.sort_by_key(|network| network.slots);
-        if let Some(wanted) = unfit_longer(&longer, networks.last(), voting) {
-            return Err(said.wrong("networks", wanted));
-        }
-        let longer = longer.into_iter().next();
-        let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
-        Ok(Self { controls, reads, rows_per_rtt, clock, rules, voting, networks, longer })
-    }
-
     /// The same for packets that were left out by chance.
     #[must_use]
     pub fn of_sampled(self) -> Self {
@@ -268,6 +154,12 @@ impl Model {
             None => self.clock.length().as_ns(),
         };
         Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))
+    }
+
+    /// Whether it was trained on packets of which others were left out by chance, too.
+    #[must_use]
+    pub const fn knows_samples(&self) -> bool {
+        self.knows_samples
     }
 
     /// How it cuts time.
@@ -408,150 +300,4 @@ pub(crate) fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, 
         scores.iter().map(|score| f64::from((score - highest) / temperature).exp()).sum();
     // Weights that are beyond reason make scores that are no numbers.
     control.filter(|_| sum.is_finite()).map(|control| (control, 1.0 / sum))
-}
-
-fn read_voting(said: &Said<'_>) -> Result<Voting, ModelError> {
-    let most = said.whole("most", 1, VOTES_MAX)?;
-    let correlation = said.number("correlation", 0.0, 1.0)?;
-    let part = if said.fields.contains_key("part") { said.number("part", 0.0, 1.0)? } else { 1.0 };
-    #[allow(clippy::cast_possible_truncation)] // All lie between known limits.
-    Ok(Voting { most: most as u16, correlation: correlation as f32, part: part as f32 })
-}
-
-/// What is wanted of networks of which a row is several slots, where that does not hold.
-fn unfit_longer(
-    longer: &[Network],
-    base: Option<&Network>,
-    voting: Voting,
-) -> Option<&'static str> {
-    let [longer] = longer else {
-        return (longer.len() > 1).then_some("wanted: one at most whose rows are several slots");
-    };
-    let base = base.map_or(longer.slots, |base| base.slots);
-    let count = longer.slots / base;
-    if longer.slots % base != 0 || base % longer.row_slots != 0 || count < 2 {
-        return Some("wanted: where rows are several slots, several of the longest without");
-    }
-    (count > usize::from(voting.most)).then_some("wanted: where rows are several slots, votes")
-}
-
-fn read_network(
-    said: &Said<'_>,
-    tensors: &SafeTensors<'_>,
-    input_count: usize,
-) -> Result<Network, ModelError> {
-    let slots = said.whole("slots", 1, SLOTS_MAX)?;
-    let row_slots = match said.fields.get("row_slots") {
-        Some(_) => said.whole("row_slots", 1, slots)?,
-        None => 1,
-    };
-    let rows = slots / row_slots;
-    let pool_len = said.whole("pool_len", 1, SLOTS_MAX)?;
-    let block_count = said.whole("blocks", 1, COUNT_MAX)?;
-    let layer = |name: &str, inputs: usize| read_layer(tensors, &format!("{slots}.{name}"), inputs);
-    let mut blocks: Vec<Convolution> = Vec::new();
-    for at in 0..block_count {
-        let inputs = blocks.last().map_or(input_count, Convolution::output_count);
-        blocks.push(layer(&format!("block{at}"), inputs)?);
-    }
-    let inputs = blocks.last().map_or(input_count, Convolution::output_count);
-    let head = layer("head", inputs)?;
-    let outputs = blocks.iter().map(Convolution::output_count);
-    let widest = outputs.chain([head.output_count()]).max().unwrap_or(1);
-    let net = ConvNet::new(blocks, pool_len, head).map_err(refused)?;
-    if rows < net.steps_min() {
-        let least = net.steps_min();
-        return Err(said.wrong("slots", format_args!("wanted: {least} or more, for its pools")));
-    }
-    if rows.saturating_mul(widest) > NUMBERS_MAX {
-        let most = NUMBERS_MAX / widest;
-        return Err(said.wrong("slots", format_args!("wanted: {most} or less, by {widest}")));
-    }
-    let temperature = said.number("temperature", 1e-3, 1e3)?;
-    let unknown_below = said.number("unknown_below", 0.0, 1.0)?;
-    #[allow(clippy::cast_possible_truncation)] // It lies between a thousandth and a thousand.
-    Ok(Network { slots, row_slots, net, temperature: temperature as f32, unknown_below })
-}
-
-fn read_layer(
-    tensors: &SafeTensors<'_>,
-    name: &str,
-    input_count: usize,
-) -> Result<Convolution, ModelError> {
-    let numbers = |part: &str| -> Result<(Vec<usize>, Vec<f32>), ModelError> {
-        let name = format!("{name}.{part}");
-        let tensor =
-            tensors.tensor(&name).map_err(|error| refused(format_args!("{name}: {error}")))?;
-        if tensor.dtype() != Dtype::F32 {
-            return Err(refused(format_args!("{name}: {:?}; wanted: F32", tensor.dtype())));
-        }
-        let (numbers, _) = tensor.data().as_chunks();
-        let numbers = numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-        Ok((tensor.shape().to_vec(), numbers))
-    };
-    let (shape, weights) = numbers("weight")?;
-    let (_, bias) = numbers("bias")?;
-    let wanted = [bias.len(), input_count, model::conv::KERNEL_LEN];
-    if shape != wanted {
-        return Err(refused(format_args!("{name}.weight: {shape:?}; wanted: {wanted:?}")));
-    }
-    Convolution::new(input_count, &weights, &bias)
-        .map_err(|error| refused(format_args!("{name}: {error}")))
-}
-
-/// An object of what a file says of itself.
-struct Said<'a> {
-    name: &'a str,
-    fields: &'a Map<String, Value>,
-}
-
-impl<'a> Said<'a> {
-    fn of(value: &'a Value, name: &'a str) -> Result<Self, ModelError> {
-        let fields = value.as_object();
-        let fields = fields.ok_or_else(|| refused(format_args!("{name}: wanted: an object")))?;
-        Ok(Self { name, fields })
-    }
-
-    fn wrong(&self, field: &str, wanted: impl fmt::Display) -> ModelError {
-        let seen = self.fields.get(field).map(Value::to_string).unwrap_or_default();
-        let seen: String = seen.chars().take(80).collect();
-        refused(format_args!("{}.{field}: {seen}: {wanted}", self.name))
-    }
-
-    fn get(&self, field: &str) -> Result<&'a Value, ModelError> {
-        self.fields.get(field).ok_or_else(|| self.wrong(field, "missing"))
-    }
-
-    fn text(&self, field: &str) -> Result<&'a str, ModelError> {
-        self.get(field)?.as_str().ok_or_else(|| self.wrong(field, "wanted: text"))
-    }
-
-    fn list(&self, field: &str) -> Result<&'a [Value], ModelError> {
-        let list = self.get(field)?.as_array();
-        let fits = list.filter(|list| (1..=COUNT_MAX).contains(&list.len()));
-        fits.map(Vec::as_slice)
-            .ok_or_else(|| self.wrong(field, format_args!("wanted: 1 to {COUNT_MAX} of them")))
-    }
-
-    fn texts(&self, field: &str) -> Result<Vec<String>, ModelError> {
-        let text = |value: &Value| {
-            let text = value.as_str().filter(|text| {
-                !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control)
-            });
-            text.map(str::to_owned).ok_or_else(|| self.wrong(field, "wanted: plain words"))
-        };
-        self.list(field)?.iter().map(text).collect()
-    }
-
-    fn whole(&self, field: &str, least: usize, most: usize) -> Result<usize, ModelError> {
-        let number = self.get(field)?.as_u64().and_then(|number| usize::try_from(number).ok());
-        let fits = number.filter(|number| (least..=most).contains(number));
-        fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
-    }
-
-    fn number(&self, field: &str, least: f64, most: f64) -> Result<f64, ModelError> {
-        let number = self.get(field)?.as_f64();
-        let fits = number.filter(|number| (least..=most).contains(number));
-        fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
-    }
 }

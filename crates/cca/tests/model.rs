@@ -252,3 +252,13 @@ fn longer_intervals_that_windows_do_not_make_are_refused() {
         assert!(text.contains(word), "{text}");
     }
 }
+
+#[test]
+fn a_model_says_whether_it_was_trained_on_fewer_packets() {
+    let of = |shares: Value| file_that_says(&[network(4, 2)], 0.5, json!({ "shares": shares }));
+    let knows = |shares| Model::parse(&of(shares)).unwrap().knows_samples();
+    assert!(knows(json!([1.0, 0.1])) && !knows(json!([1.0])));
+    assert!(!Model::parse(&file(&[network(4, 2)], 0.5)).unwrap().knows_samples());
+    let text = refusal(&of(json!([2.0])));
+    assert!(text.contains("shares") && text.contains("parts of 1"), "{text}");
+}

@@ -109,6 +109,8 @@ class Model:
     """Of one tap: into how many rows each RTT is cut, where a row is not a slot."""
     voting: Voting | None = None
     """Where intervals count together."""
+    shares: Sequence[float] = (1.0,)
+    """Of packets, those that were looked at in training."""
 
     @property
     def single(self) -> list[Network]:
@@ -134,6 +136,7 @@ class Model:
             "inputs": list(self.inputs),
             "slot_ns": self.slot_ns,
             "passed": self.passed,
+            "shares": list(self.shares),
             "networks": [
                 {
                     "slots": network.slots,

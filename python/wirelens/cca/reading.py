@@ -35,6 +35,7 @@ def load(folder: Path) -> Model:
                 said["controls"], said["inputs"], said["slot_ns"], said["passed"],
                 [_network(file, one) for one in said["networks"]], said["training"],
                 said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
+                said.get("shares", (1.0,)),
             )  # fmt: skip
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file; wanted: a model of `train cca`") from error

@@ -189,7 +189,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     }
     slot_ns = round(time_us(request.slot) * 1000)
     model = Model(
-        controls, request.inputs, slot_ns, request.passed, networks, training, voting=voting
+        controls, request.inputs, slot_ns, request.passed, networks, training, voting=voting,
+        shares=request.shares,
     )
     text = card(model, [run.path.name for run in runs], request.note)
     model.save(request.output, text, force=request.force)

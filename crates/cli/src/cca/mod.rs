@@ -111,7 +111,15 @@ fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
 /// A model of two taps.
 fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
     match model.reads() {
-        Reads::Queue(_) if is_sampled(arguments) => Ok(Namer::new(model.of_sampled())),
+        Reads::Queue(_) if is_sampled(arguments) => {
+            if !model.knows_samples() && !arguments.input.quiet {
+                eprintln!(
+                    "wirelens: --sample: the model was trained on all packets, and names fewer flows \
+                     rightly where some are left out; wanted: one of `train cca --shares`"
+                );
+            }
+            Ok(Namer::new(model.of_sampled()))
+        }
         Reads::Queue(_) => Ok(Namer::new(model)),
         Reads::Flight(_) => Err(Failure::usage(format_args!(
             "{}: a model of one tap, which reads bytes in flight; leave --egress out, or give a \
