@@ -111,6 +111,9 @@ def test_flows_of_which_few_packets_are_seen_take_a_model_that_knows_it(
     with (RUN / "flows.tsv").open() as file:
         controls = {row["src_ip"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
     right = [row for row in named if row["control"] == controls[row["src_ip"]]]
+    for known, is_said in ((model, True), (tmp_path / "some", False)):
+        ran = wirelens("cca", *TAPS, "--model", known, "--sample", "0.2")
+        assert ran.status == 0 and ("--shares" in ran.stderr) == is_said, ran.stderr
     # A third would be chance; how flows begin is in there, which nothing was trained on.
     assert len(named) > 10 and len(right) > 0.6 * len(named), rows
 
