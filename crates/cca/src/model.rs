@@ -190,7 +190,8 @@ impl Model {
         self.networks.iter().find(|network| network.slots == slots)
     }
 
-    /// The longest interval of single slots for which it has a network and that is no longer than so many slots.
+    /// The longest interval of single slots for which it has a network and that is no longer than
+    /// so many slots.
     #[must_use]
     pub fn longest(&self, slots: usize) -> Option<usize> {
         self.networks.iter().rev().map(|network| network.slots).find(|&needs| needs <= slots)

@@ -114,8 +114,8 @@ fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
         Reads::Queue(_) if is_sampled(arguments) => {
             if !model.knows_samples() && !arguments.input.quiet {
                 eprintln!(
-                    "wirelens: --sample: the model was trained on all packets, and names fewer flows \
-                     rightly where some are left out; wanted: one of `train cca --shares`"
+                    "wirelens: --sample: the model was trained on all packets, and is wrong more \
+                     often where some are left out; wanted: one of `train cca --shares`"
                 );
             }
             Ok(Namer::new(model.of_sampled()))
