@@ -102,7 +102,7 @@ def _lengths(request: Request) -> list[tuple[int, int]]:
         count = slots // windows
         if slots % windows or windows % row_slots_of(slots) or not 2 <= count <= request.votes:
             raise OptionError(
-                f"--durations {longest}: {count:g} times the longest of {ROWS_MAX} slots or less; "
+                f"--durations {longest}: {slots / windows:g} times the longest of {ROWS_MAX} slots or less; "
                 f"wanted: a whole number of times, up to --votes {request.votes}"
             )
     return [(slots, row_slots_of(slots)) for slots in lengths]
