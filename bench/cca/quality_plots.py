@@ -33,8 +33,8 @@ STYLES = {
     "deepcci, votes of 1s": (PEER, "--", "DeePCCI, 1 s votes"),
     "deepcci": (PEER, ":", "DeePCCI for each length"),
     "cbiq_bytes alone": (ALONE, "-", "Dragonfly's network, CBIQ alone"),
-    f"dragonfly, {BOTH_VOTE}, {MIXED}": (ALONE, "-", "the same, trained on fewer packets, too"),
-    f"dragonfly, {MIXED}": (ALONE, ":", "for each length, trained on fewer packets, too"),
+    f"dragonfly, {BOTH_VOTE}, {MIXED}": (ALONE, "-", "Dragonfly's, 1 s and 10 s vote, trained on fewer"),
+    f"dragonfly, {MIXED}": (ALONE, ":", "Dragonfly's for each length, trained on fewer"),
 }
 PLAIN = [name for name in STYLES if MIXED not in name]
 # What the papers' text says; their curves are not to be had.
