@@ -131,6 +131,7 @@ def test_the_model_of_congestion_controls_is_whole_and_small() -> None:
     (length,) = struct.unpack("<Q", content[:8])
     said = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["wirelens"])
     assert said["controls"] == ["bbr", "cubic", "reno"]
-    assert [network["slots"] for network in said["networks"]] == [10, 100, 1000]
+    lengths = [(network["slots"], network["row_slots"]) for network in said["networks"]]
+    assert lengths == [(10, 1), (100, 1), (1000, 1), (10_000, 10)]
     assert said["votes"]["most"] == 60
     assert "F1 of runs held out" in card and "bash models/make.sh cca RUNS" in card
