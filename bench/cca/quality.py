@@ -23,7 +23,7 @@ from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Array, Intervals, in_rows
-from wirelens.cca.model import Model, Network, Voting, all_together
+from wirelens.cca.model import Model, Network, Voting, votes_of
 from wirelens.cca.train import parts, row_slots_of, slots_of
 from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
@@ -129,8 +129,7 @@ class Voter:
 def judged(voters: Sequence[Voter], intervals: Intervals) -> Iterator[Row]:
     """F1 of what networks tell together, over all and by how many flows competed."""
     voting, controls = Voting(VOTES_MAX, CORRELATION), voters[0].trained.controls
-    parts_of = [(voter.scores, voter.slots) for voter in voters]
-    told = all_together(parts_of, voting, intervals.values).argmax(axis=1)
+    told = voting.together(votes_of(voters, intervals.values)).argmax(axis=1)
     truth = learn.labels(intervals, controls)
     background = numpy.array(intervals.background)
     yield {"background": "any", **found(truth, told, controls)}

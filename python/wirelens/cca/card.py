@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wirelens.cca.model import Model
+from wirelens.cca.model import Model, voters_of
 
 
 def card(model: Model, runs: Sequence[str], note: str) -> str:
@@ -18,13 +18,14 @@ def card(model: Model, runs: Sequence[str], note: str) -> str:
     note = f"{note}\n\n" if note else ""
     votes = ""
     if model.voting:
-        windows = model.single[-1].slots * model.slot_ns / 1e6
+        windows, *longer = voters_of(model.networks)
         votes = (
-            f"\nUp to {model.voting.most} intervals of {windows:g} ms, one after the other, count "
+            f"\nUp to {model.voting.most} intervals of {windows.slots * model.slot_ns / 1e6:g} ms, one after the other, count "
             f"together, with a\ncorrelation of {model.voting.correlation:g} between their errors"
         )
-        for longer in (network for network in model.networks if network.row_slots > 1):
-            span, row = (slots * model.slot_ns / 1e6 for slots in (longer.slots, longer.row_slots))
+        for network in longer:
+            lengths = (network.slots, network.row_slots)
+            span, row = (slots * model.slot_ns / 1e6 for slots in lengths)
             votes += (
                 f"; those of {span:g} ms, in rows of {row:g} ms,\nvote beside them, and then a vote "
                 f"counts {model.voting.part:g}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wirelens.cca import learn
 from wirelens.cca.intervals import Array, Reading, draw
-from wirelens.cca.model import Model, Network
+from wirelens.cca.model import Model, Network, voters_of
 from wirelens.cca.runs import find_runs
 from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
 from wirelens.classify.progress import Progress
@@ -51,11 +51,13 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     model, found = request.model, []
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
-    judged = [(network, 1) for network in model.single]
+    single = [network for network in model.networks if network.row_slots == 1]
+    judged = [(network, 1) for network in sorted(single, key=lambda network: network.slots)]
     if model.voting:
         # The most that count, and some.
         counts = {min(SOME_VOTES, model.voting.most), model.voting.most}
-        judged += [(model.single[-1], count) for count in sorted(counts)]
+        windows = voters_of(model.networks)[0]
+        judged += [(windows, count) for count in sorted(counts)]
     readings = [
         Reading(
             network.slots * count, tuple(model.inputs), slot, request.share, model.passed,

@@ -8,7 +8,7 @@ import numpy
 
 from wirelens.cca import networks
 from wirelens.cca.intervals import Array, Intervals, normalised
-from wirelens.cca.model import Network, Voting, all_together, together
+from wirelens.cca.model import Network, Voting, votes_of
 from wirelens.classify import networks as learning
 from wirelens.classify.metrics import confusion, macro_f1, softmax
 
@@ -158,20 +158,16 @@ def voting(
     """With the correlation at which intervals of several windows that were not trained on, slot
     by slot, are most likely, and with the part at which they are with longer windows beside."""
     truth = labels(watched, controls)
-    windows, *longer = networks
-    found = together(windows, watched.values)
-    count = watched.values.shape[1] // windows.slots
+    votes = votes_of(networks, watched.values)
+    tried = numpy.linspace(0, 1, 101).round(2)
 
     def by_correlation(correlation: float) -> float:
-        return _surprise(found * Voting(most, correlation).worth(count), truth)
+        return _surprise(Voting(most, correlation).together(votes[:1]), truth)
 
-    tried = numpy.linspace(0, 1, 101).round(2)
     alone = Voting(most, float(min(tried, key=by_correlation)))
-    if not longer:
+    if len(votes) == 1:
         return alone
-    both = all_together(
-        [(network.scores, network.slots) for network in networks], alone, watched.values
-    )
+    both = alone.together(votes)
     part = float(min(tried[1:], key=lambda part: _surprise(both * part, truth)))
     return replace(alone, part=part)
 

@@ -5,10 +5,10 @@ The file is safetensors; what is no tensor stands as JSON under ``wirelens`` in 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 
@@ -66,33 +66,48 @@ class Voting:
         """So many are worth so many that know nothing of each other (Kish's design effect)."""
         return count / (1 + (count - 1) * self.correlation)
 
+    def together(self, votes: Sequence[tuple[Array, int]]) -> Array:
+        """A score for each control, of what `votes_of` found: means, and of how many votes."""
+        found = sum(mean * self.worth(count) for mean, count in votes)
+        return found * (self.part if len(votes) > 1 else 1)
 
-def mean_votes(scores: Callable[[Array], Array], slots: int, values: Array) -> Array:
+
+class Voter(Protocol):
+    """What tells controls from intervals of one length."""
+
+    @property
+    def slots(self) -> int:
+        """That length."""
+
+    def scores(self, values: Array) -> Array:
+        """Of intervals, slot by slot, a score for each control."""
+
+
+def together(voter: Voter, values: Array) -> Array:
     """Of long intervals the mean logarithm of each control's probability, a millionth at least,
-    over their parts of so many slots, of which `scores` tells what a network says."""
+    over their parts that are as long as the voter takes them."""
     count, length, width = values.shape
-    told = softmax(scores(values.reshape(-1, slots, width)).astype(float))
+    told = softmax(voter.scores(values.reshape(-1, voter.slots, width)).astype(float))
     votes = numpy.log(numpy.maximum(told, 1e-6))
-    return votes.reshape(count, length // slots, -1).mean(axis=1)
+    return votes.reshape(count, length // voter.slots, -1).mean(axis=1)
 
 
-def together(network: Network, values: Array) -> Array:
-    """The same, over parts as long as the network takes them."""
-    return mean_votes(network.scores, network.slots, values)
+def votes_of(voters: Sequence[Voter], values: Array) -> list[tuple[Array, int]]:
+    """Of long intervals what each voter tells that is not longer: the mean over its parts, one
+    after the other up to the end, and how many they are."""
+    length = values.shape[1]
+    counts = [(voter, length // voter.slots) for voter in voters if voter.slots <= length]
+    return [
+        (together(voter, values[:, length - count * voter.slots :]), count)
+        for voter, count in counts
+    ]
 
 
-def all_together(
-    networks: Sequence[tuple[Callable[[Array], Array], int]], voting: Voting, values: Array
-) -> Array:
-    """Of long intervals a score for each control, by networks of which each has its scores and
-    slots: the first votes, and so does the second, if any is as short."""
-    length, found, share = values.shape[1], 0.0, 1.0
-    for at, (scores, slots) in enumerate(networks):
-        if count := length // slots:
-            last = values[:, length - count * slots :]
-            found = found + mean_votes(scores, slots, last) * voting.worth(count)
-            share = voting.part if at else 1.0
-    return found * share
+def voters_of(networks: Sequence[Network]) -> list[Network]:
+    """The longest network of which a row is a slot, and what votes beside it."""
+    single = [network for network in networks if network.row_slots == 1]
+    longer = [network for network in networks if network.row_slots > 1]
+    return [max(single, key=lambda network: network.slots), *longer]
 
 
 @dataclass(frozen=True)
@@ -112,19 +127,11 @@ class Model:
     shares: Sequence[float] = (1.0,)
     """Of packets, those that were looked at in training."""
 
-    @property
-    def single(self) -> list[Network]:
-        """Networks of which a row is a slot, those of longer intervals later."""
-        found = [network for network in self.networks if network.row_slots == 1]
-        return sorted(found, key=lambda network: network.slots)
-
     def voted(self, values: Array) -> Array:
-        """Of intervals that are several of the longest of these networks a score for each
+        """Of intervals that are several of the longest of single slots a score for each
         control."""
         assert self.voting is not None, "a model without votes tells single intervals"
-        longer = [network for network in self.networks if network.row_slots > 1]
-        voters = [(network.scores, network.slots) for network in [self.single[-1], *longer]]
-        return all_together(voters, self.voting, values)
+        return self.voting.together(votes_of(voters_of(self.networks), values))
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""

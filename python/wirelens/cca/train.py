@@ -9,7 +9,7 @@ from typing import Any
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined
-from wirelens.cca.model import Model, Network, Voting
+from wirelens.cca.model import Model, Network, Voting, voters_of
 from wirelens.cca.runs import Run, find_runs
 from wirelens.classify.progress import Progress
 from wirelens.classify.typed import time_us
@@ -102,8 +102,8 @@ def _lengths(request: Request) -> list[tuple[int, int]]:
         count = slots // windows
         if slots % windows or windows % row_slots_of(slots) or not 2 <= count <= request.votes:
             raise OptionError(
-                f"--durations {longest}: {slots / windows:g} times the longest of {ROWS_MAX} slots or less; "
-                f"wanted: a whole number of times, up to --votes {request.votes}"
+                f"--durations {longest}: {slots / windows:g} times the longest of {ROWS_MAX} slots "
+                f"or less; wanted: a whole number of times, up to --votes {request.votes}"
             )
     return [(slots, row_slots_of(slots)) for slots in lengths]
 
@@ -204,12 +204,10 @@ def _voting(
     """How intervals count together, by some of ten of them or of a longer one."""
     if request.votes == 1:
         return None
-    windows = max(
-        (network for network in networks if network.row_slots == 1),
-        key=lambda network: network.slots,
-    )
-    voters = [windows, *(network for network in networks if network.row_slots > 1)]
-    slots = max(windows.slots * min(request.votes, VOTES_JUDGED), voters[-1].slots)
+    voters = voters_of(networks)
+    windows, *longer = voters
+    # As long as what was held out to train the longer one, so that there are some.
+    slots = longer[0].slots if longer else windows.slots * min(request.votes, VOTES_JUDGED)
     (found,) = _drawn(request, runs, [(slots, 1)], progress)
     if not len(found):
         progress.warn("--votes: flows held out are too short to see how intervals err together")
