@@ -6,9 +6,12 @@ Without root most are skipped; root has to be able to run them.
 import json
 import os
 import random
+import selectors
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,6 +27,7 @@ from testbed_runs import (
     testbed,
 )
 from wirelens_testbed import machine, probe
+from wirelens_testbed.congestion import sender
 from wirelens_testbed.pcapng import read_packets
 
 SMALL = SCENARIOS / "congestion-small.toml"
@@ -94,6 +98,57 @@ def test_the_account_holds_for_other_queues(tmp_path: Path, setting: str) -> Non
     before, after = run.report["taps"]
     assert run.report["queue"]["left"] == run.report["queue"]["sent"] == after["tc"]["segments"]
     assert (before["tc"]["segments"] > before["tc"]["packets"]) == ("offloads" in setting)
+
+
+GIGABIT = """
+kind = "congestion"
+duration_s = 1.5
+packet_truth = false
+
+[link]
+rate_mbit = 1000
+buffer_bytes = 1_000_000
+
+[[flows]]
+count = 3
+control = "cubic"
+rtt_ms = 0.0
+"""
+
+
+@pytest.mark.testbed
+def test_packets_stay_in_order_where_nothing_delays_them(tmp_path: Path) -> None:
+    scenario = tmp_path / "gigabit.toml"
+    scenario.write_text(GIGABIT)
+    run = run_scenario(scenario, tmp_path)
+    assert run.failed_checks() == []
+    assert "relays" not in run.report and run.report["queue"]["came"] > 10_000
+    highest: dict[bytes, int] = {}
+    late = total = 0
+    for packet in read_packets(run.folder / "after.pcapng"):
+        source, number = packet.data[26:30], int.from_bytes(packet.data[38:42], "big")
+        ahead = (number - highest.get(source, number)) % 2**32
+        late += ahead >= 2**31
+        total += 1
+        if ahead < 2**31:
+            highest[source] = number
+    # What is sent again comes late, too; of packets that overtake each other it is a quarter.
+    assert late < 0.05 * total, f"{late} of {total}"
+
+
+def test_a_sender_looks_at_the_clock_however_fast_the_link() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reading = threading.Thread(
+            target=lambda: [None for _ in iter(lambda: theirs.recv(65536), b"")]
+        )
+        flow = sender.Flow({"size_bytes": 0}, connection=ours)
+        reading.start()
+        with selectors.DefaultSelector() as selector:
+            flow.pump(selector)
+        ours.close()
+        reading.join()
+    assert flow.sent_bytes == sender.CHUNKS_A_TURN * len(sender.CHUNK)
 
 
 @pytest.mark.testbed
@@ -199,6 +254,7 @@ RUN_AS_NOBODY = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
 from wirelens_testbed import machine, probe
+from wirelens_testbed.congestion import sender
 os.setuid({NOBODY})
 print(machine.what_is_missing({{}}))
 """

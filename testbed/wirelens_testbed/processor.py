@@ -6,6 +6,15 @@ from pathlib import Path
 
 STATISTICS = Path("/proc/stat")
 IDLE_FIELD, WAITING_FIELD = 3, 4
+# One line a processor, hexadecimal: packets taken in, packets dropped, ...
+RECEIVING = Path("/proc/net/softnet_stat")
+DROPPED_FIELD = 1
+
+
+def dropped_packets() -> int:
+    """Packets that this machine dropped since its start, as processors had too many to handle."""
+    lines = RECEIVING.read_text().splitlines()
+    return sum(int(line.split()[DROPPED_FIELD], 16) for line in lines)
 
 
 class BusyShare:

@@ -10,12 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import controls, machine
+from wirelens_testbed import controls, machine, processor
 from wirelens_testbed.congestion import departures, network
 from wirelens_testbed.congestion.ce_marking import CeMarking
 from wirelens_testbed.congestion.plan import Flow, Plan, parse
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.lab import Program
+from wirelens_testbed.relay import Relay
 from wirelens_testbed.run import Run
 from wirelens_testbed.taps import Tap
 
@@ -36,6 +37,8 @@ BEFORE, AFTER = "before.pcapng", "after.pcapng"
 LEAD_S = 0.3
 # After the last flow has closed, for the queue to run empty and the last packet to be recorded.
 SETTLE_S = 0.1
+# Of packets that came to the queue, lost elsewhere: what controls do is to be the queue's doing.
+LOST_ELSEWHERE_MAX = 0.001
 
 
 def programs(plan: Plan) -> dict[str, str]:
@@ -55,12 +58,9 @@ def _perform(plan: Plan, run: Run) -> None:
     lab = run.lab
     run.progress(f"building {plan.senders} senders, the bottleneck, {plan.receivers} receivers")
     network.build(lab, plan)
-    relay = run.relay(
-        (network.EXIT, "acks"),
-        (network.ROUTER, "acks"),
-        classes_ab={f"{flow.source}/32": round(flow.rtt_ms * 1000) for flow in plan.flows},
-    )
-    network.route_acks(lab)
+    relay = _relay_acks(plan, run) if any(flow.rtt_ms for flow in plan.flows) else None
+    if not relay:
+        network.return_acks(lab)
     _start_receivers(plan, run)
     marking = None
     if plan.link.ce_threshold_bytes:
@@ -73,15 +73,28 @@ def _perform(plan: Plan, run: Run) -> None:
         plan.snaplen,
     )
     run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
+    dropped_before = processor.dropped_packets()
     ends = _send(plan, run)
     lab.pause(SETTLE_S)
     queue = network.queue_counts(lab)
     if marking:
         run.note(marking=asdict(marking.stop()))
     reports = run.recorded(recorder)
-    run.relayed(relay, round(plan.late_max_ms * 1000))
+    if relay:
+        run.relayed(relay, round(plan.late_max_ms * 1000))
     _account(plan, run, reports, queue)
+    _look_elsewhere(run, processor.dropped_packets() - dropped_before)
     _state_truth(plan, run, ends)
+
+
+def _relay_acks(plan: Plan, run: Run) -> Relay:
+    relay = run.relay(
+        (network.EXIT, "acks"),
+        (network.ROUTER, "acks"),
+        classes_ab={f"{flow.source}/32": round(flow.rtt_ms * 1000) for flow in plan.flows},
+    )
+    network.route_acks(run.lab)
+    return relay
 
 
 def _start_receivers(plan: Plan, run: Run) -> None:
@@ -190,6 +203,18 @@ def _account(
         f"{queue.backlog} wait",
         "came = left + dropped + waiting"
         + ("" if is_exact else f", where a drop may be up to {SEGMENTS_MAX} packets"),
+    )  # fmt: skip
+
+
+def _look_elsewhere(run: Run, dropped: int) -> None:
+    """Holds what processors had no room for, on the whole machine, against what came."""
+    came = run.facts["queue"]["came"]
+    run.note(dropped_by_processors=dropped)
+    run.check(
+        "losses elsewhere", dropped <= came * LOST_ELSEWHERE_MAX,
+        f"{dropped} packets dropped by processors, {came} came to the queue",
+        f"at most {LOST_ELSEWHERE_MAX:.1%}; fewer runs at once, a slower link, or a higher "
+        "net.core.netdev_max_backlog",
     )  # fmt: skip
 
 

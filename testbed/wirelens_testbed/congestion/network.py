@@ -6,7 +6,8 @@
                            before                          after
 
 Data packets are forwarded by the kernel alone: what the queue does to them is the kernel's doing.
-Acknowledgements come back through a relay that holds each for the round-trip time of its flow.
+Acknowledgements come back through a relay that holds each for the round-trip time of its flow; if
+no flow has one, they come back over the link itself, as fast as this machine is.
 `entry` stands before the router so that what the router receives comes in by one device, and no
 packet is still charged to its sender's socket while it waits in the queue: a sender that is told of
 a queue behind its own interface holds back. `exit` is ours, so that departures can be counted where
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 
 from wirelens_testbed.congestion.plan import Link, Plan
 from wirelens_testbed.lab import Lab
-from wirelens_testbed.switch import add_link
+from wirelens_testbed.switch import add_link, keep_order
 
 SENDERS_PREFIX = "10.1.0.0/16"
 RECEIVERS_PREFIX = "10.2.0.0/16"
@@ -97,6 +98,11 @@ def route_acks(lab: Lab) -> None:
     lab.ip(EXIT, f"route add {SENDERS_PREFIX} dev acks")
 
 
+def return_acks(lab: Lab) -> None:
+    """Sends what goes back to the senders over the link that the data came by."""
+    lab.ip(EXIT, f"route add {SENDERS_PREFIX} via 10.4.0.1")
+
+
 def _shaping(link: Link) -> list[str]:
     """The commands of the bottleneck's queue, which drops at its tail, and of its rate."""
     bucket = f"rate {link.rate_mbit * 1e6:.0f}bit burst {link.burst_bytes}"
@@ -123,6 +129,7 @@ def _join(
     an ARP packet in the queue would be one more than TCP sent."""
     add_link(lab, near, far, offloads=offloads)
     for (host, device), own, other in ((near, 1, 2), (far, 2, 1)):
+        keep_order(lab, host, device)
         lab.ip(
             host,
             f"link set {device} address {_mac(network, own)}",
