@@ -174,6 +174,8 @@ def test_the_list_of_flows_changes_while_it_runs(tmp_path: Path, links: Link) ->
     heaviest = [row["src_port"] for row in told(live)]
     assert heaviest == sorted(heaviest) and set(heaviest) == {1, 2}, heaviest
     assert all(row["cbiq_bytes"] is not None for row in told(live)[1:4])
+    # Nothing of the flow that had its place before is taken for its own.
+    assert all(row["ingress_bytes"] % 1000 == 0 for row in told(live) if row["src_port"] == 2)
 
 
 def refused(*command: str | Path) -> str:

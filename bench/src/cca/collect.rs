@@ -145,8 +145,7 @@ fn collect(tap: &mut SlotTap, arguments: &CollectArguments) -> Result<Table, Fai
             } else {
                 table.beyond += 1;
             }
-        })
-        .map_err(|error| error.to_string())?;
+        });
         let now_s = watch.stop().wall.as_secs_f64();
         if !table.records.is_empty() {
             let first_s = *first_s.get_or_insert(now_s);

@@ -18,25 +18,17 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "segment.h"
+
 /* The verdict of linux/bpf.h since 6.6: whatever else is attached has its turn. */
 #define TCX_NEXT (-1)
-
-#define ETH_LEN 14
-#define VLAN_LEN 4
-#define VLAN_TAGS_MAX 2
-#define ETH_IPV4 0x0800
-#define ETH_IPV6 0x86dd
-#define ETH_VLAN 0x8100
-#define ETH_VLAN_OUTER 0x88a8
-#define PROTOCOL_TCP 6
-#define TCP_SYN 0x02
-/* NOP, NOP, time stamps of ten bytes: the layout that RFC 7323 recommends, and everybody sends. */
-#define STAMPS_FIRST 0x0101080a
 
 /* No window reaches further (RFC 7323). */
 #define WINDOW_MAX_BYTES (1 << 30)
 
 #define FLOWS_MAX 65536
+#define RECENT_BITS 6
+#define RECENT_LEN (1 << RECENT_BITS)
 #define TELL_BYTES (1 << 22)
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -45,17 +37,6 @@ enum tap { INGRESS, EGRESS, TAPS };
 
 /* In the place of a tap: a packet of a flow that is not followed, so that it may be. */
 #define SEEN TAPS
-
-enum count {
-	TAKEN,
-	NOT_FOLLOWED,
-	LEFT_OUT,
-	NO_ROOM,
-	NOT_TCP,
-	NO_DATA,
-	UNREADABLE,
-	COUNTS_LEN,
-};
 
 /* Of the kernel's structures what is read here; where it lies is known when this is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -91,15 +72,6 @@ struct sk_buff {
 
 #pragma clang attribute pop
 
-/* A packet, as a program at tc has it or as one at the device's driver. */
-struct packet {
-	struct __sk_buff *skb;
-	const unsigned char *data;
-	__u32 linear_len;
-	__u32 len;
-	__u32 segments;
-};
-
 struct settings {
 	__u64 slot_ns;
 	/* CLOCK_REALTIME less CLOCK_MONOTONIC, for packets that have no stamp. */
@@ -113,15 +85,8 @@ struct settings {
 	/* The device whose departures are taken, and the number of its namespace. */
 	__u32 xmit_device;
 	__u32 xmit_namespace;
-	__u32 unused;
-};
-
-struct flow_key {
-	/* IPv4 in its IPv4-mapped form. */
-	__u32 source[4];
-	__u32 destination[4];
-	__u16 source_port;
-	__u16 destination_port;
+	/* Counted up when a flow is followed no more; never 0. */
+	__u32 changes;
 };
 
 struct followed {
@@ -156,13 +121,31 @@ struct slot {
 #define HAS_TICKS 4
 #define BEGINS 8
 
+/*
+ * What every packet needs lies in one cache line, what a slot needs once in the next: a tap shares
+ * the caches with whoever copies the packets.
+ */
 struct state {
 	struct bpf_spin_lock lock;
 	__u32 has;
-	struct slot open;
+	/* When the slot that is open ends. */
+	__s64 end_ns;
 	__s64 last_ns;
+	__u64 data_bytes;
+	__u64 frame_bytes;
+	__u32 packets;
+	__u32 segments;
 	__u32 high_seq;
 	__u32 ticks;
+	__u32 source_gap_max_ticks;
+	__u32 arrival_gap_max_ns;
+
+	__s64 slot;
+	__s64 first_ns;
+	__u32 first_seq;
+	__u32 skipped_bytes;
+	__u32 flags;
+	__u32 unused[9];
 };
 
 struct told {
@@ -173,15 +156,6 @@ struct told {
 		struct slot slot;
 		struct flow_key key;
 	};
-};
-
-struct segment {
-	struct flow_key key;
-	__u32 seq;
-	__u32 data_len;
-	__u32 ticks;
-	__u32 has_ticks;
-	__u32 opens;
 };
 
 struct {
@@ -199,8 +173,26 @@ struct {
 	__type(value, struct followed);
 } FLOWS SEC(".maps");
 
+/* Flows that were looked up last: most packets are of few flows, and FLOWS takes longer. */
+struct recent {
+	struct flow_key key;
+	struct followed flow;
+	/* As in the settings, when it was looked up; it is of no use once that has changed. */
+	__u32 changes;
+	__u32 unused[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RECENT_LEN);
+	__type(key, __u32);
+	__type(value, struct recent);
+} RECENT SEC(".maps");
+
+/* Such a map begins with a page, so that cache lines are where they are meant to be. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, FLOWS_MAX * TAPS);
 	__type(key, __u32);
 	__type(value, struct state);
@@ -227,110 +219,83 @@ static __always_inline void count(enum tap tap, enum count what)
 		*sum += 1;
 }
 
-/* Nothing for the bytes that are there. */
-static __always_inline long load(const struct packet *packet, __u32 at, void *to, __u32 len)
-{
-	if (packet->skb) {
-		const unsigned char *data = (void *)(long)packet->skb->data;
-		const unsigned char *end = (void *)(long)packet->skb->data_end;
-
-		/* Headers lie in one piece, mostly; what is not there is fetched at four times the cost. */
-		if (data + at + len > end)
-			return bpf_skb_load_bytes(packet->skb, at, to, len);
-		/* In words, wherever they lie: all but a few processors can. */
-		if (len == sizeof(__u16))
-			*(__u16 *)to = *(const __u16 *)(data + at);
-		for (__u32 word = 0; word < len / sizeof(__u32); word++)
-			((__u32 *)to)[word] = ((const __u32 *)(data + at))[word];
-		return 0;
-	}
-	if (at + len > packet->linear_len)
-		return -1;
-	return bpf_probe_read_kernel(to, len, packet->data + at);
-}
-
-/* What became of the packet: TAKEN if it is read. */
-static __always_inline enum count read_segment(const struct packet *packet,
-					       struct segment *segment)
-{
-	__u32 header[10];
-	__u32 at = ETH_LEN;
-	__u32 ip_len;
-	__u16 type;
-
-	if (load(packet, ETH_LEN - 2, &type, sizeof(type)))
-		return NOT_TCP;
-	for (int tag = 0; tag < VLAN_TAGS_MAX; tag++) {
-		if (type != bpf_htons(ETH_VLAN) && type != bpf_htons(ETH_VLAN_OUTER))
-			break;
-		if (load(packet, at + 2, &type, sizeof(type)))
-			return NOT_TCP;
-		at += VLAN_LEN;
-	}
-	if (type == bpf_htons(ETH_IPV4)) {
-		__u32 words;
-
-		if (load(packet, at, header, 20))
-			return UNREADABLE;
-		if ((bpf_ntohl(header[2]) >> 16 & 0xff) != PROTOCOL_TCP)
-			return NOT_TCP;
-		if (bpf_ntohl(header[1]) & 0x1fff)
-			return UNREADABLE;
-		words = bpf_ntohl(header[0]) >> 24 & 0xf;
-		ip_len = bpf_ntohl(header[0]) & 0xffff;
-		/* Of segments that travel as one packet longer than 65,535 bytes, the kernel's. */
-		if (!ip_len)
-			ip_len = packet->len - at;
-		if (words < 5 || ip_len < words * 4)
-			return UNREADABLE;
-		ip_len -= words * 4;
-		at += words * 4;
-		segment->key.source[0] = segment->key.source[1] = 0;
-		segment->key.source[2] = bpf_htonl(0xffff);
-		segment->key.source[3] = header[3];
-		segment->key.destination[0] = segment->key.destination[1] = 0;
-		segment->key.destination[2] = bpf_htonl(0xffff);
-		segment->key.destination[3] = header[4];
-	} else if (type == bpf_htons(ETH_IPV6)) {
-		if (load(packet, at, header, 40))
-			return UNREADABLE;
-		if ((bpf_ntohl(header[1]) >> 8 & 0xff) != PROTOCOL_TCP)
-			return NOT_TCP;
-		ip_len = bpf_ntohl(header[1]) >> 16;
-		at += 40;
-		if (!ip_len)
-			ip_len = packet->len - at;
-		__builtin_memcpy(segment->key.source, &header[2], 16);
-		__builtin_memcpy(segment->key.destination, &header[6], 16);
-	} else {
-		return NOT_TCP;
-	}
-	if (load(packet, at, header, 20))
-		return UNREADABLE;
-	__u32 tcp_len = bpf_ntohl(header[3]) >> 28 << 2;
-
-	if (tcp_len < 20 || ip_len < tcp_len)
-		return UNREADABLE;
-	segment->key.source_port = header[0] & 0xffff;
-	segment->key.destination_port = header[0] >> 16;
-	segment->seq = bpf_ntohl(header[1]);
-	segment->data_len = ip_len - tcp_len;
-	segment->opens = (bpf_ntohl(header[3]) >> 16 & TCP_SYN) != 0;
-	if (!segment->data_len && !segment->opens)
-		return NO_DATA;
-	segment->has_ticks = 0;
-	segment->ticks = 0;
-	if (tcp_len >= 32 && !load(packet, at + 20, header, 8) &&
-	    header[0] == bpf_htonl(STAMPS_FIRST)) {
-		segment->has_ticks = 1;
-		segment->ticks = bpf_ntohl(header[1]);
-	}
-	return TAKEN;
-}
-
 static __always_inline __u32 larger(__u32 a, __u32 b)
 {
 	return a > b ? a : b;
+}
+
+static __always_inline int is_same(const struct flow_key *a, const struct flow_key *b)
+{
+	__u32 differ = 0;
+
+	for (__u32 word = 0; word < sizeof(*a) / sizeof(__u32); word++)
+		differ |= ((const __u32 *)a)[word] ^ ((const __u32 *)b)[word];
+	return !differ;
+}
+
+/* The flow of a packet, if it is followed. */
+static __always_inline int find(const struct settings *settings, const struct flow_key *key,
+				struct followed *flow)
+{
+	/* Before the flow is looked up: what is known may have changed since. */
+	__u32 changes = *(const volatile __u32 *)&settings->changes;
+	__u32 mixed = key->source[3] ^ key->destination[3] ^ key->source_port ^
+		      (__u32)key->destination_port << 16;
+	/* The golden ratio, after Knuth: bits that differ anywhere differ at the top. */
+	__u32 place = (mixed * 0x9e3779b1) >> (32 - RECENT_BITS);
+	struct recent *recent = bpf_map_lookup_elem(&RECENT, &place);
+	const struct followed *found;
+
+	if (recent && recent->changes == changes && is_same(&recent->key, key)) {
+		*flow = recent->flow;
+		return 1;
+	}
+	found = bpf_map_lookup_elem(&FLOWS, key);
+	if (!found)
+		return 0;
+	*flow = *found;
+	if (recent) {
+		recent->key = *key;
+		recent->flow = *flow;
+		recent->changes = changes;
+	}
+	return 1;
+}
+
+/* The slot that is open, as it is told. */
+static __always_inline void take(const struct state *state, struct slot *slot)
+{
+	slot->slot = state->slot;
+	slot->first_ns = state->first_ns;
+	slot->data_bytes = state->data_bytes;
+	slot->frame_bytes = state->frame_bytes;
+	slot->packets = state->packets;
+	slot->segments = state->segments;
+	slot->first_seq = state->first_seq;
+	slot->high_seq = state->high_seq;
+	slot->skipped_bytes = state->skipped_bytes;
+	slot->source_gap_max_ticks = state->source_gap_max_ticks;
+	slot->arrival_gap_max_ns = state->arrival_gap_max_ns;
+	slot->flags = state->flags;
+}
+
+static __always_inline void begin(struct state *state, const struct segment *segment, __s64 now_ns,
+				  __u64 slot_ns)
+{
+	/* Time before 1970 does not come from a clock. */
+	state->slot = (__u64)now_ns / slot_ns;
+	state->end_ns = (state->slot + 1) * slot_ns;
+	state->first_ns = now_ns;
+	state->first_seq = segment->seq;
+	state->data_bytes = 0;
+	state->frame_bytes = 0;
+	state->packets = 0;
+	state->segments = 0;
+	state->skipped_bytes = 0;
+	state->source_gap_max_ticks = 0;
+	state->arrival_gap_max_ns = 0;
+	state->flags = 0;
+	state->has |= HAS_OPEN;
 }
 
 /* Adds a packet to its slot. Whether the slot before is complete, which is `done` then. */
@@ -338,13 +303,9 @@ static __always_inline int add(struct state *state, const struct segment *segmen
 			       __u64 slot_ns, __u32 frame_len, __u32 segments, struct slot *done)
 {
 	__u32 end = segment->seq + segment->data_len;
-	struct slot *open = &state->open;
 	__u32 high = end;
 	int is_done = 0;
-	__s64 slot;
 
-	/* Time before 1970 does not come from a clock. */
-	slot = (__u64)now_ns / slot_ns;
 	bpf_spin_lock(&state->lock);
 	if (segment->opens) {
 		state->has &= ~HAS_LAST;
@@ -360,53 +321,46 @@ static __always_inline int add(struct state *state, const struct segment *segmen
 			state->has |= BEGINS;
 		}
 	}
-	if (state->has & HAS_LAST && now_ns < state->last_ns) {
+	if (state->has & HAS_LAST && now_ns < state->last_ns)
 		now_ns = state->last_ns;
-		if (state->has & HAS_OPEN && slot < open->slot)
-			slot = open->slot;
-	}
-	if (state->has & HAS_OPEN && open->slot < slot) {
-		*done = *open;
-		is_done = 1;
-		state->has &= ~HAS_OPEN;
-	}
+	/* What is from before the open slot is part of it: slots that were told stay as they are. */
 	if (!(state->has & HAS_OPEN)) {
-		__builtin_memset(open, 0, sizeof(*open));
-		open->slot = slot;
-		open->first_ns = now_ns;
-		open->first_seq = segment->seq;
-		state->has |= HAS_OPEN;
+		begin(state, segment, now_ns, slot_ns);
+	} else if (now_ns >= state->end_ns) {
+		take(state, done);
+		is_done = 1;
+		begin(state, segment, now_ns, slot_ns);
 	}
 	if (state->has & BEGINS) {
 		state->has &= ~BEGINS;
-		open->flags |= BEGAN;
-		open->first_seq = segment->seq;
+		state->flags |= BEGAN;
+		state->first_seq = segment->seq;
 	}
-	open->data_bytes += segment->data_len;
-	open->frame_bytes += frame_len;
-	open->packets += 1;
-	open->segments += segments;
+	state->data_bytes += segment->data_len;
+	state->frame_bytes += frame_len;
+	state->packets += 1;
+	state->segments += segments;
 	if (state->has & HAS_LAST) {
 		__s32 ahead = segment->seq - state->high_seq;
 		__u64 gap_ns = now_ns - state->last_ns;
 
 		/* To the most that can be told, and no further. */
-		if (ahead > 0 && (open->skipped_bytes += ahead) < (__u32)ahead)
-			open->skipped_bytes = 0xffffffff;
+		if (ahead > 0 && (state->skipped_bytes += ahead) < (__u32)ahead)
+			state->skipped_bytes = 0xffffffff;
 		if ((__s32)(end - state->high_seq) < 0)
 			high = state->high_seq;
-		open->arrival_gap_max_ns =
-			larger(open->arrival_gap_max_ns, gap_ns > 0xffffffff ? 0xffffffff : gap_ns);
+		state->arrival_gap_max_ns = larger(state->arrival_gap_max_ns,
+						   gap_ns > 0xffffffff ? 0xffffffff : gap_ns);
 		if (segment->has_ticks && state->has & HAS_TICKS) {
 			__s32 step = segment->ticks - state->ticks;
 
 			if (step > 0)
-				open->source_gap_max_ticks = larger(open->source_gap_max_ticks, step);
+				state->source_gap_max_ticks =
+					larger(state->source_gap_max_ticks, step);
 		}
 	} else {
 		state->has &= ~HAS_TICKS;
 	}
-	open->high_seq = high;
 	state->high_seq = high;
 	state->last_ns = now_ns;
 	state->has |= HAS_LAST;
@@ -452,7 +406,6 @@ static __always_inline enum count see(const struct packet *packet, __u64 stamp_n
 {
 	struct segment segment;
 	const struct settings *settings;
-	const struct followed *found;
 	struct followed flow;
 	struct state *state;
 	struct slot done;
@@ -466,14 +419,12 @@ static __always_inline enum count see(const struct packet *packet, __u64 stamp_n
 	settings = bpf_map_lookup_elem(&SETTINGS, &place);
 	if (!settings || !settings->slot_ns)
 		return NOT_FOLLOWED;
-	found = bpf_map_lookup_elem(&FLOWS, &segment.key);
-	if (!found) {
+	if (!find(settings, &segment.key, &flow)) {
 		if (tap == INGRESS && settings->seen_share && segment.data_len &&
 		    bpf_get_prandom_u32() <= settings->seen_share)
 			tell_seen(&segment);
 		return NOT_FOLLOWED;
 	}
-	flow = *found;
 	/* What opens a connection is no data, and tells one from the next. */
 	if (!segment.opens && settings->share != 0xffffffff &&
 	    bpf_get_prandom_u32() > settings->share)

@@ -1,5 +1,6 @@
 //! Which flows are followed where not all of them can be: the heaviest, chosen anew each period.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -93,11 +94,10 @@ impl Follow {
             bytes as f64 * if is_followed { GIVES_WAY_ABOVE } else { 1.0 }
         };
         all.sort_by(|&(a, a_bytes, a_followed), &(b, b_bytes, b_followed)| {
-            let name = |way: &FlowWay| (way.key.words(), way.direction as u8);
             weight(b_bytes, b_followed)
                 .total_cmp(&weight(a_bytes, a_followed))
                 .then_with(|| b_followed.cmp(&a_followed))
-                .then_with(|| name(&a).cmp(&name(&b)))
+                .then_with(|| name(a).cmp(&name(b)))
         });
         all.truncate(self.places.len());
         let chosen: HashMap<FlowWay, bool> =
@@ -111,14 +111,33 @@ impl Follow {
                 changes.push(Change::Leave { way });
             }
         }
-        let mut free = (0_u32..).zip(&mut self.places).filter(|(_, place)| place.way.is_none());
-        for (way, ..) in all.into_iter().filter(|(.., is_followed)| !is_followed) {
-            let Some((index, place)) = free.next() else { break };
+        let new = all.into_iter().filter(|(.., is_followed)| !is_followed);
+        self.give_places(new.map(|(way, ..)| way), &mut changes);
+        changes
+    }
+
+    /// Places that are free go to the heaviest of the flows noted so far, without waiting for the
+    /// end of the period: what is to be done.
+    pub fn fill(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.noted.is_empty() || self.indices.len() == self.places.len() {
+            return changes;
+        }
+        let noted = self.noted.iter().filter(|(way, _)| !self.indices.contains_key(way));
+        let mut heaviest: Vec<_> = noted.map(|(&way, &bytes)| (Reverse(bytes), way)).collect();
+        heaviest.sort_by_key(|&(bytes, way)| (bytes, name(way)));
+        self.give_places(heaviest.into_iter().map(|(_, way)| way), &mut changes);
+        changes
+    }
+
+    /// As many of them as there are places.
+    fn give_places(&mut self, ways: impl Iterator<Item = FlowWay>, changes: &mut Vec<Change>) {
+        let free = (0_u32..).zip(&mut self.places).filter(|(_, place)| place.way.is_none());
+        for ((index, place), way) in free.zip(ways) {
             place.way = Some(way);
             self.indices.insert(way, index);
             changes.push(Change::Follow { way, index, generation: place.generation });
         }
-        changes
     }
 
     /// Whose a place is, unless another flow has it by now.
@@ -133,17 +152,16 @@ impl Follow {
         self.indices.iter().map(|(&way, &index)| (way, index))
     }
 
-    /// Whether no flow is followed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.indices.is_empty()
-    }
-
     /// Packets of flows that found no room among those that are noted.
     #[must_use]
     pub const fn not_noted(&self) -> u64 {
         self.not_noted
     }
+}
+
+/// Of flows alike, the same comes first every time.
+fn name(way: FlowWay) -> ([u64; 2], u8) {
+    (way.key.words(), way.direction as u8)
 }
 
 #[cfg(test)]
@@ -190,6 +208,23 @@ mod tests {
         follow.note(way(4), 130);
         assert_eq!(ports(&follow.choose(&brought, |_| true)), [(false, 2), (true, 4)]);
         assert_eq!((follow.way(0, 0), follow.way(0, 1)), (None, Some(way(4))));
+    }
+
+    #[test]
+    fn free_places_are_given_at_once_and_others_are_not_taken() {
+        let mut follow = Follow::new(2);
+        assert_eq!(ports(&follow.fill()), []);
+        follow.note(way(1), 10);
+        assert_eq!(ports(&follow.fill()), [(true, 1)]);
+        for (port, bytes) in [(1, 900), (2, 100), (3, 200)] {
+            follow.note(way(port), bytes);
+        }
+        assert_eq!(ports(&follow.fill()), [(true, 3)]);
+        follow.note(way(2), 10_000);
+        assert_eq!(ports(&follow.fill()), []);
+        // What was noted counts where the period ends.
+        let brought = HashMap::from([(way(1), 1000), (way(3), 100)]);
+        assert_eq!(ports(&follow.choose(&brought, |_| true)), [(false, 3), (true, 2)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
@@ -16,7 +17,7 @@ use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 use packet::{Span, TapSlot, Timestamp};
 
-use super::attach::{Attaching, TapError, attach, attach_inside, map, map_mut};
+use super::attach::{Attaching, MISSING, TapError, attach, attach_inside, map, map_mut};
 use crate::sys::packet_socket::PacketSocket;
 use crate::sys::{clock, interfaces};
 
@@ -30,7 +31,7 @@ const TAPS: u32 = 2;
 const COUNTS_LEN: u32 = 7;
 pub(super) const KEY_LEN: usize = 36;
 const TOLD_LEN: usize = 80;
-const STATE_LEN: usize = 88;
+const STATE_LEN: usize = 128;
 /// `BPF_F_LOCK` of linux/bpf.h: a state is read and written whole.
 const LOCKED: u64 = 4;
 const HAS_OPEN: u32 = 1;
@@ -151,8 +152,12 @@ impl Tapped {
 /// Programs that cut flows into slots.
 pub struct SlotTap {
     ebpf: Ebpf,
+    /// Mapped once: mapping it costs more than reading what it holds.
+    told: RingBuf<MapData>,
     options: SlotTapOptions,
     realtime_ahead: Span,
+    /// Counted up when a flow is followed no more, so that the programs forget where it was.
+    changes: NonZeroU32,
     devices: Vec<Tapped>,
     /// The device whose departures are taken, and its namespace.
     xmit: Option<[u32; 2]>,
@@ -169,10 +174,18 @@ impl SlotTap {
         let loading = || -> Result<Self, Attaching> {
             let stamps = PacketSocket::open()?;
             stamps.ask_for_stamps()?;
-            let ebpf = Ebpf::load(OBJECT)?;
-            let realtime_ahead = clock::realtime_ahead();
-            let (devices, xmit) = (Vec::new(), None);
-            let mut tap = Self { ebpf, options, realtime_ahead, devices, xmit, _stamps: stamps };
+            let mut ebpf = Ebpf::load(OBJECT)?;
+            let told = RingBuf::try_from(ebpf.take_map("TOLD").ok_or(MISSING)?)?;
+            let mut tap = Self {
+                ebpf,
+                told,
+                options,
+                realtime_ahead: clock::realtime_ahead(),
+                changes: NonZeroU32::MIN,
+                devices: Vec::new(),
+                xmit: None,
+                _stamps: stamps,
+            };
             tap.set()?;
             Ok(tap)
         };
@@ -180,7 +193,8 @@ impl SlotTap {
     }
 
     fn set(&mut self) -> Result<(), Attaching> {
-        let words = self.options.words(self.realtime_ahead, self.xmit.unwrap_or_default());
+        let departures = self.xmit.unwrap_or_default();
+        let words = self.options.words(self.realtime_ahead, departures, self.changes);
         let mut settings: Array<_, [u64; 5]> =
             Array::try_from(map_mut(&mut self.ebpf, "SETTINGS")?)?;
         Ok(settings.set(0, words, 0)?)
@@ -283,27 +297,20 @@ impl SlotTap {
                 HashMap::try_from(map_mut(ebpf, "FLOWS")?)?;
             Ok(flows.remove(&key(source, destination))?)
         };
-        leaving(&mut self.ebpf).map_err(|error| error.named("slots"))
+        self.changes = self.changes.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        leaving(&mut self.ebpf)
+            // Only then, as the programs look there again.
+            .and_then(|()| self.set())
+            .map_err(|error| error.named("slots"))
     }
 
-    /// Hands over the slots that were completed since, in the order in which they were. How many.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn read(&mut self, mut each: impl FnMut(Told)) -> Result<u64, TapError> {
-        let mut reading = || -> Result<u64, Attaching> {
-            let mut told: RingBuf<&mut MapData> =
-                RingBuf::try_from(map_mut(&mut self.ebpf, "TOLD")?)?;
-            let mut count = 0;
-            while let Some(item) = told.next() {
-                count += 1;
-                if let Some(told) = item.first_chunk().and_then(parse) {
-                    each(told);
-                }
+    /// Hands over the slots that were completed since, in the order in which they were.
+    pub fn read(&mut self, mut each: impl FnMut(Told)) {
+        while let Some(item) = self.told.next() {
+            if let Some(told) = item.first_chunk().and_then(parse) {
+                each(told);
             }
-            Ok(count)
-        };
-        reading().map_err(|error| error.named("slots"))
+        }
     }
 
     /// The slot of a place that is not complete yet, as far as it has come.
@@ -314,10 +321,7 @@ impl SlotTap {
         let reading = || -> Result<Option<TapSlot>, Attaching> {
             let states: Array<_, [u8; STATE_LEN]> = Array::try_from(map(&self.ebpf, "STATES")?)?;
             let state = states.get(&(index * TAPS + side as u32), LOCKED)?;
-            let has = state.get(4..8).and_then(<[u8]>::first_chunk).copied();
-            let is_open = has.is_some_and(|has| u32::from_ne_bytes(has) & HAS_OPEN != 0);
-            let slot = state.get(8..).and_then(<[u8]>::first_chunk).map(TapSlot::from_ne_bytes);
-            Ok(slot.filter(|_| is_open))
+            Ok(open_slot(&state))
         };
         reading().map_err(|error| error.named("slots"))
     }
@@ -350,7 +354,12 @@ impl SlotTap {
 impl SlotTapOptions {
     /// As the programs read them.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn words(&self, realtime_ahead: Span, [device, namespace]: [u32; 2]) -> [u64; 5] {
+    fn words(
+        &self,
+        realtime_ahead: Span,
+        [device, namespace]: [u32; 2],
+        changes: NonZeroU32,
+    ) -> [u64; 5] {
         let draws_below = |share: f64| (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
         let both = |first: u32, second: u32| {
             let mut bytes = [0; 8];
@@ -364,7 +373,7 @@ impl SlotTapOptions {
             realtime_ahead.as_ns().cast_unsigned(),
             both(draws_below(self.share), self.each_packet.into()),
             both(draws_below(self.seen_share), device),
-            both(namespace, 0),
+            both(namespace, changes.get()),
         ]
     }
 }
@@ -383,6 +392,31 @@ pub(super) fn key(source: SocketAddr, destination: SocketAddr) -> [u8; KEY_LEN] 
         .chain(destination.port().to_be_bytes());
     key.iter_mut().zip(parts).for_each(|(place, part)| *place = part);
     key
+}
+
+/// What a state holds of the slot that is open, where the programs put it.
+fn open_slot(state: &[u8; STATE_LEN]) -> Option<TapSlot> {
+    let wide = |at: usize| {
+        state.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u64::from_ne_bytes(bytes))
+    };
+    let narrow = |at: usize| {
+        state.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
+    };
+    let slot = TapSlot {
+        slot: wide(64).cast_signed(),
+        first_ns: wide(72).cast_signed(),
+        data_bytes: wide(24),
+        frame_bytes: wide(32),
+        packets: narrow(40),
+        segments: narrow(44),
+        first_seq: narrow(80),
+        high_seq: narrow(48),
+        skipped_bytes: narrow(84),
+        source_gap_max_ticks: narrow(56),
+        arrival_gap_max_ns: narrow(60),
+        flags: narrow(88),
+    };
+    Some(slot).filter(|_| narrow(4) & HAS_OPEN != 0)
 }
 
 fn parse(told: &[u8; TOLD_LEN]) -> Option<Told> {
@@ -439,11 +473,13 @@ mod tests {
             each_packet: true,
             seen_share: 0.0,
         };
-        let [slot_ns, ahead, shares, seen, namespace] = options.words(Span::from_ns(-5), [7, 9]);
+        let [slot_ns, ahead, shares, seen, namespace] =
+            options.words(Span::from_ns(-5), [7, 9], NonZeroU32::MIN);
         assert_eq!((slot_ns, ahead.cast_signed()), (1_000_000, -5));
         assert_eq!(seen.to_ne_bytes()[..4], [0; 4]);
         assert_eq!(seen.to_ne_bytes()[4..], 7_u32.to_ne_bytes());
         assert_eq!(namespace.to_ne_bytes()[..4], 9_u32.to_ne_bytes());
+        assert_eq!(namespace.to_ne_bytes()[4..], 1_u32.to_ne_bytes());
         let bytes = shares.to_ne_bytes();
         assert_eq!(bytes[..4], u32::MAX.to_ne_bytes());
         assert_eq!(bytes[4..], 1_u32.to_ne_bytes());

@@ -178,11 +178,10 @@ impl Watch {
             let left_ns = past.since(self.time()?).as_ns();
             let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)) + SETTLED_AFTER;
             thread::sleep(left.min(DRAIN_EVERY));
-            self.drain()?;
-            if self.follow.is_empty() {
-                // Nobody waits a period for the first flows.
-                self.choose(&HashMap::new())?;
-            }
+            self.drain();
+            // Nobody waits a period for a flow that there is a place for.
+            let changes = self.follow.fill();
+            self.change(changes)?;
             if left <= DRAIN_EVERY {
                 return Ok(true);
             }
@@ -196,7 +195,7 @@ impl Watch {
         self.tap.keep_time().map_err(Failure::error)
     }
 
-    fn drain(&mut self) -> Result<(), Failure> {
+    fn drain(&mut self) {
         let Self { tap, pair, follow, each_packet, missed, .. } = self;
         tap.read(|heard| match heard {
             Heard::Slot { side, flow, slot } => {
@@ -220,9 +219,7 @@ impl Watch {
                 let bytes = (f64::from(data_len) * SEEN_ONE_IN) as u64;
                 follow.note(way(source, destination), bytes);
             }
-        })
-        .map(|_| ())
-        .map_err(Failure::error)
+        });
     }
 
     fn look_at_open_slots(&mut self) -> Result<(), Failure> {
@@ -242,9 +239,14 @@ impl Watch {
     }
 
     fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), Failure> {
-        let Self { tap, pair, follow, missed, .. } = self;
+        let Self { pair, follow, .. } = self;
         let changes =
             follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
+        self.change(changes)
+    }
+
+    fn change(&mut self, changes: Vec<Change>) -> Result<(), Failure> {
+        let Self { tap, pair, missed, .. } = self;
         for change in changes {
             match change {
                 Change::Leave { way } => {
