@@ -1,6 +1,6 @@
 """Measures the collector of `wirelens cca`: what its taps cost, and whether they keep up.
 
-    .venv/bin/python bench/cca/collector.py OUT [--only cost,throughput,table2,inputs]
+    .venv/bin/python bench/cca/collector.py OUT [--only cost,counted,table2,inputs]
         [--rounds 5] [--seconds 10] [--model FILE]
 
 Root; needs `cargo build --release`, iperf3, ethtool and bpftool. Writes to the folder OUT a file
@@ -8,9 +8,7 @@ of rows a part, `environment.json`, and `table.md`. The parts:
 
 cost        nanoseconds a packet and tap: BPF_PROG_TEST_RUN of the programs that `wirelens cca`
             loaded, on a frame of 1,514 bytes, and the kernel's own statistics while TCP runs
-throughput  TCP at full speed, alternately without and with `wirelens cca`; and once more with a
-            counter beside each tap, whose packets must all be in slots
-alternating one connection at full speed while `wirelens cca` comes and goes
+counted     TCP at full speed with a counter beside each tap, whose packets must all be in slots
 table2      the paper's Table II: a table of 5 M records, with and without first-packet sampling
 inputs      inputs of 500 flows out of their slots, and flows told apart
 """
@@ -18,6 +16,7 @@ inputs      inputs of 500 flows out of their slots, and flows told apart
 import argparse
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import re
@@ -33,23 +32,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import environment
-from network import Network, flows, network, send, streaming
+from attached import EMPTY, PROG_GET_FD_BY_ID, PROG_TEST_RUN, bpf, program
+from network import Network, flows, network, send
 
 # Programs may be tried from another place: PROGRAMS=../other/target/release.
 PROGRAMS = Path(os.environ.get("PROGRAMS", "target/release"))
 WIRELENS, BENCH = PROGRAMS / "wirelens", PROGRAMS / "wirelens-bench"
-PARTS = ("cost", "throughput", "alternating", "table2", "inputs")
+PARTS = ("cost", "counted", "table2", "inputs")
 Row = dict[str, Any]
 
-# System calls of bpf(2) on x86-64 and its commands.
-BPF = 321
-PROG_LOAD, PROG_TEST_RUN, PROG_GET_FD_BY_ID = 5, 10, 13
-SCHED_CLS = 3
-LIBC = ctypes.CDLL(None, use_errno=True)
 TSTAMP_OFFSET, SKB_LEN = 152, 192
 # The ring of the collector holds 47,000 records, which it is given the time to take out.
 REPEAT, RUNS = 20_000, 20
-EMPTY = "empty program, whose time is in all others"
+NOTHING = "empty program, whose time is in all others"
 STATISTICS = "kernel.bpf_stats_enabled"
 
 
@@ -84,23 +79,6 @@ def programs(run: subprocess.Popen[str]) -> dict[str, Row]:
         int(number) for text in held for number in re.findall(r"^prog_id:\s*(\d+)", text, re.M)
     }
     return {row["name"]: row for row in shown if row["id"] in numbers and "name" in row}
-
-
-def empty_program() -> int:
-    """A program that does nothing: what a test run takes by itself."""
-    instructions = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)
-    code = ctypes.create_string_buffer(instructions, len(instructions))
-    text = ctypes.create_string_buffer(b"GPL")
-    attributes = struct.pack("=IIQQ", SCHED_CLS, 2, ctypes.addressof(code), ctypes.addressof(text))
-    return struct.unpack_from("=i", bpf(PROG_LOAD, attributes))[0]
-
-
-def bpf(command: int, attributes: bytes) -> bytes:
-    buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
-    answer = LIBC.syscall(BPF, command, buffer, 128)
-    if answer < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return struct.pack("=i", answer) + buffer.raw
 
 
 def test_run(fd: int, frame: bytes, repeat: int, stamp_ns: int) -> int:
@@ -165,12 +143,12 @@ def cost() -> Iterator[Row]:
             "not TCP": (frame(42001, protocol=17), 1_000_000, 0),
         }
         found = programs(run)
-        empty = empty_program()
+        empty = program(EMPTY)
         number = settings_map(found["slots_ingress"])
         for at in range(RUNS):
             ns = test_run(empty, followed, REPEAT, 0)
             for name in ("slots_ingress", "slots_egress"):
-                yield {"by": "test run", "kind": EMPTY, "program": name, "run": at, "ns": ns}
+                yield {"by": "test run", "kind": NOTHING, "program": name, "run": at, "ns": ns}
             for kind, (sent, slot_ns, stamp_ns) in kinds.items():
                 for name in ("slots_ingress", "slots_egress"):
                     answer = bpf(PROG_GET_FD_BY_ID, struct.pack("=I", found[name]["id"]))
@@ -181,85 +159,36 @@ def cost() -> Iterator[Row]:
                     os.close(fd)
                     yield {"by": "test run", "kind": kind, "program": name, "run": at, "ns": ns}
                     time.sleep(0.05)
-    for name, has_offload in (("router", True), ("router", False), ("pair", True)):
-        with network(name, has_offload=has_offload) as place, watching(place) as run:
-            before = subprocess.check_output(["sysctl", "-n", STATISTICS], text=True).strip()
-            subprocess.check_call(["sysctl", "-qw", f"{STATISTICS}=1"])
-            try:
-                rate = send(2, 4)
-            finally:
-                found = programs(run)
-                subprocess.check_call(["sysctl", "-qw", f"{STATISTICS}={before}"])
-            for program in ("slots_ingress", "slots_egress"):
-                counts = found[program]
-                yield {
-                    "by": "statistics", "kind": f"TCP, {name}, offload {has_offload}",
-                    "program": program, "gbit_s": round(rate, 3), "runs": counts["run_cnt"],
-                    "ns": round(counts["run_time_ns"] / counts["run_cnt"], 1),
-                }  # fmt: skip
+    shapes = (("router", True), ("router", False), ("pair", True))
+    for at, (name, has_offload) in itertools.product(range(5), shapes):
+        kind = f"TCP, {name}, offload {has_offload}"
+        for row in running(name, has_offload):
+            yield {"by": "statistics", "kind": kind, "run": at, **row}
 
 
-def throughput(rounds: int, seconds: float) -> Iterator[Row]:
-    """Rates by turns, and what the taps tell beside a count."""
-    for name in ("pair", "router"):
-        for flow_count in (1, 2):
-            with network(name) as place:
-                send(flow_count, 1)
-                for at in range(rounds):
-                    # Whoever is first has the colder machine.
-                    order = (False, True) if at % 2 == 0 else (True, False)
-                    for is_tapped in order:
-                        told: Row = {
-                            "network": name, "flows": flow_count, "round": at,
-                            "is_tapped": is_tapped, "load": round(os.getloadavg()[0], 2),
-                        }  # fmt: skip
-                        if is_tapped:
-                            told["summary"] = []
-                            with watching(place, said=told["summary"]):
-                                told["gbit_s"] = send(flow_count, seconds)
-                        else:
-                            told["gbit_s"] = send(flow_count, seconds)
-                        yield told
+def running(name: str, has_offload: bool) -> Iterator[Row]:
+    """The kernel's statistics while TCP runs."""
+    with network(name, has_offload=has_offload) as place, watching(place) as run:
+        before = subprocess.check_output(["sysctl", "-n", STATISTICS], text=True).strip()
+        subprocess.check_call(["sysctl", "-qw", f"{STATISTICS}=1"])
+        try:
+            rate = send(2, 4)
+        finally:
+            subprocess.check_call(["sysctl", "-qw", f"{STATISTICS}={before}"])
+        found = programs(run)
+        for program_name in ("slots_ingress", "slots_egress"):
+            counts = found[program_name]
+            yield {
+                "program": program_name, "gbit_s": round(rate, 3), "runs": counts["run_cnt"],
+                "ns": round(counts["run_time_ns"] / counts["run_cnt"], 1),
+            }  # fmt: skip
+
+
+def counted(seconds: float) -> Iterator[Row]:
+    """What the taps tell beside a count."""
     for name in ("pair", "router"):
         with network(name) as place:
             yield {"network": name, "flows": 2, **collect(place, 2, seconds, "--counted")[0]}
-
-
-def alternating(rounds: int) -> Iterator[Row]:
-    """One connection that goes on while `wirelens cca` comes and goes."""
-    for name in ("pair", "router"):
-        with network(name) as place:
-            part_s = 1.5
-            states = []
-            with streaming(rounds * 2 * (part_s + 0.5) + 3) as stream:
-                began = time.time()
-                time.sleep(1)
-                for at in range(rounds * 2):
-                    # Tapped first in every other round.
-                    is_tapped = at % 4 in (1, 2)
-                    with watching(place) if is_tapped else contextlib.nullcontext():
-                        from_s = time.time()
-                        time.sleep(part_s)
-                        states.append((is_tapped, from_s, time.time()))
-                out, _ = stream.communicate(timeout=60)
-            told = json.loads(out)
-            rates = [
-                (
-                    began + one["sum"]["start"],
-                    began + one["sum"]["end"],
-                    one["sum"]["bits_per_second"],
-                )
-                for one in told["intervals"]
-            ]
-            for at, (is_tapped, from_s, to_s) in enumerate(states):
-                inside = [
-                    rate for start, end, rate in rates if start >= from_s + 0.1 and end <= to_s
-                ]
-                yield {
-                    "network": name, "part": at, "is_tapped": is_tapped,
-                    "gbit_s": round(statistics.mean(inside) / 1e9, 3), "intervals": len(inside),
-                    "load": round(os.getloadavg()[0], 2),
-                }  # fmt: skip
 
 
 def collect(place: Network, flow_count: int, seconds: float, *words: str) -> list[Row]:
@@ -327,50 +256,21 @@ def cost_lines(out: Path) -> list[str]:
     return lines
 
 
-def rate_lines(out: Path) -> list[str]:
-    """With and without, and what is told."""
+def counted_lines(out: Path) -> list[str]:
+    """What is told beside what was counted."""
     lines: list[str] = []
-    found = read(out, "throughput")
-    runs = [row for row in found if "is_tapped" in row]
-    cells = []
-    for name, count in dict.fromkeys((row["network"], row["flows"]) for row in runs):
-        of = [row for row in runs if (row["network"], row["flows"]) == (name, count)]
-        rates = [
-            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
-            for is_tapped in (False, True)
-        ]
-        ratio = rates[1] / rates[0]
-        cells.append(f"| {name}, {count} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
-    if cells:
-        lines += ["Gbit/s, medians of rounds by turns.", ""]
-        lines += table("network, flows | not tapped | tapped | ratio", *cells)
-    runs = read(out, "alternating")
-    cells = []
-    for name in dict.fromkeys(row["network"] for row in runs):
-        of = [row for row in runs if row["network"] == name]
-        rates = [
-            median([row for row in of if row["is_tapped"] is is_tapped], "gbit_s")
-            for is_tapped in (False, True)
-        ]
-        ratio = rates[1] / rates[0]
-        cells.append(f"| {name} | {rates[0]:.2f} | {rates[1]:.2f} | {ratio:.3f} |")
-    if cells:
-        lines += ["Gbit/s of one connection, medians of parts by turns.", ""]
-        lines += table("network | not tapped | tapped | ratio", *cells)
+    found = read(out, "counted")
     cells = []
     for row in found:
         for side in ("Ingress", "Egress"):
-            if "is_tapped" not in row:
-                of = row[side]
-                others = sum(of[name] for name in ("not_followed", "not_tcp", "no_data"))
-                # What opens a flow has no data, and is in no slot.
-                lost = of["counted_packets"] - of["packets"] - others - of["unreadable"]
-                lost -= row["flows"]
-                cells.append(
-                    f"| {row['network']}, {side.lower()}, {row['gbit_s']:.2f} Gbit/s "
-                    f"| {of['counted_packets']} | {of['packets']} | {others} | {of['records']} "
-                    f"| {lost} |"
-                )
+            of = row[side]
+            others = sum(of[name] for name in ("not_followed", "not_tcp", "no_data"))
+            # What opens a flow has no data, and is in no slot.
+            lost = of["counted_packets"] - of["packets"] - others - of["unreadable"] - row["flows"]
+            cells.append(
+                f"| {row['network']}, {side.lower()}, {row['gbit_s']:.2f} Gbit/s "
+                f"| {of['counted_packets']} | {of['packets']} | {others} | {of['records']} | {lost} |"
+            )
     if cells:
         lines += ["Packets that a program of its own counted, and those in slots.", ""]
         lines += table("tap | counted | in slots | of no followed data | slots | in none", *cells)
@@ -418,7 +318,7 @@ def inputs_lines(out: Path) -> list[str]:
 def write_table(out: Path) -> None:
     """What can be told of the parts that are there."""
     lines = ["# What the collector costs", ""]
-    for part in (cost_lines, rate_lines, table2_lines, inputs_lines):
+    for part in (cost_lines, counted_lines, table2_lines, inputs_lines):
         lines += part(out)
     (out / "table.md").write_text("\n".join(lines).rstrip() + "\n")
 
@@ -436,8 +336,7 @@ def main() -> None:
     (options.out / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     made = {
         "cost": cost,
-        "throughput": lambda: throughput(options.rounds, options.seconds),
-        "alternating": lambda: alternating(options.rounds),
+        "counted": lambda: counted(options.seconds),
         "table2": lambda: table2(options.seconds),
         "inputs": lambda: inputs(max(options.rounds, 20), options.model),
     }

@@ -38,7 +38,8 @@ def link(one: tuple[str, str], other: tuple[str, str], offload: str) -> None:
     run("ip", "link", "add", one[1], "netns", one[0], "type", "veth", "peer", "name", other[1],
         "netns", other[0])  # fmt: skip
     for namespace, device in (one, other):
-        run(*inside(namespace, "ip", "link", "set", device, "up"))
+        # No packets but those of the flows: IPv6 would look for neighbours.
+        run(*inside(namespace, "ip", "link", "set", device, "addrgenmode", "none", "up"))
         for name in OFFLOADS:
             run(*inside(namespace, "ethtool", "-K", device, name, offload))
 
@@ -114,14 +115,15 @@ def send(flow_count: int, seconds: float, rate: str = "0") -> float:
 
 
 @contextlib.contextmanager
-def streaming(seconds: float) -> Iterator[subprocess.Popen[str]]:
-    """One flow as fast as can be; it tells how much came each fifth of a second."""
-    with subprocess.Popen(
-        inside(RECEIVER, "iperf3", "-s", "-1", "-p", str(FIRST_PORT)), stdout=subprocess.DEVNULL
-    ) as server:
+def streaming(number: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """A flow as fast as can be; it tells how much came each fifth of a second."""
+    port, client_port = str(FIRST_PORT + number), str(CLIENT_PORT + number)
+    server_command = inside(RECEIVER, "iperf3", "-s", "-1", "-p", port)
+    with subprocess.Popen(server_command, stdout=subprocess.DEVNULL) as server:
         time.sleep(0.3)
-        client = ["iperf3", "-J", "-i", "0.2", "-c", TO, "-p", str(FIRST_PORT), "-C", "cubic"]
-        client += ["--cport", str(CLIENT_PORT), "-l", "1M", "-t", f"{seconds:.0f}"]
-        with subprocess.Popen(inside(SENDER, *client), stdout=subprocess.PIPE, text=True) as run:
+        client = ["iperf3", "-J", "-i", "0.2", "-c", TO, "-p", port, "-C", "cubic"]
+        client += ["--cport", client_port, "-l", "1M", "-t", f"{seconds:.0f}"]
+        command = inside(SENDER, *client)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
             yield run
         server.wait(30)

@@ -254,6 +254,8 @@ def write_rows(
         for place in places(asked):
             if place.share == 1 or length == SAMPLED:
                 intervals = drawn.load([place], asked.kept, length, inputs_of(asked))
+                if not intervals:  # longer than these runs
+                    continue
                 rows += [
                     {"duration": length, "votes_of": votes_of, **facts,
                      "shares": asked.train_shares, "test": place.name, "share": place.share, **row}
