@@ -7,14 +7,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define ETH_LEN 14
-#define VLAN_LEN 4
-#define VLAN_TAGS_MAX 2
-#define ETH_IPV4 0x0800
-#define ETH_IPV6 0x86dd
-#define ETH_VLAN 0x8100
-#define ETH_VLAN_OUTER 0x88a8
-#define PROTOCOL_TCP 6
+#include "flow_key.h"
+
 #define TCP_SYN 0x02
 /* NOP, NOP, time stamps of ten bytes: the layout that RFC 7323 recommends, and everybody sends. */
 #define STAMPS_FIRST 0x0101080a
@@ -37,14 +31,6 @@ struct packet {
 	__u32 linear_len;
 	__u32 len;
 	__u32 segments;
-};
-
-struct flow_key {
-	/* IPv4 in its IPv4-mapped form. */
-	__u32 source[4];
-	__u32 destination[4];
-	__u16 source_port;
-	__u16 destination_port;
 };
 
 struct segment {

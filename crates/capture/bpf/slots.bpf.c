@@ -26,7 +26,6 @@
 /* No window reaches further (RFC 7323). */
 #define WINDOW_MAX_BYTES (1 << 30)
 
-#define FLOWS_MAX 65536
 #define RECENT_BITS 6
 #define RECENT_LEN (1 << RECENT_BITS)
 #define TELL_BYTES (1 << 22)

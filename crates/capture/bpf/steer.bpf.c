@@ -11,29 +11,12 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "flow_key.h"
+
 /* The verdict of linux/bpf.h since 6.6: whatever else is attached has its turn. */
 #define TCX_NEXT (-1)
 
-#define ETH_LEN 14
-#define VLAN_LEN 4
-#define VLAN_TAGS_MAX 2
-#define ETH_IPV4 0x0800
-#define ETH_IPV6 0x86dd
-#define ETH_VLAN 0x8100
-#define ETH_VLAN_OUTER 0x88a8
-#define PROTOCOL_TCP 6
-
-#define FLOWS_MAX 65536
-
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-struct flow_key {
-	/* IPv4 in its IPv4-mapped form. */
-	__u32 source[4];
-	__u32 destination[4];
-	__u16 source_port;
-	__u16 destination_port;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
