@@ -531,6 +531,31 @@ def packetlog_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
         yield "packetlog", name, u16(len(told)) + told + data
 
 
+def packetlog_side_seeds() -> Iterator[tuple[str, str, bytes]]:
+    """Changes to a log that the target makes itself: each a file, a width, a place and a value."""
+    account, index, keys, chunks = range(4)
+
+    def change(file: int, width: int, at: int, value: int) -> bytes:
+        return bytes([file, {1: 0, 2: 1, 4: 2, 8: 3}[width]]) + u16(at) + struct.pack(">Q", value)
+
+    most = 2**64 - 1
+    for is_compressed in (0, 1):
+        for name, changes in [
+            ("nothing", b""),
+            ("hashes-at-the-end-of-numbers", change(index, 8, 32, most)),
+            ("chunk-at-the-end-of-numbers", change(index, 8, 8, most - 4095)),
+            ("frame-at-the-end-of-numbers", change(index, 8, 24, most - 5)),
+            ("length", change(index, 4, 16, 2**31)),
+            ("no-packets", change(index, 4, 80, 0)),
+            ("sequence", change(index, 8, 56, most)),
+            ("hosts", change(index, 4, 40, 2**32 - 1)),
+            ("account", change(account, 8, 40, most)),
+            ("hash", change(keys, 4, 0, most)),
+            ("section", change(chunks, 8, 16, most)),
+        ]:
+            yield "packetlog_side", name, bytes([is_compressed]) + changes
+
+
 def flow_seeds() -> Iterator[tuple[str, str, bytes]]:
     fin, syn, rst, ack, unknown, absolute = 1, 2, 4, 16, 6, 7
 
@@ -565,7 +590,7 @@ def main() -> None:
     written: set[tuple[str, bytes]] = set()
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
     of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames), model_seeds(frames))
-    for seeds in (*of_frames, flow_seeds(), tree_seeds(), cca_seeds()):
+    for seeds in (*of_frames, packetlog_side_seeds(), flow_seeds(), tree_seeds(), cca_seeds()):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

@@ -60,3 +60,25 @@ def cca_seeds() -> Iterator[tuple[str, str, bytes]]:
     for rules in range(8):
         head = struct.pack(">HB", 1000, rules)
         yield "cca_slots", f"rules-{rules}", head + steady + again + late + other + second + steady
+
+    def crafted(what: int, step: int, length: int, seq: int, ack: int, blocks: int = 0) -> bytes:
+        return struct.pack(">BBBIIH", what, step, length, seq % 2**32, ack % 2**32, blocks)
+
+    window = 2**30
+    # Data alone that jumps by less than a window each, until numbers lie on both sides.
+    jumps = b"".join(crafted(0x10, 0, 1, step, 0) for step in (1, 687_000_000, window, 922_771_760))
+    # Data, and blocks all over the numbers.
+    data = b"".join(crafted(0, 0, 9, step, 0) for step in (1, window - 9, window - 9))
+    strewn = b"".join(
+        crafted(2, 0, 0, 0, step, blocks)
+        for step, blocks in ((1, 0x1D3D), (900, 0x5D7D), (9000, 0x2C6E), (1, 0x0D4E))
+    )
+    # One flow at both taps that comes and leaves, a year between.
+    years = b"".join(crafted(what, step, 4, 0, 0) for step in (0, 4, 4, 4, 2) for what in (0, 1, 2))
+    ends = (0, 6, 7, 5, 0)
+    extremes = b"".join(crafted(what, step, 4, 900, 0) for step in ends for what in (0, 1))
+    yield "cca_hostile", "jumps", jumps + crafted(0x10, 0, 1, 0, 0)
+    yield "cca_hostile", "blocks", data + strewn + data + strewn
+    yield "cca_hostile", "years", years + years
+    yield "cca_hostile", "extremes", extremes + years
+    yield "cca_hostile", "openings", crafted(0x60, 0, 3, 7, 0) + data + crafted(0x60, 1, 3, 9, 0)

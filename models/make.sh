@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes the models that ship anew, from data sets that do not:
-#   bash models/make.sh services RUNS       runs of the testbed (docs/guide/testbed-services.md)
-#   bash models/make.sh devices CAPTURES    a folder of captures for each device: IoT Sentinel's
+#   bash models/make.sh services CAPTURES RUNS   captures of many places with MANIFEST.tsv and flows.tsv, and
+#                                           runs of the testbed (docs/guide/testbed-services.md)
+#   bash models/make.sh devices CAPTURES FOREIGN   a folder of captures for each device: IoT Sentinel's;
+#                                           and captures without such devices
 #   bash models/make.sh labels CAPTURES     prints the labels of these
 #   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services,
 #                                           and captures of other places in captures
@@ -14,7 +16,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,13p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,14p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -46,10 +48,24 @@ train() {
 }
 
 case $kind in
-  services) train --testbed data "$@" ;;
+  services)
+    [ $# -ge 1 ] || { echo "services: wanted: CAPTURES and RUNS" >&2; exit 2; }
+    ln -s "$(realpath "$1")" "$place/runs"
+    shift
+    train -r data --flows data/flows.tsv --label ndpi_proto --manifest data/MANIFEST.tsv --testbed runs "$@"
+    ;;
   devices)
-    devices_of "$data" > "$place/devices.tsv"
-    train -r data --flows devices.tsv "$@"
+    [ $# -ge 1 ] || { echo "devices: wanted: CAPTURES and FOREIGN" >&2; exit 2; }
+    ln -s "$(realpath "$1")" "$place/foreign"
+    shift
+    {
+      printf 'file\tlabel\n'
+      (cd "$place" && ls -- data/*/*.pcap) | while read -r file; do
+        printf '%s\t%s\n' "$file" "$(basename "$(dirname "$file")")"
+      done
+      (cd "$place" && ls -- foreign/*) | sed 's/$/\tforeign/'
+    } > "$place/devices.tsv"
+    train -r data -r foreign --flows devices.tsv "$@"
     ;;
   packetlog)
     cd "$place/data"

@@ -47,7 +47,7 @@ def query(log: Path, *arguments: str | Path) -> int:
 
 def accounted(ran: Ran) -> dict[str, int]:
     """What became of packets; that it adds up is asserted."""
-    names = ("seen", "kept", "passed over", "without room")
+    names = ("seen", "kept", "passed over", "lost")
     numbers = [int(re.search(rf"(\d+) {name}", ran.stderr)[1]) for name in names]
     assert numbers[0] == sum(numbers[1:]), ran.stderr
     return dict(zip(names, numbers, strict=True))

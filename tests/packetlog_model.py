@@ -1,5 +1,6 @@
 """A model whose answers a test knows: what goes to or from one port is anomalous."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -29,5 +30,12 @@ def write_model(folder: Path) -> Path:
         "training": {},
     }
     folder.mkdir()
-    (folder / "model.json").write_text(json.dumps(model))
+    seal(folder, json.dumps(model))
     return folder
+
+
+def seal(folder: Path, text: str) -> None:
+    """Writes a model with its checksum, as training does."""
+    (folder / "model.json").write_text(text)
+    listed = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "SHA256SUMS").write_text(f"{listed}  model.json\n")

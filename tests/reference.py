@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 READ = frozenset(
     """frame file-pcap file-pcapng pkt_ccc _ws.malformed data communityid
     eth ethertype vlan ieee8021ad mpls pwethheuristic pwethcw pwethnocw pppoe pppoes pppoed ppp
-    chdlc sll null raw llc arp
+    chdlc sll null raw nflog llc arp
     ip ipv6 ipv6.hopopts ipv6.dstopts ipv6.routing ipv6.fraghdr ah mip6 hip shim6
     gre vxlan gtp
     tcp udp udplite dccp sctp icmp icmpv6""".split()

@@ -75,10 +75,10 @@ def test_a_capture_without_packets_is_a_capture(tmp_path: Path) -> None:
     path = tmp_path / "header.pcap"
     write_pcap(path, [])
     ran = wirelens("top", *CSV, "-r", path)
-    assert (ran.status, ran.stdout) == (0, b"source,packets,bytes\n")
+    assert (ran.status, ran.stdout) == (0, b"src_ip,packets,bytes\n")
     ran = wirelens("info", "--format", "jsonl", "-r", path)
     row = json.loads(ran.stdout)
-    assert (ran.status, row["packets"], row["first_ns"], row["last_ns"]) == (0, 0, 0, 0)
+    assert (ran.status, row["packets"], row["first_ns"], row["last_ns"]) == (0, 0, None, None)
 
 
 def test_a_truncated_tail_costs_only_the_tail(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_output_is_not_overwritten_unasked(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     ran = wirelens("top", "-r", DEMO, "-o", path, "--force")
     assert (ran.status, ran.stdout) == (0, b"")
-    assert path.read_text().startswith("source,packets,bytes\n")
+    assert path.read_text().startswith("src_ip,packets,bytes\n")
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.csv"]
 
 
@@ -224,7 +224,7 @@ def test_a_full_disk_is_an_error(form: str) -> None:
 
 
 def test_a_suffix_chooses_the_format(tmp_path: Path) -> None:
-    beginnings = {"csv": b"source,", "jsonl": b'{"source":', "parquet": b"PAR1", "arrow": b"ARROW1"}
+    beginnings = {"csv": b"src_ip,", "jsonl": b'{"src_ip":', "parquet": b"PAR1", "arrow": b"ARROW1"}
     for suffix, beginning in beginnings.items():
         path = tmp_path / f"out.{suffix}"
         assert wirelens("top", "-q", "-r", DEMO, "-o", path).status == 0
@@ -240,7 +240,7 @@ def test_rows_in_json_are_the_rows_in_csv() -> None:
 
 
 def test_csv_by_source_has_the_header_that_is_promised() -> None:
-    assert wirelens("top", *CSV, "-r", DEMO).stdout.startswith(b"source,packets,bytes\n")
+    assert wirelens("top", *CSV, "-r", DEMO).stdout.startswith(b"src_ip,packets,bytes\n")
 
 
 def test_a_pipe_that_closes_early_is_no_error() -> None:

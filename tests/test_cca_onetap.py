@@ -12,6 +12,7 @@ import pytest
 from captures import Frame, write_pcap
 from command import DEMO, ROOT, WIDE_DATA, Ran, wirelens
 from lab import Listening, datagram, new_link
+from sealing import seal
 from wirelens import OptionError
 from wirelens.cca import FlightFlow, flight_slots, flight_windows, row_slots
 
@@ -336,6 +337,7 @@ def small_model(folder: Path, inputs: Sequence[str], **more: int) -> dict[str, n
     text = json.dumps(header).encode()
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + content)
+    seal(folder)
     return weights
 
 

@@ -1,11 +1,16 @@
 """Flows find their labels, whichever way they are written down; what does not match is told."""
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from captures import Frame, write_pcap
+from home import ONE
 from wirelens import OptionError
+from wirelens.classify.features import FlowFeatures, first_packets
 from wirelens.classify.labels import (
     find_capture,
     flow_key,
@@ -127,6 +132,13 @@ def test_addresses_are_read_however_they_are_written(tmp_path):
     assert "protocol 6 192.0.2.1 port 2 - nobody port 1" in found.messages()[0]
 
 
+def test_flows_are_named_as_in_the_tables_of_the_command(tmp_path):
+    rows = "tcp 192.0.2.1 50000 198.51.100.7 443 web\n"
+    own = table(tmp_path, f"protocol src_ip src_port dst_ip dst_port label\n{rows}")
+    older = table(tmp_path, f"proto src sport dst dport label\n{rows}")
+    assert own.rows == older.rows and own.rows[0].key == WEB
+
+
 def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
     path = tmp_path / "flows.csv"
     path.write_text("Proto,src,sport,dst,dport,label\ntcp,192.0.2.1,1,192.0.2.2,2,\n")
@@ -138,14 +150,14 @@ def test_commas_do_as_well_and_blank_labels_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("proto src sport dst label\ntcp 192.0.2.1 1 192.0.2.2 a\n", "no column dport"),
-        ("name label\nx a\n", "no column proto"),
+        ("proto src sport dst label\ntcp 192.0.2.1 1 192.0.2.2 a\n", "no column dst_port"),
+        ("name label\nx a\n", "no column protocol"),
         ("file kind\nx a\n", "no column label"),
         ("file label\n", "no rows"),
         ("proto src sport dst dport label\ntcp here 1 there 2 a\n", "no address in src or dst"),
         ("proto src sport dst dport label\nxyz 192.0.2.1 1 192.0.2.2 2 a\n", "protocol 'xyz'"),
         ("proto src sport dst dport label\ntcp 192.0.2.1 x 192.0.2.2 2 a\n", "line 2: .*'x'"),
-        ("proto src sport dst dport label\ntcp 192.0.2.1 1 192.0.2.2 99999 a\n", "dport 99999"),
+        ("proto src sport dst dport label\ntcp 192.0.2.1 1 192.0.2.2 99999 a\n", "dst_port 99999"),
     ],
 )
 def test_a_table_that_cannot_be_meant_is_refused(tmp_path, text, message):
@@ -210,5 +222,117 @@ def test_without_the_extra_the_line_that_installs_it_is_told():
     assert done.returncode == 1
     assert done.stderr.decode() == (
         "error: wirelens.classify needs numpy, which is not installed; "
-        "install it with: pip install 'wirelens[train]'\n"
+        "install it from a clone of Wirelens, in its folder: "
+        f"{sys.executable} -m pip install '.[train]'\n"
     )
+
+
+LAMP, SOCKET, ROUTER = "00:17:88:21:3f:4d", "50:c7:bf:00:01:02", "20:e5:2a:c8:6a:01"
+
+
+def test_a_unit_is_found_by_its_hardware_address(tmp_path):
+    labels = table(tmp_path, "mac label\n0017.8821.3F4D lamp\n50-C7-BF-00-01-02 socket\n")
+    flows = [(0, WEB, 5), (1, DNS, 5), (0, DNS, 5), (0, WEB, 5)]
+    macs = [(LAMP, ROUTER), (ROUTER, SOCKET), (LAMP, SOCKET), (ROUTER, None)]
+    found = match(labels, CAPTURES, flows, macs)
+    assert found.labels == ["lamp", "socket", None, None]
+    assert len(found.ambiguous) == 1 and found.unmatched == []
+
+
+def test_an_address_comes_before_a_unit_and_a_unit_before_a_capture(tmp_path):
+    labels = table(
+        tmp_path,
+        "file,mac,protocol,src_ip,src_port,dst_ip,dst_port,label\n"
+        f",{LAMP},,,,,,lamp\none.pcap,{SOCKET},,,,,,socket\none.pcap,,,,,,,rest\n",
+    )
+    found = match(
+        labels,
+        CAPTURES,
+        [(0, WEB, 5), (0, WEB, 5), (1, WEB, 5), (0, DNS, 5)],
+        [(LAMP, ROUTER), (SOCKET, ROUTER), (SOCKET, ROUTER), (ROUTER, ROUTER)],
+    )
+    assert found.labels == ["lamp", "socket", None, "rest"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("mac label\n00:17:88 lamp\n", "line 2: mac '00:17:88'; wanted: such as"),
+        ("file mac label\n  lamp\n", "line 2: neither file nor mac; wanted: one of them"),
+    ],
+)
+def test_a_unit_without_an_address_is_refused_with_its_line(tmp_path, text, complaint):
+    with pytest.raises(OptionError, match=complaint):
+        table(tmp_path, text)
+
+
+def test_flows_carry_the_addresses_of_their_first_packet(tmp_path):
+    write_pcap(tmp_path / "home.pcap", ONE.frames())
+    keys = first_packets(tmp_path / "home.pcap", FlowFeatures(packets=1)).keys()
+    assert set(keys["src_mac"]) == {LAMP}
+    assert {"33:33:ff:21:3f:4d", "ff:ff:ff:ff:ff:ff", ROUTER} <= set(keys["dst_mac"])
+    write_pcap(tmp_path / "raw.pcap", [Frame(5, ONE.frames()[1].data[14:], 323)], link=101)
+    keys = first_packets(tmp_path / "raw.pcap", FlowFeatures(packets=1)).keys()
+    assert [*keys["src_mac"], *keys["dst_mac"]] == [None, None]
+
+
+def test_a_model_is_trained_with_labels_by_mac(tmp_path):
+    """Two lamps and two sockets in one capture; addresses find labels and are no feature."""
+    names = ("lamp", "socket") * 2
+    macs = [f"0200000000{number:02x}" for number in range(4)]
+    for capture in range(6):
+        frames = []
+        for number, (name, mac) in enumerate(zip(names, macs, strict=True)):
+            home = replace(ONE, lamp=bytes.fromhex(mac), number=20 + number)
+            data = f"GET /{name}/on HTTP/1.1\r\n".encode()
+            frames += [Frame(capture * 10**12 + number, home.tcp(0x18, 1, data, 80), 200)]
+        write_pcap(tmp_path / f"{capture}.pcap", frames)
+    units = "".join(f"{mac}\t{name}\n" for mac, name in zip(macs, names, strict=True))
+    (tmp_path / "units.tsv").write_text(f"mac\tlabel\n{units}", encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "wirelens.classify",
+        "train",
+        "-q",
+        "-o",
+        "out",
+        "--flows-min",
+        "2",
+        *(f"-r={capture}.pcap" for capture in range(6)),
+        "--families",
+        "decision-tree",
+        "--depths",
+        "1",
+        "--identity",
+        "masked",
+        "--payload-bytes",
+        "16",
+        "--blocks",
+        "tcp",
+        "--numbers",
+        "size_bytes,byte:0-15",
+        "--set",
+        "decision-tree.min_samples_leaf=1",
+    ]
+    ran = subprocess.run(
+        [*command, "--labels-by-mac", "units.tsv"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    head = json.loads((tmp_path / "out/cascade.json").read_text(encoding="utf-8"))
+    assert head["training"]["flows_by_class"] == {"lamp": 12, "socket": 12}
+    assert head["profile"]["macro_f1"] == 1.0
+    trees = (tmp_path / "out" / head["stages"][-1]["file"]).read_text(encoding="utf-8")
+    assert '"identity":"masked"' in trees.partition("\n")[0]
+    both = subprocess.run(
+        [*command, "--labels-by-mac", "units.tsv", "--flows", "units.tsv"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert both.returncode == 2 and "--labels-by-mac with --flows; wanted: one" in both.stderr

@@ -58,7 +58,7 @@ def test_each_flow_has_one_verdict() -> None:
         row["community_id"] for row in flows
     )
     labelled = wirelens("flows", "-r", DEMO, "--model", MODEL, *CSV).rows
-    columns = ("label", "confidence", "stage", "packets_used", "model")
+    columns = ("label", "confidence", "guess", "guess_confidence", "stage", "packets_used", "model")
 
     def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
         return sorted((row["community_id"], *(row[name] for name in columns)) for row in rows)

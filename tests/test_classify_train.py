@@ -144,20 +144,20 @@ def test_a_changed_artifact_is_refused(made):
 
 def reseal(folder, change):
     """Changes `cascade.json` and the sums with it, as somebody who means to would."""
-    from wirelens.classify import artifact
+    from wirelens.sealed import sums
 
     head = head_of(folder)
     change(head)
     (folder / "cascade.json").write_text(json.dumps(head), encoding="utf-8")
     (folder / "SHA256SUMS").unlink()
-    (folder / "SHA256SUMS").write_text(artifact.sums(sorted(folder.iterdir())), encoding="utf-8")
+    (folder / "SHA256SUMS").write_text(sums(sorted(folder.iterdir())), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda head: head.pop("stages"), "KeyError 'stages'; wanted: what docs/specs/cascade"),
-        (lambda head: head.update(version=2), "version 2; wanted: 'wirelens cascade' 1"),
+        (lambda head: head.update(version=3), "version 3; wanted: 'wirelens cascade' 1"),
         (lambda head: head["stages"][-1].update(threshold=1), "thresholds there; wanted"),
         (
             lambda head: head["stages"][-1].update(packets=4),
@@ -209,7 +209,7 @@ def test_what_is_there_is_replaced_only_where_asked(made, capsys):
         (("--latency", "5ms", "--f1", "0.5"), "one of --latency"),
         (("--set", "lightgbm=3"), "wanted: such as lightgbm.num_boost_round=400"),
         (("--numbers", "colour"), "number 'colour'; wanted: protocol"),
-        (("--testbed", "/nowhere"), "one of these"),
+        (("--testbed", "/nowhere"), "/nowhere: no such folder"),
         (("--folds", "1"), "--folds 1; wanted: 2 or more"),
         (("--set", "port-table.colour=3"), "port-table has no such parameter; wanted: such as sm"),
         (("--families", "lightgbm", "--set", "lightgbm.colour=3"), "lightgbm has no such"),
@@ -289,10 +289,12 @@ def test_work_that_cannot_be_read_is_named(made, capsys):
 
 def test_evaluation_finds_a_model_that_ships_by_its_name(made, capsys):
     _, source = made
-    run("eval", *source, "--model", "services", status=2)
-    assert "no flow has a label of the classes bittorrent, dash, dns" in capsys.readouterr().err
+    run("eval", *source, "--model", "services")
+    told = capsys.readouterr()
+    assert "no flow has a label of the classes bittorrent, coap" in told.err
+    assert "all are foreign" in told.err and told.out.startswith("# services on ")
     run("eval", *source, "--model", "servces", status=1)
-    assert "servces: no such folder, and no model that ships" in capsys.readouterr().err
+    assert "servces: no model that ships has this name" in capsys.readouterr().err
 
 
 def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
@@ -329,7 +331,7 @@ def test_labels_that_the_model_does_not_know_are_told(made, capsys, tmp_path):
     table.write_text(text.replace("\tbulk\n", "\tother\n"), encoding="utf-8")
     run("eval", "--model", folder / "apps", *source[:3], table, *source[4:])
     told = capsys.readouterr()
-    assert "left out: classes that are not among the model's classes: other (" in told.err
+    assert "unknown are also flows of classes that are not the model's: other" in told.err
     header, *rows = text.splitlines()
     strange = [row.rpartition("\t")[0] + "\tnobody" for row in rows]
     table.write_text("\n".join([header, *strange]), encoding="utf-8")
@@ -407,10 +409,13 @@ def test_the_command_says_of_every_flow_what_python_says(made):
     flows = flows_of(source, model)
     found = model.predict(flows.sample)
     wanted = {}
-    for row, label in enumerate(found.labels):
+    assert model.unknown_below.max() >= 0.5
+    assert any(stage.calibrations for stage in model.stages)
+    for row, guess in enumerate(found.guesses):
         key = (flows.capture_of[row], flows.keys[row])
         wanted[key] = (
-            model.classes[label],
+            "unknown" if found.is_unknown[row] else model.classes[guess],
+            model.classes[guess],
             model.stages[found.stages[row]].name,
             int(found.packets_used[row]),
             pytest.approx(found.confidences[row], abs=1e-9),
@@ -420,8 +425,14 @@ def test_the_command_says_of_every_flow_what_python_says(made):
         for row in verdicts(folder / "apps", capture):
             assert row["model"] == model.id
             seen[place, key_of(row)] = (
-                row["label"], row["stage"], int(row["packets_used"]), float(row["confidence"])
-            )  # fmt: skip
+                row["label"],
+                row["guess"],
+                row["stage"],
+                int(row["packets_used"]),
+                float(row["guess_confidence"]),
+            )
+            wanted_confidence = "" if row["label"] == "unknown" else row["guess_confidence"]
+            assert row["confidence"] == wanted_confidence
     assert len(wanted) == 24 * 30
     assert seen == wanted
 
@@ -437,4 +448,5 @@ def key_of(row):
     from wirelens.classify.labels import flow_key, protocol_number
 
     protocol = protocol_number(row["protocol"])
-    return flow_key(protocol, row["src"], int(row["src_port"]), row["dst"], int(row["dst_port"]))
+    source, other = (row["src_ip"], int(row["src_port"])), (row["dst_ip"], int(row["dst_port"]))
+    return flow_key(protocol, *source, *other)

@@ -29,8 +29,9 @@ EVERYTHING = WindowFeatures(packets=20, numbers=window_numbers(20, whole=True, r
 def names_of(table: WindowTable) -> list[tuple[tuple[object, ...], int]]:
     """What the plain counting calls each row."""
     keys = table.keys()
-    flow = zip(*(keys[k] for k in ("src", "dst", "src_port", "dst_port", "protocol")), strict=True)
-    return list(zip(flow, keys["window_ns"], strict=True))
+    names = ("src_ip", "dst_ip", "src_port", "dst_port", "protocol")
+    flow = zip(*(keys[name] for name in names), strict=True)
+    return list(zip(flow, keys["window_start_ns"], strict=True))
 
 
 @pytest.mark.parametrize("every_ns", [SECOND_NS, 300_000_000, 10 * SECOND_NS])
@@ -71,7 +72,7 @@ def test_frames_are_those_that_the_browser_showed():
     names = [f"main_{what}" for what in ("rtp_timestamps", "rtp_markers", "frames_by_size")]
     table = windows(CALL, WindowFeatures(numbers=names))
     frames = dict(
-        zip(table.keys()["window_ns"], numpy.asarray(table.numbers).tolist(), strict=True)
+        zip(table.keys()["window_start_ns"], numpy.asarray(table.numbers).tolist(), strict=True)
     )
     checked = 0
     for label in labels[2:11]:
@@ -134,9 +135,9 @@ def test_the_command_and_the_package_say_what_trees_say(tmp_path):
         "classify", "-r", CALL, "--model", tmp_path / "by-hand", "--every", "1s", "--format", "csv"
     )
     assert ran.status == 0, ran.stderr
-    said = {int(row["window_ns"]): row for row in ran.rows}
+    said = {int(row["window_start_ns"]): row for row in ran.rows}
     before, now = (
-        dict(zip(table.keys()["window_ns"], numpy.asarray(table.numbers)[:, 0], strict=True))
+        dict(zip(table.keys()["window_start_ns"], numpy.asarray(table.numbers)[:, 0], strict=True))
         for table in (windows(CALL, features) for features in (first, whole))
     )
     assert set(said) == set(now)
@@ -155,7 +156,7 @@ def test_the_command_and_the_package_say_what_trees_say(tmp_path):
 
     model = tmp_path / "by-hand"
     verdicts = classify_flows(CALL, model, every=1)
-    assert [(row.window_ns, row.label, row.confidence, row.wait_ns) for row in verdicts] == [
+    assert [(row.window_start_ns, row.label, row.confidence, row.wait_ns) for row in verdicts] == [
         (start, row["label"], float(row["confidence"]), int(row["wait_ns"]))
         for start, row in said.items()
     ]

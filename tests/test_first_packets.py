@@ -114,7 +114,7 @@ def test_numbers_are_what_tshark_finds(path: Path) -> None:
     compared = packets = 0
     for row, values in enumerate(numbers.tolist()):
         key = {name: column[row] for name, column in keys.items()}
-        ends = frozenset([(key["src"], key["src_port"]), (key["dst"], key["dst_port"])])
+        ends = frozenset([(key["src_ip"], key["src_port"]), (key["dst_ip"], key["dst_port"])])
         found = by_flow.get(({"tcp": 6, "udp": 17}.get(key["protocol"], 0), ends), [])
         # Of a conversation that was several flows, tshark does not tell where one ends.
         if len(found) != key["packets"]:
@@ -136,7 +136,7 @@ def test_every_flow_is_a_row_with_the_bits_that_the_command_prints() -> None:
     options = ("-4", "-6", "-t", "-u", "--icmp", "-p", "3", "--depth", "4")
     printed = run("nprint", "-q", "-r", DEMO, *options).rows
     keys = table.keys()
-    pairs = {"src": "src_ip", "src_port": "src_port", "packets": "packets", "protocol": "protocol"}
+    pairs = {name: name for name in ("src_ip", "src_port", "packets", "protocol")}
     for ours, theirs in pairs.items():
         assert [str(value) for value in keys[ours]] == [row[theirs] for row in printed]
     names = [name for name in printed[0] if name.startswith("pkt")]
@@ -224,7 +224,7 @@ def test_a_capture_without_flows_gives_no_rows(tmp_path: Path) -> None:
     table = first_packets(path, ALL)
     assert len(table) == 0 and table.records == b"" and not table.varying_bits()
     assert table.numbers.tolist() == table.bits(["pkt0_tcp_syn_0"]).tolist() == []
-    assert table.keys()["src"] == [] and table.counts["without_key"] == 1
+    assert table.keys()["src_ip"] == [] and table.counts["without_key"] == 1
     # A damaged capture gives the rows before the damage, and says so.
     damaged = tmp_path / "damaged.pcapng"
     damaged.write_bytes(DEMO.read_bytes()[:1_000_000])

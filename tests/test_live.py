@@ -64,7 +64,7 @@ def packets_of(rows: list[dict[str, str]]) -> int:
 def rows_in(path: Path) -> list[dict[str, str]]:
     """Rows of a file of CSV, which has to be whole."""
     text = path.read_text()
-    assert text.startswith(("community_id,", "source,", "window_start_ns,")), text[:100]
+    assert text.startswith(("community_id,", "src_ip,", "window_start_ns,")), text[:100]
     assert text.endswith("\n")
     return list(csv.DictReader(io.StringIO(text)))
 

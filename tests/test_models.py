@@ -41,7 +41,12 @@ def test_the_command_takes_it_by_its_name(name: str) -> None:
     found = wirelens("classify", "-q", "-r", DEMO, "--model", name, "--format", "csv")
     assert found.status == 0, found.stderr
     head = json.loads((MODELS / name / "cascade.json").read_text(encoding="utf-8"))
-    assert {row["label"] for row in found.rows} <= set(head["classes"])
+    asked = [row for row in found.rows if row["cause"] != "protocol"]
+    assert {row["guess"] for row in asked} <= set(head["classes"])
+    for row in found.rows:
+        is_by_protocol = row["protocol"] not in ("tcp", "udp") and head.get("portless") == "named"
+        assert (row["label"] == row["protocol"]) == is_by_protocol, row
+        assert row["label"] in (row["guess"], "unknown"), row
     assert all(row["model"].startswith(f"{name}@") for row in found.rows)
 
 
@@ -70,10 +75,13 @@ def test_most_services_of_a_run_that_nobody_trained_on_are_named_right() -> None
     seed = json.loads((SAMPLE / "run.json").read_text(encoding="utf-8"))["seed"]
     with (MODELS / "recipes/services-runs.tsv").open(encoding="utf-8") as table:
         assert str(seed) not in {row["seed"] for row in csv.DictReader(table, delimiter="\t")}
+    with (MODELS / "recipes/services-classes.tsv").open(encoding="utf-8") as table:
+        called = {row["label"]: row["class"] for row in csv.DictReader(table, delimiter="\t")}
     with (SAMPLE / "flows.tsv").open(encoding="utf-8") as table:
         truth = {
-            (row["community_id"], row["first_ns"]): row["label"]
+            (row["community_id"], row["first_ns"]): called[row["label"]]
             for row in csv.DictReader(table, delimiter="\t")
+            if called[row["label"]] != "-"
         }
     found = wirelens(
         "classify", "-q", "-r", SAMPLE / "lan.pcapng.gz", "--model", "services", "--format", "csv"
@@ -89,7 +97,9 @@ def test_most_services_of_a_run_that_nobody_trained_on_are_named_right() -> None
 
 def test_the_packet_logs_model_is_whole_and_small() -> None:
     folder = MODELS / "packetlog"
-    assert {path.name for path in folder.iterdir()} == {"card.md", "model.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        "card.md", "model.json", "SHA256SUMS",
+    }  # fmt: skip
     texts = [path.read_text(encoding="utf-8") for path in folder.iterdir()]
     assert sum(len(text) for text in texts) < 500_000
     assert not any(place in text for text in texts for place in ("/work/", "/tmp/"))
@@ -122,8 +132,11 @@ def test_the_packet_logs_model_finds_attacks_in_a_run_it_never_saw() -> None:
 
 def test_the_model_of_congestion_controls_is_whole_and_small() -> None:
     folder = MODELS / "cca"
-    assert {path.name for path in folder.iterdir()} == {"card.md", "model.safetensors"}
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"SHA256SUMS", "card.md", "model.safetensors"}
     content = (folder / "model.safetensors").read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    assert (folder / "SHA256SUMS").read_text() == f"{digest}  model.safetensors\n"
     card = (folder / "card.md").read_text(encoding="utf-8")
     assert len(content) < 1_000_000
     assert not any(place in card for place in ("/work/", "/tmp/"))
@@ -134,4 +147,4 @@ def test_the_model_of_congestion_controls_is_whole_and_small() -> None:
     lengths = [(network["slots"], network["row_slots"]) for network in said["networks"]]
     assert lengths == [(10, 1), (100, 1), (1000, 1), (10_000, 10)]
     assert said["votes"]["most"] == 60
-    assert "F1 of runs held out" in card and "bash models/make.sh cca RUNS" in card
+    assert "F1 on `heldout`" in card and "bash models/make.sh cca RUNS" in card

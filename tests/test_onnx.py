@@ -229,7 +229,7 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
 
     done = classify(tmp_path / "own")
     assert done.returncode == 0, done.stderr
-    names = ("src", "src_port", "dst", "dst_port", "first_ns")
+    names = ("src_ip", "src_port", "dst_ip", "dst_port", "first_ns")
     wanted = {
         key: row
         for key, row in zip(zip(*(keys[n] for n in names), strict=True), scores, strict=True)

@@ -11,7 +11,7 @@ import pytest
 from captures import Frame, write_pcap
 from command import DEMO, ROOT, Ran, wirelens
 from lab import datagram
-from packetlog_model import PORT, write_model
+from packetlog_model import PORT, seal, write_model
 
 ATTACKS = ROOT / "testdata/testbed/attacks/lan.pcapng.gz"
 LOG = ("packetlog",)
@@ -115,7 +115,7 @@ def test_modes_of_ones_own(tmp_path: Path, model: Path, capture: Path) -> None:
     assert "night" in listed.stdout.decode() and "log-minimum" in listed.stdout.decode()
     log = tmp_path / "log"
     ran = record(log, model, "-r", capture, "--settings", settings, "--mode", "night")
-    assert "400 seen = 50 kept + 350 passed over + 0 without room" in ran.stderr
+    assert "400 seen = 50 kept + 350 passed over + 0 lost" in ran.stderr
     assert stats(log)["anomalous"]["kept_bytes"] == 50 * (HEADERS + 16)
     settings.write_text(
         "[modes.odd]\nbenign = 'none'\nanomalous = 'full'\n[modes.odd.classes]\nscan = 'full'\n"
@@ -242,8 +242,8 @@ def test_a_clock_that_steps_loses_no_packet(tmp_path: Path, model: Path) -> None
     path, log = tmp_path / "steps.pcap", tmp_path / "log"
     write_pcap(path, frames)
     ran = record(log, model, "-r", path, "--block-bytes", "64K", "--file-time", "1m", "--compress")
-    assert "500 seen = 500 kept + 0 passed over + 0 without room" in ran.stderr
-    assert "lost" not in ran.stderr
+    assert "500 seen = 500 kept + 0 passed over + 0 lost" in ran.stderr
+    assert "packets lost" not in ran.stderr
     assert found(query(log, "-w", tmp_path / "all.pcapng")) == 500
     rows = tshark(tmp_path / "all.pcapng", "frame.time_epoch")
     stamps_ns = (int(row[0].replace(".", "")) for row in rows)
@@ -272,7 +272,7 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (
             ("record", "-r", capture, "-o", log, "--model", tmp_path),
             1,
-            "model.json: no such file; give",
+            "model.json: No such file",
         ),
         (("record", "-r", capture, "--threads", "2"), 2, "judged on one thread"),
         (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
@@ -303,7 +303,7 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path, model: Path, capture: P
         ({"classes": []}, "classes"),
         ({"columns": ["mac_address"]}, "columns"),
     ]:
-        (broken / "model.json").write_text(json.dumps(good | change))
+        seal(broken, json.dumps(good | change))
         ran = wirelens(*LOG, "record", "-r", capture, "-o", tmp_path / "log", "--model", broken)
         assert ran.status == 1 and said in ran.stderr, ran.stderr
 

@@ -64,7 +64,7 @@ def test_modes_change_while_packets_come_and_none_is_lost(
         assert 'mode_info{mode="log-all"} 1' in metrics.stdout.decode()
         ran = run.end()
     assert ran.status == 0, ran.stderr
-    assert accounted(ran) == {"seen": 1840, "kept": 1140, "passed over": 700, "without room": 0}
+    assert accounted(ran) == {"seen": 1840, "kept": 1140, "passed over": 700, "lost": 0}
     operator = [("default", "log-minimum", "operator"), ("log-minimum", "log-all", "operator")]
     assert switches(log) == operator
     assert all("took_us" in event for event in events(log) if event["event"] == "mode")
@@ -135,11 +135,14 @@ def test_a_disk_that_fills_is_answered_and_what_is_lost_is_counted(
             wait_until(lambda: "disk" in status(log)["shortages"], "the disk is watched")
             assert status(log)["mode"] == "log-sampled"
             ran = run.end()
-        assert ran.status == 0, ran.stderr
+        assert ran.status == 1 and "No space left on device" in ran.stderr, ran.stderr
         assert re.search(r"packetlog: \d+ packets lost: disk_full", ran.stderr), ran.stderr
-        lost = int(re.search(r"(\d+) packets lost: disk_full", ran.stderr)[1])
         # All that was written before can be read, and nothing is missing without being counted.
-        assert query(log) == accounted(ran)["kept"] - lost > 0
+        counts = accounted(ran)
+        assert query(log) == counts["kept"] > 0
+        told = wirelens("packetlog", "stats", "--log", log, "--format", "csv").rows
+        assert sum(int(row["lost_packets"]) for row in told) == counts["lost"] > 0
+        assert sum(int(row["seen_packets"]) for row in told) == counts["seen"]
         causes = (tmp_path / "events.jsonl").read_text()
         assert '"resource":"disk"' in causes
     finally:
@@ -189,9 +192,9 @@ def test_a_folder_that_goes_away_is_named_and_counted(
         link.send(frames(300))
         seen(log, 900)
         ran = run.end()
-    assert ran.status == 0, ran.stderr
+    assert ran.status == 1 and "leave the files of a log alone" in ran.stderr, ran.stderr
     counts = accounted(ran)
-    assert counts["seen"] == 900 and query(log) > 0
+    assert counts["seen"] == 900 and query(log) == counts["kept"] > 0 and counts["lost"] == 300
 
 
 def test_an_interface_that_goes_down_comes_back(tmp_path: Path, model: Path, link: Link) -> None:

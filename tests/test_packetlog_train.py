@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT
+from packetlog_model import seal
 
 LIBRARIES = ("numpy", "sklearn", "matplotlib")
 MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
@@ -420,8 +421,8 @@ def test_nothing_is_written_over(made, tmp_path, capsys):
 def test_a_model_of_another_version_is_refused(made, tmp_path, capsys):
     shutil.copytree(made / "mine", tmp_path / "old")
     told = json.loads((tmp_path / "old/model.json").read_text())
-    (tmp_path / "old/model.json").write_text(json.dumps(told | {"schema": "0" * 64}))
+    seal(tmp_path / "old", json.dumps(told | {"schema": "0" * 64}))
     run("eval", "-r", ATTACKS, "--model", tmp_path / "old", "-q", status=1)
     assert "its columns mean something else" in capsys.readouterr().err
     run("eval", "-r", ATTACKS, "--model", tmp_path / "none", "-q", status=1)
-    assert "no model.json in it" in capsys.readouterr().err
+    assert "model.json: No such file or directory" in capsys.readouterr().err

@@ -91,10 +91,10 @@ def of_run(run: Path) -> list[dict[str, Any]]:
             continue
         start = tap.first_slot
         slots = tap.last_slot - start - END
-        true = occupancy(came[way.source_port], left[way.source_port], start, slots)[BEGIN:]
+        true = occupancy(came[way.src_port], left[way.src_port], start, slots)[BEGIN:]
         row: dict[str, Any] = {
             "run": run.name, "accepted": told["accepted"], "offload": offload,
-            "buffer_bytes": buffer, "port": way.source_port, "slots": slots - BEGIN,
+            "buffer_bytes": buffer, "port": way.src_port, "slots": slots - BEGIN,
             "true_mean_bytes": round(true.mean()),
         }  # fmt: skip
         for passed in ("highest", "first"):
@@ -112,7 +112,7 @@ def of_run(run: Path) -> list[dict[str, Any]]:
         )  # fmt: skip
         values = np.asarray(made.values)[0, BEGIN:]
         sent = np.zeros(slots)
-        for time, _, length in came[way.source_port]:
+        for time, _, length in came[way.src_port]:
             if 0 <= (slot := time // SLOT_NS - start) < slots:
                 sent[slot] += length
         sent = sent[BEGIN:]

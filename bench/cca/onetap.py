@@ -204,7 +204,7 @@ def write(
     part.values = part.values[:, :, columns]
     trained = learn.Trained(trained.network, judge.controls, divided)
     network = learn.calibrated(trained, part, 0.5)
-    training = {"command": "bench/cca/onetap.py", "f1_of_runs_held_out": {str(cut): f1}}
+    training = {"command": "bench/cca/onetap.py", "f1_of_runs_that_ended_training": {str(cut): f1}}
     slot_ns = round(time_us(cut.slot) * 1000)
     model = Model(judge.controls, inputs, slot_ns, "highest", [network], training, cut.rows_per_rtt)
     model.save(

@@ -24,6 +24,7 @@ from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Array, Intervals, in_rows
 from wirelens.cca.model import Model, Network, Voting, votes_of
+from wirelens.cca.runs import confidence_max, find_runs, range_of
 from wirelens.cca.train import parts, row_slots_of, slots_of
 from wirelens.classify.metrics import class_f1, confusion, macro_f1
 from wirelens.classify.progress import Progress
@@ -270,10 +271,11 @@ def write_rows(
 def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> None:
     """As a model, whose votes are fitted on the runs that were held out of training."""
     networks = [network for network, _ in saved.values()]
+    runs = find_runs(asked.train)
     made = {
         "command": "bash models/make.sh cca RUNS",
         "runs": len(asked.train),
-        "f1_of_runs_held_out": {duration: f1 for duration, (_, f1) in saved.items()},
+        "f1_of_runs_that_ended_training": {duration: f1 for duration, (_, f1) in saved.items()},
         "seed": asked.seeds[0],
     }
     whole = drawn.load(training(asked)[:1], asked.kept, VOTERS[-1], DEFAULT)
@@ -283,9 +285,33 @@ def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> 
     voting = learn.voting(voters, whole.of_runs(watched), controls, VOTES_MAX)
     model = Model(
         controls, DEFAULT, 1_000_000, "highest", networks, made, voting=voting,
-        shares=asked.train_shares,
+        shares=asked.train_shares, trained_on=range_of(runs),
+        confidence_max=confidence_max([runs[number] for number in watched]),
     )  # fmt: skip
-    model.save(asked.save, card(model, [run.name for run in asked.train], asked.note), force=True)
+    text = card(model, [run.name for run in asked.train], asked.note, held_out(
+        read_rows(asked.output), asked.seeds[0]
+    ))  # fmt: skip
+    model.save(asked.save, text, force=True)
+
+
+def held_out(rows: list[Row], seed: int) -> dict[str, dict[str, float]]:
+    """F1 of the networks that ship, by test set and length: of one network up to 1 s, by votes of
+    both lengths beyond."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        wanted = BOTH if row["duration"] in VOTING[BOTH] else row["duration"]
+        is_plain = (row["background"], row["share"], shares_of(row)) == ("any", 1, [1.0])
+        if (
+            row["network"] == SHIPS
+            and row["seed"] == seed
+            and row["votes_of"] == wanted
+            and is_plain
+        ):
+            found.setdefault(row["test"], {})[row["duration"]] = row["f1"]
+    return {
+        test: {length: of[length] for length in DURATIONS if length in of}
+        for test, of in found.items()
+    }
 
 
 def reading(progress: Progress, place: Place) -> drawn.Show:

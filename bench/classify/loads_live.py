@@ -100,7 +100,7 @@ class Verdicts:
 def read_verdicts(path: Path, flow_count: int, classes: list[str]) -> Verdicts:
     """Verdicts, joined by the addresses that tell flows apart."""
     found = pyarrow.parquet.read_table(path)
-    flow = numpy.array([load_capture.flow_of(text) for text in found["src"].to_pylist()])
+    flow = numpy.array([load_capture.flow_of(text) for text in found["src_ip"].to_pylist()])
     index = {name: place for place, name in enumerate(classes)}
     has = numpy.bincount(flow, minlength=flow_count) > 0
     labels = numpy.zeros(flow_count, dtype=numpy.int64)

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wirelens.classify import artifact, matrix, networks, steps
+from wirelens.classify import matrix, networks, steps
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import Training, family
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.pool import Plan, Pool
 from wirelens.classify.progress import Progress
 from wirelens.classify.served import told_features
+from wirelens.sealed import sums
 
 _INPUT, _OUTPUT = "row", "probabilities"
 _CONVERTED = ("decision-tree", "random-forest", "lightgbm")
@@ -83,7 +84,7 @@ def _write(place: Path, head: dict[str, Any], files: dict[str, bytes]) -> None:
         (place / name).write_bytes(content)
     (place / "cascade.json").write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
     sealed = [place / "cascade.json", *(place / name for name in files)]
-    (place / "SHA256SUMS").write_text(artifact.sums(sealed), encoding="utf-8")
+    (place / "SHA256SUMS").write_text(sums(sealed), encoding="utf-8")
 
 
 def converted(kind: str, packets: int, learned: Learned) -> bytes:

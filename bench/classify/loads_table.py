@@ -14,16 +14,26 @@ from matplotlib.axes import Axes
 
 Row = dict[str, Any]
 
-# Of the systems that are drawn: colour and line.
+# Of the systems that are drawn: colour, line and its width, which falls so that a line on another
+# is seen.
 _STYLES = {
-    "ours, as shipped": ("#0b7a75", "-"),
-    "ours, as shipped, in batches": ("#0b7a75", ":"),
-    "ours, chosen": ("#5b8c2a", "-"),
-    "ours, as shipped, in ONNX Runtime": ("#6bb3ae", "-."),
-    "queueing": ("#b5483a", "-"),
-    "best effort": ("#d9a441", "-"),
-    "LEXNet": ("#8d99ae", "-"),
-    "FastTraffic": ("#4a5568", "-"),
+    "FastTraffic": ("#4a5568", "-", 6.5),
+    "LEXNet": ("#a9b4c6", "-", 4.6),
+    "best effort": ("#d9a441", "-", 3.0),
+    "queueing": ("#b5483a", "-", 1.5),
+    "ours, as shipped, in ONNX Runtime": ("#6bb3ae", "-", 3.6),
+    "ours, as shipped": ("#0b7a75", "-", 1.5),
+    "ours, as shipped, in batches": ("#0b7a75", ":", 1.8),
+    "ours, chosen": ("#5b8c2a", "-", 1.8),
+}
+# What rows call systems, for those who see the picture alone.
+_NAMES = {
+    "ours, as shipped": "Wirelens, as shipped then",
+    "ours, as shipped, in batches": "Wirelens as shipped then, in batches",
+    "ours, as shipped, in ONNX Runtime": "Wirelens as shipped then, in ONNX Runtime",
+    "ours, chosen": "Wirelens, ports first",
+    "queueing": "queueing (slow model, waits)",
+    "best effort": "best effort (slow model, drops)",
 }
 _BY_DEPTH = ("ours, by depth", "queueing, by depth")
 SHOWN = 4_000
@@ -203,7 +213,7 @@ def draw_rates(rows: list[Row], title: str, note: str, path: Path) -> None:
     loads = sorted({row["flows_per_s"] for row in rows})
     panels[0].plot(loads, loads, color="#c7ccd4", linewidth=1, zorder=1)
     for axes, (name, label, scale, kind) in zip(panels, shown, strict=True):
-        for system, (colour, line) in _STYLES.items():
+        for system, (colour, line, width) in _STYLES.items():
             same = sorted((r for r in rows if r["system"] == system), key=_load_of)
             values = [scale * row[name] for row in same]
             axes.plot(
@@ -211,9 +221,11 @@ def draw_rates(rows: list[Row], title: str, note: str, path: Path) -> None:
                 values,
                 line,
                 color=colour,
-                label=system,
+                label=_NAMES.get(system, system),
+                linewidth=width,
+                solid_capstyle="round",
                 marker=".",
-                markersize=5,
+                markersize=max(5, 1.8 * width),
             )
         axes.set_xscale("log")
         axes.set_yscale(kind)
@@ -239,32 +251,34 @@ def draw_latency(rows: list[Row], title: str, note: str, folder: Path) -> None:
         1, 2, figsize=(13, 4.8), layout="constrained", width_ratios=(1.1, 1)
     )
     figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.84))
+    rows = sorted(rows, key=lambda row: list(_STYLES).index(row["system"]))
     for row in rows:
-        colour, line = _STYLES[row["system"]]
+        colour, line, width = _STYLES[row["system"]]
+        name = _NAMES.get(row["system"], row["system"])
         seconds = [max(value, 0.1) / 1e6 for value in row["latency_percentiles_us"]]
-        left.plot(seconds, range(1, 101), line, color=colour, label=row["system"])
+        left.plot(seconds, range(1, 101), line, color=colour, label=name, linewidth=width)
     left.set_xscale("log")
     _dress(left, "from first packet to verdict, seconds", "% of classified flows")
     handles, labels = left.get_legend_handles_labels()
     below: dict[str, Any] = {"loc": "lower center", "ncols": (len(labels) + 1) // 2}
     figure.legend(handles, labels, fontsize=9, frameon=False, **below)
     parts = (
-        ("packets_mean_us", "waiting for packets", "#8d99ae"),
-        ("queued_mean_us", "in a queue", "#d9a441"),
-        ("worked_mean_us", "worked on", "#0b7a75"),
+        ("packets_mean_us", "waiting for packets", "#8d99ae", "o"),
+        ("queued_mean_us", "in a queue", "#d9a441", "s"),
+        ("worked_mean_us", "worked on", "#0b7a75", "D"),
     )
-    for shift, (name, label, colour) in enumerate(parts):
-        values = [max(row[name], 0.1) / 1e6 for row in rows]
-        places = [place + 0.27 * (shift - 1) for place in range(len(rows))]
-        widths = [value - 1e-7 for value in values]
-        right.barh(places, widths, 0.25, left=1e-7, color=colour, label=label)
+    # Dots: a bar on a logarithmic axis has no zero to stand on.
+    for name, label, colour, marker in parts:
+        values = [row[name] / 1e6 for row in rows]
+        there = [(value, place) for place, value in enumerate(values) if value > 0]
+        right.plot(*zip(*there, strict=True), marker, color=colour, label=label)
     right.set_xscale("log")
-    right.set_yticks(range(len(rows)), [row["system"] for row in rows], fontsize=9)
-    right.invert_yaxis()
-    _dress(right, "mean of classified flows, seconds", "")
-    right.set_xlim(1e-7, 1e4)
+    names = [_NAMES.get(row["system"], row["system"]) for row in rows]
+    right.set_yticks(range(len(rows)), names, fontsize=9)
+    right.set_ylim(len(rows) - 0.5, -0.5)
+    _dress(right, "mean of classified flows, seconds (nothing in a queue: no square)", "")
     right.set_axisbelow(True)
-    right.legend(fontsize=8, frameon=False, loc="upper right")
+    right.legend(fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     figure.suptitle(
         f"Latency at {rate(SHOWN)} new flows a second, one consumer: {title}",
         fontsize=12,

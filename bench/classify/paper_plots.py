@@ -19,10 +19,11 @@ from wirelens.classify.plots import STYLE
 
 # Which pairs are shown: folder, title, from, to.
 PAIRS = (
-    ("services", "services of many places", "boosted-ports/1", "boosted-ports/3"),
-    ("devices", "devices", "lightgbm/1", "lightgbm/10"),
-    ("testbed", "services of the testbed", "lightgbm/1", "lightgbm/10"),
-)
+    ("services", "services of many places\nboosted trees with ports, 1 to 3 packets",
+     "boosted-ports/1", "boosted-ports/3"),
+    ("devices", "devices\nLightGBM, 1 to 10 packets", "lightgbm/1", "lightgbm/10"),
+    ("testbed", "services of the testbed\nLightGBM, 1 to 10 packets", "lightgbm/1", "lightgbm/10"),
+)  # fmt: skip
 WAITED = (
     ("headers-services", "services of many places"),
     ("headers-devices", "devices"),
@@ -35,6 +36,14 @@ _STYLES = {
     "entropy, universal": ("#009E73", "-"),
     "entropy, per-class": ("#CC79A7", "-"),
     "random": ("#777777", ":"),
+}
+_NAMES = {
+    "oracle": "oracle: hands on the errors first",
+    "least-confidence, universal": "least confident first, one threshold",
+    "least-confidence, per-class": "least confident first, a threshold for each class",
+    "entropy, universal": "highest entropy first, one threshold",
+    "entropy, per-class": "highest entropy first, a threshold for each class",
+    "random": "at random",
 }
 _DPI = 110
 
@@ -59,12 +68,14 @@ def draw_assignment(results: Path, path: Path) -> None:
             portions = [float(row["assigned"]) for row in mine]
             for place, what in zip(axes[:, column], ("caught", "macro_f1"), strict=True):
                 values = [float(row[what]) for row in mine]
-                place.plot(portions, values, color=colour, linestyle=line, label=name, lw=1.4)
-        axes[0, column].set_title(f"{title}\n{first} to {second}", fontsize=9)
-        axes[1, column].set_xlabel("handed on (part of flows)")
+                place.plot(
+                    portions, values, color=colour, linestyle=line, label=_NAMES[name], lw=1.4
+                )
+        axes[0, column].set_title(title, fontsize=9)
+        axes[1, column].set_xlabel("handed on (share of flows)")
         axes[1, column].set_xlim(0, 1)
-    axes[0, 0].set_ylabel("errors that are caught (part)")
-    axes[1, 0].set_ylabel("macro-F1 of both")
+    axes[0, 0].set_ylabel("errors that are caught (share)")
+    axes[1, 0].set_ylabel("macro-F1 of both models")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=_DPI)
@@ -73,7 +84,7 @@ def draw_assignment(results: Path, path: Path) -> None:
 def draw_waiting(results: Path, path: Path) -> None:
     """When the n-th packet comes after the first: a part of flows by time, a picture a task."""
     figure, axes = plt.subplots(
-        1, len(WAITED), figsize=(10, 3.1), layout="constrained", sharey=True
+        1, len(WAITED), figsize=(10, 4.2), layout="constrained", sharey=True
     )
     colours = ("#0072B2", "#009E73", "#E69F00", "#CC79A7")
     for place, (folder, title) in zip(axes, WAITED, strict=True):
@@ -83,10 +94,9 @@ def draw_waiting(results: Path, path: Path) -> None:
         place.set_xlim(0.01, 100_000)
         place.set_xlabel("ms after the first packet")
         place.set_title(title, fontsize=9)
-        place.legend(fontsize=7, loc="upper left")
-    axes[0].set_ylabel("part of all flows")
-    axes[0].set_ylim(0, 1.5)
-    axes[0].set_yticks([0, 0.25, 0.5, 0.75, 1])
+        place.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    axes[0].set_ylabel("share of all flows")
+    axes[0].set_ylim(0, 1.03)
     figure.savefig(path, dpi=_DPI)
 
 
@@ -99,7 +109,7 @@ def _draw_wait(place: Axes, row: dict[str, str], colour: str) -> None:
         color=colour,
         marker=".",
         lw=1.4,
-        label=f"packet {row['packets']}: {part:.0%} have it",
+        label=f"packet {row['packets']} ({part:.0%} of flows have it)",
     )
 
 

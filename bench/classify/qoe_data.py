@@ -49,7 +49,7 @@ def load(folder: Path, features: WindowFeatures, bit_names: list[str]) -> Call:
     place = {
         start: row
         for row, (start, flow_id) in enumerate(
-            zip(keys["window_ns"], keys["community_id"], strict=True)
+            zip(keys["window_start_ns"], keys["community_id"], strict=True)
         )
         if flow_id == flow["community_id"]
     }
@@ -63,7 +63,7 @@ def load(folder: Path, features: WindowFeatures, bit_names: list[str]) -> Call:
     chosen = numpy.array(rows)
     # The way that counts as main leads to who sees the video.
     forward = numpy.array([keys["main"][row] == "forward" for row in rows])
-    source = numpy.array([keys["src"][row] for row in rows])
+    source = numpy.array([keys["src_ip"][row] for row in rows])
     callee = flow["src_ip"] if flow["src_ip"].startswith("10.2.") else flow["dst_ip"]
     if not ((source == callee) != forward).all():
         print(f"{folder.name}: {int(((source == callee) == forward).sum())} s of another way")
@@ -74,6 +74,6 @@ def load(folder: Path, features: WindowFeatures, bit_names: list[str]) -> Call:
         numpy.asarray(table.numbers)[chosen].astype(numpy.float32),
         numpy.asarray(table.bits(bit_names))[chosen],
         numpy.array(fps),
-        numpy.array([keys["window_ns"][row] for row in rows]),
+        numpy.array([keys["window_start_ns"][row] for row in rows]),
         len(labels) - len(rows),
     )

@@ -4,7 +4,7 @@
     .venv/bin/python bench/packetlog/choose.py OUT.jsonl          prints the table
 
 Runs are those of testbed/datasets/attacks.toml and services.toml; held-out runs must not be among
-them. A row a setting: of attacks the mean recall, tools known to the forest or not, at the
+them. A row a setting: of attacks the mean recall, attacks known to the forest or not, at the
 threshold at which as many benign packets are marked (captures counting the same). OUT.jsonl
 grows; settings that it has are left out, so that a run that was cut off goes on.
 """

@@ -113,7 +113,7 @@ def table(looks: list[dict], sent: int, frame_len: int, facts: dict[str, object]
             f"| a second | {sent / max(end['second'], 1e-9):,.0f} |",
             f"| packets seen | {packets['seen']:,} |",
             f"| lost by the ring | {packets['ring_lost']:,} |",
-            f"| without room | {packets['no_room']:,} |",
+            f"| without room | {packets.get('lost', packets.get('no_room', 0)):,} |",
             f"| lost by the writer | {sum(end['lost'].values()):,} |",
             f"| processor time, share of one core | {cpu:.0%} |",
             f"| changes of mode | {len(looks)} |",

@@ -1,7 +1,9 @@
 """Bytes of log in each mode, as a share of the traffic: `volume.py OUT.jsonl CAPTURE...`.
 
 Each capture is recorded with the model that ships in each mode, and what lies in the folder is
-measured, indexes and all. Prints a table.
+measured, indexes and all. Prints a table; without captures that of OUT.jsonl as it is.
+`environment.json` is written beside. Captures that the model was trained on say little: give those
+of testbed/datasets/services-heldout.toml.
 """
 
 import json
@@ -10,6 +12,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import environment  # noqa: E402
 
 MODES = ("default", "log-all", "log-partial", "log-sampled", "log-minimum")
 WIRELENS = "target/release/wirelens"
@@ -38,12 +43,15 @@ def record(capture: Path, mode: str, folder: Path) -> dict[str, object]:
 
 def main() -> None:
     output, *captures = map(Path, sys.argv[1:])
-    rows = []
-    with output.open("w") as file:
-        for capture in captures:
-            for mode in MODES:
-                rows.append(record(capture, mode, output.with_suffix(".log")))
-                file.write(json.dumps(rows[-1]) + "\n")
+    if captures:
+        facts = environment.facts([], 1)
+        output.with_name("environment.json").write_text(json.dumps(facts, indent=2) + "\n")
+        with output.open("w") as file:
+            for capture in captures:
+                for mode in MODES:
+                    row = record(capture, mode, output.with_suffix(".log"))
+                    file.write(json.dumps(row) + "\n")
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
     print("| capture | packets | mean bytes | marked | " + " | ".join(MODES) + " |")
     print("|---|---:|---:|---:" + "|---:" * len(MODES) + "|")
     for capture in dict.fromkeys(row["capture"] for row in rows):

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use classify::{Cascade, Classifier, Options, TakeVerdicts, Verdict};
+use classify::{Cascade, Classifier, Label, Options, TakeVerdicts, Verdict};
 use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames};
 use engine::run::{Control, run_one};
 use packet::{BATCH_LEN_MAX, HashSeed};
@@ -110,7 +110,12 @@ struct Checked(u64);
 impl TakeVerdicts for Checked {
     fn take(&mut self, verdicts: &[Verdict]) {
         for verdict in verdicts {
-            self.0 = self.0.wrapping_add(1 + u64::from(verdict.label) * verdict.stage as u64);
+            let label = match verdict.label {
+                Label::Class(class) | Label::Unknown(class) => u64::from(class),
+                Label::Protocol(protocol) => u64::from(protocol.0),
+            };
+            let stage = verdict.stage.map_or(0, |stage| stage as u64);
+            self.0 = self.0.wrapping_add(1 + label * stage);
         }
     }
 }

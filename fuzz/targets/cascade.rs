@@ -83,7 +83,7 @@ struct Seen {
 impl TakeVerdicts for Seen {
     fn take(&mut self, verdicts: &[Verdict]) {
         for verdict in verdicts {
-            assert!(!self.cascade.class(verdict.label).is_empty());
+            assert!(!verdict.label.name(&self.cascade).is_empty());
             assert!(usize::from(verdict.packets_used) <= self.cascade.features().packets());
             self.count += 1;
         }

@@ -11,6 +11,7 @@ use packet::wire::ethernet::{Ethernet, EthernetRepr};
 use packet::wire::llc::{Llc, LlcRepr};
 use packet::wire::loopback::{Loopback, LoopbackRepr};
 use packet::wire::mpls::{self, Mpls, MplsRepr};
+use packet::wire::nflog::{Nflog, NflogRepr};
 use packet::wire::ppp::{self, Ppp, PppContent, PppRepr};
 use packet::wire::pppoe::{Pppoe, PppoeRepr};
 use packet::wire::vlan::{self, Vlan, VlanRepr};
@@ -25,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     cooked(bytes, |bytes| Cooked::new(bytes));
     cooked(bytes, |bytes| Cooked::new_v2(bytes));
     loopback(bytes);
+    nflog(bytes);
 });
 
 fn ethernet(bytes: &[u8]) {
@@ -97,4 +99,15 @@ fn loopback(bytes: &[u8]) {
     assert!(!(view.is_ipv4() && view.is_ipv6()));
     let parse = |bytes: &[u8]| LoopbackRepr::parse(&Loopback::new(bytes).ok()?).ok();
     assert_survives(parse(bytes), LoopbackRepr::header_len, LoopbackRepr::emit, parse);
+}
+
+fn nflog(bytes: &[u8]) {
+    let Ok(view) = Nflog::new(bytes) else { return };
+    assert_one_line(&view);
+    if let Ok(Some(range)) = view.packet() {
+        assert!(range.start <= bytes.len() && range.start <= range.end);
+    }
+    let parse = |bytes: &[u8]| NflogRepr::parse(&Nflog::new(bytes).ok()?).ok();
+    assert_survives(parse(bytes), NflogRepr::header_len, NflogRepr::emit, parse);
+    let _ = view.ether_type();
 }

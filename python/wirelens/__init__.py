@@ -13,7 +13,7 @@ hands out Arrow batches, and becomes a frame of pandas or polars.
 >>> import wirelens
 >>> table = wirelens.top("testdata/demo.pcapng", n=2)
 >>> for row in table:
-...     print(row.source, row.bytes)
+...     print(row.src_ip, row.bytes)
 10.20.0.11 1169119
 2001:db8:113::80 186475
 """

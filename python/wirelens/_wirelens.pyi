@@ -17,6 +17,7 @@ __all__ = [
     "captures",
     "classify_flows",
     "command",
+    "declared_columns",
     "first_packets",
     "flight_inputs",
     "flight_row_slots",
@@ -71,6 +72,7 @@ class FlowsOptions(TypedDict):
 class ClassifyOptions(TypedDict):
     model: str | os.PathLike[str]
     every: str | None
+    unknown_below: float | None
     consumers: int
     waiting_max: int
     max_flows: int
@@ -83,6 +85,7 @@ class FeatureOptions(TypedDict):
     payload_bytes: int
     packets: int
     numbers: Sequence[str]
+    identity: str
 
 class FirstOptions(TypedDict):
     idle_timeout: str
@@ -245,7 +248,9 @@ def schema_hash(
     innermost: bool,
     numbers: Sequence[str] = ...,
     window_ns: int | None = ...,
+    identity: str = ...,
 ) -> str: ...
+def declared_columns() -> list[tuple[str, list[tuple[str, str, bool]]]]: ...
 def window_schema(options: FeatureOptions, every_ns: int) -> tuple[str, str]: ...
 def windows(
     inputs: InputOptions, asked: FeatureOptions, every_ns: int, options: FirstOptions

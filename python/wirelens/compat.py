@@ -1,6 +1,7 @@
 """Optional packages: looked for here and nowhere else, when they are first needed."""
 
 import importlib
+import sys
 from typing import Any
 
 from wirelens.errors import MissingPackageError
@@ -19,6 +20,17 @@ _EXTRAS = {
 }
 
 
+def install_line(extra: str) -> str:
+    """How to install the package with an extra, as errors say it; `wirelens` itself says the same.
+
+    From a clone alone: the name on the index of Python packages is not ours.
+    """
+    return (
+        "install it from a clone of Wirelens, in its folder: "
+        f"{sys.executable} -m pip install '.[{extra}]'"
+    )
+
+
 def find(name: str) -> Any | None:
     """The package, or None where it is not installed."""
     try:
@@ -34,7 +46,7 @@ def need(name: str, wanted_by: str) -> Any:
         package = name.partition(".")[0]
         raise MissingPackageError(
             f"{wanted_by} needs {package}, which is not installed; "
-            f"install it with: pip install 'wirelens[{_EXTRAS[package]}]'",
+            f"{install_line(_EXTRAS[package])}",
             name=package,
         )
     return module

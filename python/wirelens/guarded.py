@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
+from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, OptionError, WirelensError
 
 INTERRUPTED = 130
@@ -32,9 +33,12 @@ def run(package: str, prepare: Callable[[], Prepared], if_interrupted: str) -> i
             raise
         print(
             f"error: {package} needs {error.name}, which is not installed; "
-            "install it with: pip install 'wirelens[train]'",
+            f"{install_line('train')}",
             file=sys.stderr,
         )
+        return 1
+    except MissingPackageError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
     try:
         work()

@@ -34,8 +34,8 @@ class Packet(NamedTuple):
     vlan: int | None
     protocol: str | None
     src_ip: str | None
-    dst_ip: str | None
     src_port: int | None
+    dst_ip: str | None
     dst_port: int | None
     tcp_flags: int | None
     payload_len: int | None
@@ -249,6 +249,7 @@ def classify_flows(
     model: Path,
     *,
     every: Duration | None = None,
+    unknown_below: float | None = None,
     filter: str | None = None,
     consumers: int = 1,
     waiting_max: int = 65_536,
@@ -269,11 +270,14 @@ def classify_flows(
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
         can be read once.
     model
-        Folder of a trained cascade, or the name of one that ships: ``"services"`` or
-        ``"devices"``.
+        Name of a cascade that ships, ``"services"`` or ``"devices"``, or the folder of one of
+        yours: a `pathlib.Path`, or a string with a separator, such as ``"./mine"``.
     every
         With a model that was trained on windows their length, such as ``"1s"``: each flow is
         told of anew in each window in which it has packets.
+    unknown_below
+        Call a flow ``"unknown"`` where its best guess is less likely right than this
+        probability; 0 gives every flow a class. By default as the model says.
     filter
         Only frames that pass this expression (pcap-filter(7)); needs libpcap.
     consumers
@@ -319,12 +323,14 @@ def classify_flows(
     >>> import wirelens
     >>> verdicts = wirelens.classify_flows("testdata/demo.pcapng", "services")
     >>> collections.Counter(verdict.label for verdict in verdicts).most_common(2)
-    [('dns', 203), ('rtp', 40)]
+    [('dns', 168), ('unknown', 49)]
     """
     inputs = _inputs(source, filter, None, True, count, snaplen)
     options: ClassifyOptions = {
-        "model": model,
+        # A name is a string; a path is a path, whatever it looks like.
+        "model": model if isinstance(model, str) else os.path.abspath(model),
         "every": None if every is None else _duration(every),
+        "unknown_below": unknown_below,
         "consumers": consumers,
         "waiting_max": waiting_max,
         "max_flows": max_flows,

@@ -42,6 +42,7 @@ class HeaderBits:
 
     Packets are those of a flow; None means that each row is a packet by itself. Numbers stand
     behind the bits of all packets. With `window_ns`, rows are of flows in windows of this length.
+    With `identity` "masked", what tells units and networks is absent.
     """
 
     columns: Sequence[str] = field(
@@ -51,6 +52,7 @@ class HeaderBits:
     headers: str = "innermost"
     numbers: Sequence[str] = ()
     window_ns: int | None = None
+    identity: str = "kept"
 
     def __post_init__(self) -> None:
         if self.headers not in ("innermost", "outermost"):
@@ -61,8 +63,21 @@ class HeaderBits:
         is_innermost = self.headers == "innermost"
         columns, numbers = list(self.columns), list(self.numbers)
         return _wirelens.schema_hash(
-            columns, self.packets, is_innermost, numbers, self.window_ns
+            columns, self.packets, is_innermost, numbers, self.window_ns, self.identity
         )
+
+    def told(self) -> dict[str, Any]:
+        """What the first line of a file of trees says of them."""
+        return {
+            "schema": self.hash(),
+            "headers": self.headers,
+            # Files from before there was a choice are the same as ever.
+            **({} if self.identity == "kept" else {"identity": self.identity}),
+            "blocks": self.blocks(),
+            "payload_bytes": self.payload_bytes(),
+            "packets": self.packets or 1,
+            "numbers": list(self.numbers),
+        }
 
     def row_columns(self) -> list[str]:
         """Names of a row's columns: of packets, with the packet's number before each; numbers."""
@@ -228,12 +243,7 @@ def to_forest(
             "source": package,
             **head,
             "classes": names,
-            "schema": features.hash(),
-            "headers": features.headers,
-            "blocks": features.blocks(),
-            "payload_bytes": features.payload_bytes(),
-            "packets": features.packets or 1,
-            "numbers": list(features.numbers),
+            **features.told(),
         },
         list(writer.tests),
         writer.trees,

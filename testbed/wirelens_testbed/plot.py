@@ -11,8 +11,9 @@ from typing import Any
 from wirelens_testbed.failure import TestbedError
 
 SLOT_NS = 1_000_000
-# Throughput of single slots is either none or a few packets; its mean over some shows a shape.
-THROUGHPUT_SLOTS = 50
+# Throughput of single slots is either none or a few packets, and what acknowledgements let out in
+# bursts hides the other curve; its mean over several round trips shows a shape.
+THROUGHPUT_SLOTS = 500
 INSTALL_HINT = (
     "plots take matplotlib: .venv/bin/python -m pip install -r tools/requirements-bench.txt"
 )
@@ -93,14 +94,18 @@ def _summed(changes: list[int]) -> list[int]:
 def _draw_flow(axis: Any, series: Series) -> None:
     seconds = [slot * SLOT_NS / 1e9 for slot in range(len(series.queued_bytes))]
     axis.plot(
-        seconds, [size / 1000 for size in series.queued_bytes], color="#c0392b", linewidth=0.7
+        seconds,
+        [size / 1000 for size in series.queued_bytes],
+        color="#c0392b",
+        linewidth=0.6,
+        alpha=0.7,
     )
     axis.set_ylabel("kB in queue", color="#c0392b")
     axis.set_ylim(bottom=0)
     axis.set_title(f"one flow under {series.label}", loc="left", fontsize=10)
     rates = axis.twinx()
-    rates.plot(seconds, _rates_mbit(series.arrived_bytes), color="#2c6fb3", linewidth=0.7)
-    rates.set_ylabel("Mbit/s in", color="#2c6fb3")
+    rates.plot(seconds, _rates_mbit(series.arrived_bytes), color="#2c6fb3", linewidth=1.3)
+    rates.set_ylabel(f"Mbit/s arriving,\nmean of {THROUGHPUT_SLOTS} ms", color="#2c6fb3")
     rates.set_ylim(bottom=0)
 
 
@@ -122,4 +127,7 @@ def _draw_shares(axis: Any, by_flow: dict[int, Series], labels: list[str]) -> No
     axis.stackplot(seconds, *sums, labels=labels, alpha=0.85)
     axis.set_ylabel("kB in queue")
     axis.set_title("the whole queue, by control", loc="left", fontsize=10)
-    axis.legend(loc="upper right", ncols=len(labels), fontsize=8)
+    # Above the axes, since the queue fills them.
+    axis.legend(
+        loc="lower right", bbox_to_anchor=(1, 1), ncols=len(labels), fontsize=8, frameon=False
+    )

@@ -35,7 +35,8 @@ def test_verdicts_are_those_of_the_command(options: dict[str, int]) -> None:
     assert list(frame.columns) == list(wanted[0])
     assert len(frame) == len(wanted)
     assert str(frame.dtypes["other_segmentation"]) == "int8"
-    texts = ["src", "src_port", "community_id", "label", "stage", "packets_used", "cause", "model"]
+    texts = ["src_ip", "src_port", "community_id"]
+    texts += [ "label", "stage", "packets_used", "cause", "model"]
     assert [[as_text(getattr(row, name)) for name in texts] for row in verdicts] == [
         [row[name] for name in texts] for row in wanted
     ]
@@ -64,7 +65,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(tmp_path: Path)
         with pytest.raises(kind, match=message):
             wirelens.classify_flows(DEMO, **{"model": MODEL, **options})  # type: ignore[arg-type]
 
-    refused(wirelens.ModelError, "nobody: no such folder, and no model that ships", model="nobody")
+    refused(wirelens.ModelError, "nobody: no model that ships has this name", model="nobody")
     refused(wirelens.ModelError, "no such file", model=tmp_path)
     refused(wirelens.ModelError, "SHA-256", model=ROOT / "testdata/cascade-changed")
     refused(wirelens.OptionError, "every: .*trained on flows", every="1s")
@@ -110,9 +111,11 @@ def test_models_that_ship_are_found_by_name_from_any_folder(tmp_path: Path) -> N
     assert pandas.read_csv(tmp_path / "out.csv").model.str.startswith("devices@").all()
 
 
-def test_a_folder_here_comes_before_a_model_that_ships(
+def test_a_folder_here_is_never_taken_for_a_model_that_ships(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(MODEL, tmp_path / "services")
     monkeypatch.chdir(tmp_path)
-    assert wirelens.classify_flows(DEMO, "services").head(1)[0].model.startswith("by-hand@")
+    assert wirelens.classify_flows(DEMO, "services").head(1)[0].model.startswith("services@")
+    assert wirelens.classify_flows(DEMO, "./services").head(1)[0].model.startswith("by-hand@")
+    assert wirelens.classify_flows(DEMO, Path("services")).head(1)[0].model.startswith("by-hand@")

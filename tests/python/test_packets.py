@@ -78,8 +78,8 @@ def test_packets_add_up_to_what_top_says() -> None:
             packets[packet.src_ip] += 1
             sizes[packet.src_ip] += packet.wire_len
     table = wirelens.top(DEMO, n=0)
-    assert {row.source: row.packets for row in table} == packets
-    assert {row.source: row.bytes for row in table} == sizes
+    assert {row.src_ip: row.packets for row in table} == packets
+    assert {row.src_ip: row.bytes for row in table} == sizes
     protocols = Counter(packet.protocol for packet in wirelens.packets(DEMO))
     by_protocol = wirelens.top(DEMO, by="protocol", n=0)
     assert {row.protocol: row.packets for row in by_protocol} == protocols
@@ -91,7 +91,8 @@ def test_filter_count_and_snaplen() -> None:
     assert {packet.tcp_flags for packet in some} == {2}
     stream = wirelens.packets(DEMO, "arp")
     assert len(list(stream)) == 8
-    assert stream.counts == {"received": DEMO_LEN, "filtered": DEMO_LEN - 8}
+    wanted = {"received": DEMO_LEN, "filtered": DEMO_LEN - 8, "clamped_stamps": 0, "undecoded": {}}
+    assert stream.counts == wanted
     assert max(packet.captured_len for packet in wirelens.packets(DEMO, snaplen=60)) == 60
 
 

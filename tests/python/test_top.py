@@ -98,8 +98,8 @@ def test_nothing_gives_no_rows_and_all_columns(tmp_path: Path) -> None:
     write_pcap(tmp_path / "none.pcap", [])
     table = wirelens.top(tmp_path / "none.pcap")
     assert len(table) == 0 and list(table) == []
-    assert table.columns == ["source", "packets", "bytes"]
-    assert repr(table) == "source  packets  bytes"
+    assert table.columns == ["src_ip", "packets", "bytes"]
+    assert repr(table) == "src_ip  packets  bytes"
     assert table.to_polars().schema == wirelens.top(DEMO).to_polars().schema
     assert (table.to_pandas().dtypes == wirelens.top(DEMO).to_pandas().dtypes).all()
 
@@ -112,3 +112,12 @@ def test_malformed_packets_are_named(tmp_path: Path) -> None:
     assert sum(by_cause.values()) == 1
     packet = next(iter(wirelens.packets(tmp_path / "bad.pcap")))
     assert [packet.malformed] == list(by_cause)
+
+
+def test_what_is_not_decoded_is_counted_by_link_type(tmp_path: Path) -> None:
+    write_pcap(tmp_path / "a.pcap", [Frame(n, b"\x41\x88", 2) for n in range(5)], link=195)
+    table = wirelens.top(tmp_path / "a.pcap")
+    assert table.counts["undecoded"] == {"IEEE802_15_4_WITHFCS": 5}
+    assert "link type IEEE802_15_4_WITHFCS (195)" in table.summary
+    assert wirelens.top(DEMO).counts["undecoded"] == {}
+    assert table.counts["clamped_stamps"] == 0

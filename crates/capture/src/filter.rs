@@ -59,11 +59,22 @@ impl Filter {
     /// [`FilterError::Refused`], with libpcap's reason: a syntax error, a
     /// header that the link type does not have, a filter that nothing can pass.
     pub fn compile(&self, link: LinkType) -> Result<Program, FilterError> {
+        self.compile_in(link, false)
+    }
+
+    /// Compiles for the frames of a capture file, whose headers may be in the other byte order than
+    /// this machine's. As of an interface it would not do: a loopback header is in the order of the
+    /// machine that captured, IPv6 has another number there on each system, and which way a frame
+    /// went is not in it.
+    ///
+    /// # Errors
+    /// As of [`Filter::compile`].
+    pub fn compile_in(&self, link: LinkType, is_swapped: bool) -> Result<Program, FilterError> {
         let refused =
             |reason| FilterError::Refused { expression: self.expression.to_string(), link, reason };
         let expression = terminated(&self.expression).map_err(refused)?;
-        let instructions =
-            self.libpcap.compile(&expression, data_link_type(link), SNAPLEN).map_err(refused)?;
+        let header = file_header(link, is_swapped);
+        let instructions = self.libpcap.compile_for_file(&expression, &header).map_err(refused)?;
         Ok(Program { libpcap: Arc::clone(&self.libpcap), instructions: instructions.into() })
     }
 
@@ -79,12 +90,13 @@ impl Filter {
         link: LinkType,
         interfaces: &[&str],
     ) -> Result<Vec<Instruction>, FilterError> {
-        if link != LinkType::ETHERNET {
-            return Ok(self.compile(link)?.instructions.to_vec());
-        }
         let refused =
             |reason| FilterError::Refused { expression: self.expression.to_string(), link, reason };
         let expression = terminated(&self.expression).map_err(refused)?;
+        if link != LinkType::ETHERNET {
+            let data_link_type = data_link_type(link);
+            return self.libpcap.compile(&expression, data_link_type, SNAPLEN).map_err(refused);
+        }
         let mut words = String::from("libpcap compiles on an interface that is up, and none is");
         for interface in interfaces {
             let name = terminated(interface).map_err(refused)?;
@@ -102,6 +114,25 @@ impl Filter {
 
 /// Frames are judged whole.
 const SNAPLEN: i32 = 262_144;
+
+/// The header of a pcap file of such frames, in this machine's byte order or the other.
+fn file_header(link: LinkType, is_swapped: bool) -> [u8; 24] {
+    // Libpcap has one number for raw IP in files.
+    let number = if data_link_type(link) == i32::from(LinkType::RAW_OLD_12.0) {
+        LinkType::RAW.0
+    } else {
+        link.0
+    };
+    let word = |value: u32| if is_swapped { value.swap_bytes() } else { value }.to_ne_bytes();
+    let half = |value: u16| if is_swapped { value.swap_bytes() } else { value }.to_ne_bytes();
+    let mut header = [0; 24];
+    header[..4].copy_from_slice(&word(0xa1b2_c3d4));
+    header[4..6].copy_from_slice(&half(2));
+    header[6..8].copy_from_slice(&half(4));
+    header[16..20].copy_from_slice(&word(SNAPLEN.unsigned_abs()));
+    header[20..].copy_from_slice(&word(number.into()));
+    header
+}
 
 /// Libpcap's number for a link type in memory, where it differs from the one in files.
 fn data_link_type(link: LinkType) -> i32 {

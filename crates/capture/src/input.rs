@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use packet::file::{Magic, PREFIX_LEN};
+use packet::file::{Decoder, Magic, PREFIX_LEN};
 
 use crate::error::OpenError;
 
@@ -28,6 +28,8 @@ pub struct Resolved {
     pub inputs: Vec<Input>,
     /// Files in folders that are something else.
     pub skipped: Vec<PathBuf>,
+    /// Why files and folders in folders cannot be read, a line each: the others are.
+    pub refused: Vec<String>,
 }
 
 impl fmt::Display for Input {
@@ -56,8 +58,13 @@ pub fn resolve(names: &[PathBuf]) -> Result<Resolved, OpenError> {
         if metadata.is_dir() {
             let found_before = resolved.inputs.len();
             let skipped_before = resolved.skipped.len();
-            walk(name, 0, &mut resolved)?;
+            let mut refused = Vec::new();
+            walk(name, 0, &mut resolved, &mut refused)?;
+            resolved.refused.extend(refused.iter().map(ToString::to_string));
             if resolved.inputs.len() == found_before {
+                if let Some(error) = refused.into_iter().next() {
+                    return Err(error);
+                }
                 let file_count = resolved.skipped.len() - skipped_before;
                 return Err(OpenError::FolderWithoutCaptures { path: name.clone(), file_count });
             }
@@ -68,7 +75,12 @@ pub fn resolve(names: &[PathBuf]) -> Result<Resolved, OpenError> {
     Ok(resolved)
 }
 
-fn walk(folder: &Path, depth: usize, resolved: &mut Resolved) -> Result<(), OpenError> {
+fn walk(
+    folder: &Path,
+    depth: usize,
+    resolved: &mut Resolved,
+    refused: &mut Vec<OpenError>,
+) -> Result<(), OpenError> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = entries.map_err(|error| unreadable(folder, error))?;
     entries.sort_by_key(fs::DirEntry::path);
@@ -77,13 +89,18 @@ fn walk(folder: &Path, depth: usize, resolved: &mut Resolved) -> Result<(), Open
         // A symbolic link to a file is read; one to a folder could lead in a circle.
         let kind = entry.file_type().map_err(|error| unreadable(&path, error))?;
         if kind.is_dir() {
-            if depth < FOLDER_DEPTH_MAX {
-                walk(&path, depth + 1, resolved)?;
+            if depth < FOLDER_DEPTH_MAX
+                && let Err(error) = walk(&path, depth + 1, resolved, refused)
+            {
+                refused.push(error);
             }
-        } else if is_capture(&path) {
-            resolved.inputs.push(Input::File(path));
-        } else if !path.is_dir() {
-            resolved.skipped.push(path);
+            continue;
+        }
+        match is_capture(&path) {
+            Ok(true) => resolved.inputs.push(Input::File(path)),
+            Ok(false) if path.is_dir() => {}
+            Ok(false) => resolved.skipped.push(path),
+            Err(error) => refused.push(error),
         }
     }
     Ok(())
@@ -91,17 +108,25 @@ fn walk(folder: &Path, depth: usize, resolved: &mut Resolved) -> Result<(), Open
 
 /// Whether a regular file begins like a capture, or like a compressed file
 /// that holds one.
-fn is_capture(path: &Path) -> bool {
+///
+/// # Errors
+/// It cannot be read, or it begins like a capture and its first header is wrong.
+fn is_capture(path: &Path) -> Result<bool, OpenError> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        return false;
+        return Ok(false);
     }
-    let Ok(mut file) = File::open(path) else { return false };
-    let Ok(prefix) = read_prefix(&mut file) else { return false };
-    match Magic::detect(&prefix) {
-        Some(magic) if magic.is_compressed() => crate::open::decompressed_prefix(path)
-            .is_some_and(|inner| Magic::detect(&inner).is_some_and(Magic::is_capture)),
-        Some(magic) => magic.is_capture(),
-        None => false,
+    let mut file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let mut prefix = read_prefix(&mut file).map_err(|error| unreadable(path, error))?;
+    if Magic::detect(&prefix).is_some_and(Magic::is_compressed) {
+        let Some(inner) = crate::open::decompressed_prefix(path) else { return Ok(false) };
+        prefix = inner;
+    }
+    if !Magic::detect(&prefix).is_some_and(Magic::is_capture) {
+        return Ok(false);
+    }
+    match Decoder::new(&prefix) {
+        Ok(_) => Ok(true),
+        Err(fault) => Err(OpenError::HeaderDamaged(path.display().to_string(), fault)),
     }
 }
 

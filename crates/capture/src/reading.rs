@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use packet::dissect::{DissectOptions, dissect_into};
-use packet::file::{Decoder, FrameHeader, Stop, TakeFrame};
+use packet::file::{ByteOrder, Decoder, Format, FrameHeader, Stop, TakeFrame};
 use packet::{BATCH_LEN_MAX, LinkType, Record, Timestamp};
 
 use crate::filter::{Filter, FilterError, Program};
@@ -42,6 +42,9 @@ pub(crate) struct Reading {
     pub(crate) decoder: Decoder,
     pub(crate) report: Report,
     frames: Frames,
+    /// Whether an interface has a link type that is not decoded, as of this version of what the
+    /// file says of itself.
+    has_undecoded: Option<(u64, bool)>,
 }
 
 /// What becomes of decoded frames: records of those that pass.
@@ -52,7 +55,7 @@ struct Frames {
     record_count: usize,
     filtered: u64,
     options: ReadOptions,
-    programs: Vec<(LinkType, Program)>,
+    programs: Vec<((LinkType, bool), Program)>,
 }
 
 /// Why filling paused.
@@ -79,7 +82,8 @@ impl Default for ReadOptions {
 
 impl Reading {
     pub(crate) fn new(name: String, decoder: Decoder, options: ReadOptions) -> Self {
-        Self { name, decoder, report: Report::default(), frames: Frames::new(options) }
+        let (report, frames) = (Report::default(), Frames::new(options));
+        Self { name, decoder, report, frames, has_undecoded: None }
     }
 
     /// For another part of the same capture.
@@ -103,6 +107,7 @@ impl Reading {
     /// the next item begins, and why it paused.
     #[inline]
     pub(crate) fn fill(&mut self, bytes: &[u8], start: usize, stop: usize) -> (usize, Pause) {
+        let is_swapped = self.is_swapped();
         let Self { decoder, frames, report, .. } = self;
         (frames.record_count, frames.filtered) = (0, 0);
         let ReadOptions { dissect, snaplen, .. } = frames.options;
@@ -110,7 +115,8 @@ impl Reading {
         let mut all = TakeAll { slots, start, snaplen, dissect };
         let (at, stop, refusal) = if let Some(filter) = &frames.options.filter {
             let programs = &mut frames.programs;
-            let mut passing = TakePassing { all, filter, programs, filtered: 0, refusal: None };
+            let mut passing =
+                TakePassing { all, filter, is_swapped, programs, filtered: 0, refusal: None };
             let (at, stop) = decoder.read(bytes, start, stop, &mut passing);
             frames.record_count = BATCH_LEN_MAX - passing.all.slots.len();
             frames.filtered = passing.filtered;
@@ -122,7 +128,9 @@ impl Reading {
         };
         report.filtered += frames.filtered;
         report.received += frames.filtered + frames.record_count as u64;
+        report.clamped_stamps = decoder.counts().timestamps_saturated;
         frames.options.progress.add(0, frames.filtered + frames.record_count as u64);
+        self.count_undecoded();
         let pause = match (refusal, stop) {
             (Some(error), _) => Pause::Damaged(DamageCause::Filter(error.to_string())),
             (None, None) => Pause::Full,
@@ -130,6 +138,33 @@ impl Reading {
             (None, Some(Stop::Fault(fault))) => Pause::Damaged(DamageCause::Fault(fault)),
         };
         (at, pause)
+    }
+
+    /// Whether the file's headers are in the other byte order than this machine's.
+    fn is_swapped(&self) -> bool {
+        let (Format::Pcap { order, .. } | Format::Pcapng { order }) = self.decoder.format();
+        (order == ByteOrder::Big) != cfg!(target_endian = "big")
+    }
+
+    /// Counts the records of link types that nothing is read of. Nearly every file has none, and
+    /// that is looked at once for all of its interfaces.
+    fn count_undecoded(&mut self) {
+        let version = self.decoder.structure_version();
+        let has_some = match self.has_undecoded {
+            Some((known, has_some)) if known == version => has_some,
+            _ => {
+                let mut interfaces = self.decoder.interfaces().iter();
+                let has_some = interfaces.any(|interface| !interface.link.is_decoded());
+                self.has_undecoded = Some((version, has_some));
+                has_some
+            }
+        };
+        if has_some {
+            let records = self.frames.slots.get(..self.frames.record_count).unwrap_or_default();
+            for record in records.iter().filter(|record| !record.link.is_decoded()) {
+                self.report.add_undecoded(record.link, 1);
+            }
+        }
     }
 
     /// Whether a stop was asked for.
@@ -161,7 +196,8 @@ struct TakeAll<'a> {
 struct TakePassing<'a> {
     all: TakeAll<'a>,
     filter: &'a Filter,
-    programs: &'a mut Vec<(LinkType, Program)>,
+    is_swapped: bool,
+    programs: &'a mut Vec<((LinkType, bool), Program)>,
     filtered: u64,
     refusal: Option<FilterError>,
 }
@@ -207,10 +243,11 @@ impl TakeFrame for TakePassing<'_> {
 
 impl TakePassing<'_> {
     fn passes(&mut self, link: LinkType, frame: &[u8], wire_len: u32) -> Result<bool, FilterError> {
-        let index = match self.programs.iter().position(|(known, _)| *known == link) {
+        let wanted = (link, self.is_swapped);
+        let index = match self.programs.iter().position(|(known, _)| *known == wanted) {
             Some(index) => index,
             None => {
-                self.programs.push((link, self.filter.compile(link)?));
+                self.programs.push((wanted, self.filter.compile_in(link, self.is_swapped)?));
                 self.programs.len() - 1
             }
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use packet::LinkType;
 use packet::file::FileFault;
 
 /// Counters of one source. `received = handed out + filtered + dropped + unread`.
@@ -25,6 +26,12 @@ pub struct Report {
     /// Frames that the interface or its driver lost meanwhile, by their own count. They were
     /// never received, so they stand in no sum.
     pub interface_dropped: u64,
+    /// Frames whose stamp is outside of what 64 bits of nanoseconds can say (1677 to 2262) and was
+    /// clamped to the nearer end.
+    pub clamped_stamps: u64,
+    /// Frames of link types whose headers are not read, by link type; without those that the
+    /// filter took out.
+    pub undecoded: Vec<(LinkType, u64)>,
     /// Why reading stopped early, if it did.
     pub damage: Option<Damage>,
 }
@@ -119,6 +126,20 @@ impl Drops {
 }
 
 impl Report {
+    /// Counts frames whose link type is not decoded.
+    pub(crate) fn add_undecoded(&mut self, link: LinkType, count: u64) {
+        match self.undecoded.iter_mut().find(|(known, _)| *known == link) {
+            Some((_, sum)) => *sum += count,
+            None => self.undecoded.push((link, count)),
+        }
+    }
+
+    /// Frames of link types that are not decoded, all together.
+    #[must_use]
+    pub fn undecoded_total(&self) -> u64 {
+        self.undecoded.iter().map(|(_, count)| count).sum()
+    }
+
     /// Adds another source's.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
@@ -128,6 +149,10 @@ impl Report {
         self.freezes += other.freezes;
         self.interface_down_count += other.interface_down_count;
         self.interface_dropped += other.interface_dropped;
+        self.clamped_stamps += other.clamped_stamps;
+        for &(link, count) in &other.undecoded {
+            self.add_undecoded(link, count);
+        }
         if self.damage.is_none() {
             self.damage.clone_from(&other.damage);
         }

@@ -5,6 +5,7 @@
 //! tap by the end of slot t is what lies before the first packet of slot t + 1. A window of n
 //! slots therefore looks at n + 1, and is filled from its last slot to its first, each slot once.
 
+mod queue;
 mod sequences;
 #[cfg(test)]
 mod tests;
@@ -170,6 +171,8 @@ pub struct Window<'a> {
 pub struct Scratch {
     ingress: Vec<f64>,
     egress: Vec<f64>,
+    ingress_runs: Vec<(usize, f64)>,
+    egress_runs: Vec<(usize, f64)>,
 }
 
 impl Window<'_> {
@@ -193,7 +196,8 @@ impl Window<'_> {
         let ingress = self.up_to_end(self.ingress);
         let egress = self.up_to_end(self.egress);
         let base = base(ingress, self.start).ok_or(Missing::Ingress)?;
-        let sequences = Sequences { start: self.start, len: self.len + 1, base, rules };
+        let len = self.len.saturating_add(1);
+        let sequences = Sequences { start: self.start, len, base, rules };
         if !sequences.fill(ingress, &mut scratch.ingress) {
             return Err(Missing::Ingress);
         }
@@ -325,5 +329,5 @@ fn base(ingress: &[TapSlot], start: i64) -> Option<SeqNumber> {
 
 fn are_near(ingress: &[TapSlot], egress: &[TapSlot]) -> bool {
     let (Some(came), Some(left)) = (ingress.last(), egress.last()) else { return false };
-    came.high().since(left.high()).unsigned_abs() <= crate::tap::WINDOW_MAX_BYTES
+    crate::reach::is_near(came.high(), left.high())
 }

@@ -6,6 +6,7 @@ use packet::{SlotClock, Span};
 
 use crate::flight::FlightInput;
 use crate::inputs::{Input, Rules};
+use crate::trained::{TrainedOn, Unnamed};
 
 mod file;
 
@@ -35,6 +36,9 @@ pub struct Model {
     longer: Option<Network>,
     /// It was trained on packets of which others were left out by chance, too.
     knows_samples: bool,
+    trained_on: Option<TrainedOn>,
+    /// No answer is surer: so often it was right on what was held out.
+    confidence_max: f64,
 }
 
 /// How windows of the longest interval of single slots that follow each other count together.
@@ -110,6 +114,37 @@ pub struct Told {
     pub confidence: f64,
     /// Slots that were looked at.
     pub slots: usize,
+    /// Why there is no control, where there is none.
+    pub unnamed: Option<Unnamed>,
+}
+
+impl Told {
+    pub(crate) fn new(
+        (control, confidence): (usize, f64),
+        slots: usize,
+        (below, most): (f64, f64),
+    ) -> Self {
+        let is_known = confidence >= below;
+        Self {
+            control: is_known.then_some(control),
+            confidence: confidence.min(most),
+            slots,
+            unnamed: (!is_known).then_some(Unnamed::Unsure),
+        }
+    }
+
+    /// The same of what is outside of training, where a probability means nothing.
+    #[must_use]
+    pub const fn outside(slots: usize, why: Unnamed) -> Self {
+        Self { control: None, confidence: 0.0, slots, unnamed: Some(why) }
+    }
+
+    /// How probable the control is; nothing where what was seen is outside of training.
+    #[must_use]
+    pub fn probability(&self) -> Option<f64> {
+        let is_told = self.unnamed.is_none_or(|why| why == Unnamed::Unsure);
+        is_told.then_some(self.confidence)
+    }
 }
 
 /// Room for what is computed on the way.
@@ -162,6 +197,18 @@ impl Model {
         self.knows_samples
     }
 
+    /// From what to what its training went, where it says so.
+    #[must_use]
+    pub const fn trained_on(&self) -> Option<&TrainedOn> {
+        self.trained_on.as_ref()
+    }
+
+    /// No answer is surer.
+    #[must_use]
+    pub const fn confidence_max(&self) -> f64 {
+        self.confidence_max
+    }
+
     /// How it cuts time.
     #[must_use]
     pub const fn clock(&self) -> SlotClock {
@@ -202,9 +249,9 @@ impl Model {
     pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
         let network = self.network(rows.len() / self.reads.width().max(1))?;
         self.score(network, rows, scratch)?;
-        let (control, confidence) = most_probable(&scratch.scores, network.temperature)?;
-        let is_known = confidence >= network.unknown_below;
-        Some(Told { control: is_known.then_some(control), confidence, slots: network.slots })
+        let found = most_probable(&scratch.scores, network.temperature)?;
+        let limits = (network.unknown_below, self.confidence_max);
+        Some(Told::new(found, network.slots, limits))
     }
 
     /// Windows of the longest interval of single slots that make an interval of the network of

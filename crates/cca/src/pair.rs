@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use packet::wire::tcp::SeqNumber;
-use packet::{Span, TapSlot};
+use packet::{Span, TapSlot, Timestamp};
 
 use crate::inputs::{Input, Missing, Rules, Scratch, Window};
 use crate::segment::FlowWay;
 use crate::tap::{Tap, TapOptions};
+use crate::trained::{self, QueueSeen, RATE_OVER, SHARE_MIN};
 
 /// Both taps.
 #[derive(Debug)]
@@ -92,20 +93,15 @@ impl Pair {
 
     /// What a flow did in a period.
     pub fn flow(&mut self, way: FlowWay, period: Period, rules: Rules) -> FlowPeriod {
-        const INPUTS: [Input; 2] = [Input::Cbiq, Input::Drops];
-        let queue = self.fill(&way, period, &INPUTS, rules).map(|rows| {
-            let mut seen = InQueue::default();
-            for row in rows.chunks_exact(INPUTS.len()) {
-                let (cbiq, drops) = (f64::from(row[0]), f64::from(row[1]));
-                seen.cbiq_mean += cbiq;
-                seen.cbiq_max = seen.cbiq_max.max(cbiq);
-                seen.drops += drops;
-            }
-            // A period of so many slots that a digit were lost fits no memory.
-            #[allow(clippy::cast_precision_loss)]
-            let slots = period.len.max(1) as f64;
-            InQueue { cbiq_mean: seen.cbiq_mean / slots, ..seen }
-        });
+        self.ingress.slots_since(&way, period.start, &mut self.ingress_slots);
+        self.egress.slots_since(&way, period.start, &mut self.egress_slots);
+        let window = Window {
+            start: period.start,
+            len: period.len,
+            ingress: &self.ingress_slots,
+            egress: &self.egress_slots,
+        };
+        let queue = window.in_queue(rules, &mut self.scratch);
         FlowPeriod {
             way,
             ingress_bytes: period.sum(&self.ingress_slots, |slot| slot.data_bytes),
@@ -126,7 +122,7 @@ impl Pair {
                 break;
             }
         }
-        (usize::try_from(period.end() - first).unwrap_or(0), began)
+        (usize::try_from(period.end().saturating_sub(first)).unwrap_or(0), began)
     }
 
     /// What a model reads of a flow: rows of inputs, a row a slot.
@@ -150,6 +146,35 @@ impl Pair {
         };
         window.fill(inputs, rules, &mut self.scratch, &mut self.rows)?;
         Ok(&self.rows)
+    }
+
+    /// How many flows compete for the queue and how fast it empties, in a period; the longest wait
+    /// is that of the flows that are told.
+    #[allow(clippy::cast_precision_loss)] // As many bytes as would lose a digit pass no queue.
+    pub fn seen(&mut self, period: Period, told: &[FlowPeriod]) -> QueueSeen {
+        let brought = self.by_weight(period);
+        let sum: u64 = brought.iter().map(|&(_, bytes)| bytes).sum();
+        let competes = |bytes: u64| bytes > 0 && bytes as f64 >= sum as f64 * SHARE_MIN;
+        let clock = self.options.clock;
+        let step = trained::slots_of(clock, RATE_OVER).min(period.len.max(1));
+        let mut left = vec![0_u64; period.len / step];
+        for way in self.egress.flows() {
+            let slots = self.egress.latest_slots(way);
+            let slots = slots.skip_while(|slot| slot.slot >= period.end());
+            for slot in slots.take_while(|slot| slot.slot >= period.start) {
+                let at = usize::try_from(slot.slot.saturating_sub(period.start)).unwrap_or(0);
+                if let Some(sum) = left.get_mut(at / step) {
+                    *sum += slot.frame_bytes;
+                }
+            }
+        }
+        let step_s = clock.length().as_seconds_f64() * step as f64;
+        QueueSeen {
+            flows: brought.iter().filter(|&&(_, bytes)| competes(bytes)).count(),
+            rate_bit: left.into_iter().max().unwrap_or(0) as f64 * 8.0 / step_s,
+            delay_max: told.iter().filter_map(|flow| flow.delay_max).max(),
+            is_part: brought.len() >= self.options.flow_count_max || self.options.sampler.is_some(),
+        }
     }
 
     /// The shortest that any packet was seen to take from tap to tap, over everything that is kept.
@@ -195,16 +220,23 @@ impl Pair {
         came
     }
 
-    /// Whether nothing came to the queue in a period.
+    /// The first slot from this one on in which a packet passed either tap.
     #[must_use]
-    pub fn is_silent(&mut self, period: Period) -> bool {
-        self.by_weight(period).first().is_none_or(|&(_, bytes)| bytes == 0)
+    pub fn next_slot(&self, from: i64) -> Option<i64> {
+        let slots = [self.ingress.next_slot(from), self.egress.next_slot(from)];
+        slots.into_iter().flatten().min()
     }
 
     /// Forgets what is older than is kept.
     pub fn forget_old(&mut self) {
         self.ingress.forget_old();
         self.egress.forget_old();
+    }
+
+    /// The same at a moment that may lie before the latest packet.
+    pub fn forget_before(&mut self, now: Timestamp) {
+        self.ingress.forget_before(now);
+        self.egress.forget_before(now);
     }
 
     /// How it was made.

@@ -6,11 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use packet::wire::tcp::SeqNumber;
 use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
 
+use crate::reach;
 use crate::sampling::Sampler;
 use crate::segment::{FlowWay, Segment, Unfit};
-
-/// No window reaches further (RFC 7323 §2.3): a sequence number beyond is another connection's.
-pub(crate) const WINDOW_MAX_BYTES: u32 = 1 << 30;
 
 /// One way of a flow at one tap, packet by packet: what the kernel's half keeps as well.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,10 +42,7 @@ impl TapFlow {
             }
         }
         let end = segment.seq.plus(segment.data_len);
-        if self
-            .last
-            .is_some_and(|last| segment.seq.since(last.high).unsigned_abs() > WINDOW_MAX_BYTES)
-        {
+        if !self.fits(segment) {
             self.last = None;
             self.begins = true;
         }
@@ -69,8 +64,8 @@ impl TapFlow {
         }
         open.data_bytes += u64::from(segment.data_len);
         open.frame_bytes += u64::from(segment.frame_len);
-        open.packets += 1;
-        open.segments += segment.segments;
+        open.packets = open.packets.saturating_add(1);
+        open.segments = open.segments.saturating_add(segment.segments);
         let mut high = end;
         let mut source_ticks = segment.source_ticks;
         if let Some(last) = self.last {
@@ -92,6 +87,14 @@ impl TapFlow {
         open.high_seq = high.0;
         self.last = Some(Last { time, high, source_ticks });
         done
+    }
+
+    /// Whether a packet can be of the connection that was seen so far; else it begins another.
+    #[inline]
+    #[must_use]
+    pub fn fits(&self, segment: &Segment) -> bool {
+        // The kernel's half asks for the first byte as well, and for no other.
+        segment.opens || self.last.is_none_or(|last| reach::is_near(segment.seq, last.high))
     }
 
     /// The slot that is not complete yet, as far as it has come.
@@ -127,10 +130,13 @@ pub struct TapCounts {
     pub no_time: u64,
     /// Packets that were left out by chance.
     pub left_out: u64,
+    /// Of those that were taken, packets whose sequence numbers lie further from those before than
+    /// any window reaches: each is taken for the begin of another connection.
+    pub out_of_window: u64,
 }
 
 impl TapCounts {
-    /// Each of them by name.
+    /// Each of them by name; `out_of_window` is a part of `taken`.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let unfit = Unfit::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
         let others = [
@@ -138,6 +144,7 @@ impl TapCounts {
             ("no_place", self.no_place),
             ("no_time", self.no_time),
             ("left_out", self.left_out),
+            ("out_of_window", self.out_of_window),
         ];
         others.into_iter().chain(unfit)
     }
@@ -155,6 +162,8 @@ pub struct Tap {
     options: TapOptions,
     flows: HashMap<FlowWay, Kept>,
     latest: Timestamp,
+    /// Slots before this one are kept no more, also where packets come that late.
+    oldest: i64,
     counts: TapCounts,
 }
 
@@ -199,6 +208,7 @@ impl Tap {
             options,
             flows: HashMap::new(),
             latest: Timestamp::MIN,
+            oldest: i64::MIN,
             counts: TapCounts::default(),
         }
     }
@@ -235,7 +245,9 @@ impl Tap {
             }
         };
         self.counts.taken += 1;
-        kept.slots.extend(kept.flow.add(self.options.clock, segment));
+        self.counts.out_of_window += u64::from(!kept.flow.fits(segment));
+        let done = kept.flow.add(self.options.clock, segment);
+        kept.slots.extend(done.filter(|done| done.slot >= self.oldest));
     }
 
     /// Takes in a slot that was made elsewhere, such as in the kernel, and is complete.
@@ -268,8 +280,15 @@ impl Tap {
 
     /// Forgets slots that are older than is kept, and flows of which none is left.
     pub fn forget_old(&mut self) {
+        self.forget_before(self.latest);
+    }
+
+    /// The same at a moment that may lie before the latest packet: what was read ahead of it stays,
+    /// however far ahead it is.
+    pub fn forget_before(&mut self, now: Timestamp) {
         let clock = self.options.clock;
-        let oldest = clock.slot(self.latest.minus(self.options.kept));
+        let oldest = clock.slot(now.min(self.latest).minus(self.options.kept));
+        self.oldest = oldest;
         self.flows.retain(|_, kept| {
             let gone = kept.slots.partition_point(|slot| slot.slot < oldest);
             kept.slots.drain(..gone);
@@ -283,6 +302,16 @@ impl Tap {
         let first = |kept: &Kept| kept.slots.front().or_else(|| kept.flow.open()).copied();
         let slots = self.flows.values().filter_map(first);
         slots.map(|slot| Timestamp::from_ns(slot.first_ns)).min()
+    }
+
+    /// The first slot from this one on in which any flow had a packet.
+    #[must_use]
+    pub fn next_slot(&self, from: i64) -> Option<i64> {
+        let next = |kept: &Kept| {
+            let open = kept.open().filter(|open| open.slot >= from);
+            kept.slots.get(kept.at(from)).or(open).map(|slot| slot.slot)
+        };
+        self.flows.values().filter_map(next).min()
     }
 
     /// The latest stamp; [`Timestamp::MIN`] before the first packet.

@@ -112,10 +112,9 @@ impl Votes {
             return None;
         }
         let slots = model.longest(usize::MAX)?;
-        let (control, confidence) = most_probable(&together(model, &all, &longer), 1.0)?;
-        let is_known = confidence >= model.unknown_below(slots)?;
-        let control = is_known.then_some(control);
-        Some(Told { control, confidence, slots: slots * usize::from(all.count) })
+        let found = most_probable(&together(model, &all, &longer), 1.0)?;
+        let limits = (model.unknown_below(slots)?, model.confidence_max());
+        Some(Told::new(found, slots * usize::from(all.count), limits))
     }
 
     /// Forgets what no window that ends at the slot `end` or later counts.

@@ -8,26 +8,38 @@ use crate::cascade::Cascade;
 use crate::verdict::Verdict;
 
 /// What both kinds of rows tell.
-const VERDICT: [Field; 17] = [
+const VERDICT: [Field; 19] = [
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("protocol", Kind::Text, "IP protocol."),
+    Field::new("src_ip", Kind::Text, "Address of the source, which sent the first packet."),
+    Field::new("src_port", Kind::U16, "Its port; the message type for ICMP."),
+    Field::new("dst_ip", Kind::Text, "The other address."),
+    Field::new("dst_port", Kind::U16, "Its port; the counterpart's type or the code for ICMP."),
     Field::new(
         "first_ns",
         Kind::TimestampNs,
         "Stamp of the flow's first packet; empty where the capture tells no time.",
     )
     .nullable(),
-    Field::new("src", Kind::Text, "Address of the source, which sent the first packet."),
-    Field::new("dst", Kind::Text, "The other address."),
-    Field::new("src_port", Kind::U16, "Port of the source; the message type for ICMP."),
     Field::new(
-        "dst_port",
-        Kind::U16,
-        "The other port; the counterpart's type or the code for ICMP.",
+        "label",
+        Kind::Text,
+        "What the flow is: a class of the model; its IP protocol where that has no ports and the \
+         model names such flows by it; or unknown, where the model is not sure enough.",
     ),
-    Field::new("protocol", Kind::Text, "IP protocol."),
-    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
-    Field::new("label", Kind::Text, "What the flow is, out of the model's classes."),
-    Field::new("confidence", Kind::F64, "The probability that the model gives it."),
-    Field::new("stage", Kind::Text, "The model that decided: fastest, fast or slow."),
+    Field::new(
+        "confidence",
+        Kind::F64,
+        "How likely the label is right, as calibrated in training; empty for unknown.",
+    )
+    .nullable(),
+    Field::new("guess", Kind::Text, "The likeliest class, told also where the label is unknown."),
+    Field::new("guess_confidence", Kind::F64, "How likely the guess is right."),
+    Field::new(
+        "stage",
+        Kind::Text,
+        "The model that decided: fastest, fast or slow; none where the IP protocol did.",
+    ),
     Field::new("packets_used", Kind::U16, "Packets of the flow that it was shown."),
     Field::new(
         "decided_ns",
@@ -44,7 +56,11 @@ const VERDICT: [Field; 17] = [
          frame decided on an interface or in a replay with --pace.",
     )
     .nullable(),
-    Field::new("cause", Kind::Text, "Why then: confident, last-stage, ended, waited or full."),
+    Field::new(
+        "cause",
+        Kind::Text,
+        "Why then: confident, last-stage, ended, waited, full or protocol.",
+    ),
     Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),
     Field::new(
         "other_segmentation",
@@ -55,7 +71,7 @@ const VERDICT: [Field; 17] = [
 
 /// What a row of a window tells before that.
 const WINDOW: [Field; 1] = [Field::new(
-    "window_ns",
+    "window_start_ns",
     Kind::TimestampNs,
     "Start of the window; empty where the capture tells no time.",
 )
@@ -66,7 +82,7 @@ pub const SCHEMA: Schema = &VERDICT;
 
 /// A row for each window of each flow; what is of a flow's first packet is of its first one, what
 /// is of packets of those in the window.
-pub const WINDOW_SCHEMA: Schema = &joined::<18>(&WINDOW, &VERDICT);
+pub const WINDOW_SCHEMA: Schema = &joined::<20>(&WINDOW, &VERDICT);
 
 const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
     let mut fields = [WINDOW[0]; N];
@@ -94,18 +110,22 @@ impl Cascade {
 pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Result<(), RowRefused> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
+    let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
+    let confidence = Value::F64(verdict.confidence);
     let row = [
         verdict.window.map_or(Value::Null, known),
-        known(verdict.first),
-        Value::Address(source.address),
-        Value::Address(destination.address),
-        Value::U16(source.port),
-        Value::U16(destination.port),
-        protocol.name().map_or(Value::Text(&protocol), Value::Str),
         Value::Text(&CommunityId(verdict.key)),
-        Value::Str(cascade.class(verdict.label)),
-        Value::F64(verdict.confidence),
-        Value::Str(verdict.stage.name()),
+        protocol.name().map_or(Value::Text(&protocol), Value::Str),
+        Value::Address(source.address),
+        Value::U16(source.port),
+        Value::Address(destination.address),
+        Value::U16(destination.port),
+        known(verdict.first),
+        Value::Str(&label),
+        if verdict.label.is_unknown() { Value::Null } else { confidence },
+        Value::Str(&guess),
+        confidence,
+        Value::Str(verdict.stage_name()),
         Value::U16(verdict.packets_used),
         known(verdict.decided),
         Value::U64(verdict.wait_ns()),

@@ -1,8 +1,12 @@
 //! What became of the flows of a run.
 
+use std::collections::BTreeMap;
+
+use packet::Protocol;
+
 use crate::cascade::{Cascade, StageName};
 use crate::latency::Latencies;
-use crate::verdict::{Cause, Verdict};
+use crate::verdict::{Cause, Label, Verdict};
 
 /// Flows of one label.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -22,6 +26,10 @@ pub struct Counts {
     pub causes: [u64; Cause::ALL.len()],
     /// By class of the cascade.
     pub labels: Vec<LabelCounts>,
+    /// Of flows whose class cannot be told; confidences are those of the best guess.
+    pub unknown: LabelCounts,
+    /// Flows that their protocol names; there are 256 at most.
+    pub protocols: BTreeMap<Protocol, u64>,
     /// Rows that each stage was asked about, in the order of [`StageName::ALL`].
     pub asked: [u64; StageName::ALL.len()],
     /// Flows decided by their first packet alone.
@@ -46,6 +54,11 @@ impl LabelCounts {
     pub fn total(&self) -> u64 {
         self.flows.iter().sum()
     }
+
+    fn fold(&mut self, other: &Self) {
+        self.flows.iter_mut().zip(other.flows).for_each(|(mine, theirs)| *mine += theirs);
+        self.confidence_sum += other.confidence_sum;
+    }
 }
 
 impl Counts {
@@ -60,8 +73,16 @@ impl Counts {
         if let Some(count) = self.causes.get_mut(verdict.cause as usize) {
             *count += 1;
         }
-        if let Some(label) = self.labels.get_mut(usize::from(verdict.label)) {
-            if let Some(count) = label.flows.get_mut(verdict.stage as usize) {
+        let label = match verdict.label {
+            Label::Class(class) => self.labels.get_mut(usize::from(class)),
+            Label::Unknown(_) => Some(&mut self.unknown),
+            Label::Protocol(protocol) => {
+                *self.protocols.entry(protocol).or_default() += 1;
+                None
+            }
+        };
+        if let (Some(label), Some(stage)) = (label, verdict.stage) {
+            if let Some(count) = label.flows.get_mut(stage as usize) {
                 *count += 1;
             }
             label.confidence_sum += verdict.confidence;
@@ -91,7 +112,7 @@ impl Counts {
     #[must_use]
     pub fn by(&self, stage: StageName) -> u64 {
         let of_label = |label: &LabelCounts| label.flows.get(stage as usize).copied().unwrap_or(0);
-        self.labels.iter().map(of_label).sum()
+        self.labels.iter().chain([&self.unknown]).map(of_label).sum()
     }
 
     /// Takes in another part's.
@@ -99,9 +120,10 @@ impl Counts {
         if self.labels.len() < other.labels.len() {
             self.labels.resize(other.labels.len(), LabelCounts::default());
         }
-        for (mine, theirs) in self.labels.iter_mut().zip(&other.labels) {
-            mine.flows.iter_mut().zip(theirs.flows).for_each(|(mine, theirs)| *mine += theirs);
-            mine.confidence_sum += theirs.confidence_sum;
+        self.labels.iter_mut().zip(&other.labels).for_each(|(mine, theirs)| mine.fold(theirs));
+        self.unknown.fold(&other.unknown);
+        for (&protocol, count) in &other.protocols {
+            *self.protocols.entry(protocol).or_default() += count;
         }
         self.causes.iter_mut().zip(other.causes).for_each(|(mine, theirs)| *mine += theirs);
         self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);

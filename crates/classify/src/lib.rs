@@ -33,5 +33,5 @@ pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
 pub use serve::{Classifier, Clock, Options, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
-pub use verdict::{Cause, Verdict};
+pub use verdict::{Cause, Label, Verdict};
 pub use windows::WindowClassifier;

@@ -142,11 +142,11 @@ impl Asking {
         self.scores.resize(self.waiting.len() * class_count, 0.0);
         let is_scored = self.waiting.score(&stage.model, &mut self.scores);
         let mut scores = self.scores.chunks_exact(class_count);
-        let nothing = Answer { label: 0, confidence: 0.0, uncertainty: f64::INFINITY };
+        let nothing = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
             let row = if self.refused.contains(&place) { None } else { scores.next() };
             take(match row {
-                Some(probabilities) if is_scored => stage.uncertainty.answer(probabilities),
+                Some(probabilities) if is_scored => stage.answer(probabilities),
                 _ => nothing,
             });
         }

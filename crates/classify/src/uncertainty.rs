@@ -14,7 +14,10 @@ pub enum Uncertainty {
 pub struct Answer {
     /// The likeliest class; of equals the first.
     pub label: u16,
-    /// Its probability.
+    /// The likeliest class that names something: another than `label` where that is the class of
+    /// flows of no other.
+    pub guess: u16,
+    /// The probability of the guess; of a stage's answer, calibrated.
     pub confidence: f64,
     /// The uncertainty, as the stage measures it.
     pub uncertainty: f64,
@@ -50,7 +53,7 @@ impl Uncertainty {
                 -terms.fold(0.0, |sum, term| sum + term)
             }
         };
-        Answer { label, confidence, uncertainty }
+        Answer { label, guess: label, confidence, uncertainty }
     }
 }
 

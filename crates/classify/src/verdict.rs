@@ -1,8 +1,52 @@
 //! What is said of a flow, once.
 
-use packet::{FlowDirection, FlowKey, Timestamp};
+use std::borrow::Cow;
 
-use crate::cascade::StageName;
+use packet::{FlowDirection, FlowKey, Protocol, Timestamp};
+
+use crate::cascade::{Cascade, StageName};
+
+/// The label of a flow whose class cannot be told.
+pub const UNKNOWN: &str = "unknown";
+
+/// What a flow is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Label {
+    /// A class of the cascade, by its number.
+    Class(u16),
+    /// None: the model was less sure of this class than it has to be.
+    Unknown(u16),
+    /// A protocol without ports, which names the flow; no model was asked.
+    Protocol(Protocol),
+}
+
+impl Label {
+    /// The word in the output.
+    #[must_use]
+    pub fn name(self, cascade: &Cascade) -> Cow<'_, str> {
+        match self {
+            Self::Unknown(_) => Cow::Borrowed(UNKNOWN),
+            _ => self.guess(cascade),
+        }
+    }
+
+    /// The word of the likeliest class; that of the protocol where no model was asked.
+    #[must_use]
+    pub fn guess(self, cascade: &Cascade) -> Cow<'_, str> {
+        match self {
+            Self::Class(class) | Self::Unknown(class) => Cow::Borrowed(cascade.class(class)),
+            Self::Protocol(protocol) => protocol
+                .name()
+                .map_or_else(|| Cow::Owned(format!("protocol-{}", protocol.0)), Cow::Borrowed),
+        }
+    }
+
+    /// Whether it says that the class cannot be told.
+    #[must_use]
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+}
 
 /// Why a flow was decided when it was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,12 +62,14 @@ pub enum Cause {
     Waited,
     /// No room for a flow that waits: decided by the last model that had been asked.
     Full,
+    /// Its protocol has no ports and names it: no model was asked.
+    Protocol,
 }
 
 impl Cause {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Confident, Self::LastStage, Self::Ended, Self::Waited, Self::Full];
+    pub const ALL: [Self; 6] =
+        [Self::Confident, Self::LastStage, Self::Ended, Self::Waited, Self::Full, Self::Protocol];
 
     /// The word in the output.
     #[must_use]
@@ -34,6 +80,7 @@ impl Cause {
             Self::Ended => "ended",
             Self::Waited => "waited",
             Self::Full => "full",
+            Self::Protocol => "protocol",
         }
     }
 }
@@ -49,12 +96,13 @@ pub struct Verdict {
     pub first: Timestamp,
     /// Where the window begins that it is about; none where it is about the flow.
     pub window: Option<Timestamp>,
-    /// The class, by its number in the cascade.
-    pub label: u16,
-    /// The model's probability of it.
+    /// What the flow is called.
+    pub label: Label,
+    /// How likely the best guess is right: the stage's calibrated probability of it; 1 where the
+    /// protocol names the flow.
     pub confidence: f64,
-    /// Which model decided.
-    pub stage: StageName,
+    /// Which model decided; none where the protocol did.
+    pub stage: Option<StageName>,
     /// How many packets it was shown.
     pub packets_used: u16,
     /// The stamp of the last packet that the model was shown; of a window that is over, of the last
@@ -73,6 +121,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Which model decided, as a word.
+    #[must_use]
+    pub fn stage_name(&self) -> &'static str {
+        self.stage.map_or("none", StageName::name)
+    }
+
     /// From the first packet, or from the start of the window, to the decision, in event time.
     #[must_use]
     pub fn wait_ns(&self) -> u64 {

@@ -95,7 +95,12 @@ impl From<OutputError> for Failure {
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
-        if error.is_broken_pipe() { Self::enough() } else { Self::error(error) }
+        match error {
+            _ if error.is_broken_pipe() => Self::enough(),
+            // What goes to a file says which; rows that name none went to standard output.
+            WriteError::Io(error) if error.get_ref().is_none() => error.into(),
+            error => Self::error(error),
+        }
     }
 }
 
@@ -115,7 +120,13 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Self::enough()
         } else {
-            Self::error(format_args!("standard output: {error}"))
+            let hint = match error.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    "; free some space, or write to another disk"
+                }
+                _ => "",
+            };
+            Self::error(format_args!("standard output: {error}{hint}"))
         }
     }
 }

@@ -88,9 +88,13 @@ pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 
         Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
-            let status = if error.use_stderr() { Status::Usage } else { Status::Fine };
-            // Where even that cannot be written there is nobody left to tell.
-            let _ = error.print();
+            let is_usage = error.use_stderr();
+            let status = match error.print() {
+                Err(error) if !is_usage => Failure::from(error).report(),
+                // Where even that cannot be written there is nobody left to tell.
+                _ if is_usage => Status::Usage,
+                _ => Status::Fine,
+            };
             if let Some(hint) = packetlog::hint(&words, &error).or_else(|| hint(&error)) {
                 eprintln!("{hint}");
             }

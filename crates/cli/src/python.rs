@@ -17,6 +17,14 @@ pub(crate) const PYTHON_SETTING: &str = "WIRELENS_PYTHON";
 /// nothing imported from the folder in which somebody happens to be.
 const FLAGS: [&str; 2] = ["-B", "-P"];
 
+/// How to install the Python package, as errors say it; the package itself says it in
+/// `wirelens.compat`. From a clone alone: the name on the index of Python packages is not ours.
+pub(crate) fn install_line(python: &str, extra: &str) -> String {
+    format!(
+        "install it from a clone of Wirelens, in its folder: {python} -m pip install '.{extra}'"
+    )
+}
+
 /// A Python, for the command that is named.
 pub(crate) struct Python {
     command: &'static str,

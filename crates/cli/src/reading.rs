@@ -21,7 +21,7 @@ use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
-use packet::{HashSeed, Source};
+use packet::{HashSeed, LinkType, Source};
 
 use crate::progress::Bar;
 
@@ -335,6 +335,17 @@ impl Inputs {
         (stage, source.received())
     }
 
+    /// Whether [`Self::run_unordered`] reads several inputs at the same time, so that which packet
+    /// is the first is known by stamps alone.
+    #[must_use]
+    pub const fn merges_unordered(&self, opened: &Opened) -> bool {
+        self.count.is_none()
+            && match opened {
+                Opened::Files(sources) => sources.len() > 1,
+                Opened::Live(sources) => sources.len() > 1,
+            }
+    }
+
     /// Everything as one source in order of time, cut at the count. Of several
     /// sockets on an interface, the first.
     #[must_use]
@@ -462,6 +473,40 @@ impl Received {
         let damage = received.report.damage.clone();
         received.damages.extend(damage.map(|damage| Damage { frames_before, ..damage }));
         received
+    }
+
+    /// What is not as it should be about the frames that were read, though reading went on; a
+    /// line each.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let Report { undecoded, clamped_stamps, .. } = &self.report;
+        let mut notices: Vec<_> = undecoded
+            .iter()
+            .map(|(link, count)| {
+                // With a limit of frames, some more were read ahead.
+                let count = *count.min(&self.handed_out());
+                format!(
+                    "{count} packets of link type {link} ({}): nothing is read of their headers; \
+                     wanted: {}",
+                    link.0,
+                    LinkType::decoded_names()
+                )
+            })
+            .collect();
+        if *clamped_stamps > 0 {
+            notices.push(format!(
+                "{clamped_stamps} packets have stamps outside of the years 1677 to 2262, which \
+                 were clamped to them; editcap -t can shift the stamps of a capture"
+            ));
+        }
+        notices
+    }
+
+    /// Whether there were frames, and none of a link type that is decoded.
+    #[must_use]
+    pub fn is_undecoded(&self) -> bool {
+        let undecoded = self.report.undecoded_total();
+        undecoded > 0 && undecoded >= self.handed_out()
     }
 
     /// Frames that reached the stage.

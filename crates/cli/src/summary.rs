@@ -36,20 +36,34 @@ pub(crate) fn print(
         return Err(Failure::usage(reason));
     }
     if !quiet {
-        eprint!("{}", lines(inputs, received, stage));
+        eprint!("{}", own_lines(inputs, received, stage));
     }
-    for damage in &received.damages {
-        eprintln!("wirelens: {damage}");
+    let refused = &inputs.resolved.refused;
+    let damages = received.damages.iter().map(ToString::to_string);
+    for notice in refused.iter().cloned().chain(received.notices()).chain(damages) {
+        eprintln!("wirelens: {notice}");
     }
     if let Some(stage) = stage {
         received.account_for(stage.outcome).map_err(Failure::error)?;
     }
-    Ok(if received.damages.is_empty() { Status::Fine } else { Status::Damaged })
+    // Of a capture in which no header can be read only `info` has something to say.
+    let is_blind = stage.is_some() && received.is_undecoded();
+    let is_whole = refused.is_empty() && received.damages.is_empty();
+    Ok(if is_whole && !is_blind { Status::Fine } else { Status::Damaged })
+}
+
+/// The lines, each ended, and what the command says beside them.
+#[must_use]
+pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+    let mut text = own_lines(inputs, received, stage);
+    for notice in inputs.resolved.refused.iter().chain(&received.notices()) {
+        let _ = writeln!(text, "{notice}");
+    }
+    text
 }
 
 /// The lines, each ended.
-#[must_use]
-pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
     let mut text = received_lines(received);
     if let Some(stage) = stage {
         text.push_str(&stage_lines(stage, &received.report));
@@ -61,6 +75,10 @@ pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'
     let skipped = inputs.resolved.skipped.len();
     if skipped > 0 {
         let _ = writeln!(text, "left out of folders as no captures: {skipped}");
+    }
+    let refused = inputs.resolved.refused.len();
+    if refused > 0 {
+        let _ = writeln!(text, "left out of folders as unreadable: {refused}");
     }
     text
 }

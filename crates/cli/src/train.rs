@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use crate::Host;
 use crate::failure::{Failure, Status};
-use crate::python::{PYTHON_SETTING, Python};
+use crate::python::{PYTHON_SETTING, Python, install_line};
 
 const CLASSIFY: &str = "wirelens.classify";
 const PACKETLOG: &str = "wirelens.packetlog";
@@ -30,29 +30,35 @@ pub struct TrainArguments {
 pub enum TrainCommand {
     /// A cascade of models that names services or devices, from labelled captures
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
-    /// `wirelens train classify --help` tells all options, docs/guide/train.md how to go about it.
+    /// It needs the Python package with what trains models; docs/guide/train.md says how to install
+    /// it and how to go about training. `wirelens train classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train classify -r captures/ --flows flows.tsv --label app -o models/apps
   wirelens train classify --folders by-device/ -o models/devices --depths 1-10
-  wirelens train classify --testbed testbed-runs/services -o models/services --plots plots")]
+  wirelens train classify --testbed testbed-runs/services -o models/services --plots plots
+
+Time: each of the models that ship took a quarter of an hour on two cores.")]
     Classify(HandedOn),
     /// Small forests that judge packets for `wirelens packetlog`, from labelled captures
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
-    /// `wirelens train packetlog --help` tells all options, docs/guide/packetlog-train.md how to
-    /// go about it.
+    /// It needs the Python package with what trains models; docs/guide/packetlog-train.md says how
+    /// to install it and how to go about training. `wirelens train packetlog --help` shows all
+    /// options.
     #[command(after_help = "Examples:
   wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
-  wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion")]
+  wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion
+
+Time: the model that ships took a quarter of an hour on two cores.")]
     Packetlog(HandedOn),
     /// Networks that name congestion controls for `wirelens cca`, from runs of the testbed
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]', and
-    /// PyTorch. `wirelens train cca --help` tells all options.
+    /// It needs the Python package with what trains models, and PyTorch; docs/guide/cca-train.md
+    /// says how to install both. `wirelens train cca --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
-  wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper")]
+  wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper
+
+Time: the model that ships took a quarter of an hour on two cores.")]
     Cca(HandedOn),
 }
 
@@ -69,26 +75,32 @@ pub struct EvalArguments {
 pub enum EvalCommand {
     /// A cascade on labelled captures, beside each of its models and a table of ports
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
-    /// `wirelens eval classify --help` tells all options.
+    /// It needs the Python package with what trains models; docs/guide/train.md says how to install
+    /// it. `wirelens eval classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
-  wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md")]
+  wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md
+
+Time: some minutes for the runs of a data set.")]
     Classify(HandedOn),
     /// Forests of the packet log on labelled captures, beside NetBeacon and a table of ports
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]'.
-    /// `wirelens eval packetlog --help` tells all options.
+    /// It needs the Python package with what trains models; docs/guide/packetlog-train.md says how
+    /// to install it. `wirelens eval packetlog --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval packetlog --model models/mine -r testbed-runs/other
-  wirelens eval packetlog --model mine -r other --trained-on testbed-runs/attacks -o mine.md")]
+  wirelens eval packetlog --model models/mine -r new --trained-on attacks -o mine.md
+
+Time: some minutes for the runs of a data set.")]
     Packetlog(HandedOn),
     /// A model of congestion controls on runs of the testbed that it was not trained on
     ///
-    /// It needs the Python package with what trains models: pip install 'wirelens[train]', and
-    /// PyTorch. `wirelens eval cca --help` tells all options.
+    /// It needs the Python package with what trains models, and PyTorch; docs/guide/cca-train.md
+    /// says how to install both. `wirelens eval cca --help` shows all options.
     #[command(after_help = "Examples:
-  wirelens eval cca --model models/queue -r testbed-runs/other")]
+  wirelens eval cca --model models/queue -r testbed-runs/other
+
+Time: some minutes for the runs of a data set.")]
     Cca(HandedOn),
 }
 
@@ -128,10 +140,11 @@ fn hand_on(
     let program = env::current_exe().unwrap_or_default();
     let python = Python::find(command, host, checkout(&program).as_deref());
     if !python.has_module(module)? {
-        let python = python.path().display();
+        let python = python.path().display().to_string();
         return Err(Failure::error(format_args!(
-            "{command}: {python} has no module {module}; install it with: {python} -m pip install \
-             'wirelens[train]', or name a Python that has it in {PYTHON_SETTING}"
+            "{command}: {python} has no module {module}; {}, or name a Python that has it in \
+             {PYTHON_SETTING}",
+            install_line(&python, "[train]")
         )));
     }
     let arguments = std::iter::once(OsString::from(command)).chain(handed.options.iter().cloned());

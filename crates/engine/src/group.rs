@@ -1,6 +1,6 @@
 //! Packets and bytes by key: the aggregation most questions begin with.
 
-use packet::{Batch, Frame, HashSeed, KeyHash, MalformedCounts};
+use packet::{Batch, Frame, HashSeed, KeyHash, MalformedCounts, Timestamp};
 
 use crate::stage::{Fold, Stage};
 use crate::table::{Entry, Staging, Table};
@@ -16,6 +16,15 @@ pub enum Place<N, W> {
     Absent,
 }
 
+/// Where a packet is in the order of reading: smaller is earlier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Order {
+    /// Its stamp where several captures are read in order of time, else the same in all.
+    time: Timestamp,
+    /// The part of the input that it is in, and its place there.
+    place: u64,
+}
+
 /// By what packets are grouped.
 pub trait Grouping: Copy + Send + Sync {
     /// Key of most packets.
@@ -26,7 +35,11 @@ pub trait Grouping: Copy + Send + Sync {
     type Value: Entry + Sync;
 
     /// The key of one packet, and what it adds there.
-    fn place(&self, frame: &Frame<'_>) -> (Place<Self::Narrow, Self::Wide>, Self::Value);
+    fn place(
+        &self,
+        frame: &Frame<'_>,
+        order: Order,
+    ) -> (Place<Self::Narrow, Self::Wide>, Self::Value);
 }
 
 /// What became of the packets a stage was given. Together they are all of them.
@@ -48,6 +61,9 @@ pub struct Groups<G: Grouping> {
     pub narrow: Table<G::Narrow, G::Value>,
     /// Under wide keys.
     pub wide: Table<G::Wide, G::Value>,
+    /// Keys of which was forgotten what their first packet decided, to bound memory: those that
+    /// come back begin again.
+    pub forgotten: u64,
 }
 
 /// Counts by key over everything it sees.
@@ -55,6 +71,10 @@ pub struct GroupStage<G: Grouping> {
     grouping: G,
     groups: Groups<G>,
     outcome: Outcome,
+    /// Whether several captures are merged, and the part that is read, in its upper bits, with the
+    /// next packet's place in it.
+    is_merged: bool,
+    next_place: u64,
     narrow_staging: Staging<G::Narrow, G::Value>,
     wide_staging: Staging<G::Wide, G::Value>,
 }
@@ -89,13 +109,18 @@ impl<G: Grouping> Groups<G> {
     /// No packets yet; at most `key_count_max` keys of each width.
     #[must_use]
     pub fn new(seed: HashSeed, key_count_max: usize) -> Self {
-        Self { narrow: Table::new(seed, key_count_max), wide: Table::new(seed, key_count_max) }
+        Self {
+            narrow: Table::new(seed, key_count_max),
+            wide: Table::new(seed, key_count_max),
+            forgotten: 0,
+        }
     }
 
     /// Takes in another part's.
     pub fn fold(&mut self, other: &Self) {
         self.narrow.fold(&other.narrow);
         self.wide.fold(&other.wide);
+        self.forgotten += other.forgotten;
     }
 
     /// Keys of both widths.
@@ -121,9 +146,19 @@ impl<G: Grouping> GroupStage<G> {
             grouping,
             groups: Groups::new(seed, key_count_max),
             outcome: Outcome::default(),
+            is_merged: false,
+            next_place: 0,
             narrow_staging: Staging::default(),
             wide_staging: Staging::default(),
         }
+    }
+
+    /// The sources are not parts of one input in their order, but several inputs whose packets
+    /// are in the order of their stamps.
+    #[must_use]
+    pub const fn of_merged(mut self, is_merged: bool) -> Self {
+        self.is_merged = is_merged;
+        self
     }
 
     /// What was counted, and what became of the packets.
@@ -133,11 +168,21 @@ impl<G: Grouping> GroupStage<G> {
     }
 }
 
+/// Bits of a packet's place within a part.
+const PLACE_BITS: u32 = 40;
+
 impl<G: Grouping> Stage for GroupStage<G> {
+    fn on_source(&mut self, index: usize) {
+        self.next_place = (index as u64) << PLACE_BITS;
+    }
+
     fn on_batch(&mut self, batch: &Batch<'_>) {
         let mut absent = 0;
         for frame in batch.frames() {
-            let (place, value) = self.grouping.place(&frame);
+            let time = if self.is_merged { frame.record.timestamp } else { Timestamp::default() };
+            let order = Order { time, place: self.next_place };
+            self.next_place += 1;
+            let (place, value) = self.grouping.place(&frame, order);
             match place {
                 Place::Narrow(key) => self.narrow_staging.push(&mut self.groups.narrow, key, value),
                 Place::Wide(key) => self.wide_staging.push(&mut self.groups.wide, key, value),

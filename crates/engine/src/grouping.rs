@@ -1,8 +1,8 @@
 //! The keys by which packets are grouped: addresses, pairs, ports, protocols, flows.
 
-use packet::{FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Network, Protocol, Timestamp};
+use packet::{FlowDirection, FlowKey, Frame, HashSeed, KeyHash, Network, Protocol};
 
-use crate::group::{Grouping, Place};
+use crate::group::{Grouping, Order, Place};
 use crate::table::{Entry, Tally};
 
 /// By source address of the innermost IP header.
@@ -56,9 +56,9 @@ pub struct ProtocolKey {
 pub struct FlowTally {
     /// Both directions together.
     pub tally: Tally,
-    /// When the first packet was seen.
-    pub first: Timestamp,
-    /// Which way the first packet went; of two at the same nanosecond, low to high.
+    /// Where the first packet was in the order of reading.
+    pub first: Order,
+    /// Which way the first packet went.
     pub first_is_high_to_low: bool,
 }
 
@@ -107,6 +107,16 @@ impl Entry for FlowTally {
         }
         self.tally.fold(&other.tally);
     }
+
+    #[inline]
+    fn decided(&self) -> Option<bool> {
+        Some(self.first_is_high_to_low)
+    }
+
+    #[inline]
+    fn decide(&mut self, decided: bool) {
+        self.first_is_high_to_low = decided;
+    }
 }
 
 /// One address of each packet.
@@ -118,7 +128,7 @@ macro_rules! by_address {
             type Value = Tally;
 
             #[inline]
-            fn place(&self, frame: &Frame<'_>) -> (Place<u32, u128>, Tally) {
+            fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<u32, u128>, Tally) {
                 let place = if let Some(addresses) = frame.ipv4_addresses() {
                     Place::Narrow(addresses.$member)
                 } else if let Some(addresses) = frame.ipv6_addresses() {
@@ -141,7 +151,7 @@ impl Grouping for ByPair {
     type Value = Tally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>) -> (Place<Ipv4Pair, Ipv6Pair>, Tally) {
+    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<Ipv4Pair, Ipv6Pair>, Tally) {
         let place = if let Some((source, destination)) = frame.ipv4_addresses() {
             Place::Narrow(Ipv4Pair(source, destination))
         } else if let Some((source, destination)) = frame.ipv6_addresses() {
@@ -159,7 +169,7 @@ impl Grouping for ByPort {
     type Value = Tally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>) -> (Place<ProtocolKey, Unused>, Tally) {
+    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, Unused>, Tally) {
         (
             ports_of(frame).map_or(Place::Absent, Place::Narrow),
             Tally::of_packet(frame.record.wire_len),
@@ -181,7 +191,7 @@ impl Grouping for ByProtocol {
     type Value = Tally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>) -> (Place<ProtocolKey, Unused>, Tally) {
+    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, Unused>, Tally) {
         let layers = &frame.record.layers;
         let place = match layers.network {
             Network::Ipv4 | Network::Ipv6 => {
@@ -202,10 +212,10 @@ impl Grouping for ByFlow {
     type Value = FlowTally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>) -> (Place<FlowKey, Unused>, FlowTally) {
+    fn place(&self, frame: &Frame<'_>, order: Order) -> (Place<FlowKey, Unused>, FlowTally) {
         let mut value = FlowTally {
             tally: Tally::of_packet(frame.record.wire_len),
-            first: frame.record.timestamp,
+            first: order,
             first_is_high_to_low: false,
         };
         match FlowKey::from_frame(frame) {

@@ -21,6 +21,7 @@ pub mod grouping;
 pub mod partition;
 #[allow(unsafe_code)]
 pub mod prefetch;
+mod remembered;
 pub mod ring;
 pub mod run;
 pub mod side_by_side;

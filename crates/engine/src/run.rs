@@ -60,9 +60,12 @@ where
     let next = AtomicUsize::new(0);
     let work = || {
         let mut stage = make_stage();
-        while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(index) else { break };
             // Each index is drawn once, so the lock is never waited for.
             let mut source = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            stage.on_source(index);
             run_one(&mut *source, &mut stage, control);
         }
         stage

@@ -26,7 +26,7 @@ mod labels;
 use packet::{Span, Timestamp};
 
 use crate::prefetch::{prefer_huge_pages, prefetch};
-use crate::sums::PacketSums;
+use crate::sums::{PacketRun, PacketSums};
 use labels::{ALL_WAYS, Labels, WAYS, equal, first};
 
 /// Votes of refused packets for each packet of the resident that they drive out.
@@ -249,6 +249,17 @@ impl Sketch {
         bucket.sums_into(sums);
     }
 
+    /// Takes in the rest of a merged frame whose first packet was observed just before, and tells
+    /// what the key has come to; of a key that found no bucket nothing.
+    #[cold]
+    pub fn observe_run(&mut self, hash: u64, run: &PacketRun, sums: &mut PacketSums) {
+        if let Some((set, way)) = self.find(hash) {
+            let bucket = &mut self.sets[set].buckets[way];
+            bucket.add_run(run);
+            bucket.sums_into(sums);
+        }
+    }
+
     /// What a key has come to in this window.
     #[must_use]
     pub fn get(&self, hash: u64) -> PacketSums {
@@ -456,6 +467,20 @@ impl Bucket {
         self.size_max = self.size_max.max(size);
         self.size_sum = self.size_sum.saturating_add(size.into());
         self.size_squares = self.size_squares.saturating_add(u64::from(size) * u64::from(size));
+    }
+
+    /// As [`PacketSums::add_run`].
+    fn add_run(&mut self, run: &PacketRun) {
+        let marked = if run.is_marked { run.count } else { 0 };
+        self.packets = self.packets.saturating_add(run.count);
+        self.marked = self.marked.saturating_add(marked);
+        self.size_min = self.size_min.min(run.size).min(run.last_size);
+        self.size_max = self.size_max.max(run.size).max(run.last_size);
+        self.size_sum = self.size_sum.saturating_add(run.size_sum());
+        self.size_squares = self.size_squares.saturating_add(run.size_squares());
+        self.gap_min = self.gap_min.min(run.gap_ns);
+        self.gap_max = self.gap_max.max(run.gap_ns);
+        self.gap_squares = self.gap_squares.saturating_add(run.gap_squares());
     }
 
     fn sums(&self) -> PacketSums {

@@ -41,6 +41,11 @@ use packet::Batch;
 pub trait Stage {
     /// Takes in some frames. They are lent: copy what must outlive the call.
     fn on_batch(&mut self, batch: &Batch<'_>);
+
+    /// From here on batches are of another source, by its place among all. Where packets are
+    /// dealt with in any order, this is how a stage knows which came first.
+    #[inline]
+    fn on_source(&mut self, _index: usize) {}
 }
 
 /// A stage whose parts, run on different pieces of the same traffic in any
@@ -56,6 +61,11 @@ impl<A: Stage, B: Stage> Stage for (A, B) {
     fn on_batch(&mut self, batch: &Batch<'_>) {
         self.0.on_batch(batch);
         self.1.on_batch(batch);
+    }
+
+    fn on_source(&mut self, index: usize) {
+        self.0.on_source(index);
+        self.1.on_source(index);
     }
 }
 

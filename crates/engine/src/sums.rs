@@ -29,6 +29,46 @@ pub struct PacketSums {
     pub gap_squares: u128,
 }
 
+/// Packets of one key that came right after another of it, all but the last of one size: the rest
+/// of a frame that offloads put together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketRun {
+    /// How many; at least 1.
+    pub count: u32,
+    /// Bytes of each but the last.
+    pub size: u32,
+    /// Bytes of the last.
+    pub last_size: u32,
+    /// Time before each.
+    pub gap_ns: u32,
+    /// Whether they are marked.
+    pub is_marked: bool,
+}
+
+impl PacketRun {
+    /// Bytes of all.
+    #[must_use]
+    pub fn size_sum(&self) -> u64 {
+        let full = u64::from(self.count.saturating_sub(1));
+        full * u64::from(self.size) + u64::from(self.last_size)
+    }
+
+    /// The squares of their sizes, added up; it stops at [`u64::MAX`].
+    #[must_use]
+    pub fn size_squares(&self) -> u64 {
+        let square = |size: u32| u64::from(size) * u64::from(size);
+        let full = u64::from(self.count.saturating_sub(1));
+        full.saturating_mul(square(self.size)).saturating_add(square(self.last_size))
+    }
+
+    /// The squares of the times before them, added up.
+    #[must_use]
+    pub fn gap_squares(&self) -> u64 {
+        let square = u64::from(self.gap_ns) * u64::from(self.gap_ns);
+        square.saturating_mul(self.count.into())
+    }
+}
+
 impl Default for PacketSums {
     fn default() -> Self {
         Self::NONE
@@ -67,6 +107,21 @@ impl PacketSums {
         self.size_max = self.size_max.max(size);
         self.size_sum = self.size_sum.saturating_add(u64::from(size));
         self.size_squares = self.size_squares.saturating_add(u64::from(size) * u64::from(size));
+    }
+
+    /// Takes in the rest of a merged frame, whose first packet was added before. The time that it
+    /// took is within the gap before the next frame, and is not counted twice.
+    pub fn add_run(&mut self, run: &PacketRun) {
+        let marked = if run.is_marked { run.count } else { 0 };
+        self.packets = self.packets.saturating_add(run.count);
+        self.marked = self.marked.saturating_add(marked);
+        self.size_min = self.size_min.min(run.size).min(run.last_size);
+        self.size_max = self.size_max.max(run.size).max(run.last_size);
+        self.size_sum = self.size_sum.saturating_add(run.size_sum());
+        self.size_squares = self.size_squares.saturating_add(run.size_squares());
+        self.gap_min = self.gap_min.min(run.gap_ns.into());
+        self.gap_max = self.gap_max.max(run.gap_ns.into());
+        self.gap_squares = self.gap_squares.saturating_add(run.gap_squares().into());
     }
 
     /// Whether anything is known of the key.
@@ -177,6 +232,24 @@ mod tests {
             prop_assert!(near(sums.gap_variance(), moments(&gaps).1));
             prop_assert_eq!(sums.gap_sum, packets.iter().skip(1).map(|p| p.1).sum::<u64>());
             prop_assert_eq!(sums.marked as usize, packets.iter().filter(|p| p.0 > 100).count());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_is_its_packets_added_one_by_one(
+            count in 1u32..60, size in 1u32..70_000, last_size in 1u32..70_000, is_marked: bool,
+        ) {
+            let gap_ns = 12_112;
+            let (mut run, mut each) = (PacketSums::NONE, PacketSums::NONE);
+            run.add(size, 0, is_marked);
+            run.add_run(&PacketRun { count, size, last_size, gap_ns, is_marked });
+            for at in 0..=count {
+                let size = if at == count { last_size } else { size };
+                each.add(size, gap_ns.into(), is_marked);
+            }
+            // The time that a run took is within the gap before the next frame.
+            prop_assert_eq!(run, PacketSums { gap_sum: 0, ..each });
         }
     }
 

@@ -16,6 +16,14 @@ pub trait Entry: Copy + Default + Send {
     fn is_vacant(&self) -> bool;
     /// Takes in what another part recorded for the same key.
     fn fold(&mut self, other: &Self);
+    /// What the first packet of a key decides for the whole run, where it decides anything.
+    #[inline]
+    fn decided(&self) -> Option<bool> {
+        None
+    }
+    /// Takes over what the first packet decided.
+    #[inline]
+    fn decide(&mut self, _decided: bool) {}
 }
 
 /// Packets and their bytes on the wire.

@@ -12,7 +12,9 @@ use std::collections::VecDeque;
 use packet::{Batch, HashSeed, KeyHash, Span, Timestamp};
 
 use crate::exchange::{Extract, Outlet, Own};
-use crate::group::{Grouping, Groups, Outcome, Place};
+use crate::group::{Grouping, Groups, Order, Outcome, Place};
+use crate::remembered::Remembered;
+use crate::table::Entry as _;
 
 /// How far the stamps of a capture may run backwards before a packet is late.
 pub const LATENESS_ALLOWANCE: Span = Span::from_seconds(1);
@@ -49,6 +51,9 @@ pub struct WindowOwner<G: Grouping> {
     key_count_max: usize,
     /// By start, oldest first.
     open: VecDeque<(Timestamp, Groups<G>)>,
+    /// What first packets decided, which windows do not end.
+    narrow_first: Remembered<G::Narrow, bool>,
+    wide_first: Remembered<G::Wide, bool>,
 }
 
 /// Closed windows of one owner, by start.
@@ -106,7 +111,7 @@ impl<G: Grouping> Extract for WindowExtract<G> {
 
     fn extract(&mut self, batch: &Batch<'_>, out: &mut impl Outlet<Self::Item, Self::Mark>) {
         for frame in batch.frames() {
-            let (place, value) = self.grouping.place(&frame);
+            let (place, value) = self.grouping.place(&frame, Order::default());
             let hash = match place {
                 Place::Narrow(key) => key.key_hash(self.seed),
                 Place::Wide(key) => key.key_hash(self.seed),
@@ -140,7 +145,13 @@ impl<G: Grouping> WindowOwner<G> {
     /// No window yet; at most `key_count_max` keys of each width in each.
     #[must_use]
     pub fn new(seed: HashSeed, key_count_max: usize) -> Self {
-        Self { seed, key_count_max, open: VecDeque::new() }
+        Self {
+            seed,
+            key_count_max,
+            open: VecDeque::new(),
+            narrow_first: Remembered::new(),
+            wide_first: Remembered::new(),
+        }
     }
 
     #[inline]
@@ -154,19 +165,35 @@ impl<G: Grouping> WindowOwner<G> {
         }
         self.open.get_mut(at - 1).map(|(_, groups)| groups)
     }
+
+    /// What its key's first packet decided holds for every one, in whatever window it is. How many
+    /// keys were forgotten for it.
+    #[inline]
+    fn recall(&mut self, item: &mut Item<G::Narrow, G::Wide, G::Value>) -> u64 {
+        let Some(own) = item.value.decided() else { return 0 };
+        let (decided, forgotten) = match item.place {
+            Place::Narrow(key) => self.narrow_first.first(item.hash, key, own),
+            Place::Wide(key) => self.wide_first.first(item.hash, key, own),
+            Place::Absent => return 0,
+        };
+        item.value.decide(decided);
+        forgotten
+    }
 }
 
 impl<G: Grouping> Own<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for WindowOwner<G> {
     type Part = Closed<G>;
 
     #[inline]
-    fn on_item(&mut self, item: Item<G::Narrow, G::Wide, G::Value>) {
+    fn on_item(&mut self, mut item: Item<G::Narrow, G::Wide, G::Value>) {
+        let forgotten = self.recall(&mut item);
         let Some(groups) = self.groups_of(item.window_start) else { return };
         match item.place {
             Place::Narrow(key) => groups.narrow.add(item.hash, key, &item.value),
             Place::Wide(key) => groups.wide.add(item.hash, key, &item.value),
             Place::Absent => {}
         }
+        groups.forgotten += forgotten;
     }
 
     fn on_mark(&mut self, open_from: Timestamp) -> Closed<G> {

@@ -12,10 +12,12 @@
 //! - A later fragment has no transport header and no payload.
 //! - The payload is what follows a transport header that was read, within the packet.
 //! - ICMP is protocol 1; `ICMPv6` is another protocol.
+//! - Under [`Identity::Masked`] fewer of them, as [`identity`](crate::identity) lists them.
 
-use packet::{Frame, Layers, Network, Protocol};
+use packet::{Frame, Layers, Network, Protocol, flow_key};
 
 use crate::block::Block;
+use crate::identity::{Identity, View, headers, payload as listed};
 use crate::layout::{Layout, PLAIN_RECORD_LEN};
 
 /// The header bytes of one frame, as far as they were captured; empty where there are none.
@@ -132,6 +134,10 @@ impl Layout {
         if record.len() != self.record_len() || !layers.is_ip() {
             return false;
         }
+        if self.identity() == Identity::Masked {
+            self.fill_masked(frame, record);
+            return true;
+        }
         let found = Found::of(frame);
         self.put(record, Block::Ipv4, found.ipv4);
         if layers.network == Network::Ipv6 {
@@ -149,6 +155,46 @@ impl Layout {
         }
         self.put(record, Block::Payload, payload(frame));
         true
+    }
+
+    /// The same where only fields that tell no unit and no network are features.
+    fn fill_masked(self, frame: &Frame<'_>, record: &mut [u8]) {
+        let layers = &frame.record.layers;
+        let found = Found::of(frame);
+        self.view(record, Block::Ipv4, |view| headers::ipv4(view, found.ipv4));
+        if layers.network == Network::Ipv6 {
+            let bytes = first(frame.from_offset(layers.network_offset), IPV6_LEN);
+            self.view(record, Block::Ipv6, |view| headers::ipv6(view, bytes));
+        }
+        match found.protocol {
+            Protocol::TCP => {
+                self.view(record, Block::Tcp, |view| headers::tcp(view, found.transport));
+            }
+            Protocol::UDP => {
+                self.view(record, Block::Udp, |view| headers::udp(view, found.transport));
+            }
+            Protocol::ICMP => {
+                self.view(record, Block::Icmp, |view| headers::icmp(view, found.transport));
+            }
+            _ => {}
+        }
+        if layers.has(Layers::TRANSPORT) && !layers.has(Layers::LATER_FRAGMENT) {
+            let (header, bytes) = (frame.from_offset(layers.transport_offset), payload(frame));
+            let ports = flow_key::ports(frame);
+            self.view(record, Block::Payload, |view| {
+                listed::put(view, layers.protocol, ports, header, bytes);
+            });
+        }
+    }
+
+    /// Lets a block be written, if it is there.
+    fn view(self, record: &mut [u8], block: Block, write: impl FnOnce(&mut View<'_>)) {
+        if self.has(block)
+            && let Some((data, presence)) = record.split_at_mut_checked(self.data_len())
+        {
+            let len = usize::from(self.len(block));
+            write(&mut View::new(data, presence, self.offset(block), len));
+        }
     }
 
     /// Copies what there is of a block, and says of each byte that it is there.

@@ -8,6 +8,7 @@
 //! IPv4, TCP and UDP together, what most models are made of, take 128 bytes and 16 of presence.
 
 use crate::block::{BLOCK_COUNT, Block};
+use crate::identity::Identity;
 
 /// Bytes of payload that can be asked for.
 pub const PAYLOAD_LEN_MAX: u16 = 9_000;
@@ -21,6 +22,7 @@ pub struct Layout {
     lens: [u16; BLOCK_COUNT],
     offsets: [u16; BLOCK_COUNT],
     data_len: u16,
+    identity: Identity,
 }
 
 impl Default for Layout {
@@ -46,7 +48,20 @@ impl Layout {
             *offset = data_len;
             data_len += len;
         }
-        Self { lens, offsets, data_len }
+        Self { lens, offsets, data_len, identity: Identity::Kept }
+    }
+
+    /// The same blocks, holding what this leaves of them.
+    #[must_use]
+    pub const fn with_identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// Whether records may tell units and networks.
+    #[inline]
+    #[must_use]
+    pub const fn identity(self) -> Identity {
+        self.identity
     }
 
     /// The same, without blocks for which `is_kept` is false.
@@ -54,7 +69,7 @@ impl Layout {
     pub fn only(self, is_kept: impl Fn(Block) -> bool) -> Self {
         let blocks: Vec<_> = self.blocks().filter(|&block| is_kept(block)).collect();
         let payload_len = if is_kept(Block::Payload) { self.len(Block::Payload) } else { 0 };
-        Self::new(&blocks, payload_len)
+        Self::new(&blocks, payload_len).with_identity(self.identity)
     }
 
     /// The blocks that are there, in order.
@@ -126,6 +141,7 @@ impl Layout {
     pub(crate) const fn is_plain(self) -> bool {
         const TRANSPORT: usize = 60;
         self.data_len == 128
+            && matches!(self.identity, Identity::Kept)
             && self.has(Block::Ipv4)
             && self.has(Block::Udp)
             && self.offset(Block::Tcp) == TRANSPORT

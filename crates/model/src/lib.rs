@@ -26,6 +26,7 @@ pub mod block;
 pub mod conv;
 mod fill;
 pub mod first;
+pub mod identity;
 pub mod layout;
 pub mod numeric;
 #[cfg(feature = "onnx")]
@@ -35,6 +36,7 @@ pub mod sequence;
 #[allow(unsafe_code)]
 mod simd;
 pub mod subscription;
+pub mod sums;
 pub mod text;
 pub mod trees;
 pub mod window;
@@ -42,6 +44,7 @@ pub mod window;
 pub use block::{BLOCK_COUNT, Block};
 pub use conv::{ConvError, ConvNet, ConvScratch, Convolution};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
+pub use identity::Identity;
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use numeric::{NumericError, NumericForest, TreeArrays};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use packet::Span;
 use sha2::{Digest, Sha256};
 
+use crate::identity::Identity;
 use crate::sequence;
 use crate::subscription::Subscription;
 
@@ -59,6 +60,8 @@ pub struct FeatureSchema {
     pub missing: Option<i64>,
     /// Which headers are meant.
     pub headers: Headers,
+    /// Whether values may tell units and networks.
+    pub identity: Identity,
     /// Names of the columns, or of the channels of a step.
     pub columns: Vec<String>,
 }
@@ -72,6 +75,7 @@ impl FeatureSchema {
             data_type: DataType::I8,
             missing: Some(subscription.missing().into()),
             headers,
+            identity: Identity::Kept,
             columns: subscription.columns().collect(),
         }
     }
@@ -97,7 +101,8 @@ impl FeatureSchema {
         if numbers.is_empty() {
             let arrangement =
                 packets.map_or(Arrangement::Row, |steps| Arrangement::Sequence { steps, pad: -1 });
-            return Self { arrangement, data_type: DataType::I8, missing, headers, columns };
+            let (data_type, identity) = (DataType::I8, Identity::Kept);
+            return Self { arrangement, data_type, missing, headers, identity, columns };
         }
         let of_packet = |packet| columns.iter().map(move |name| format!("pkt{packet}_{name}"));
         let bits = (0..packets.unwrap_or(1)).flat_map(of_packet);
@@ -106,6 +111,7 @@ impl FeatureSchema {
             data_type: DataType::F64,
             missing,
             headers,
+            identity: Identity::Kept,
             columns: bits.chain(numbers.iter().cloned()).collect(),
         }
     }
@@ -127,6 +133,7 @@ impl FeatureSchema {
             data_type: DataType::F64,
             missing: Some(-1),
             headers,
+            identity: Identity::Kept,
             columns: bits.chain(numbers.iter().cloned()).collect(),
         }
     }
@@ -139,8 +146,15 @@ impl FeatureSchema {
             data_type: DataType::I64,
             missing: None,
             headers,
+            identity: Identity::Kept,
             columns: sequence::CHANNELS.map(str::to_owned).to_vec(),
         }
+    }
+
+    /// The same columns, holding what this leaves of them.
+    #[must_use]
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
     }
 
     /// The text that is hashed, a line for each thing, each line ended.
@@ -168,6 +182,9 @@ impl FeatureSchema {
         };
         let missing = self.missing.map_or(String::from("none"), |missing| missing.to_string());
         let _ = writeln!(text, "dtype {data_type}\nmissing {missing}\nheaders {headers}");
+        if let Some(line) = self.identity.schema_line() {
+            let _ = writeln!(text, "{line}");
+        }
         let _ = writeln!(text, "columns {}", self.columns.len());
         for column in &self.columns {
             text.push_str(column);
@@ -230,13 +247,14 @@ mod tests {
             FeatureSchema { missing: Some(0), ..schema.clone() },
             FeatureSchema { data_type: DataType::I64, ..schema.clone() },
             FeatureSchema { headers: Headers::Outermost, ..schema.clone() },
+            schema.clone().with_identity(Identity::Masked),
             schema.clone(),
         ];
-        others[4].columns.swap(0, 1);
+        others[5].columns.swap(0, 1);
         let mut hashes: Vec<_> = others.iter().map(FeatureSchema::hash).collect();
         hashes.push(schema.hash());
         hashes.sort_unstable();
         hashes.dedup();
-        assert_eq!(hashes.len(), 6);
+        assert_eq!(hashes.len(), 7);
     }
 }

@@ -64,6 +64,10 @@ malformed! {
     LlcHeaderShort = "llc_header_short", Link;
     /// A label stack ends before its bottom.
     MplsStackShort = "mpls_stack_short", Link;
+    /// Fewer than 4 bytes of NFLOG.
+    NflogHeaderShort = "nflog_header_short", Link;
+    /// An attribute of NFLOG is shorter than its own header, or the last one ends in it.
+    NflogAttributeWrong = "nflog_attribute_wrong", Link;
     /// Fewer than 6 bytes of PPPoE.
     PppoeHeaderShort = "pppoe_header_short", Link;
     /// PPPoE version or type is not 1 (RFC 2516 §4).

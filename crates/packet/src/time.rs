@@ -21,6 +21,8 @@ impl Timestamp {
     pub const MIN: Self = Self(i64::MIN);
     /// The stamp of a frame whose capture tells no time: before everything else.
     pub const UNKNOWN: Self = Self::MIN;
+    /// The earliest stamp that a frame can have.
+    pub const EARLIEST: Self = Self(i64::MIN + 1);
     /// The latest stamp: after everything was seen.
     pub const MAX: Self = Self(i64::MAX);
 

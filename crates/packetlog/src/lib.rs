@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod account;
 pub mod classifier;
 pub mod features;
 pub mod index;
@@ -12,6 +13,7 @@ pub mod judged;
 pub mod log;
 pub mod manager;
 pub mod model;
+pub mod own;
 pub mod pipeline;
 pub mod policy;
 pub mod recorder;

@@ -19,13 +19,13 @@ use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::Refusal;
 use crate::rows::{RowsOut, read_each, text};
 
-const ROWS: [Field; 7] = [
+pub(crate) const ROWS: [Field; 7] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     text("community_id", "Community ID of the conversation."),
-    text("source", "Who sends the data."),
-    Field::new("source_port", Holds::U16, "Its port."),
-    text("destination", "Who receives it."),
-    Field::new("destination_port", Holds::U16, "Its port."),
+    text("src_ip", "Who sends the data."),
+    Field::new("src_port", Holds::U16, "Its port."),
+    text("dst_ip", "Who receives it."),
+    Field::new("dst_port", Holds::U16, "Its port."),
     Field::new("slots", Holds::Bytes, "Its slots, 64 bytes each."),
 ];
 

@@ -25,6 +25,7 @@ const WAITING_MAX: usize = 100_000_000;
 pub(crate) struct ClassifyOptions {
     model: PathBuf,
     every: Option<String>,
+    unknown_below: Option<f64>,
     consumers: i64,
     waiting_max: i64,
     max_flows: i64,
@@ -47,6 +48,15 @@ impl ClassifyOptions {
             flow_count_max: within("max_flows", self.max_flows, least, most)?,
             seed: hash_seed(seed(self.seed)?),
         })
+    }
+
+    /// The probability below which flows are unknown, where one is asked for.
+    fn with_unknown(&self, cascade: Cascade) -> Result<Cascade, Refusal> {
+        match self.unknown_below {
+            None => Ok(cascade),
+            Some(below) if (0.0..=1.0).contains(&below) => Ok(cascade.with_unknown_below(below)),
+            Some(below) => Err(refused("unknown_below", below, "wanted a probability from 0 to 1")),
+        }
     }
 
     /// Windows are those of training.
@@ -83,7 +93,8 @@ pub(crate) fn classify_flows(
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let host = host(py)?;
     let read = py.detach(|| rows::read(&options.model, &host));
-    let cascade = Arc::new(read.map_err(|text| Refusal::new(Kind::Model, text))?);
+    let cascade = read.map_err(|text| Refusal::new(Kind::Model, text))?;
+    let cascade = Arc::new(options.with_unknown(cascade)?);
     options.match_windows(&cascade)?;
     let request = options.request(Arc::clone(&cascade))?;
     let inputs = InputRequest { decapsulate: rows::wants_inner(&cascade), ..inputs.request()? };
@@ -120,9 +131,10 @@ fn ending(cascade: &Cascade, inputs: &Inputs, found: Found) -> Result<Ending, Re
 }
 
 /// Flows that are unlike what most models are made for, and those that a limit touched.
-fn odd(counts: &Counts) -> [(&'static str, u64); 6] {
+fn odd(counts: &Counts) -> [(&'static str, u64); 7] {
     [
         ("verdicts", counts.decided()),
+        ("unknown", counts.unknown.total()),
         ("neither_tcp_nor_udp", counts.other_protocols),
         ("cut_headers", counts.cut_headers),
         ("other_segmentation", counts.other_segmentation),

@@ -1,19 +1,20 @@
 //! `wirelens.classify.features`: flows with their first packets, and the columns of their rows.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cli::args::KEY_COUNTS;
-use cli::first::{KeepFirst, compute};
+use cli::first::compute;
 use cli::flows::FlowsRequest;
 use cli::reading::{InputRequest, Inputs, hash_seed};
 use engine::columns::{Field, Kind as Holds, Value};
-use engine::flow::{EndedFlow, FlowOptions, Held};
+use engine::flow::{EndedFlow, FlowOptions, FlowPacket, FlowSlot, FromFrames, Held};
 use engine::run::Control;
 use model::first::SeenBits;
-use model::{Block, FirstPackets, FlowFeatures, Headers};
-use packet::HashSeed;
+use model::{Block, FirstPackets, FlowFeatures, Headers, Identity};
 use packet::community_id::CommunityId;
+use packet::{Frame, HashSeed, LinkType};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -32,18 +33,16 @@ const fn stamp(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Holds::TimestampNs, about).nullable()
 }
 
-const ROWS: [Field; 15] = [
+pub(crate) const ROWS: [Field; 17] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
-    text("src", "Address of the source, which sent the first packet."),
-    text("dst", "The other address."),
-    Field::new("src_port", Holds::U16, "Port of the source; the message type for ICMP."),
-    Field::new(
-        "dst_port",
-        Holds::U16,
-        "The other port; for ICMP the counterpart's type, or the code.",
-    ),
-    text("protocol", "IP protocol."),
     text("community_id", "Community ID v1, seed 0."),
+    text("protocol", "IP protocol."),
+    text("src_ip", "Address of the source, which sent the first packet."),
+    Field::new("src_port", Holds::U16, "Its port; the message type for ICMP."),
+    text("dst_ip", "The other address."),
+    Field::new("dst_port", Holds::U16, "Its port; the counterpart's type or the code for ICMP."),
+    text("src_mac", "Ethernet source of the first packet.").nullable(),
+    text("dst_mac", "Ethernet destination of the first packet.").nullable(),
     stamp("first_ns", "Earliest stamp; missing where the capture tells no time."),
     stamp("last_ns", "Latest stamp; missing where the capture tells no time."),
     count("packets", "Packets of both sides, also those behind the ones that were kept."),
@@ -66,6 +65,7 @@ pub(crate) struct FeatureOptions {
     payload_bytes: i64,
     packets: i64,
     numbers: Vec<String>,
+    identity: String,
 }
 
 /// When a flow ends.
@@ -85,6 +85,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) payload_bytes: u16,
     pub(crate) packets: usize,
     pub(crate) numbers: &'a [String],
+    pub(crate) identity: Identity,
+}
+
+/// Whether features may tell units, by name.
+pub(crate) fn identity_named(name: &str) -> PyResult<Identity> {
+    Identity::named(name).ok_or_else(|| {
+        Refusal::new(Kind::Option, format_args!("identity: {name:?}; wanted: kept or masked"))
+            .into()
+    })
 }
 
 impl FeatureOptions {
@@ -101,12 +110,14 @@ impl FeatureOptions {
         let payload_bytes = within("payload_bytes", self.payload_bytes, 0, u16::MAX.into())?;
         let packets = within("packets", self.packets, 0, usize::MAX)?;
         let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
-        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers })
+        let identity = identity_named(&self.identity)?;
+        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers, identity })
     }
 
     pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
-        let Asked { headers, blocks, payload_bytes, packets, numbers } = self.asked()?;
+        let Asked { headers, blocks, payload_bytes, packets, numbers, identity } = self.asked()?;
         FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
+            .map(|features| features.with_identity(identity))
             .map_err(|error| Refusal::new(Kind::Option, error).into())
     }
 }
@@ -174,11 +185,54 @@ fn read(
     let mut rows = Rows::new(features, RowsOut::new(outlet, &ROWS));
     let ending = read_each(inputs, control, outlet, |file, one, opened| {
         rows.file = file;
-        let keep = KeepFirst(features.clone());
+        let keep = KeepNamed(features.clone());
         compute(request, keep, one, opened, |flows| rows.put(flows))
     })?;
     rows.out.finish()?;
     Ok(ending)
+}
+
+/// The first packets of a flow, and who sent the first of them to whom on the link. Models do not
+/// get to see that: it is there to find labels by.
+#[derive(Clone, Default)]
+struct NamedPackets {
+    first: FirstPackets,
+    /// Destination and source.
+    macs: Option<[[u8; 6]; 2]>,
+}
+
+struct KeepNamed(FlowFeatures);
+
+impl FromFrames for KeepNamed {
+    type State = NamedPackets;
+
+    #[inline]
+    fn on_frame(
+        &mut self,
+        state: &mut NamedPackets,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        _: FlowSlot,
+    ) {
+        if state.first.packet_count() == 0 && frame.record.link == LinkType::ETHERNET {
+            state.macs = frame.bytes.first_chunk::<12>().map(|both| {
+                let [a, b, c, d, e, f, rest @ ..] = *both;
+                [[a, b, c, d, e, f], rest]
+            });
+        }
+        state.first.on_frame(&self.0, frame, packet.direction, packet.timestamp);
+    }
+}
+
+/// As most programs write it.
+#[derive(Clone, Copy)]
+struct Mac([u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
 }
 
 /// Rows on their way to Python.
@@ -194,22 +248,29 @@ impl<'a> Rows<'a> {
         Self { features, out, file: 0, numbers: NumberBytes::default() }
     }
 
-    fn put(&mut self, flows: &[EndedFlow<FirstPackets>]) -> Result<(), Refusal> {
+    fn put(&mut self, flows: &[EndedFlow<NamedPackets>]) -> Result<(), Refusal> {
         flows.iter().try_for_each(|flow| self.push(flow))
     }
 
-    fn push(&mut self, (record, Held(first)): &EndedFlow<FirstPackets>) -> Result<(), Refusal> {
+    fn push(&mut self, (record, Held(named)): &EndedFlow<NamedPackets>) -> Result<(), Refusal> {
+        let first = &named.first;
+        let [from, to] = named
+            .macs
+            .map(|macs| macs.map(Mac))
+            .map_or([None; 2], |[to, from]| [Some(from), Some(to)]);
         let numbers = self.numbers.of(|values| first.numbers(self.features, values));
         let (source, destination) = record.endpoints();
         let (community_id, protocol) = (CommunityId(record.key), record.key.protocol());
         self.out.push(&[
             Value::U32(self.file),
-            Value::Address(source.address),
-            Value::Address(destination.address),
-            Value::U16(source.port),
-            Value::U16(destination.port),
-            Value::Text(&protocol),
             Value::Text(&community_id),
+            Value::Text(&protocol),
+            Value::Address(source.address),
+            Value::U16(source.port),
+            Value::Address(destination.address),
+            Value::U16(destination.port),
+            from.as_ref().map_or(Value::Null, |mac| Value::Text(mac)),
+            to.as_ref().map_or(Value::Null, |mac| Value::Text(mac)),
             known(record.first),
             known(record.last),
             Value::U64(record.packets_total()),

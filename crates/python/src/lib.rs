@@ -56,6 +56,8 @@ mod _wirelens {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
+    use crate::rows::declared_columns;
+    #[pymodule_export]
     use crate::top::top;
     #[pymodule_export]
     use crate::trees::{Forest, header_columns, schema_hash};

@@ -1,6 +1,6 @@
 //! `wirelens.packetlog`: snapshots of packets, as the packet log's classifier sees them.
 
-mod judged;
+pub(crate) mod judged;
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
 use crate::rows::{RowsOut, known, read_each};
 
-const ROWS: [Field; 5] = [
+pub(crate) const ROWS: [Field; 5] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     Field::new("packet", Holds::U64, "The packet in its capture, counted from 0."),
     Field::new("time_ns", Holds::TimestampNs, "Its stamp; missing where there is none.").nullable(),

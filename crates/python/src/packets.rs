@@ -53,7 +53,7 @@ const PAYLOAD: Field =
 
 /// Those of every packet.
 const FIELD_COUNT: usize = 15;
-const WITH_BOTH: [Field; FIELD_COUNT + 2] = [
+pub(crate) const WITH_BOTH: [Field; FIELD_COUNT + 2] = [
     TIME.nullable(),
     len("wire_len", "Bytes on the wire, link header included."),
     len("captured_len", "Bytes that were captured."),
@@ -63,8 +63,8 @@ const WITH_BOTH: [Field; FIELD_COUNT + 2] = [
     small("vlan", "Outermost VLAN identifier.").nullable(),
     text("protocol", "IP protocol, or EtherType where there is no IP."),
     text("src_ip", "Source address of the innermost IP header."),
-    text("dst_ip", "Destination address of the innermost IP header."),
     small("src_port", "Source port.").nullable(),
+    text("dst_ip", "Destination address of the innermost IP header."),
     small("dst_port", "Destination port.").nullable(),
     small("tcp_flags", "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256.")
         .nullable(),
@@ -187,8 +187,8 @@ impl Rows {
             layers.vlan().map(Value::U16).into(),
             protocol,
             source.map(Value::Address).into(),
-            destination.map(Value::Address).into(),
             source_port.map(Value::U16).into(),
+            destination.map(Value::Address).into(),
             destination_port.map(Value::U16).into(),
             tcp.flatten().map(|tcp| Value::U16(tcp.flags().bits())).into(),
             layers.is_ip().then_some(Value::U32(layers.payload_len)).into(),

@@ -285,6 +285,12 @@ impl Reader {
         let counts = PyDict::new(py);
         counts.set_item("received", report.received)?;
         counts.set_item("filtered", report.filtered)?;
+        counts.set_item("clamped_stamps", report.clamped_stamps)?;
+        let undecoded = PyDict::new(py);
+        for (link, count) in &report.undecoded {
+            undecoded.set_item(link.to_string(), count)?;
+        }
+        counts.set_item("undecoded", undecoded)?;
         if let Some(outcome) = outcome {
             counts.set_item("processed", outcome.processed())?;
             counts.set_item("counted", outcome.keyed)?;

@@ -29,6 +29,26 @@ pub(crate) const fn text(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Holds::Text, about)
 }
 
+/// Name, type, and whether values may be missing.
+type DeclaredColumn = (&'static str, String, bool);
+
+/// The columns of every table, by the words that ask for it: those of the command, then those that
+/// Python alone has.
+#[pyfunction]
+pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
+    let own: [(&str, &[Field]); 6] = [
+        ("wirelens.packets", &crate::packets::WITH_BOTH),
+        ("wirelens.classify.first_packets", &crate::first::ROWS),
+        ("wirelens.classify.windows", &crate::windows::ROWS),
+        ("wirelens.cca.tap_slots", &crate::cca::ROWS),
+        ("wirelens.packetlog.snapshots", &crate::packetlog::ROWS),
+        ("wirelens.packetlog.judgements", &crate::packetlog::judged::ROWS),
+    ];
+    let column = |field: &Field| (field.name, format!("{:?}", field.kind), field.is_nullable);
+    let all = cli::declared_columns().into_iter().chain(own);
+    all.map(|(table, fields)| (table.to_owned(), fields.iter().map(column).collect())).collect()
+}
+
 /// A stamp, missing where the capture tells no time.
 pub(crate) fn known(time: Timestamp) -> Value<'static> {
     (time != Timestamp::UNKNOWN).then(|| Value::TimestampNs(time.as_ns())).into()

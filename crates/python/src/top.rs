@@ -66,11 +66,15 @@ pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> 
             late: done.late,
             beyond_max_keys: done.refused.packets,
         };
-        let summary = summary::lines(&inputs, &done.received, Some(&stage));
+        let summary = summary::lines(&inputs, &done.received, Some(&stage)) + &done.lines();
         Ok(Ending {
             received: done.received,
             outcome: Some(done.outcome),
-            others: vec![("late", done.late), ("beyond_max_keys", done.refused.packets)],
+            others: vec![
+                ("late", done.late),
+                ("beyond_max_keys", done.refused.packets),
+                ("forgotten_flows", done.forgotten),
+            ],
             ended: None,
             summary,
         })

@@ -10,6 +10,7 @@ use packet::Span;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::first::identity_named;
 use crate::refusal::{Kind, Refusal};
 
 /// Rows that are copied before they are scored.
@@ -179,14 +180,17 @@ pub(crate) fn header_columns(blocks: Vec<String>, payload_len: u16) -> PyResult<
 /// Hash of the schema of header bits: of single packets, or of so many packets of flows, with
 /// numbers beside them, or of flows in windows.
 #[pyfunction]
-#[pyo3(signature = (columns, packets, innermost, numbers = Vec::new(), window_ns = None))]
+#[pyo3(signature = (
+    columns, packets, innermost, numbers = Vec::new(), window_ns = None, identity = "kept",
+))]
 pub(crate) fn schema_hash(
     columns: Vec<String>,
     packets: Option<usize>,
     innermost: bool,
     numbers: Vec<String>,
     window_ns: Option<i64>,
-) -> String {
+    identity: &str,
+) -> PyResult<String> {
     let headers = if innermost { Headers::Innermost } else { Headers::Outermost };
     let schema = match window_ns {
         None => FeatureSchema::of_columns(columns, packets, headers, &numbers),
@@ -195,5 +199,5 @@ pub(crate) fn schema_hash(
             FeatureSchema::of_window(&columns, packets.unwrap_or(1), headers, &numbers, every)
         }
     };
-    schema.hash()
+    Ok(schema.with_identity(identity_named(identity)?).hash())
 }

@@ -6,7 +6,7 @@ use cli::reading::InputRequest;
 use cli::windows::{FlowWindow, WindowsRequest, compute};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
-use model::{Headers, WindowFeatures};
+use model::{Headers, Identity, WindowFeatures};
 use packet::Timestamp;
 use packet::community_id::CommunityId;
 use pyo3::prelude::*;
@@ -19,20 +19,16 @@ use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
 use crate::rows::{NumberBytes, RowsIn, RowsOut, known, read_each, text};
 
-const ROWS: [Field; 13] = [
+pub(crate) const ROWS: [Field; 13] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
-    text("src", "Address of the source, which sent the flow's first packet."),
-    text("dst", "The other address."),
-    Field::new("src_port", Holds::U16, "Port of the source; the message type for ICMP."),
-    Field::new(
-        "dst_port",
-        Holds::U16,
-        "The other port; for ICMP the counterpart's type, or the code.",
-    ),
-    text("protocol", "IP protocol."),
     text("community_id", "Community ID v1, seed 0."),
+    text("protocol", "IP protocol."),
+    text("src_ip", "Address of the source, which sent the flow's first packet."),
+    Field::new("src_port", Holds::U16, "Its port; the message type for ICMP."),
+    text("dst_ip", "The other address."),
+    Field::new("dst_port", Holds::U16, "Its port; the counterpart's type or the code for ICMP."),
     Field::new("first_ns", Holds::TimestampNs, "Stamp of the flow's first packet.").nullable(),
-    Field::new("window_ns", Holds::TimestampNs, "Start of the window.").nullable(),
+    Field::new("window_start_ns", Holds::TimestampNs, "Start of the window.").nullable(),
     Field::new("packets", Holds::U64, "Packets in the window, of both sides."),
     text("main", "Which way is the main one: forward, from the source, or backward."),
     Field::new("records", Holds::Bytes, "Compact records of the window's first packets."),
@@ -41,6 +37,10 @@ const ROWS: [Field; 13] = [
 
 fn features(options: &FeatureOptions, every_ns: i64) -> PyResult<WindowFeatures> {
     let asked = options.asked()?;
+    if asked.identity != Identity::Kept {
+        let text = "identity: masked; wanted: kept, as rows of windows have it";
+        return Err(Refusal::new(Kind::Option, text).into());
+    }
     let every = packet::Span::from_ns(every_ns);
     WindowFeatures::new(
         every,
@@ -113,12 +113,12 @@ impl<'a> Rows<'a> {
         let is_forward = packets.main() == Some(*direction);
         self.out.push(&[
             Value::U32(self.file),
-            Value::Address(source.address),
-            Value::Address(destination.address),
-            Value::U16(source.port),
-            Value::U16(destination.port),
-            Value::Text(&protocol),
             Value::Text(&community_id),
+            Value::Text(&protocol),
+            Value::Address(source.address),
+            Value::U16(source.port),
+            Value::Address(destination.address),
+            Value::U16(destination.port),
             known(*first),
             known(packets.window().unwrap_or(Timestamp::UNKNOWN)),
             Value::U64(packets.packet_count()),

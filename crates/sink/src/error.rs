@@ -88,6 +88,13 @@ pub enum OutputError {
         /// The complete output.
         partial: PathBuf,
     },
+    /// The folder of the output was removed, or unmounted, while its rows were being written.
+    Vanished {
+        /// The target.
+        path: PathBuf,
+        /// How many bytes are gone with it.
+        written_bytes: u64,
+    },
     /// The output is complete, but could not be given its name.
     Publish {
         /// The target.
@@ -210,6 +217,7 @@ impl fmt::Display for OutputError {
                      --force next time"
                 )
             }
+            Self::Vanished { path, written_bytes } => vanished(f, path, *written_bytes),
             Self::Publish { path, partial, source } => {
                 let (path, partial) = (path.display(), partial.display());
                 write!(
@@ -220,6 +228,15 @@ impl fmt::Display for OutputError {
             }
         }
     }
+}
+
+fn vanished(f: &mut fmt::Formatter<'_>, path: &Path, written_bytes: u64) -> fmt::Result {
+    write!(
+        f,
+        "`{}` is gone: its folder, or the file itself, was removed while it was being written, \
+         and {written_bytes} bytes with it; write to a folder that stays",
+        path.display()
+    )
 }
 
 fn write_failed(
@@ -253,7 +270,7 @@ impl From<OutputError> for io::Error {
             | OutputError::Appeared { .. }
             | OutputError::PartialNotOurs(_) => io::ErrorKind::AlreadyExists,
             OutputError::IsFolder(_) => io::ErrorKind::IsADirectory,
-            OutputError::NoFolder { .. } => io::ErrorKind::NotFound,
+            OutputError::NoFolder { .. } | OutputError::Vanished { .. } => io::ErrorKind::NotFound,
             OutputError::Busy { .. } => io::ErrorKind::ResourceBusy,
         };
         Self::new(kind, error)

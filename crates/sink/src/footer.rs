@@ -67,7 +67,8 @@ pub(crate) fn footer(
     groups: &[RowGroupMetaData],
     schema: &SchemaDescPtr,
 ) -> Result<Vec<u8>, ParquetError> {
-    let row_count = groups.iter().map(RowGroupMetaData::num_rows).sum();
+    // A file that is recovered may state anything.
+    let row_count = groups.iter().fold(0, |sum: i64, group| sum.saturating_add(group.num_rows()));
     let created_by = Some(crate::row_groups::CREATED_BY.to_owned());
     let file =
         FileMetaData::new(VERSION, row_count, created_by, None, SchemaDescPtr::clone(schema), None);

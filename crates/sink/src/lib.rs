@@ -34,6 +34,7 @@ mod ipc;
 mod jsonl;
 mod lines;
 mod matrix;
+mod messages;
 mod output;
 mod recover;
 mod row_groups;

@@ -31,9 +31,6 @@ const PIECES_MAX: u32 = 1_000_000;
 
 const FAILED_BEFORE: &str = "an earlier write failed";
 
-/// Links followed before a chain of them is taken for a loop; the kernel's own bound.
-const LINKS_MAX: usize = 40;
-
 /// Other runs that may come between our looking and our creating before we give up.
 const RACES_MAX: usize = 16;
 
@@ -84,8 +81,9 @@ enum Place {
 impl OutputFile {
     /// Opens the partial file beside `path`, or `path` itself where it is a pipe or device.
     ///
-    /// A symbolic link is followed: the file it points to is the target. With
-    /// [`Existing::Replace`] the new file has the permissions of the old one.
+    /// A symbolic link is never followed: it is something that exists, and
+    /// [`Existing::Replace`] puts the new file in the place of the link. In place of a file the
+    /// new one has its permissions.
     ///
     /// # Errors
     /// [`OutputError`], before anything was changed.
@@ -102,7 +100,7 @@ impl OutputFile {
         if let Some(file) = descriptor(path) {
             return Self::stream(path, file);
         }
-        let found = match fs::metadata(path) {
+        let found = match fs::symlink_metadata(path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -114,7 +112,9 @@ impl OutputFile {
             Some(found) if found.is_dir() => return Err(OutputError::IsFolder(path.to_owned())),
             // A block device holds data, as a file does.
             Some(found)
-                if (found.is_file() || found.file_type().is_block_device())
+                if (found.is_file()
+                    || found.is_symlink()
+                    || found.file_type().is_block_device())
                     && existing == Existing::Refuse =>
             {
                 return Err(OutputError::Exists(path.to_owned()));
@@ -129,7 +129,7 @@ impl OutputFile {
             _ => {}
         }
         match found {
-            Some(found) if !found.is_file() => {
+            Some(found) if !found.is_file() && !found.is_symlink() => {
                 Self::stream(path, OpenOptions::new().write(true).open(path))
             }
             found => Self::partial(path, existing, found.as_ref(), suffix),
@@ -216,7 +216,7 @@ impl OutputFile {
     fn put_in_place(&mut self, goes_on: bool) -> Result<Option<PathBuf>, OutputError> {
         self.flush_file()?;
         let Place::Partial { partial, target, existing } = &self.place else { return Ok(None) };
-        let is_first = self.piece_count == 0;
+        let (is_first, written_bytes) = (self.piece_count == 0, self.written_bytes);
         let named = match existing {
             Existing::Replace if is_first => fs::rename(partial, target).map(|()| target.clone()),
             Existing::Refuse if is_first && !goes_on => {
@@ -228,6 +228,9 @@ impl OutputFile {
             let (path, partial) = (self.path.clone(), partial.clone());
             match error.kind() {
                 io::ErrorKind::AlreadyExists => OutputError::Appeared { path, partial },
+                io::ErrorKind::NotFound if fs::symlink_metadata(&partial).is_err() => {
+                    OutputError::Vanished { path, written_bytes }
+                }
                 _ => OutputError::Publish { path, partial, source: error },
             }
         });
@@ -253,13 +256,12 @@ impl OutputFile {
         replaced: Option<&Metadata>,
         suffix: &str,
     ) -> Result<Self, OutputError> {
-        let target = follow_links(path)
-            .map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
+        let target = path.to_owned();
         let mut partial: OsString = target.clone().into_os_string();
         partial.push(suffix);
         let partial = PathBuf::from(partial);
         let file = open_partial(path, &partial)?;
-        if let Some(replaced) = replaced
+        if let Some(replaced) = replaced.filter(|replaced| replaced.is_file())
             && let Err(source) = file.set_permissions(replaced.permissions())
         {
             let _ = fs::remove_file(&partial);
@@ -341,21 +343,6 @@ fn descriptor(path: &Path) -> Option<io::Result<File>> {
         _ => return None,
     };
     Some(owned.map(File::from))
-}
-
-/// Where a chain of symbolic links ends, whether or not something is there.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_symlink() => {
-                let pointed = fs::read_link(&path)?;
-                path = path.parent().unwrap_or(Path::new("")).join(pointed);
-            }
-            _ => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many symbolic links, one after another"))
 }
 
 /// Creates the partial file and locks it, having removed one that a killed run left.

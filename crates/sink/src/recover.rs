@@ -16,13 +16,11 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::ArrowError;
 
+use crate::messages::{self, MARK as ARROW_MESSAGE};
 use crate::{Existing, Format, OutputError, OutputFile, WriteError, footer};
 
 /// Begins the file layout of Arrow; a stream follows.
 const ARROW_MAGIC: &[u8; 8] = b"ARROW1\0\0";
-
-/// Begins each message of an Arrow stream.
-const ARROW_MESSAGE: &[u8; 4] = &[0xff; 4];
 
 /// Arrow's own alignment is 8; writers that align buffers to cache lines pad the magic to them.
 const ARROW_PADDED_LEN_MAX: usize = 64;
@@ -178,12 +176,22 @@ impl<'a> Source<'a> {
         let bytes = footer::footer(&back.groups, &back.schema).map_err(encoding)?;
         self.copy(back.end, output)?;
         output.write_all(&bytes).map_err(WriteError::Io)?;
-        let row_count = back.groups.iter().map(|group| group.num_rows().unsigned_abs()).sum();
+        let row_count = back
+            .groups
+            .iter()
+            .fold(0, |sum: u64, group| sum.saturating_add(group.num_rows().unsigned_abs()));
         Ok((row_count, back.end))
     }
 
     fn batches(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {
-        let reader = match StreamReader::try_new(self.reader(self.stream_start)?, None) {
+        let sound_end = messages::sound_end(&self.file, self.stream_start, self.size_bytes)
+            .map_err(|error| self.refused(error))?;
+        if sound_end == self.stream_start {
+            return Ok((0, 0));
+        }
+        // What is behind that is as good as torn off.
+        let sound = self.reader(self.stream_start)?.take(sound_end - self.stream_start);
+        let reader = match StreamReader::try_new(sound, None) {
             Ok(reader) => reader,
             Err(error) => return self.torn(&error).map(|()| (0, 0)),
         };
@@ -203,7 +211,7 @@ impl<'a> Source<'a> {
                     break;
                 }
             }
-            end = reader.get_mut().stream_position().map_err(|error| self.refused(error))?;
+            end = sound_end - reader.get_ref().limit();
         }
         writer.finish().map_err(refused)?;
         Ok((row_count, end))

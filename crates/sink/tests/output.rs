@@ -146,22 +146,31 @@ fn two_runs_do_not_share_a_file() {
 }
 
 #[test]
-fn a_link_is_followed() {
+fn a_link_is_replaced_and_never_followed() {
     let folder = Folder::new("link");
-    fs::create_dir(folder.join("far")).unwrap();
-    symlink("far/flows.csv", folder.join("near.csv")).unwrap();
-    let path = folder.join("near.csv");
-    let file = create(&path).unwrap();
-    assert!(folder.join("far/flows.csv.partial").exists(), "beside the file, not beside the link");
-    fill(file, "1").unwrap();
-    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert_eq!(fs::read(folder.join("far/flows.csv")).unwrap(), b"1");
-    assert!(matches!(create(&path), Err(OutputError::Exists(_))));
-    fill(replace(&path).unwrap(), "2").unwrap();
-    assert_eq!(fs::read(folder.join("far/flows.csv")).unwrap(), b"2");
-
-    symlink("round.csv", folder.join("round.csv")).unwrap();
-    assert!(matches!(create(&folder.join("round.csv")), Err(OutputError::Create { .. })));
+    let far = folder.join("far.csv");
+    fs::write(&far, "precious").unwrap();
+    // To a file, to nothing, to a device, to itself.
+    for (name, leads_to) in [
+        ("near.csv", "far.csv"),
+        ("lost.csv", "none"),
+        ("full.csv", "/dev/full"),
+        ("o.csv", "o.csv"),
+    ] {
+        let path = folder.join(name);
+        symlink(leads_to, &path).unwrap();
+        assert!(matches!(create(&path), Err(OutputError::Exists(_))), "{name}");
+        fill(replace(&path).unwrap(), "2").unwrap();
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
+        assert_eq!(fs::read(&path).unwrap(), b"2", "{name}");
+    }
+    assert_eq!(fs::read(&far).unwrap(), b"precious");
+    assert!(!folder.join("none").exists());
+    // A folder on the way may be a link: that is where the user asks for the file to be.
+    fs::create_dir(folder.join("real")).unwrap();
+    symlink("real", folder.join("alias")).unwrap();
+    fill(create(&folder.join("alias/flows.csv")).unwrap(), "3").unwrap();
+    assert_eq!(fs::read(folder.join("real/flows.csv")).unwrap(), b"3");
 }
 
 #[test]
@@ -344,4 +353,19 @@ fn a_device_is_not_reopened() {
     let (writer, piece) = writer.reopen().unwrap();
     assert_eq!(piece, None);
     writer.finish().unwrap();
+}
+
+#[test]
+fn a_file_that_was_removed_while_it_grew_is_not_called_complete() {
+    let folder = Folder::new("vanished");
+    let path = folder.join("far/flows.csv");
+    fs::create_dir(folder.join("far")).unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let _ = fs::create_dir(folder.join("far"));
+        let mut file = OutputFile::create(&path, existing).unwrap();
+        file.write_all(b"rows").unwrap();
+        fs::remove_dir_all(folder.join("far")).unwrap();
+        let error = file.finish().unwrap_err();
+        assert!(matches!(error, OutputError::Vanished { written_bytes: 4, .. }), "{error}");
+    }
 }

@@ -247,3 +247,51 @@ fn what_cannot_be_recovered_is_said_and_left_alone() {
     assert_eq!(fs::read(&partial).unwrap(), b"a,b\n1,2\n3");
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Whatever a damaged file says of its lengths, recovering ends with rows or with an error.
+fn each_word_of_a_damaged_file(format: Format) {
+    let folder = folder(&format!("damaged-{}", format.name()));
+    let whole = folder.join("whole");
+    let mut writer =
+        Writer::new(format, SCHEMA, OutputFile::create(&whole, Existing::Replace).unwrap())
+            .unwrap();
+    writer.write(&rows(0..20)).unwrap();
+    writer.flush_held().unwrap();
+    writer.write(&rows(20..40)).unwrap();
+    writer.flush_held().unwrap();
+    // Dropped with the writer, the file would go.
+    let partial = folder.join("whole.partial");
+    let bytes = fs::read(&partial).unwrap();
+    drop(writer);
+    let (damaged, saved) = (folder.join("damaged"), folder.join("saved"));
+    let suffix = format.suffixes().first().copied().unwrap_or("txt");
+    let saved = saved.with_extension(suffix);
+    fs::write(&damaged, &bytes).unwrap();
+    assert_eq!(recover(&damaged, &saved, Existing::Replace).unwrap().row_count, 40);
+    for at in (0..bytes.len()).step_by(4) {
+        let extremes: [&[u8]; 4] =
+            [&[0xff; 8], &[0xff, 0xff, 0xff, 0x7f], &[0; 4], &[bytes[at] ^ 0x80]];
+        for value in extremes {
+            let mut wrong = bytes.clone();
+            for (to, from) in wrong[at..].iter_mut().zip(value) {
+                *to = *from;
+            }
+            fs::write(&damaged, &wrong).unwrap();
+            match recover(&damaged, &saved, Existing::Replace) {
+                Ok(done) => assert!(done.cut_bytes <= bytes.len() as u64, "{at}: {done:?}"),
+                Err(RecoverError::Output(error)) => panic!("{at}: {error}"),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_arrow_file_gives_the_rows_before_the_damage_or_an_error() {
+    each_word_of_a_damaged_file(Format::Arrow);
+}
+
+#[test]
+fn a_damaged_parquet_file_does_too() {
+    each_word_of_a_damaged_file(Format::Parquet);
+}

@@ -16,10 +16,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
     from wirelens.cca import arguments as typed
+
+    # What can be typed is told, and refused, without what trains.
+    asked = typed.parser().parse_args(arguments)
     from wirelens.cca.evaluate import evaluate, table
     from wirelens.cca.train import train
 
-    asked = typed.parser().parse_args(arguments)
     progress = Progress(asked.quiet)
 
     def work() -> None:
@@ -27,7 +29,7 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
             outcome = train(typed.train_request(asked, arguments[1:]), progress)
             progress.finish()
             told = ", ".join(f"{f1:.3f} of {span}" for span, f1 in outcome.f1.items())
-            print(f"{asked.output}: F1 on runs held out {told}")
+            print(f"{asked.output}: F1 on the runs that ended training {told}")
             return
         request = typed.eval_request(asked)
         text = table(evaluate(request, progress), request.model.controls)

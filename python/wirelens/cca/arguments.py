@@ -4,11 +4,16 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wirelens.cca import evaluate, slots, train
-from wirelens.cca.reading import load
+from wirelens.cca import slots
 from wirelens.classify.typed import Parser, part, whole
 from wirelens.errors import OptionError
+from wirelens.shipped import model_folder
+
+if TYPE_CHECKING:
+    # What trains needs PyTorch; what can be typed is told without.
+    from wirelens.cca import evaluate, train
 
 _DURATIONS = "10ms,100ms,1s,10s"
 
@@ -48,7 +53,8 @@ def parser() -> argparse.ArgumentParser:
             help="seed of all that is drawn [default: 1]")  # fmt: skip
         add("-q", "--quiet", action="store_true", help="no progress")
     _add_training(training)
-    judging.add_argument("--model", metavar="DIR", type=Path, required=True, help="the model")
+    judging.add_argument("--model", metavar="DIR|NAME", required=True,
+                         help="the model, or the name of one that ships")  # fmt: skip
     judging.add_argument("--share", metavar="PART", type=part, default=1.0,
                          help="packets that are looked at [default: all]")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
@@ -96,8 +102,10 @@ def _shares(text: str) -> list[float]:
     return [part(one) for one in text.split(",")]
 
 
-def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Request:
+def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Request":
     """What was typed as what is asked of training."""
+    from wirelens.cca import train
+
     inputs = [name for name in asked.inputs.split(",") if name]
     for name in inputs:
         if name not in slots.inputs():
@@ -124,10 +132,14 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     )
 
 
-def eval_request(asked: argparse.Namespace) -> evaluate.Request:
+def eval_request(asked: argparse.Namespace) -> "evaluate.Request":
     """What was typed as what is asked of an evaluation."""
+    from wirelens.cca import evaluate
+    from wirelens.cca.model import MODEL_FILE
+    from wirelens.cca.reading import load
+
     return evaluate.Request(
-        model=load(asked.model),
+        model=load(model_folder(asked.model, MODEL_FILE, "wirelens train cca")),
         places=asked.read,
         per_flow=asked.per_flow,
         share=asked.share,

@@ -15,7 +15,9 @@ import numpy
 from wirelens.cca.intervals import Array, in_rows, normalised
 from wirelens.classify.metrics import softmax
 from wirelens.classify.networks import tensor, torch
+from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, OutputExistsError
+from wirelens.sealed import SUMS_FILE, sums
 
 FORMAT = "wirelens-cca 1"
 MODEL_FILE, CARD_FILE = "model.safetensors", "card.md"
@@ -126,6 +128,11 @@ class Model:
     """Where intervals count together."""
     shares: Sequence[float] = (1.0,)
     """Of packets, those that were looked at in training."""
+    trained_on: dict[str, Sequence[float]] | None = None
+    """Of two taps, from what to what training went, as `wirelens.cca.runs.range_of` finds it:
+    outside of it no control is named."""
+    confidence_max: float | None = None
+    """No answer is surer."""
 
     def voted(self, values: Array) -> Array:
         """Of intervals that are several of the longest of single slots a score for each
@@ -137,7 +144,9 @@ class Model:
         """What is no tensor."""
         rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
         votes = {} if self.voting is None else {"votes": asdict(self.voting)}
-        return rtt | votes | {
+        trained = {} if self.trained_on is None else {"range": self.trained_on}
+        most = {} if self.confidence_max is None else {"confidence_max": self.confidence_max}
+        return rtt | votes | trained | most | {
             "format": FORMAT,
             "controls": list(self.controls),
             "inputs": list(self.inputs),
@@ -170,7 +179,7 @@ class Model:
         return found
 
     def save(self, folder: Path, card: str, *, force: bool) -> None:
-        """Writes model and card.
+        """Writes model, card and seal.
 
         Raises
         ------
@@ -183,7 +192,7 @@ class Model:
             from safetensors.numpy import save
         except ImportError as error:
             raise MissingPackageError(
-                "models of cca need safetensors; install it with: pip install 'wirelens[train]'",
+                f"models of cca need safetensors; {install_line('train')}",
                 name="safetensors",
             ) from error
         path = folder / MODEL_FILE
@@ -193,4 +202,5 @@ class Model:
         partial = folder / f"{MODEL_FILE}.partial"
         partial.write_bytes(save(self.tensors(), {"wirelens": json.dumps(self.metadata())}))
         partial.replace(path)
+        (folder / SUMS_FILE).write_text(sums([path]), encoding="utf-8")
         (folder / CARD_FILE).write_text(card)

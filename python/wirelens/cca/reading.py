@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network, Voting
+from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, ModelError
+from wirelens.sealed import checked, read_sums
 
 
 def load(folder: Path) -> Model:
@@ -14,7 +16,7 @@ def load(folder: Path) -> Model:
     Raises
     ------
     ModelError
-        Where it is none.
+        Where it is none, or was changed after training.
     MissingPackageError
         Where safetensors is not installed.
     """
@@ -22,10 +24,11 @@ def load(folder: Path) -> Model:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise MissingPackageError(
-            "models of cca need safetensors; install it with: pip install 'wirelens[train]'",
+            f"models of cca need safetensors; {install_line('train')}",
             name="safetensors",
         ) from error
     path = folder / MODEL_FILE
+    checked(folder, MODEL_FILE, read_sums(folder, "wirelens train cca"))
     try:
         with safe_open(path, "numpy") as file:
             said: dict[str, Any] = json.loads((file.metadata() or {}).get("wirelens", "{}"))
@@ -35,10 +38,8 @@ def load(folder: Path) -> Model:
                 said["controls"], said["inputs"], said["slot_ns"], said["passed"],
                 [_network(file, one) for one in said["networks"]], said["training"],
                 said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
-                said.get("shares", (1.0,)),
+                said.get("shares", (1.0,)), said.get("range"), said.get("confidence_max"),
             )  # fmt: skip
-    except FileNotFoundError as error:
-        raise ModelError(f"{path}: no such file; wanted: a model of `train cca`") from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error
 

@@ -82,6 +82,25 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
     return found
 
 
+def range_of(runs: Sequence[Run]) -> dict[str, Sequence[float]]:
+    """From what to what runs go, as a model says it: flows, rate, queue and round trips."""
+    flows = [_rows(run.path / "flows.tsv") for run in runs]
+    found: dict[str, list[float]] = {
+        "flows": [len(rows) for rows in flows],
+        "rate_bit": [run.rate_mbit * 1e6 for run in runs],
+        "queue_s": [run.buffer_bytes * 8 / (run.rate_mbit * 1e6) for run in runs],
+        "rtt_s": [float(row["rtt_ms"]) / 1e3 for rows in flows for row in rows],
+    }
+    return {name: [min(numbers), max(numbers)] for name, numbers in found.items()}
+
+
+def confidence_max(runs: Sequence[Run]) -> float:
+    """How sure one may be who was judged by these: by the rule of succession, right for all of
+    their measured flows, and never above 0.99."""
+    count = sum(row["role"] == "measured" for run in runs for row in _rows(run.path / "flows.tsv"))
+    return min(0.99, (count + 1) / (count + 2))
+
+
 def _inside(place: Path) -> Iterator[Path]:
     return place.iterdir() if place.is_dir() else iter(())
 

@@ -6,7 +6,7 @@ They are made by the same code as in `wirelens cca`, so that training and servin
 ...         "testdata/testbed/congestion/after.pcapng.gz"]
 >>> before, after = tap_slots(taps)
 >>> way = max(before, key=lambda way: len(before[way].slots))
->>> way.source, way.destination_port
+>>> way.src_ip, way.dst_port
 ('10.1.3.12', 5001)
 >>> start = before[way].first_slot
 >>> found = windows(before[way], after[way], [start + 1000], 100)
@@ -40,10 +40,10 @@ FLOWS_MAX = 65_536
 class FlowWay(NamedTuple):
     """Data that flows one way in a conversation."""
 
-    source: str
-    source_port: int
-    destination: str
-    destination_port: int
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
 
 
 @dataclass(frozen=True, slots=True)

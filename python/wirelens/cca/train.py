@@ -10,7 +10,7 @@ from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined
 from wirelens.cca.model import Model, Network, Voting, voters_of
-from wirelens.cca.runs import Run, find_runs
+from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
 from wirelens.classify.progress import Progress
 from wirelens.classify.typed import time_us
 from wirelens.errors import OptionError
@@ -62,7 +62,7 @@ class Outcome:
 
     model: Model
     f1: dict[str, float]
-    """Of each duration the mean F1 of controls on the runs held out."""
+    """Of each duration the mean F1 of controls on the runs that ended training: it flatters."""
 
 
 def parts(runs: Sequence[Run], share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -122,7 +122,7 @@ def _reading(progress: Progress) -> Callable[[int, int], None]:
 
 def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
     def show(epoch: int, _: float, f1: float) -> None:
-        progress.show(epoch + 1, epochs, f"{duration}: F1 {f1:.3f} of runs held out")
+        progress.show(epoch + 1, epochs, f"{duration}: F1 {f1:.3f} of the runs that end training")
 
     return show
 
@@ -178,19 +178,29 @@ def train(request: Request, progress: Progress) -> Outcome:
         trained = _one(request, controls, trained_on, held, duration, progress)
         networks.append(learn.calibrated(trained, held, request.unknown_below, length[1]))
         found[duration] = trained.f1(held)
-        progress.tell(f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals held out")
+        progress.tell(
+            f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals that ended training"
+        )
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
         "command": request.command,
         "runs": len(runs),
-        "f1_of_runs_held_out": found,
+        "f1_of_runs_that_ended_training": found,
         "seed": request.seed,
     }
     slot_ns = round(time_us(request.slot) * 1000)
     model = Model(
-        controls, request.inputs, slot_ns, request.passed, networks, training, voting=voting,
+        controls,
+        request.inputs,
+        slot_ns,
+        request.passed,
+        networks,
+        training,
+        voting=voting,
         shares=request.shares,
+        trained_on=range_of(runs),
+        confidence_max=confidence_max(judging),
     )
     text = card(model, [run.path.name for run in runs], request.note)
     model.save(request.output, text, force=request.force)

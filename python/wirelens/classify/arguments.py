@@ -7,27 +7,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from wirelens.classify import evaluate, steps
-from wirelens.classify.dataset import (
-    Source,
-    capture_families,
-    captures_of,
-    folder_source,
-    testbed_source,
-)
+from wirelens.classify.cascade import meant
 from wirelens.classify.families import (
     DEFAULT_FAMILIES,
     FAMILY_NAMES,
     PORT_FAMILIES,
     family,
 )
-from wirelens.classify.labels import read_families, read_labels
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
 from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
+from wirelens.classify.sources import source_of
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
 from wirelens.classify.typed import Parser, difference, part, positive, time_us, whole
+from wirelens.classify.unknown import Settings
 from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
 
@@ -71,9 +66,18 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         "--flows",
         metavar="TABLE",
         type=Path,
-        help="labels of flows: TSV, CSV or Parquet with the columns proto, src, sport, dst, "
-        "dport, the label, and perhaps file, first_ns and last_ns; either direction matches. "
-        "With file and label alone, every flow of a capture has its label",
+        help="labels of flows: TSV, CSV or Parquet with the columns protocol, src_ip, "
+        "src_port, dst_ip, dst_port, the label, and perhaps file, first_ns and last_ns; either "
+        "direction matches. "
+        "With file and label alone, every flow of a capture has its label; with mac and label, "
+        "every flow of this unit",
+    )
+    add(
+        "--labels-by-mac",
+        metavar="TABLE",
+        type=Path,
+        help="labels of units, instead of --flows: a table with mac, the label, and perhaps file; "
+        "the address finds the label and is no feature",
     )
     add(
         "--label",
@@ -99,6 +103,20 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         help="column of TABLE, or of --manifest, that names families: captures that were made "
         "together and are never on two sides of a split [default: each capture is one]",
     )
+    add(
+        "--classes",
+        metavar="TABLE",
+        type=Path,
+        help="what labels are called as classes: a table with label and class. A label A.B that "
+        "is not in it is looked up as A, and is unknown if that is not in it either; the class - "
+        "leaves flows out",
+    )
+    add("--sealed", metavar="PART", type=part, default=0.0,
+        help="this part of the families of captures, by a hash of their names, trains nothing and "
+        "chooses nothing; they judge in place of a test side. For eval: judge these alone")
+    add("--known-ports", metavar="TABLE", type=Path,
+        help="what is known of ports beforehand, for port-prior and boosted-ports, and to compare "
+        "with: a table with protocol, port and class")
     add("--manifest", metavar="TABLE", type=Path,
         help="table with the column file and that of --family [default: family], or with "
         "family=NAME in the column note")  # fmt: skip
@@ -147,6 +165,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         choices=None,
         help="keep what is left out by default: " + ", ".join(DROPPED),
     )
+    add("--identity", choices=("kept", "masked"), default="kept",
+        help="masked: read only fields that every unit of a product fills in alike; addresses, "
+        "names, ids, random numbers and stamps are absent, in headers and payload "
+        "[default: kept]")  # fmt: skip
+    add("--name-protocols", action="store_true",
+        help="flows that are neither TCP nor UDP are named by their IP protocol, such as icmp: no "
+        "model is trained on them or asked about them")
     add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
     add("--wait", metavar="SECONDS", type=positive, default=10.0,
         help="decide an undecided flow by what there is after so long [default: 10]")  # fmt: skip
@@ -158,7 +183,8 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         "--families",
         metavar="LIST",
         default=",".join(DEFAULT_FAMILIES),
-        help="out of " + ", ".join(FAMILY_NAMES) + " [default: %(default)s]",
+        help="out of " + ", ".join(FAMILY_NAMES) + "; lightgbm/3 is of 3 packets alone "
+        "[default: %(default)s]",
     )
     add("--depths", metavar="LIST", default=_DEPTHS,
         help="numbers of packets, such as 1,2,5 or 1-20 [default: %(default)s]")  # fmt: skip
@@ -180,13 +206,6 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         "drawn [default: all]")  # fmt: skip
     add("--group-weights", choices=GROUPINGS, default="none",
         help="once: such flows weigh one together; root: half way [default: none]")  # fmt: skip
-    add(
-        "--known-ports",
-        metavar="TABLE",
-        type=Path,
-        help="what is known of ports beforehand, for port-prior and boosted-ports: a table with "
-        "proto, port and class",
-    )
     add(
         "--split",
         metavar="A/B/C",
@@ -259,7 +278,19 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="stages by hand, such as fastest=decision-tree/1; may be given several times",
     )
+    _add_unknown(add)
     _add_margins(add)
+
+
+def _add_unknown(add: Callable[..., argparse.Action]) -> None:
+    settings = Settings()
+    add("--unknown-below", metavar="P", type=part,
+        help="call a flow unknown where its best guess is less likely right than P [default: the "
+        "least from 0.5 on that keeps the next two, on flows that chose the models]")
+    add("--foreign-max", metavar="PART", type=part, default=settings.foreign_max,
+        help="of flows of the class unknown, at most this part gets a name [default: %(default)s]")
+    add("--named-right", metavar="PART", type=part, default=settings.right_min,
+        help="of names that flows of other classes get, so many are right [default: %(default)s]")
 
 
 def _add_margins(add: Callable[..., argparse.Action]) -> None:
@@ -322,7 +353,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )  # fmt: skip
     _add_source(judging)
-    judging.add_argument("--model", metavar="DIR", type=Path, required=True,
+    judging.add_argument("--model", metavar="DIR|NAME", required=True,
                          help="the cascade, or the name of one that ships")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
                          help="write to this file [default: standard output]")  # fmt: skip
@@ -387,33 +418,15 @@ def parse_places(places: Sequence[str]) -> list[tuple[str, str, int]]:
     return found
 
 
-def source_of(asked: argparse.Namespace) -> Source:
-    """Labelled flows, wherever they were said to be."""
-    ways = [asked.flows is not None, asked.folders is not None, asked.testbed is not None]
-    if sum(ways) != 1 or bool(asked.read) != ways[0]:
-        raise OptionError(
-            "labelled flows: wanted: -r CAPTURES with --flows TABLE, or --folders DIR, or "
-            "--testbed DIR, one of these"
-        )
-    if asked.testbed is not None:
-        return testbed_source(asked.testbed)
-    if asked.folders is not None:
-        source = folder_source(asked.folders)
-    else:
-        column = asked.family if asked.manifest is None else None
-        labels = read_labels(asked.flows, asked.label, column)
-        source = Source(captures_of(asked.read), labels, [])
-    named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
-    families = capture_families(source.captures, named)
-    return Source(source.captures, source.labels, families)
-
-
 def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
     for kind in kinds:
-        if kind not in FAMILY_NAMES:
-            family(kind)
+        name, slash, depth = kind.partition("/")
+        if name not in FAMILY_NAMES:
+            family(name)
+        if slash and (not depth.isdigit() or int(depth) not in parse_depths(asked.depths)):
+            raise OptionError(f"--families {kind}; wanted: a family, or one with one of --depths")
     kept = set(asked.keep)
     unknown = sorted(kept - set(DROPPED))
     if unknown:
@@ -421,7 +434,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
     dropped = [pattern for pattern in DROPPED if pattern not in kept] + asked.drop
     if asked.no_ports:
         dropped += PORTS
-        kinds = [kind for kind in kinds if kind not in NEED_PORTS]
+        kinds = [kind for kind in kinds if kind.partition("/")[0] not in NEED_PORTS]
     if not kinds:
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.folds == 1:
@@ -447,6 +460,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
             tuple(dropped),
             "outermost" if asked.outermost else "innermost",
             asked.rare,
+            asked.identity,
         ),
         margins=Margins(asked.fastest_part, asked.fastest_time, asked.gain, asked.depth_gain),
         aim=Aim(
@@ -454,6 +468,9 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         ),
         shares=parse_shares(asked.split),
         folds=asked.folds,
+        sealed=asked.sealed,
+        names_protocols=asked.name_protocols,
+        unknown=Settings(asked.unknown_below, asked.foreign_max, asked.named_right),
         flows_min=asked.flows_min,
         wait_ns=round(asked.wait * 1e9),
         measures=asked.uncertainty or UNCERTAINTIES,
@@ -472,8 +489,10 @@ def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Re
     """What was typed as what is asked of an evaluation."""
     return evaluate.Request(
         source=source_of(asked),
-        model=asked.model,
+        model=meant(asked.model),
         output=asked.output,
         plots=asked.plots,
+        sealed=asked.sealed,
+        known_ports=asked.known_ports,
         command=f"wirelens eval classify {shlex.join(typed)}",
     )

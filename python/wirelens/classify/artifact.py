@@ -1,21 +1,21 @@
 """Writes a cascade's artifact: the folder that `docs/specs/cascade.md` describes."""
 
-import hashlib
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wirelens import __version__
-from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, SUMS_FILE, VERSION
+from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
 from wirelens.classify.operate import Operation, settled
 from wirelens.classify.pool import PORT_TABLE, Trained
 from wirelens.classify.progress import Progress
 from wirelens.classify.served import told_features
+from wirelens.classify.unknown import Calibrated
 from wirelens.errors import OptionError, OutputExistsError
+from wirelens.sealed import SUMS_FILE, sums
 
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _NAME_LEN_MAX = 40
@@ -42,6 +42,8 @@ class Parts:
     profile: dict[str, Any]
     training: dict[str, Any]
     card: str
+    calibrated: Calibrated = field(default_factory=Calibrated)
+    names_protocols: bool = False
 
 
 def stage_file(stage: str, model: Trained) -> str:
@@ -65,6 +67,9 @@ def _stage(parts: Parts, index: int) -> dict[str, Any]:
             told["threshold"] = written[0]
         else:
             told["thresholds"] = dict(zip(parts.dataset.classes, written, strict=True))
+    lines = parts.calibrated.lines
+    if index < len(lines) and lines[index]:
+        told["calibration"] = [list(point) for point in lines[index]]
     if model.file.suffix == ".onnx":
         told["features"] = told_features(model.features)
         told |= {"columns": model.columns, **model.details}
@@ -82,6 +87,8 @@ def head(parts: Parts) -> dict[str, Any]:
         "flows": {"idle_timeout_ns": IDLE_TIMEOUT_NS, "active_timeout_ns": ACTIVE_TIMEOUT_NS},
         "wait_ns": parts.dataset.sample.wait_ns,
         "segmentation": parts.dataset.segmentation,
+        "unknown_below": parts.calibrated.choice.below,
+        "portless": "named" if parts.names_protocols else "asked",
         "stages": [_stage(parts, index) for index in range(len(parts.stages))],
     }
     if parts.ports is not None:
@@ -137,9 +144,3 @@ def check_free(folder: Path, force: bool) -> None:
         raise OutputExistsError(
             f"{folder}: there already; give another name, or --force to replace it"
         )
-
-
-def sums(files: Sequence[Path]) -> str:
-    """Hashes as `sha256sum` writes and checks them."""
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    return "".join(lines)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from wirelens.classify import report
+from wirelens.classify import report, strangers
+from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.pool import PORT_TABLE
 
 if TYPE_CHECKING:
@@ -13,12 +14,31 @@ if TYPE_CHECKING:
 
 def text(request: "Request", outcome: "Outcome") -> str:
     """The card, in Markdown."""
-    parts = [_about(request, outcome), _stages(outcome), _quality(outcome), _data(request, outcome)]
+    parts = [
+        _about(request, outcome),
+        strangers_section(request, outcome),
+        _stages(outcome),
+        _quality(outcome),
+        _data(request, outcome),
+    ]
     return "\n".join([*parts, _limits(outcome)])
 
 
+def strangers_section(request: "Request", outcome: "Outcome") -> str:
+    """What the cascade is worth on the flows that judge it, beside a table of ports."""
+    dataset, evidence, plan = outcome.dataset, outcome.evidence, outcome.plan
+    judged = strangers.Judged(evidence.truth, evidence.families, evidence.classes, outcome.answers)
+    known = None
+    if request.pool.known_ports is not None:
+        rows = plan.test if len(plan.test) else plan.checked
+        sample = dataset.sample.of(rows)
+        known = strangers.known_port_names(request.pool.known_ports, sample, dataset.classes)
+    choice = outcome.calibrated.choice
+    return strangers.section(judged, choice.below, choice.why, outcome.judged_on, known)
+
+
 def _about(request: "Request", outcome: "Outcome") -> str:
-    classes = ", ".join(outcome.dataset.classes)
+    classes = ", ".join(name for name in outcome.dataset.classes if name != UNKNOWN)
     found = f"""# {request.name}
 
 Names the class of a flow from its first packets: {classes}.
@@ -106,9 +126,15 @@ def _limits(outcome: "Outcome") -> str:
         else "No training packet was several segments merged by an offload; where yours are, "
         "sizes mean something else, and verdicts are marked."
     )
+    below = outcome.calibrated.choice.below
+    named = (
+        f"A flow gets one of these classes, or `unknown` where the best guess is less likely right than {below:.2f}"
+        if below
+        else "Every flow gets one of these classes, also one that is of none"
+    )
     return f"""## Limits
 
-Every flow gets one of these classes, also one that is of none. Traffic of other networks, times
+{named}. Traffic of other networks, times
 and programs than those of the training captures is classified worse than the table says; measure
 it on labelled captures of your own with `wirelens eval classify`. {merged}
 """

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy
 
+from wirelens.classify import calibration
+from wirelens.classify.calibration import UNKNOWN, Line
 from wirelens.classify.dataset import Sample
 from wirelens.classify.metrics import Array
 from wirelens.classify.place import STAGES
@@ -21,15 +23,17 @@ from wirelens.classify.recipe import Recipe
 from wirelens.classify.served import Served, ServedTrees, read_model
 from wirelens.classify.thresholds import UNCERTAINTIES, uncertainty
 from wirelens.errors import ModelError
+from wirelens.sealed import checked, read_sums
+from wirelens.shipped import model_folder
 
 FORMAT = "wirelens cascade"
-VERSION = 1
+VERSION = 2
+# Version 2 added calibration, `unknown` and flows named by their protocol.
+_VERSIONS = (1, 2)
+_TCP, _UDP = 6, 17
 CASCADE_FILE = "cascade.json"
 CARD_FILE = "card.md"
-SUMS_FILE = "SHA256SUMS"
 _ID_DIGITS = 12
-# Of the package; the same models as those of the repository.
-_SHIPPED = Path(__file__).resolve().parent.parent / "models"
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Stage:
     measure: str
     # By class; None of the last stage, whose answer stands.
     thresholds: Array | None
+    # By class, points that calibrate the answer's probability; none where it stays as it is.
+    calibrations: list[Line]
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,19 @@ class Predictions:
 
     # Class indices.
     labels: Array
+    # The likeliest class that names something, and how likely it is right.
+    guesses: Array
     confidences: Array
-    # Index of the stage that decided.
+    # Index of the stage that decided; −1 where the protocol did.
     stages: Array
     packets_used: Array
+    # Whether the guess is not likely enough to be told, or the class is `unknown`.
+    is_unknown: Array
+
+    @property
+    def is_by_protocol(self) -> Array:
+        """Whether a protocol without ports names the flow."""
+        return self.stages < 0
 
 
 class Cascade:
@@ -67,6 +82,10 @@ class Cascade:
         self.classes: list[str] = list(head["classes"])
         self.stages = stages
         self.wait_ns: int = head["wait_ns"]
+        self.names_protocols: bool = head.get("portless") == "named"
+        below = head.get("unknown_below", 0.0)
+        by_class = below if isinstance(below, dict) else dict.fromkeys(self.classes, below)
+        self.unknown_below = numpy.array([float(by_class[name]) for name in self.classes])
 
     @property
     def packets(self) -> int:
@@ -91,6 +110,7 @@ class Cascade:
             numbers=tuple(dict.fromkeys(numbers)),
             dropped=(),
             headers=first["headers"],
+            identity=first.get("identity", "kept"),
         )
 
     def predict(self, sample: Sample) -> Predictions:
@@ -101,27 +121,37 @@ class Cascade:
         there are.
         """
         count = len(sample)
+        zeros = numpy.zeros(count, dtype=numpy.int64)
         found = Predictions(
-            numpy.zeros(count, dtype=numpy.int64),
-            numpy.zeros(count),
-            numpy.zeros(count, dtype=numpy.int64),
-            numpy.zeros(count, dtype=numpy.int64),
+            zeros,
+            zeros.copy(),
+            numpy.ones(count),
+            zeros.copy(),
+            numpy.ones(count, dtype=numpy.int64),
+            numpy.zeros(count, dtype=bool),
         )
         undecided = numpy.arange(count)
+        if self.names_protocols:
+            is_portless = ~numpy.isin(sample.numbers(["protocol"])[:, 0], (_TCP, _UDP))
+            found.stages[is_portless] = -1
+            undecided = undecided[~is_portless]
         for index, stage in enumerate(self.stages):
             if len(undecided) == 0:
                 break
             asked = sample.of(undecided)
             scores = stage.model.score(stage.model.prepare(asked), 0, len(asked))
-            labels = scores.argmax(axis=1)
-            found.labels[undecided] = labels
-            found.confidences[undecided] = scores[numpy.arange(len(labels)), labels]
+            labels, guesses, raw = calibration.best_guess(scores, self.classes)
+            found.labels[undecided], found.guesses[undecided] = labels, guesses
+            found.confidences[undecided] = calibrated(stage.calibrations, guesses, raw)
             found.stages[undecided] = index
             found.packets_used[undecided] = numpy.minimum(asked.packet_counts, stage.packets)
             if stage.thresholds is None:
                 break
             goes_on = uncertainty(scores, stage.measure) > stage.thresholds[labels]
             undecided = undecided[goes_on]
+        is_low = found.confidences < self.unknown_below[found.guesses]
+        is_none = numpy.array([name == UNKNOWN for name in self.classes])[found.labels]
+        found.is_unknown[:] = (is_low | is_none) & ~found.is_by_protocol
         return found
 
     def alone(self, sample: Sample, index: int) -> Array:
@@ -130,10 +160,20 @@ class Cascade:
         return model.score(model.prepare(sample), 0, len(sample))
 
 
+def calibrated(lines: Sequence[Line], guesses: Array, raw: Array) -> Array:
+    """Probabilities of some guesses, each by the line of its class."""
+    found = numpy.asarray(raw, dtype=numpy.float64).copy()
+    for place, line in enumerate(lines):
+        is_mine = guesses == place
+        found[is_mine] = calibration.apply(line, found[is_mine])
+    return found
+
+
 def load(path: str | os.PathLike[str]) -> Cascade:
     """Reads an artifact, and checks that nothing of it was changed.
 
-    A name such as ``"services"`` that is no folder here is that of a model that ships.
+    A name such as ``"services"`` is that of a model that ships; a folder is given with a
+    separator, as in ``"./services"``, or as a `pathlib.Path`.
 
     Raises
     ------
@@ -142,23 +182,22 @@ def load(path: str | os.PathLike[str]) -> Cascade:
     """
     folder = meant(path)
     if not folder.is_dir():
-        shipped = ", ".join(sorted(file.parent.name for file in _SHIPPED.glob(f"*/{CASCADE_FILE}")))
         raise ModelError(
-            f"{folder}: no such folder, and no model that ships has this name (they are "
-            f"{shipped or 'not here'}); give the folder that `wirelens train classify` wrote"
+            f"{folder}: no such folder; give the folder that `wirelens train classify` wrote, or "
+            "the name of a model that ships"
         )
-    sums = _read_sums(folder)
-    text = _checked(folder, CASCADE_FILE, sums)
+    sums = read_sums(folder, "wirelens train classify")
+    text = checked(folder, CASCADE_FILE, sums)
     try:
         head = json.loads(text)
     except ValueError as error:
         raise ModelError(f"{folder / CASCADE_FILE}: no JSON ({error})") from error
     told = head if isinstance(head, dict) else {}
     seen, version = told.get("format"), told.get("version")
-    if seen != FORMAT or version != VERSION:
+    if seen != FORMAT or version not in _VERSIONS:
         raise ModelError(
             f"{folder / CASCADE_FILE}: format {seen!r}, version {version}; "
-            f"wanted: {FORMAT!r} {VERSION}"
+            f"wanted: {FORMAT!r} {' or '.join(map(str, _VERSIONS))}"
         )
     if told.get("kind") == "windows":
         raise ModelError(
@@ -184,12 +223,8 @@ def load(path: str | os.PathLike[str]) -> Cascade:
 
 
 def meant(path: str | os.PathLike[str]) -> Path:
-    """The folder that is meant: this one or, of a name that is no folder here, one that ships."""
-    folder = Path(path)
-    if folder.exists() or len(folder.parts) != 1:
-        return folder
-    shipped = _SHIPPED / folder
-    return shipped if (shipped / CASCADE_FILE).is_file() else folder
+    """The folder that is meant: this one, or that of this name that ships."""
+    return model_folder(path, CASCADE_FILE, "wirelens train classify")
 
 
 def _check_schemas(folder: Path, cascade: Cascade) -> None:
@@ -210,31 +245,6 @@ def _check_schemas(folder: Path, cascade: Cascade) -> None:
             )
 
 
-def _read_sums(folder: Path) -> dict[str, str]:
-    try:
-        lines = (folder / SUMS_FILE).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ModelError(
-            f"{folder / SUMS_FILE}: {error.strerror}; wanted: a folder that "
-            "`wirelens train classify` wrote"
-        ) from error
-    return {line[66:]: line[:64] for line in lines if len(line) > 66}
-
-
-def _checked(folder: Path, name: str, sums: dict[str, str]) -> bytes:
-    """A file's bytes, which are those of the sums."""
-    try:
-        found = (folder / name).read_bytes()
-    except OSError as error:
-        raise ModelError(f"{folder / name}: {error.strerror}; wanted: the whole folder") from error
-    if hashlib.sha256(found).hexdigest() != sums.get(name):
-        raise ModelError(
-            f"{folder / name}: not what {SUMS_FILE} has; wanted: the file as it was written; "
-            "copy the folder again, or train again"
-        )
-    return found
-
-
 def _stage(
     folder: Path,
     told: dict[str, Any],
@@ -242,7 +252,7 @@ def _stage(
     sums: dict[str, str],
     is_last: bool,
 ) -> Stage:
-    _checked(folder, told["file"], sums)
+    checked(folder, told["file"], sums)
     if told["stage"] not in STAGES:
         raise ModelError(f"{folder}: stage {told['stage']!r}; wanted: {', '.join(STAGES)}")
     thresholds = None
@@ -257,4 +267,11 @@ def _stage(
         )
     measure = told.get("uncertainty", UNCERTAINTIES[0])
     model = read_model(folder / told["file"], told, len(classes))
-    return Stage(told["stage"], told["family"], int(told["packets"]), model, measure, thresholds)
+    if "calibration" in told:
+        lines: list[Line] = [told["calibration"]] * len(classes)
+    elif "calibrations" in told:
+        lines = [told["calibrations"][name] for name in classes]
+    else:
+        lines = []
+    packets = int(told["packets"])
+    return Stage(told["stage"], told["family"], packets, model, measure, thresholds, lines)

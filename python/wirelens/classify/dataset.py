@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from wirelens import _wirelens
+from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 from wirelens.classify.labels import (
     FlowKey,
@@ -174,6 +175,39 @@ class Source:
     families: list[str]
 
 
+def renamed(source: Source, classes: dict[str, str]) -> Source:
+    """The same with labels by a table: `A.B` is looked up as such, then as `A`; a label that is
+    not there is of no class, `unknown`, and one whose class is `-` has no label.
+    """
+    rows = []
+    for row in source.labels.rows:
+        known = classes.get(row.label, classes.get(row.label.partition(".")[0], UNKNOWN))
+        if known != "-":
+            rows.append(replace(row, label=known))
+    labels = LabelTable(source.labels.path, rows, source.labels.blank)
+    return Source(source.captures, labels, source.families)
+
+
+def together(one: Source, other: Source) -> Source:
+    """Captures and labels of both; lines of the second table count on from the first."""
+    last = max((row.line for row in one.labels.rows), default=0)
+    rows = [replace(row, line=row.line + last) for row in other.labels.rows]
+    labels = LabelTable(
+        f"{one.labels.path}, {other.labels.path}",
+        [*one.labels.rows, *rows],
+        one.labels.blank + other.labels.blank,
+    )
+    return Source([*one.captures, *other.captures], labels, [*one.families, *other.families])
+
+
+def is_sealed(family: str, share: float) -> bool:
+    """Whether a family of captures is among those that train and choose nothing: by a hash of its
+    name, so that it is the same in every run, under every seed.
+    """
+    digest = hashlib.sha256(family.encode("utf-8", "surrogateescape")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
 @dataclass
 class Dataset:
     """Labelled flows. Rows are flows that have a label and a class that is kept."""
@@ -194,6 +228,18 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def of(self, rows: Array) -> "Dataset":
+        """Some of these flows, by index."""
+        return replace(
+            self,
+            labels=self.labels[rows],
+            families=self.families[rows],
+            capture_of=self.capture_of[rows],
+            sample=self.sample.of(rows),
+            keys=[self.keys[row] for row in rows.tolist()],
+            first_ns=[self.first_ns[row] for row in rows.tolist()],
+        )
 
     def oddities(self) -> str:
         """How many flows are unlike what most models are made for, in a sentence."""
@@ -308,11 +354,17 @@ def load(
     wait_ns: int = WAIT_NS,
     idle_timeout_ns: int = IDLE_TIMEOUT_NS,
     active_timeout_ns: int = ACTIVE_TIMEOUT_NS,
+    names_protocols: bool = False,
+    sealed: float = 0.0,
+    keeps_others: bool = False,
 ) -> Dataset:
     """Reads captures and gives flows their labels.
 
     Classes with fewer than `flows_min` flows are left out, with a warning; or, where `classes`
-    are told, those that are not among them.
+    are told, those that are not among them. Where there is a class `unknown`, or `keeps_others`,
+    they are of this class instead. With `names_protocols` flows of protocols without ports are
+    left out, since no model is asked about them. Flows of `sealed` families count for nothing
+    where classes are chosen.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
     others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
@@ -328,30 +380,28 @@ def load(
         raise OptionError(f"{source.labels.path}: no flow in {len(source.captures)} captures")
     read = _Read(table)
     keys, protocols = read.keys, read.numbers[:, features.numbers.index("protocol")]
-    ends = zip(
-        protocols.astype(int).tolist(),
-        *(keys[name] for name in ("src", "src_port", "dst", "dst_port")),
-        strict=True,
-    )
-    flow_keys = [
-        flow_key(p, src, sport or 0, dst, dport or 0) for p, src, sport, dst, dport in ends
-    ]
+    flow_keys = _flow_keys(read, protocols)
     first_ns = [int(value or 0) for value in keys["first_ns"]]
     found = match(
-        source.labels, source.captures, zip(keys["file"], flow_keys, first_ns, strict=True)
+        source.labels,
+        source.captures,
+        zip(keys["file"], flow_keys, first_ns, strict=True),
+        zip(keys["src_mac"], keys["dst_mac"], strict=True),
     )
+    if names_protocols:
+        _forget(found, ~numpy.isin(protocols, (_TCP, _UDP)))
+    told: list[str] = []
+    row_families = _families(source, found, keys["file"])
+    if keeps_others or UNKNOWN in found.labels:
+        told = _others_unknown(found, flows_min, classes, row_families, sealed)
+        classes, flows_min = _with_unknown(classes), 1
     names, kept, warnings = _classes(found, flows_min, classes)
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:
-        seen = sorted({label for label in found.labels if label is not None})
-        raise OptionError(
-            f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
-            f"{', '.join(seen) or 'none'}); "
-            + "; ".join([*found.messages(), "look at --label and at the captures"])
-        )
+        raise _no_labels(source, found, names)
     files = numpy.array(keys["file"])[kept]
-    by_row = [found.families[row] or source.families[keys["file"][row]] for row in kept]
+    by_row = [row_families[row] for row in kept]
     long = numpy.array(keys["long_packets"])[kept]
     hashes = _hashes(source.captures, files)
     families = joined_families(by_row, [hashes[file] for file in files.tolist()])
@@ -367,8 +417,75 @@ def load(
         matching=found,
         keys=[flow_keys[row] for row in kept],
         first_ns=[first_ns[row] for row in kept],
-        warnings=warnings,
+        warnings=[*told, *warnings],
     )
+
+
+def _flow_keys(read: _Read, protocols: Array) -> list[FlowKey]:
+    """What names each flow, the same for both of its directions."""
+    ends = zip(
+        protocols.astype(int).tolist(),
+        *(read.keys[name] for name in ("src_ip", "src_port", "dst_ip", "dst_port")),
+        strict=True,
+    )
+    return [flow_key(p, src, sport or 0, dst, dport or 0) for p, src, sport, dst, dport in ends]
+
+
+def _with_unknown(classes: Sequence[str] | None) -> Sequence[str] | None:
+    """Classes that are told, `unknown` among them."""
+    return classes if classes is None or UNKNOWN in classes else [*classes, UNKNOWN]
+
+
+def _no_labels(source: Source, found: Matching, names: Sequence[str]) -> OptionError:
+    """Says that no flow has a label of a class."""
+    seen = sorted({label for label in found.labels if label is not None})
+    return OptionError(
+        f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
+        f"{', '.join(seen) or 'none'}); "
+        + "; ".join([*found.messages(), "look at --label and at the captures"])
+    )
+
+
+def _forget(found: Matching, rows: Array) -> None:
+    """Takes the labels of some flows away."""
+    found.labels = [
+        None if gone else label for label, gone in zip(found.labels, rows, strict=True)
+    ]
+
+
+def _families(source: Source, found: Matching, files: Sequence[int]) -> list[str]:
+    """The family of each flow, by its label's row or by its capture."""
+    return [
+        own or source.families[file] for own, file in zip(found.families, files, strict=True)
+    ]
+
+
+def _others_unknown(
+    found: Matching,
+    flows_min: int,
+    classes: Sequence[str] | None,
+    families: Sequence[str],
+    sealed: float,
+) -> list[str]:
+    """Makes labels of no class `unknown`: those not among `classes` or, where none are told, those
+    with too few flows in families that are not sealed.
+    """
+    counts: dict[str, int] = {}
+    for label, family in zip(found.labels, families, strict=True):
+        if label is not None:
+            counts[label] = counts.get(label, 0) + (not is_sealed(family, sealed))
+    if classes is not None:
+        kept = set(classes)
+    else:
+        kept = {label for label, count in counts.items() if count >= flows_min}
+    gone = sorted(set(counts) - kept - {UNKNOWN})
+    found.labels = [
+        UNKNOWN if label is not None and label not in kept else label for label in found.labels
+    ]
+    if not gone:
+        return []
+    why = "are not the model's" if classes is not None else f"have fewer than {flows_min} flows"
+    return [f"{UNKNOWN} are also flows of classes that {why}: {', '.join(gone)}"]
 
 
 def _classes(

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy
 
-from wirelens.classify import curves, plots, report
+from wirelens.classify import curves, plots, report, strangers
+from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
-from wirelens.classify.dataset import Dataset, Source
+from wirelens.classify.dataset import Dataset, Source, is_sealed
 from wirelens.classify.dataset import load as load_dataset
 from wirelens.classify.metrics import Array
 from wirelens.classify.pool import PORT_TABLE
 from wirelens.classify.progress import Progress
 from wirelens.classify.served import cost_of, read_model, scores_of
 from wirelens.classify.thresholds import uncertainty
+from wirelens.classify.unknown import Answers
+from wirelens.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Request:
     model: Path
     output: Path | None = None
     plots: Path | None = None
+    sealed: float = 0.0
+    known_ports: Path | None = None
     command: str = ""
 
 
@@ -53,7 +58,11 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
         wait_ns=cascade.wait_ns,
         idle_timeout_ns=flows["idle_timeout_ns"],
         active_timeout_ns=flows["active_timeout_ns"],
+        names_protocols=cascade.names_protocols,
+        keeps_others=True,
     )
+    if request.sealed:
+        dataset = _sealed(dataset, request.sealed)
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
     if dataset.fingerprint == cascade.head["training"]["fingerprint"]:
@@ -63,6 +72,21 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
         )
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
+    known = [index for index, name in enumerate(cascade.classes) if name != UNKNOWN]
+    if not numpy.isin(dataset.labels, known).any():
+        progress.warn(
+            f"no flow has a label of the classes {', '.join(cascade.classes)}: all are foreign; "
+            "look at --label and --classes if they should not be"
+        )
+    judged = _strangers(request, cascade, dataset)
+    if UNKNOWN not in cascade.classes:
+        # Its models cannot be right about flows of none of their classes.
+        dataset = dataset.of(numpy.flatnonzero(dataset.labels < len(cascade.classes)))
+        if len(dataset) == 0:
+            raise OptionError(
+                f"{request.source.labels.path}: no flow has a label of the classes "
+                f"{', '.join(cascade.classes)}; look at --label, --classes and at the captures"
+            )
     predictions = cascade.predict(dataset.sample)
     evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
     scores = [cascade.alone(dataset.sample, index) for index in range(len(cascade.stages))]
@@ -76,7 +100,8 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     if pairs:
         told = "Of these flows; thresholds are chosen on them, which flatters those of classes."
         tables += "\n" + report.assignment_section(pairs, told)
-    text = f"{title}\n\n{made}Model `{cascade.id}`; {dataset.oddities()}. {tables}"
+    told = f"Model `{cascade.id}`; {dataset.oddities()}."
+    text = f"{title}\n\n{made}{told}\n\n{judged}\n{tables}"
     if request.output is not None:
         request.output.parent.mkdir(parents=True, exist_ok=True)
         request.output.write_text(text, encoding="utf-8")
@@ -89,6 +114,26 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
         for path in made_of:
             progress.tell(f"wrote {path}")
     return Outcome(cascade, dataset, predictions, evidence, text)
+
+
+def _sealed(dataset: Dataset, share: float) -> Dataset:
+    """Flows of the families that trained and chose nothing."""
+    chosen = [is_sealed(family, share) for family in dataset.families.tolist()]
+    return dataset.of(numpy.flatnonzero(chosen))
+
+
+def _strangers(request: Request, cascade: Cascade, dataset: Dataset) -> str:
+    """What the cascade tells of these flows, those of none of its classes among them."""
+    said = cascade.predict(dataset.sample)
+    answers = Answers(said.labels, said.guesses, said.confidences, said.is_unknown)
+    judged = strangers.Judged(dataset.labels, dataset.families, dataset.classes, answers)
+    known = None
+    if request.known_ports is not None:
+        known = strangers.known_port_names(request.known_ports, dataset.sample, dataset.classes)
+    below = float(cascade.unknown_below.max())
+    why = "as the model says" if below else "the model gives every flow a class"
+    where = "flows of sealed families" if request.sealed else "flows"
+    return strangers.section(judged, below, why, where, known)
 
 
 def _pairs(cascade: Cascade, dataset: Dataset, scores: Sequence[Array]) -> list[curves.PairCurves]:

@@ -49,6 +49,9 @@ class FlowFeatures(HeaderFields):
         ``client_port``, and of packet 0 and those after it ``pkt0_size_bytes``,
         ``pkt0_direction``, ``pkt0_gap_ns``, ``pkt0_payload_bytes``, and ``pkt0_byte_0`` and so on
         up to `payload_bytes`.
+    identity
+        ``"kept"``: bits and bytes as packets have them. ``"masked"``: only fields that every unit
+        of a product fills in alike, in any network; addresses, names, ids and the like are absent.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class FlowFeatures(HeaderFields):
     payload_bytes: int = 0
     packets: int = 10
     numbers: Sequence[str] = ()
+    identity: str = "kept"
 
     def __post_init__(self) -> None:
         self._keep_tuples()
@@ -90,7 +94,9 @@ class FlowFeatures(HeaderFields):
 
     def header_bits(self) -> trees.HeaderBits:
         """The same as `wirelens.trees.to_forest` takes it."""
-        return trees.HeaderBits(self._packet_columns(), self.packets, self.headers, self.numbers)
+        return trees.HeaderBits(
+            self._packet_columns(), self.packets, self.headers, self.numbers, identity=self.identity
+        )
 
 
 class FirstPacketsTable(CaptureTable):
@@ -122,8 +128,8 @@ class FirstPacketsTable(CaptureTable):
         Returns
         -------
         dict
-            ``file`` (index into `files`), ``src``, ``dst``, ``src_port``, ``dst_port``,
-            ``protocol`` (as text, such as ``tcp``), ``community_id``, ``first_ns``, ``last_ns``
+            ``file`` (index into `files`), ``community_id``, ``protocol`` (as text, such as
+            ``tcp``), ``src_ip``, ``src_port``, ``dst_ip``, ``dst_port``, ``first_ns``, ``last_ns``
             (None where a capture has no stamps), ``packets``, ``bytes`` (on the wire),
             ``long_packets`` (of those that were kept, above 1,500 bytes or known to be several
             that an offload merged) and ``end_reason``.

@@ -1,12 +1,15 @@
 """What flows are, as somebody wrote it down: tables of labels, and how flows find theirs.
 
-A table has a row for each flow: `proto`, `src`, `sport`, `dst`, `dport`, the label, and perhaps
-`file`, `first_ns` and `last_ns`; either direction matches. A table with `file` and the label
-alone labels every flow of these captures. What matches nothing is told, never dropped in silence.
+A table has a row for each flow: `protocol`, `src_ip`, `src_port`, `dst_ip`, `dst_port`, the
+label, and perhaps `file`, `first_ns` and `last_ns`; either direction matches. A table with `file`
+and the label alone labels every flow of these captures, one with `mac` every flow that this
+hardware address sends or receives. What matches nothing is counted and shown
+by example, never dropped in silence.
 """
 
 import csv
 import ipaddress
+import itertools
 import os
 import unicodedata
 from collections import defaultdict
@@ -21,15 +24,16 @@ from wirelens.errors import OptionError
 # Names under which columns are looked for, the first being the one that messages give.
 _NAMES = {
     "file": ("file", "capture", "pcap"),
-    "proto": ("proto", "protocol"),
-    "src": ("src", "src_ip"),
-    "sport": ("sport", "src_port"),
-    "dst": ("dst", "dst_ip"),
-    "dport": ("dport", "dst_port"),
+    "protocol": ("protocol", "proto"),
+    "src_ip": ("src_ip", "src"),
+    "src_port": ("src_port", "sport"),
+    "dst_ip": ("dst_ip", "dst"),
+    "dst_port": ("dst_port", "dport"),
     "first_ns": ("first_ns",),
     "last_ns": ("last_ns",),
+    "mac": ("mac", "mac_address", "hwaddr"),
 }
-_ADDRESS_COLUMNS = ("proto", "src", "sport", "dst", "dport")
+_ADDRESS_COLUMNS = ("protocol", "src_ip", "src_port", "dst_ip", "dst_port")
 # Protocols by the names that tables of flows have, beside numbers (IANA).
 _PROTOCOLS = {
     "icmp": 1, "igmp": 2, "ipip": 4, "ipencap": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17,
@@ -43,6 +47,7 @@ _PORT_MAX = 65_535
 # A first packet's time in a table may be rounded to microseconds.
 _TIME_SLACK_NS = 1_000
 _EXAMPLES = 3
+_MAC_DIGITS = 12
 
 # Protocol, and both ends in order.
 FlowKey = tuple[int, tuple[str, int], tuple[str, int]]
@@ -60,10 +65,21 @@ class FlowLabel:
     first_ns: int | None = None
     last_ns: int | None = None
     family: str | None = None
+    # Of either end of the flow's first packet on the link.
+    mac: str | None = None
 
     def __str__(self) -> str:
         ends = "every flow" if self.key is None else describe_key(self.key)
+        ends += f" of {self.mac}" if self.mac else ""
         return f"{ends}{f' in {self.file}' if self.file else ''} ({self.label}, line {self.line})"
+
+
+def mac_address(text: str) -> str:
+    """A hardware address as this package writes it, whatever stands between its digits."""
+    digits = text.strip().lower().translate({ord(sign): None for sign in ":-."})
+    if len(digits) != _MAC_DIGITS or not all(digit in "0123456789abcdef" for digit in digits):
+        raise OptionError(f"mac {text!r}; wanted: such as 24:ce:33:24:b5:cb")
+    return ":".join(digits[at : at + 2] for at in range(0, _MAC_DIGITS, 2))
 
 
 def describe_key(key: FlowKey) -> str:
@@ -164,10 +180,11 @@ def _columns(path: Path, rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
         if name in there
     }
     missing = [name for name in _ADDRESS_COLUMNS if name not in found]
-    if missing and ("file" not in found or len(missing) < len(_ADDRESS_COLUMNS)):
+    is_whole = "file" in found or "mac" in found
+    if missing and (not is_whole or len(missing) < len(_ADDRESS_COLUMNS)):
         raise OptionError(
             f"{path}: no column {missing[0]} (it has {', '.join(rows[0])}); wanted: "
-            f"{', '.join(_ADDRESS_COLUMNS)} and perhaps file, or file alone"
+            f"{', '.join(_ADDRESS_COLUMNS)} and perhaps file, or file alone, or mac"
         )
     return found
 
@@ -209,7 +226,7 @@ def read_labels(
     keys = [row.key for row in rows if row.key is not None]
     if keys and not any(_is_address(ip) for _, *ends in keys for ip, _ in ends):
         raise OptionError(
-            f"{place}: no address in {columns['src']} or {columns['dst']}, first seen "
+            f"{place}: no address in {columns['src_ip']} or {columns['dst_ip']}, first seen "
             f"{keys[0][1][0]!r}; wanted: such as 192.0.2.1"
         )
     return LabelTable(str(place), rows, blank)
@@ -233,14 +250,18 @@ def _flow_label(
         return found
 
     key = None
-    if "src" in columns:
-        protocol = protocol_number(row[columns["proto"]])
-        ends = [_address(row[columns["src"]]), _address(row[columns["dst"]])]
+    # Rows of units and of captures may stand among those of flows.
+    if any(row[columns[name]].strip() for name in _ADDRESS_COLUMNS if name in columns):
+        protocol = protocol_number(row[columns["protocol"]])
+        ends = [_address(row[columns["src_ip"]]), _address(row[columns["dst_ip"]])]
         # What stands there of protocols without ports is of no interest.
         has_ports = protocol in _WITH_PORTS
-        ports = [port("sport"), port("dport")] if has_ports else [0, 0]
+        ports = [port("src_port"), port("dst_port")] if has_ports else [0, 0]
         key = flow_key(protocol, ends[0], ports[0], ends[1], ports[1])
     file = row[columns["file"]].strip() if "file" in columns else ""
+    mac = row[columns["mac"]].strip() if "mac" in columns else ""
+    if key is None and not (file or mac):
+        raise OptionError("neither file nor mac; wanted: one of them, or both")
     return FlowLabel(
         line,
         file or None,
@@ -249,6 +270,7 @@ def _flow_label(
         number("first_ns"),
         number("last_ns"),
         row[family].strip() if family is not None else None,
+        mac_address(mac) if mac else None,
     )
 
 
@@ -309,13 +331,15 @@ def match(
     table: LabelTable,
     captures: Sequence[Path],
     flows: Iterable[tuple[int, FlowKey, int]],
+    macs: Iterable[Sequence[str | None]] | None = None,
 ) -> Matching:
     """Gives flows their labels. A flow is the index of its capture, its key and first time in ns.
 
     A row that names a capture is for flows of that one; a row with times for flows that began
-    within them. Rows with a key come before such as label a whole capture.
+    within them. Rows with a key come before such as label a unit by its hardware address, and these
+    before such as label a whole capture. `macs` are both ends of each flow on the link.
     """
-    index: dict[tuple[int | None, FlowKey | None], list[FlowLabel]] = defaultdict(list)
+    index: dict[tuple[int | None, FlowKey | str | None], list[FlowLabel]] = defaultdict(list)
     places: dict[str, int | None] = {}
     lost = []
     for row in table.rows:
@@ -325,13 +349,21 @@ def match(
         if row.file is not None and place is None:
             lost.append(row)
         else:
-            index[place, row.key].append(row)
+            index[place, row.key or row.mac].append(row)
     used: set[int] = set()
     found = Matching([], [], len(table.rows), blank=table.blank)
-    for capture, key, first_ns in flows:
+    for (capture, key, first_ns), ends in zip(flows, macs or itertools.repeat(()), strict=False):
         rows: list[FlowLabel] = []
-        for where_from in ((capture, key), (None, key), (capture, None)):
-            rows = rows or [row for row in index.get(where_from, []) if _is_within(row, first_ns)]
+        units = [mac for mac in ends if mac]
+        for place, whose in (
+            (capture, [key]), (None, [key]), (capture, units), (None, units), (capture, [None])
+        ):  # fmt: skip
+            rows = rows or [
+                row
+                for one in whose
+                for row in index.get((place, one), [])
+                if _is_within(row, first_ns)
+            ]
         used.update(row.line for row in rows)
         where = f"{describe_key(key)} in {captures[capture].name}"
         names = {row.label for row in rows}

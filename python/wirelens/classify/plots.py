@@ -16,7 +16,7 @@ COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _GREY = "#777777"
 # Where the names of chosen models stand, so that those of one packet do not meet.
-_LABELS = {"fastest": ((6, -28), "left"), "fast": ((6, 8), "left"), "slow": ((-8, 6), "right")}
+_LABELS = {"fastest": ((8, -27), "left"), "fast": ((6, 8), "left"), "slow": ((-8, 6), "right")}
 _DPI = 150
 STYLE = {
     "axes.spines.right": False,
@@ -86,7 +86,9 @@ def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -
             )
             axes.scatter(*point, s=150, facecolors="none", edgecolors="black", linewidth=1.2)
         axes.set_xscale("log")
-        axes.margins(x=0.14, y=0.16)
+        axes.margins(x=0.14, y=0.24)
+        title = "a model's name is its family and the packets that it reads; so is a marker's size"
+        axes.set_title(title, fontsize=8, loc="left")
         axes.set_xlabel("mean latency from a flow's first packet (ms): waiting and scoring alone")
         axes.set_ylabel("macro-F1, validation")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

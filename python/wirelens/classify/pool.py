@@ -136,8 +136,8 @@ class Pool:
         """Families and depths; tables of ports have one, since more packets tell them nothing."""
         return [
             (name, depth)
-            for name in dict.fromkeys(self.settings.families)
-            for depth in sorted(set(self.settings.depths))
+            for name, depths in asked_depths(self.settings.families, self.settings.depths).items()
+            for depth in depths
             if name not in PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
@@ -338,6 +338,15 @@ class Pool:
             **_details(kind),
         }
         return read_model(place, told, len(self.dataset.classes))
+
+
+def asked_depths(families: Sequence[str], depths: Sequence[int]) -> dict[str, list[int]]:
+    """Families with the depths that are trained of them: `lightgbm` of all, `lightgbm/3` of 3."""
+    found: dict[str, set[int]] = {}
+    for text in families:
+        name, _, depth = text.partition("/")
+        found.setdefault(name, set()).update([int(depth)] if depth else depths)
+    return {name: sorted(some) for name, some in found.items()}
 
 
 def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]:

@@ -143,12 +143,7 @@ def table_head(classes: Sequence[str], features: HeaderBits) -> dict[str, Any]:
         "source": "wirelens port table",
         "kind": "mean",
         "classes": list(classes),
-        "schema": features.hash(),
-        "headers": features.headers,
-        "blocks": features.blocks(),
-        "payload_bytes": features.payload_bytes(),
-        "packets": features.packets or 1,
-        "numbers": list(features.numbers),
+        **features.told(),
     }
 
 
@@ -183,7 +178,7 @@ def shared_weights(parts: Sequence[Array], power: float) -> Array:
 
 
 def read_known_ports(path: str | os.PathLike[str], classes: Sequence[str]) -> KnownPorts:
-    """What is known of ports beforehand: a table with `proto`, `port` and `class`.
+    """What is known of ports beforehand: a table with `protocol`, `port` and `class`.
 
     A port may stand for several classes, which share a weight of 1. Classes that are not among
     `classes` are passed over, since a table may serve several models.
@@ -192,11 +187,12 @@ def read_known_ports(path: str | os.PathLike[str], classes: Sequence[str]) -> Kn
     found: KnownPorts = {}
     for line, row in enumerate(read_table(path), start=2):
         try:
-            key = protocol_number(row["proto"]), int(row["port"])
+            protocol = row["protocol" if "protocol" in row else "proto"]
+            key = protocol_number(protocol), int(row["port"])
             name = row["class"]
         except (KeyError, ValueError) as error:
             raise OptionError(
-                f"{path}: line {line}: {error}; wanted: columns proto, port and class"
+                f"{path}: line {line}: {error}; wanted: columns protocol, port and class"
             ) from error
         if name in index:
             found.setdefault(key, numpy.zeros(len(classes)))[index[name]] += 1

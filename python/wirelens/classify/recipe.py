@@ -68,6 +68,7 @@ class Recipe:
     headers: str = "innermost"
     # Columns in which no more training flows than this differ from the rest are left out.
     rare_max: int = 0
+    identity: str = "kept"
 
     def number_names(self, packets: int) -> list[str]:
         """The numbers of a row of so many packets: of the flow, then packet by packet."""
@@ -119,6 +120,7 @@ class Recipe:
             payload_bytes=self.payload_bytes,
             packets=packets,
             numbers=self.number_names(packets) if numbers is None else numbers,
+            identity=self.identity,
         )
 
 

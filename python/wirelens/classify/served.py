@@ -70,6 +70,7 @@ class ServedOnnx:
             told["payload_bytes"],
             told["packets"],
             told["numbers"],
+            told.get("identity", "kept"),
         )
         self.model = onnx.load(
             path,
@@ -108,6 +109,7 @@ def told_features(features: FlowFeatures) -> dict[str, Any]:
         "payload_bytes": features.payload_bytes,
         "packets": features.packets,
         "numbers": list(features.numbers),
+        **({} if features.identity == "kept" else {"identity": features.identity}),
         "schema": features.hash(),
     }
 

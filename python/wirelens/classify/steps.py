@@ -8,7 +8,7 @@ import numpy
 
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
-from wirelens.classify.dataset import WAIT_NS, Dataset, Source, load
+from wirelens.classify.dataset import WAIT_NS, Dataset, Source, is_sealed, load
 from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import (
     Aim,
@@ -43,6 +43,7 @@ from wirelens.classify.thresholds import (
     Assignment,
     normalized_area,
 )
+from wirelens.classify.unknown import Answers, Calibrated, Raw, Settings, calibrate
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
 
@@ -61,6 +62,11 @@ class Request:
     shares: tuple[float, float, float] = SHARES
     # Models are chosen by so many folds of training and validation flows; 0 by the latter.
     folds: int = 0
+    # Families of captures that train and choose nothing: this share, by a hash of their names.
+    sealed: float = 0.0
+    # Whether flows of protocols without ports are named by their protocol.
+    names_protocols: bool = False
+    unknown: Settings = field(default_factory=Settings)
     flows_min: int = 20
     wait_ns: int = WAIT_NS
     measures: Sequence[str] = UNCERTAINTIES
@@ -93,6 +99,9 @@ class Outcome:
     verdicts: Verdicts
     singles: list[report.Judged]
     matrix: matrices.Matrix
+    calibrated: Calibrated
+    # Of the flows that judge, with the scores of each stage.
+    answers: Answers
 
     def stage_models(self) -> list[tuple[str, Trained]]:
         """Stages with their models."""
@@ -110,6 +119,8 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
         depth,
         flows_min=request.flows_min,
         wait_ns=request.wait_ns,
+        names_protocols=request.names_protocols,
+        sealed=request.sealed,
     )
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
@@ -157,9 +168,21 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
             "such as 50/10/40, or --folds 5"
         )
     seed = request.pool.seed
-    parts = split(dataset.labels, dataset.families, shares, seed)
-    training, test = parts.rows(TRAINING), parts.rows(TEST)
+    open_rows = numpy.arange(len(dataset))
+    if request.sealed:
+        held_out = numpy.array([is_sealed(f, request.sealed) for f in dataset.families.tolist()])
+        open_rows, shares = numpy.flatnonzero(~held_out), (shares[0], shares[1], 0.0)
+    parts = split(dataset.labels[open_rows], dataset.families[open_rows], shares, seed)
+    training, test = open_rows[parts.rows(TRAINING)], open_rows[parts.rows(TEST)]
+    validation = open_rows[parts.rows(VALIDATION)]
     told = parts.describe()
+    if request.sealed:
+        test = numpy.flatnonzero(held_out)
+        names = set(dataset.families[test].tolist())
+        told = (
+            f"{len(names)} families of captures ({len(test)} flows) are sealed by a hash of their "
+            f"names: they train nothing and choose nothing, and judge alone. Of the others, {told}"
+        )
     if request.folds:
         held = folds(dataset.labels[training], dataset.families[training], request.folds, seed)
         checks = [(numpy.delete(training, rows), training[rows]) for rows in held]
@@ -170,7 +193,7 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
                 "flows of it never saw another, so figures of it say nothing; give more captures"
             )
     else:
-        checks = [(training, parts.rows(VALIDATION))]
+        checks = [(training, validation)]
     for side, rows in ((TRAINING, training), (VALIDATION, checks[-1][1]), (TEST, test)):
         absent = absent_classes(dataset.labels, rows, dataset.classes)
         if not absent or len(rows) == 0 or (request.folds and side == VALIDATION):
@@ -303,14 +326,41 @@ def _judge(
         report.Judged(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
         for model in trained
     ]
+    raw = Raw.of(chosen, verdicts.stages, dataset.classes)
+    calibrated = _calibrated(request, dataset, plan, trained, placement, operation)
     held_out = "flows, each judged by models and thresholds of the folds that it is not in"
     judged_on = "test flows" if has_test else held_out
+    if request.sealed:
+        judged_on = "flows of sealed families, which trained nothing and chose nothing"
     if not has_test and len(plan.checks) == 1:
         judged_on = "validation flows, by which models and thresholds were chosen"
     return Outcome(
         dataset, plan, told, trained, placement, operation, judged_on, evidence, verdicts,
-        singles, matrix,
+        singles, matrix, calibrated, raw.answers(calibrated, dataset.classes),
     )  # fmt: skip
+
+
+def _calibrated(
+    request: Request,
+    dataset: Dataset,
+    plan: Plan,
+    trained: list[Trained],
+    placement: Placement,
+    operation: Operation,
+) -> Calibrated:
+    """Calibration and threshold by the flows that models are chosen by, never by test flows."""
+    by_name = {model.name: model for model in trained}
+    scores = [by_name[profile.name].check_scores for _, profile in placement.stages]
+    found = decide(scores, [rule.measure for rule in operation.rules], written(operation))
+    ends = numpy.cumsum([len(rows) for _, rows in plan.checks])
+    return calibrate(
+        Raw.of(scores, found.stages, dataset.classes),
+        dataset.labels[plan.checked],
+        dataset.families[plan.checked],
+        numpy.split(numpy.arange(ends[-1]), ends[:-1]),
+        dataset.classes,
+        request.unknown,
+    )
 
 
 def _cross_decided(

@@ -22,6 +22,7 @@ class HeaderFields:
     payload_bytes: int
     packets: int
     numbers: Sequence[str]
+    identity: str = "kept"
 
     def _keep_tuples(self) -> None:
         # Equal features are equal whatever sequence they were given as.
@@ -44,6 +45,7 @@ class HeaderFields:
             "payload_bytes": self.payload_bytes,
             "packets": self.packets,
             "numbers": list(self.numbers),
+            "identity": self.identity,
         }
 
 

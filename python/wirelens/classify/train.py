@@ -47,15 +47,19 @@ def _write(request: Request, outcome: Outcome, progress: Progress) -> None:
         profile=profile_of(outcome),
         training=training_of(request, outcome),
         card=card.text(request, outcome),
+        calibrated=outcome.calibrated,
+        names_protocols=request.names_protocols,
     )
     artifact.write(parts, request.output, force=request.force, progress=progress)
     rows = outcome.plan.test
     if len(rows):
         found = load_cascade(request.output).predict(outcome.dataset.sample.of(rows))
-        if (found.labels != outcome.verdicts.labels).any():
+        is_other = found.is_unknown != outcome.answers.is_unknown
+        if ((found.labels != outcome.verdicts.labels) | is_other).any():
             raise InternalError(
                 f"{request.output}: read back, it says something else of "
-                f"{int((found.labels != outcome.verdicts.labels).sum())} flows; please report it"
+                f"{int(((found.labels != outcome.verdicts.labels) | is_other).sum())} flows; "
+                "please report it"
             )
     if request.report is not None:
         request.report.parent.mkdir(parents=True, exist_ok=True)

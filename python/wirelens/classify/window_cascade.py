@@ -5,7 +5,6 @@ whoever has the labels, on rows of `wirelens.classify.windows`; `bench/classify/
 the frame rate of video calls.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.classify.artifact import check_name
-from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, SUMS_FILE, VERSION
+from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS
 from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import Aim, Operation, StageScores, operate, rules_of
@@ -22,6 +21,7 @@ from wirelens.classify.promise import Promise
 from wirelens.classify.windows import SECOND_NS
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OutputExistsError
+from wirelens.sealed import SUMS_FILE, sums
 from wirelens.trees import Trees
 
 STAGE_NAMES = ("fastest", "fast", "slow")
@@ -135,9 +135,5 @@ class WindowCascade:
         (partial / CARD_FILE).write_text(card, encoding="utf-8")
         for stage in self.stages:
             stage.trees.save(partial / f"{stage.name}.trees.jsonl")
-        lines = [
-            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
-            for path in sorted(partial.iterdir())
-        ]
-        (partial / SUMS_FILE).write_text("".join(lines), encoding="utf-8")
+        (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")
         partial.replace(folder)

@@ -142,10 +142,10 @@ class WindowTable(CaptureTable):
         Returns
         -------
         dict
-            ``file`` (index into `files`), ``src``, ``dst``, ``src_port``, ``dst_port``,
-            ``protocol``, ``community_id``, ``first_ns`` (of the flow), ``window_ns`` (where the
-            window begins), ``packets`` (in it), and ``main``: ``forward`` where the way from the
-            source is the main one, or ``backward``.
+            ``file`` (index into `files`), ``community_id``, ``protocol``, ``src_ip``,
+            ``src_port``, ``dst_ip``, ``dst_port``, ``first_ns`` (of the flow),
+            ``window_start_ns``, ``packets`` (in the window), and ``main``: ``forward`` where the
+            way from the source is the main one, or ``backward``.
         """
         return super().keys()
 

@@ -9,6 +9,7 @@ from wirelens.classify.typed import Parser, part, positive, whole
 from wirelens.errors import OptionError
 from wirelens.packetlog import evaluate, train
 from wirelens.packetlog.forest import Shape
+from wirelens.packetlog.model import file_of
 from wirelens.packetlog.snapshots import SnapshotOptions
 
 _KEYS = ("flow", "source", "destination")
@@ -23,7 +24,7 @@ The guide is docs/guide/packetlog-train.md."""
 
 _EVAL_EXAMPLES = """Examples:
   wirelens eval packetlog --model models/mine -r testbed-runs/other
-  wirelens eval packetlog --model mine -r other --trained-on testbed-runs/attacks -o mine.md"""
+  wirelens eval packetlog --model ./mine -r other --trained-on testbed-runs/attacks -o mine.md"""
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_places(judging)
     judging.add_argument(
-        "--model", metavar="DIR", type=Path, action="append", required=True,
+        "--model", metavar="DIR|NAME", action="append", required=True,
         help="the model, or the name of one that ships; of several, as of other seeds, mean and "
         "spread are told",
     )  # fmt: skip
@@ -176,7 +177,7 @@ def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Re
     return evaluate.Request(
         places=_places(asked),
         benign=asked.benign,
-        models=asked.model,
+        models=[file_of(model).parent for model in asked.model],
         trained_on=asked.trained_on,
         seed=asked.seed,
         output=asked.output,

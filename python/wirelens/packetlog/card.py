@@ -29,8 +29,9 @@ _TRUTH = {
 }
 _LIMITS = {
     "attacks": "It knows the networks it was trained on. Benign traffic of other programs may be "
-    "marked and attacks of other tools missed: what was seen of unseen tools above is the better "
-    "guess, and of unseen networks neither. It is meant to choose what is kept of a packet, not to "
+    "marked and other attacks missed: of these the figures of *unseen* above are the better guess, "
+    "though most unseen attacks have their tool in training, and of other networks neither holds. "
+    "It is meant to choose what is kept of a packet, not to "
     "raise alarms. Payload is not looked at, so attacks that differ from benign use in it alone, "
     "such as one malicious request, look benign.",
     "congestion": "It was trained on one link at a time, shared by bulk transfers. A queue behind "

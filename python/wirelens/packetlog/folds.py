@@ -1,6 +1,6 @@
 """Folds: packets are judged by forests that saw neither their capture nor, if asked, their attack.
 
-A forest that knows an attack's tool says little of the next tool. So besides folds of
+A forest that knows an attack says little of the next attack. So besides folds of
 captures there are sets of attacks, spread over families: of each, forests are grown without
 all of its attacks, and judge these alone.
 """

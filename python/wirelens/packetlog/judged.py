@@ -69,7 +69,7 @@ class JudgedBatch:
         """Of each packet its number in its capture, counted from 0."""
         self.timestamps_ns: memoryview[int] = memoryview(batch.memory("time_ns")[0]).cast("q")
         """Of each packet its stamp, in nanoseconds since the epoch; 0 where there is none."""
-        self.classes: memoryview[int] = memoryview(batch.memory("class")[0]).cast("H")
+        self.classes: memoryview[int] = memoryview(batch.memory("class_index")[0]).cast("H")
         """Of each packet its class, counted from 0 as the model has them."""
         self.confidence: memoryview[float] = memoryview(batch.memory("confidence")[0]).cast("d")
         """Of each packet the probability of that class."""

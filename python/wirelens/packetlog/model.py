@@ -1,6 +1,8 @@
 """A model as `wirelens packetlog` reads it: two forests, and how the features they read are made."""
 
+import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +14,11 @@ from wirelens.classify.metrics import Array
 from wirelens.errors import ModelError, OutputExistsError
 from wirelens.packetlog.forest import Forest
 from wirelens.packetlog.snapshots import SnapshotOptions
+from wirelens.shipped import model_folder
 
 FORMAT = "wirelens-packetlog 1"
 MODEL_FILE = "model.json"
+SUMS_FILE = "SHA256SUMS"
 CARD_FILE = "card.md"
 
 
@@ -79,18 +83,28 @@ def sifted(
     )
 
 
-def file_of(folder: Path) -> Path:
-    """The file of a model in a folder; also of one that ships, by its name."""
-    path = folder / MODEL_FILE
-    ships = Path(__file__).parents[1] / "models" / folder / MODEL_FILE
-    return ships if not path.is_file() and ships.is_file() else path
+def file_of(folder: str | os.PathLike[str]) -> Path:
+    """The file of a model in a folder, or of the one of this name that ships."""
+    return model_folder(folder, MODEL_FILE, "wirelens train packetlog") / MODEL_FILE
 
 
-def read(folder: Path) -> Model:
+def read(folder: str | os.PathLike[str]) -> Model:
     """The model of a folder; also one that ships, by its name."""
     path = file_of(folder)
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        listed = (path.parent / SUMS_FILE).read_bytes().split()
+    except OSError as error:
+        raise ModelError(
+            f"{error.filename}: {error.strerror}; wanted: a model of `wirelens train packetlog`"
+        ) from error
+    if listed[:2] != [hashlib.sha256(data).hexdigest().encode(), MODEL_FILE.encode()]:
+        raise ModelError(
+            f"{path}: not what {SUMS_FILE} has; wanted: the file as it was written in training; "
+            "copy the folder again"
+        )
+    try:
+        told = json.loads(data)
         features = told["features"]
         options = SnapshotOptions(
             source=features["source"],
@@ -110,10 +124,6 @@ def read(folder: Path) -> Model:
             told.get("training", {}),
         )
         schema = told["schema"]
-    except FileNotFoundError as error:
-        raise ModelError(
-            f"{folder}: no {MODEL_FILE} in it; wanted: a model of `wirelens train packetlog`"
-        ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; wanted: a model of the packet log") from error
     if schema != options.hash(found.columns):
@@ -147,6 +157,9 @@ def write(model: Model, card: str, folder: Path) -> None:
         for name, told in model.to_json().items()
     ]
     text = "{" + ",\n".join(fields) + "}"
+    data = (text + "\n").encode()
     partial = folder / f"{MODEL_FILE}.partial"
-    partial.write_text(text + "\n", encoding="utf-8")
+    partial.write_bytes(data)
+    listed = f"{hashlib.sha256(data).hexdigest()}  {MODEL_FILE}\n"
+    (folder / SUMS_FILE).write_text(listed, encoding="utf-8")
     partial.rename(folder / MODEL_FILE)

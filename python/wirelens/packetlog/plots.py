@@ -38,7 +38,7 @@ def weights(
     """Recall, precision and false alarms by the weight of anomalous packets."""
     drawing, figures = need_library()
     with drawing.rc_context(STYLE):
-        figure = figures.Figure(figsize=(6.4, 3.8))
+        figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
         axes = figure.add_subplot()
         at = [one.weight for one in tried]
         lines = [
@@ -53,11 +53,11 @@ def weights(
                      label="most that may be marked")  # fmt: skip
         axes.axvline(chosen.weight, color=_GREY, linewidth=0.8, label="chosen")
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel("weight of all anomalous packets, those of benign ones being 1")
         axes.set_ylabel("part, by folds")
         axes.set_ylim(0, 1.02)
         figure.legend(loc="outside lower center", ncols=3)
-        figure.subplots_adjust(bottom=0.3)
         return save(figure, folder, "weights.png")
 
 
@@ -71,7 +71,7 @@ def recalls(
     drawing, figures = need_library()
     shown = [("model", list(models)), *((name, [name]) for name in others if name != "everything")]
     with drawing.rc_context(STYLE):
-        figure = figures.Figure(figsize=(6.4, 0.9 + 0.26 * len(attacks)))
+        figure = figures.Figure(figsize=(6.4, 1.3 + 0.26 * len(attacks)), layout="constrained")
         axes = figure.add_subplot()
         for index, (name, some) in enumerate(shown):
             values = numpy.array([
@@ -80,7 +80,9 @@ def recalls(
             ])  # fmt: skip
             at = numpy.arange(len(values)) + 0.16 * (index - (len(shown) - 1) / 2)
             _points(axes, values, at, COLOURS[index], name)
-        axes.axvline(WANTED, color=_GREY, linewidth=0.8, linestyle="--", label=f"{WANTED}")
+        axes.axvline(
+            WANTED, color=_GREY, linewidth=0.8, linestyle="--", label=f"wanted: {WANTED:g}"
+        )
         axes.set_yticks(numpy.arange(len(attacks)), list(attacks))
         axes.invert_yaxis()
         axes.set_xlim(-0.02, 1.02)
@@ -110,5 +112,7 @@ def kept(made: Sequence[Part], judges: Sequence[str], folder: Path) -> Path:
         axes.set_xticks(numpy.arange(len(MODES)), list(MODES))
         axes.grid(axis="x", visible=False)
         axes.set_ylabel("part of bytes that is kept")
-        axes.legend(fontsize=8)
+        axes.set_xlabel("mode")
+        # Beside the axes: a mode that keeps everything fills them.
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), title="marked by")
         return save(figure, folder, "kept.png")

@@ -74,11 +74,11 @@ class Tried:
 
     weight: float
     false_alarms: float
-    # Of each attack the part that was marked, its tool known or not; the latter where there are
+    # Of each attack the part that was marked, the attack known or not; the latter where there are
     # several attacks.
     known: dict[str, float]
     unseen: dict[str, float]
-    # Anomalous among the marked packets of known tools, as many as there are.
+    # Anomalous among the marked packets, attacks known, as many as there are.
     precision: float
     # A packet is marked whose score is above.
     threshold: float = 0.5

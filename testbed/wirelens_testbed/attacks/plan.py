@@ -137,6 +137,26 @@ def _parse_attacks(tables: Sequence[Table]) -> list[Planned]:
     return planned
 
 
+def tools(scenario: Mapping[str, object]) -> dict[str, str]:
+    """Of each attack that a scenario names, drawn or not, the tool that makes its packets.
+
+    That is the first of its programs. Frames of our own have none: there it is the code that
+    builds them, which is one for each family.
+    """
+    parsers = {
+        name: (family, parser)
+        for family, module in FAMILIES.items()
+        for name, parser in module.ATTACKS.items()
+    }
+    found = {}
+    named = scenario.get("attack", [])
+    for name in [table["name"] for table in named] if isinstance(named, list) else []:
+        family, parser = parsers[name]
+        programs = parser(name, Table({"name": name})).programs
+        found[name] = next(iter(programs), f"frames of our own ({family})")
+    return found
+
+
 def _check_names(names: Sequence[str], known: Mapping[str, object], place: str) -> None:
     for name in names:
         if name not in known:

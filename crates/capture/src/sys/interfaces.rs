@@ -108,6 +108,56 @@ pub fn index(name: &str) -> io::Result<u32> {
 /// # Errors
 /// The system's; there is no such interface.
 pub fn mtu(name: &str) -> io::Result<u32> {
+    let (socket, mut request) = request_of(name)?;
+    // SAFETY: an open socket and a request with a terminated name.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a request that succeeded has filled in this member.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(u32::try_from(mtu).unwrap_or(0))
+}
+
+/// Ways in which a card, or the kernel in its place, makes one frame of several packets or several
+/// packets of one frame: of each its usual name and how ethtool asks for it.
+const OFFLOADS: [(&str, u32, u32); 4] = [
+    ("GRO", 0x2b, u32::MAX),
+    ("TSO", 0x1e, u32::MAX),
+    ("GSO", 0x23, u32::MAX),
+    // One of the flags of `ETHTOOL_GFLAGS`.
+    ("LRO", 0x25, 1 << 15),
+];
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// Offloads of an interface that are on, by which a capture sees frames of several packets.
+///
+/// # Errors
+/// The system's; there is no such interface.
+pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let (socket, mut request) = request_of(name)?;
+    let mut found = Vec::new();
+    for (offload, command, mask) in OFFLOADS {
+        let mut value = EthtoolValue { command, data: 0 };
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: an open socket, a request with a terminated name, a value that outlives it.
+        let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        // One that the interface does not know is not on.
+        if status == 0 && value.data & mask != 0 {
+            found.push(offload);
+        }
+    }
+    Ok(found)
+}
+
+/// A socket to ask about interfaces, and a question about this one.
+fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
     // SAFETY: any numbers are allowed; the result is checked.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
@@ -125,11 +175,5 @@ pub fn mtu(name: &str) -> io::Result<u32> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    // SAFETY: an open socket and a request with a terminated name.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a request that succeeded has filled in this member.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    Ok(u32::try_from(mtu).unwrap_or(0))
+    Ok((socket, request))
 }

@@ -1,8 +1,8 @@
 //! libpcap's filter compiler, opened at run time and only when a filter is given.
 //!
 //! Building and running need no libpcap. What is used: `pcap_open_dead`,
-//! `pcap_compile`, `pcap_geterr`, `pcap_freecode`, `pcap_close`, `bpf_filter`,
-//! and for interfaces `pcap_create`, `pcap_activate`, `pcap_statustostr` and
+//! `pcap_fopen_offline`, `pcap_compile`, `pcap_geterr`, `pcap_freecode`, `pcap_close`,
+//! `bpf_filter`, and for interfaces `pcap_create`, `pcap_activate`, `pcap_statustostr` and
 //! `pcap_datalink`. A compiled program is copied out, so it is plain data that
 //! any thread may run.
 
@@ -34,6 +34,7 @@ struct BpfProgram {
     instructions: *mut Instruction,
 }
 
+type OpenFile = unsafe extern "C" fn(*mut libc::FILE, *mut c_char) -> *mut c_void;
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type Create = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_void;
 type OfHandle = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -49,6 +50,7 @@ type LibVersion = unsafe extern "C" fn() -> *const c_char;
 /// The opened library.
 pub struct Libpcap {
     open_dead: OpenDead,
+    open_file: OpenFile,
     create: Create,
     activate: OfHandle,
     datalink: OfHandle,
@@ -79,6 +81,9 @@ const NO_HANDLE: &str = "libpcap cannot allocate a handle";
 
 /// `PCAP_ERRBUF_SIZE`.
 const ERROR_BUFFER_LEN: usize = 256;
+
+/// Bytes of a pcap file's header.
+pub const FILE_HEADER_LEN: usize = 24;
 
 /// Netmask for expressions that need none.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
@@ -118,6 +123,8 @@ impl Libpcap {
         Ok(Self {
             // SAFETY: `pcap_t *pcap_open_dead(int, int)`.
             open_dead: unsafe { function(&library, "pcap_open_dead") }?,
+            // SAFETY: `pcap_t *pcap_fopen_offline(FILE *, char *)`.
+            open_file: unsafe { function(&library, "pcap_fopen_offline") }?,
             // SAFETY: `pcap_t *pcap_create(const char *, char *)`.
             create: unsafe { function(&library, "pcap_create") }?,
             // SAFETY: `int pcap_activate(pcap_t *)`.
@@ -167,6 +174,40 @@ impl Libpcap {
         // SAFETY: a valid handle.
         let result = unsafe { self.compile_on(handle, expression) };
         // SAFETY: opened above, closed once.
+        unsafe { (self.close)(handle) };
+        result
+    }
+
+    /// Compiles `expression` for the frames of a capture file that begins with `header`, as
+    /// tcpdump does when it reads that file.
+    ///
+    /// # Errors
+    /// Libpcap's words.
+    pub fn compile_for_file(
+        &self,
+        expression: &CStr,
+        header: &[u8; FILE_HEADER_LEN],
+    ) -> Result<Vec<Instruction>, String> {
+        let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = header.as_ptr().cast_mut().cast();
+        // SAFETY: that many bytes, which are only read in this mode and outlive the stream.
+        let file = unsafe { libc::fmemopen(bytes, header.len(), c"r".as_ptr()) };
+        if file.is_null() {
+            return Err(String::from(NO_HANDLE));
+        }
+        let mut words: [c_char; ERROR_BUFFER_LEN] = [0; ERROR_BUFFER_LEN];
+        // SAFETY: an open stream, and room for PCAP_ERRBUF_SIZE bytes.
+        let handle = unsafe { (self.open_file)(file, words.as_mut_ptr()) };
+        if handle.is_null() {
+            // SAFETY: the stream is still ours where libpcap gives no handle.
+            unsafe { libc::fclose(file) };
+            // SAFETY: libpcap has written a terminated string.
+            let text = unsafe { CStr::from_ptr(words.as_ptr()) };
+            return Err(text.to_string_lossy().into_owned());
+        }
+        // SAFETY: a valid handle.
+        let result = unsafe { self.compile_on(handle, expression) };
+        // SAFETY: opened above, closed once, and with it the stream.
         unsafe { (self.close)(handle) };
         result
     }

@@ -7,8 +7,8 @@ use packet::{SlotClock, Timestamp};
 
 use super::ranges::{Ranges, later};
 use super::slot::FlightSlot;
+use crate::reach;
 use crate::segment::Segment;
-use crate::tap::WINDOW_MAX_BYTES;
 
 /// Packets whose acknowledgement is waited for at most; beyond, a packet is not timed.
 pub const TIMED_COUNT_MAX: usize = 4096;
@@ -59,46 +59,47 @@ impl FlightFlow {
             return None;
         }
         let start = if segment.opens { segment.seq.plus(1) } else { segment.seq };
-        if self.high.is_some_and(|high| start.since(high).unsigned_abs() > WINDOW_MAX_BYTES) {
+        if !self.is_of_window(start, segment.data_len) {
             *self = Self { open: self.open, time: self.time, begins: true, ..Self::default() };
         }
-        if self.acked.is_some_and(|acked| start.since(acked).unsigned_abs() > WINDOW_MAX_BYTES) {
+        if self.acked.is_some_and(|acked| !reach::is_near(start, acked)) {
             self.acked = None;
         }
         self.time = Some(now);
         let done = self.turn(clock, now);
-        let end = start.plus(segment.data_len);
+        let end = start.plus(segment.data_len.min(reach::WINDOW_MAX_BYTES));
         // What is acknowledged was sent, whether it was seen or not.
         let high = self.high.unwrap_or_else(|| later(start, self.acked.unwrap_or(start)));
-        let again = again_bytes(start, end, high) - self.holes.overlap(start, end);
+        // Holes lie below `high`, none in another: what they have of a packet is a part of that.
+        let again = again_bytes(start, end, high).saturating_sub(self.holes.overlap(start, end));
         let is_needless = self.has_bytes(start, end) >= again;
         if start.is_before(high) {
             // Sent again, or late: which of them is acknowledged cannot be told.
             self.timed.clear();
             self.untimed_until = Some(high);
         }
-        if start.is_after(high) {
-            self.holes.insert(high, start);
-        } else {
+        if !start.is_after(high) {
             self.holes.cut(start, end);
+        }
+        let floor = self.reach(later(high, end));
+        if start.is_after(high) {
+            self.holes.insert(later(high, floor), start);
         }
         if end.is_after(high) {
             self.time_it(end, now);
-            self.high = Some(end);
-        } else {
-            self.high = Some(high);
         }
         let begins = std::mem::take(&mut self.begins);
         if let Some(open) = &mut self.open {
             open.sent_bytes += u64::from(segment.data_len);
-            open.segments += segment.segments;
+            open.segments = open.segments.saturating_add(segment.segments);
             if begins {
                 open.flags |= FlightSlot::BEGAN;
             }
             let segments = part(segment.segments, again, segment.data_len);
             open.resent_bytes += u64::from(again);
-            open.resent_segments += segments;
-            open.lost_segments += if is_needless { 0 } else { segments };
+            open.resent_segments = open.resent_segments.saturating_add(segments);
+            let lost = if is_needless { 0 } else { segments };
+            open.lost_segments = open.lost_segments.saturating_add(lost);
         }
         self.note_flight();
         done
@@ -108,8 +109,7 @@ impl FlightFlow {
     /// complete.
     pub fn add_ack(&mut self, clock: SlotClock, ack: &Ack) -> Option<FlightSlot> {
         let now = self.now(ack.time);
-        let high = self.high.or(self.opened.map(|opened| opened.plus(1)));
-        if high.is_some_and(|high| ack.number.since(high).unsigned_abs() > WINDOW_MAX_BYTES) {
+        if !self.fits_ack(ack) {
             // Another connection's, or a number that means nothing.
             return None;
         }
@@ -125,7 +125,7 @@ impl FlightFlow {
         self.sacked.cut_below(ack.number);
         for (start, end) in ack.blocks.into_iter().flatten() {
             // One that lies below tells what came twice (RFC 2883).
-            if !start.is_before(ack.number) && self.high.is_some_and(|high| !end.is_after(high)) {
+            if self.high.is_some_and(|high| is_between(ack.number, start, end, high)) {
                 self.sacked.insert(start, end);
                 // It passed, whether it was seen or not.
                 self.holes.cut(start, end);
@@ -134,7 +134,7 @@ impl FlightFlow {
         if let Some(high) = self.high {
             // One byte more is the sender's FIN. More are data that went past unseen.
             if ack.number.since(high) > 1 {
-                self.high = Some(ack.number);
+                self.reach(ack.number);
             }
             let from = before.unwrap_or(ack.number);
             if let Some(open) = &mut self.open {
@@ -146,6 +146,38 @@ impl FlightFlow {
         }
         self.note_flight();
         done
+    }
+
+    /// Whether a packet can be of the connection that was seen so far; else it begins another.
+    #[must_use]
+    pub fn fits(&self, segment: &Segment) -> bool {
+        segment.opens || segment.data_len == 0 || self.is_of_window(segment.seq, segment.data_len)
+    }
+
+    fn is_of_window(&self, start: SeqNumber, data_len: u32) -> bool {
+        self.high.is_none_or(|high| reach::fits(start, data_len, high))
+    }
+
+    /// Whether an acknowledgement can be of what was sent.
+    #[must_use]
+    pub fn fits_ack(&self, ack: &Ack) -> bool {
+        let high = self.high.or(self.opened.map(|opened| opened.plus(1)));
+        high.is_none_or(|high| reach::is_near(ack.number, high))
+    }
+
+    /// Data goes up to here, and what lies further back than a window reaches is forgotten; where
+    /// that begins.
+    fn reach(&mut self, high: SeqNumber) -> SeqNumber {
+        let floor = reach::floor(high);
+        self.high = Some(high);
+        self.holes.cut_below(floor);
+        self.sacked.cut_below(floor);
+        self.acked = self.acked.filter(|acked| !acked.is_before(floor));
+        self.untimed_until = self.untimed_until.filter(|until| !until.is_before(floor));
+        while self.timed.front().is_some_and(|(end, _)| end.is_before(floor)) {
+            self.timed.pop_front();
+        }
+        floor
     }
 
     /// The slot that is not complete yet, as far as it has come.
@@ -262,9 +294,15 @@ impl FlightFlow {
 impl FlightSlot {
     fn add_rtt(&mut self, rtt_ns: u32) {
         self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
-        self.rtt_count += 1;
-        self.rtt_sum_ns += u64::from(rtt_ns);
+        self.rtt_count = self.rtt_count.saturating_add(1);
+        self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(rtt_ns.into());
     }
+}
+
+/// Whether a range lies between two numbers, which are of one window.
+fn is_between(low: SeqNumber, start: SeqNumber, end: SeqNumber, high: SeqNumber) -> bool {
+    let [start, end, high] = [start, end, high].map(|number| number.since(low));
+    0 <= start && start < end && end <= high
 }
 
 /// Bytes of a packet that lie below a number.

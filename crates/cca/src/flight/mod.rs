@@ -6,6 +6,8 @@
 //! waits in every queue there and what travels, so it is not CBIQ, and is never called so.
 
 mod flow;
+#[cfg(test)]
+mod hostile;
 mod ranges;
 mod slot;
 mod tap;

@@ -2,12 +2,14 @@
 
 use packet::wire::tcp::SeqNumber;
 
+use crate::reach::WINDOW_MAX_BYTES;
+
 /// Ranges that are kept at most; one more is not taken in. A receiver tells four at a time
 /// (RFC 2018 §3), and a window with more holes than this is rare beyond loss of one in three.
 pub const RANGE_COUNT_MAX: usize = 64;
 
-/// Some ranges, none of which touch, from low to high. All lie within 2³⁰ of each other, so their
-/// order is that of RFC 1982.
+/// Some ranges, none of which touch, from low to high. From the first to the last they reach over
+/// [`WINDOW_MAX_BYTES`] at most, so their order is that of RFC 1982, and all of their bytes fit.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     ranges: Vec<(SeqNumber, SeqNumber)>,
@@ -39,10 +41,14 @@ impl Ranges {
         self.ranges.iter().map(inside).sum()
     }
 
-    /// Takes in a range; `false` where there is no room for it.
+    /// Takes in a range; `false` where there is no room for it, or where it lies further from the
+    /// others than a window reaches.
     pub fn insert(&mut self, start: SeqNumber, end: SeqNumber) -> bool {
         if !start.is_before(end) {
             return true;
+        }
+        if !self.has_in_reach(start, end) {
+            return false;
         }
         let from = self.ranges.partition_point(|&(_, high)| high.is_before(start));
         let past = self.ranges.partition_point(|&(low, _)| !low.is_after(end));
@@ -59,6 +65,22 @@ impl Ranges {
         });
         self.ranges.insert(from, whole);
         true
+    }
+
+    /// Whether these and a range are of one window.
+    fn has_in_reach(&self, start: SeqNumber, end: SeqNumber) -> bool {
+        let is_in_reach = |low: SeqNumber, high: SeqNumber| {
+            u32::try_from(high.since(low)).is_ok_and(|len| len <= WINDOW_MAX_BYTES)
+        };
+        let ends = self.ranges.first().zip(self.ranges.last());
+        is_in_reach(start, end)
+            && ends.is_none_or(|(&(first, _), &(_, last))| {
+                // Each lies near each, so that the lower and the higher of them can be told.
+                let are_near = [first, last].iter().all(|&known| {
+                    crate::reach::is_near(start, known) && crate::reach::is_near(end, known)
+                });
+                are_near && is_in_reach(sooner(first, start), later(last, end))
+            })
     }
 
     /// Takes a range out of them, and tells how many bytes of it they had. Where that leaves one
@@ -83,6 +105,9 @@ impl Ranges {
 
     /// Forgets what lies below a number.
     pub fn cut_below(&mut self, below: SeqNumber) {
+        if self.ranges.first().is_none_or(|&(low, _)| !low.is_before(below)) {
+            return;
+        }
         self.ranges.retain(|&(_, high)| high.is_after(below));
         if let Some((low, _)) = self.ranges.first_mut() {
             *low = later(*low, below);

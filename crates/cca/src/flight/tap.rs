@@ -26,6 +26,9 @@ pub struct FlightCounts {
     /// The same, of data that the tap has not seen: of flows that only send the other way, and of
     /// those whose data takes another path.
     pub acks_of_unseen: u64,
+    /// Packets without data whose acknowledgement lies further from what was sent than any window
+    /// reaches: nothing is made of them.
+    pub out_of_window: u64,
     /// TCP with neither.
     pub neither: u64,
     /// Packets of flows for which there was no place.
@@ -36,20 +39,25 @@ pub struct FlightCounts {
     pub not_tcp: u64,
     /// Later fragments, and headers that the capture cut off or that cannot be.
     pub unreadable: u64,
+    /// Of `data`, packets whose sequence numbers lie further from those before than any window
+    /// reaches: each is taken for the begin of another connection.
+    pub begun_again: u64,
 }
 
 impl FlightCounts {
-    /// Each of them by name.
+    /// Each of them by name; `begun_again` is a part of `data`.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("data", self.data),
             ("acks", self.acks),
             ("acks_of_unseen", self.acks_of_unseen),
+            ("out_of_window", self.out_of_window),
             ("neither", self.neither),
             ("no_place", self.no_place),
             ("no_time", self.no_time),
             ("not_tcp", self.not_tcp),
             ("unreadable", self.unreadable),
+            ("begun_again", self.begun_again),
         ]
         .into_iter()
     }
@@ -57,7 +65,7 @@ impl FlightCounts {
     /// All packets that came.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.named().map(|(_, count)| count).sum()
+        self.named().map(|(_, count)| count).sum::<u64>() - self.begun_again
     }
 }
 
@@ -76,6 +84,8 @@ pub struct FlightTap {
     options: TapOptions,
     flows: HashMap<FlowKey, [Kept; 2]>,
     latest: Timestamp,
+    /// Of slots before this one the last is kept, also where packets come that late.
+    oldest: i64,
     counts: FlightCounts,
     slots: Vec<FlightSlot>,
     rows: FlightRows,
@@ -87,6 +97,17 @@ struct Kept {
     slots: Vec<FlightSlot>,
 }
 
+impl Kept {
+    /// Keeps a slot that is complete; of old ones the last.
+    fn keep(&mut self, done: Option<FlightSlot>, oldest: i64) {
+        let Some(done) = done else { return };
+        if done.slot < oldest {
+            self.slots.clear();
+        }
+        self.slots.push(done);
+    }
+}
+
 impl FlightTap {
     /// Before the first packet. A sampler is not asked: acknowledgements need all of the data.
     #[must_use]
@@ -95,6 +116,7 @@ impl FlightTap {
             options,
             flows: HashMap::new(),
             latest: Timestamp::MIN,
+            oldest: i64::MIN,
             counts: FlightCounts::default(),
             slots: Vec::new(),
             rows: FlightRows::default(),
@@ -134,23 +156,35 @@ impl FlightTap {
         let (this, other) = ways(both, passing.way.direction);
         let count = match (&passing.segment, &passing.ack) {
             (Some(_), _) => &mut self.counts.data,
+            (None, Some(ack)) if !other.flow.fits_ack(ack) => &mut self.counts.out_of_window,
             (None, Some(_)) if other.flow.has_data() => &mut self.counts.acks,
             (None, Some(_)) => &mut self.counts.acks_of_unseen,
             (None, None) => &mut self.counts.neither,
         };
         *count += 1;
+        let begins_again = passing.segment.is_some_and(|segment| !this.flow.fits(&segment));
+        self.counts.begun_again += u64::from(begins_again);
         if let Some(ack) = &passing.ack {
-            other.slots.extend(other.flow.add_ack(clock, ack));
+            let done = other.flow.add_ack(clock, ack);
+            other.keep(done, self.oldest);
         }
         if let Some(segment) = &passing.segment {
-            this.slots.extend(this.flow.add(clock, segment));
+            let done = this.flow.add(clock, segment);
+            this.keep(done, self.oldest);
         }
     }
 
     /// Forgets slots that are older than is kept, and flows of which no packet came since.
     pub fn forget_old(&mut self) {
-        let oldest = self.latest.minus(self.options.kept);
+        self.forget_before(self.latest);
+    }
+
+    /// The same at a moment that may lie before the latest packet: what was read ahead of it stays,
+    /// however far ahead it is.
+    pub fn forget_before(&mut self, now: Timestamp) {
+        let oldest = now.min(self.latest).minus(self.options.kept);
         let oldest_slot = self.options.clock.slot(oldest);
+        self.oldest = oldest_slot;
         self.flows.retain(|_, both| {
             for kept in &mut *both {
                 let gone = kept.slots.partition_point(|slot| slot.slot < oldest_slot);

@@ -28,13 +28,41 @@ impl Sequences {
     /// and may begin before the first.
     pub(super) fn fill(&self, seen: &[TapSlot], passed: &mut Vec<f64>) -> bool {
         passed.clear();
-        let Some(last) = seen.last() else { return false };
+        if seen.is_empty() {
+            return false;
+        }
         passed.resize(self.len, 0.0);
+        self.each_between(seen, |known, next| self.fill_between(known, next, passed))
+    }
+
+    /// The same where it does not lie on lines: numbers and from which of the slots on they hold,
+    /// in order. What that takes depends on slots with packets, and not on how many there are.
+    pub(super) fn runs(&self, seen: &[TapSlot], runs: &mut Vec<(usize, f64)>) -> bool {
+        runs.clear();
+        let is_known = self.each_between(seen, |known, next| {
+            let (from, end) = (self.index(known.slot), self.index(next.slot));
+            let holds_known = known.slot >= self.start;
+            let rest = from.saturating_add(usize::from(holds_known));
+            if rest < end {
+                runs.push((rest, self.between(known, next)));
+            }
+            if holds_known && from < end {
+                runs.push((from, known.passed));
+            }
+        });
+        runs.reverse();
+        is_known
+    }
+
+    /// Pairs of what is known, the last first: from the first of a pair to the second nothing else
+    /// is.
+    fn each_between(&self, seen: &[TapSlot], mut put: impl FnMut(Known, Known)) -> bool {
+        let Some(last) = seen.last() else { return false };
         // Behind the last packet nothing is known but where it ended.
         let mut next = Known { slot: i64::MAX, passed: self.told(last.high()) };
         for seen in seen.iter().rev() {
             let known = self.known(seen);
-            self.fill_between(known, next, passed);
+            put(known, next);
             next = known;
             if known.slot <= self.start {
                 return true;
@@ -43,8 +71,13 @@ impl Sequences {
         // Nor before the first, but that it had not passed.
         let first = seen.first().map_or(next.passed, |seen| self.told(seen.first()));
         let begin = Known { slot: i64::MIN, passed: first };
-        self.fill_between(begin, Known { passed: first, ..next }, passed);
+        put(begin, Known { passed: first, ..next });
         true
+    }
+
+    /// What holds from the slot after that of `known` up to that of `next`.
+    fn between(&self, known: Known, next: Known) -> f64 {
+        if self.rules.passed == Passed::First { next.passed } else { known.passed }
     }
 
     /// What a slot with packets tells, and from the beginning of which slot on.
@@ -69,7 +102,7 @@ impl Sequences {
         } else {
             0.0
         };
-        let between = if self.rules.passed == Passed::First { next.passed } else { known.passed };
+        let between = self.between(known, next);
         for at in (from..end).rev() {
             let slot = self.start.saturating_add_unsigned(at as u64);
             let value = if slot == known.slot {

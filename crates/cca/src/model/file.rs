@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{COUNT_MAX, Model, Network, Reads, Voting};
 use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
+use crate::trained::TrainedOn;
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 64 << 20;
@@ -28,6 +29,9 @@ const NUMBERS_MAX: usize = 1 << 26;
 
 /// Windows that count together at most: an hour of seconds.
 const VOTES_MAX: usize = 3600;
+
+/// No answer is surer, where a file does not say how sure one may be.
+const CONFIDENCE_MAX: f64 = 0.99;
 
 /// Why a file is refused: what was seen and what was wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +113,15 @@ impl Model {
         }
         let longer = longer.into_iter().next();
         let knows_samples = said.has_part("shares")?;
+        let trained_on = match said.fields.get("range") {
+            Some(_) if is_one_tap => return Err(said.wrong("range", "wanted: of two taps alone")),
+            Some(range) => Some(read_range(&Said::of(range, "range")?)?),
+            None => None,
+        };
+        let confidence_max = match said.fields.get("confidence_max") {
+            Some(_) => said.number("confidence_max", 0.0, 1.0)?,
+            None => CONFIDENCE_MAX,
+        };
         let clock = SlotClock::new(Span::from_ns(i64::try_from(slot_ns).unwrap_or(i64::MAX)));
         Ok(Self {
             controls,
@@ -120,6 +133,8 @@ impl Model {
             networks,
             longer,
             knows_samples,
+            trained_on,
+            confidence_max,
         })
     }
 }
@@ -162,6 +177,17 @@ fn read_voting(said: &Said<'_>) -> Result<Voting, ModelError> {
     let part = if said.fields.contains_key("part") { said.number("part", 0.0, 1.0)? } else { 1.0 };
     #[allow(clippy::cast_possible_truncation)] // All lie between known limits.
     Ok(Voting { most: most as u16, correlation: correlation as f32, part: part as f32 })
+}
+
+fn read_range(said: &Said<'_>) -> Result<TrainedOn, ModelError> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Of counts up to 2^24.
+    let flows = said.pair("flows", f64::from(1 << 24))?.map(|count| count as usize);
+    Ok(TrainedOn {
+        flows,
+        rate_bit: said.pair("rate_bit", 1e15)?,
+        queue_s: said.pair("queue_s", 3600.0)?,
+        rtt_s: said.pair("rtt_s", 3600.0)?,
+    })
 }
 
 /// What is wanted of networks of which a row is several slots, where that does not hold.
@@ -300,6 +326,15 @@ impl<'a> Said<'a> {
         let number = self.get(field)?.as_f64();
         let fits = number.filter(|number| (least..=most).contains(number));
         fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
+    }
+
+    /// From what to what.
+    fn pair(&self, field: &str, most: f64) -> Result<[f64; 2], ModelError> {
+        let numbers: Option<Vec<f64>> = self.list(field)?.iter().map(Value::as_f64).collect();
+        match numbers.as_deref() {
+            Some(&[low, high]) if 0.0 <= low && low <= high && high <= most => Ok([low, high]),
+            _ => Err(self.wrong(field, format_args!("wanted: two numbers, 0 to {most}, in order"))),
+        }
     }
 
     /// Whether any of these, which may be absent, is less than the whole.

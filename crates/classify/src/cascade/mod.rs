@@ -1,13 +1,14 @@
 //! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
 
+mod calibration;
 mod object;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod read;
 mod reason;
-mod sums;
 
-pub use read::{CASCADE_FILE, CASCADE_LEN_MAX, SUMS_FILE};
+pub use model::sums::SUMS_FILE;
+pub use read::{CASCADE_FILE, CASCADE_LEN_MAX};
 pub use reason::CascadeError;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use model::{FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
 use crate::uncertainty::{Answer, Uncertainty};
+use crate::verdict::{Label, UNKNOWN};
+use calibration::Calibration;
 
 /// The place of a model in a cascade.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -91,6 +94,10 @@ pub struct Stage {
     pub(crate) uncertainty: Uncertainty,
     /// By class; none of the last stage, whose answer stands.
     pub(crate) thresholds: Vec<f64>,
+    /// By class; none where the model's probabilities are told as they are.
+    pub(crate) calibrations: Vec<Calibration>,
+    /// The class of flows of no other, if there is one.
+    pub(crate) unknown: Option<u16>,
 }
 
 /// A cascade, checked.
@@ -102,6 +109,10 @@ pub struct Cascade {
     pub(crate) flows: FlowTimeouts,
     pub(crate) wait: Span,
     pub(crate) segmentation: Segmentation,
+    /// By class: answers with a lower confidence are not told.
+    pub(crate) unknown_below: Vec<f64>,
+    /// Whether protocols without ports name their flows.
+    pub(crate) names_protocols: bool,
     pub(crate) features: FlowFeatures,
     /// How long windows are, where it is asked about windows.
     pub(crate) every: Option<Span>,
@@ -159,6 +170,22 @@ impl Stage {
         self.uncertainty
     }
 
+    /// What these probabilities, one a class, come to: the confidence is calibrated, the
+    /// uncertainty is the model's own.
+    #[must_use]
+    pub fn answer(&self, probabilities: &[f64]) -> Answer {
+        let mut answer = self.uncertainty.answer(probabilities);
+        if self.unknown == Some(answer.label) {
+            let names = (0..).zip(probabilities).filter(|&(class, _)| class != answer.label);
+            (answer.guess, answer.confidence) = names.fold((0, f64::NEG_INFINITY), |best, one| {
+                if *one.1 > best.1 { (one.0, *one.1) } else { best }
+            });
+        }
+        let calibration = self.calibrations.get(usize::from(answer.guess));
+        let confidence = calibration.map_or(answer.confidence, |one| one.of(answer.confidence));
+        Answer { confidence, ..answer }
+    }
+
     /// Whether this answer of it is enough: always that of the last stage, else one that is no more
     /// uncertain than the threshold of its class.
     #[must_use]
@@ -191,6 +218,43 @@ impl Cascade {
     #[must_use]
     pub fn class(&self, label: u16) -> &str {
         self.classes.get(usize::from(label)).map_or("", String::as_str)
+    }
+
+    /// What a flow is called of which this was answered: a class, unless the answer is less
+    /// confident than the class has to be, or the class is that of flows of no other.
+    #[must_use]
+    pub fn label(&self, answer: &Answer) -> Label {
+        let guess = answer.guess;
+        let below = self.unknown_below.get(usize::from(guess)).copied().unwrap_or(0.0);
+        let is_unknown = answer.confidence < below || self.class(answer.label) == UNKNOWN;
+        if is_unknown { Label::Unknown(guess) } else { Label::Class(guess) }
+    }
+
+    /// Calls flows unknown whose answer is less confident than this, of whatever class, in place
+    /// of what the artifact says; 0 gives every flow a class.
+    #[must_use]
+    pub fn with_unknown_below(mut self, below: f64) -> Self {
+        self.unknown_below.fill(below);
+        self
+    }
+
+    /// The number of the class `unknown`, which flows of no other class had in training.
+    pub(crate) fn unknown_class(&self) -> Option<u16> {
+        let place = self.classes.iter().position(|class| class == UNKNOWN)?;
+        u16::try_from(place).ok()
+    }
+
+    /// Whether some answers are not confident enough to be told.
+    #[must_use]
+    pub fn tells_unknown(&self) -> bool {
+        self.unknown_below.iter().any(|&below| below > 0.0) || self.unknown_class().is_some()
+    }
+
+    /// Whether protocols without ports, all but TCP and UDP, name their flows, so that no model is
+    /// asked about these.
+    #[must_use]
+    pub const fn names_protocols(&self) -> bool {
+        self.names_protocols
     }
 
     /// When flows end.

@@ -2,7 +2,7 @@
 //! file.
 
 use model::onnx::{Library, OnnxError, OnnxFile, Wiring};
-use model::{Block, FlowFeatures, Headers};
+use model::{Block, FlowFeatures, Headers, Identity};
 use serde_json::Value;
 
 use super::object::Object;
@@ -36,12 +36,22 @@ pub(super) fn stage(
         input: name("input")?,
         output: name("output")?,
     };
-    let Declared { name, family, file, uncertainty, thresholds, .. } = declared;
+    let Declared { name, family, file, uncertainty, thresholds, calibrations, .. } = declared;
     let model = library()
         .and_then(|library| OnnxFile::new(library, bytes, wiring))
         .map_err(|error| CascadeError::model(file, error))?;
     let model = Model::Onnx(model);
-    Ok(Stage { name, family, features, window: None, model, uncertainty, thresholds })
+    Ok(Stage {
+        name,
+        family,
+        features,
+        window: None,
+        model,
+        uncertainty,
+        thresholds,
+        calibrations,
+        unknown: cascade.unknown_class(),
+    })
 }
 
 fn names(object: &Object<'_>, name: &str, wanted: &str) -> Result<Vec<String>, CascadeError> {
@@ -52,6 +62,11 @@ fn names(object: &Object<'_>, name: &str, wanted: &str) -> Result<Vec<String>, C
 
 /// What rows are, and the hash that the model carries of it.
 fn features(object: &Object<'_>) -> Result<(FlowFeatures, String), CascadeError> {
+    let identity = if object.get("identity").is_some() {
+        object.one_of("identity", &Identity::ALL.map(|one| (one.name(), one)))?
+    } else {
+        Identity::Kept
+    };
     let known = [("innermost", Headers::Innermost), ("outermost", Headers::Outermost)];
     let headers = object.one_of("headers", &known)?;
     let wanted = "some of ipv4, ipv6, tcp, udp and icmp";
@@ -69,6 +84,7 @@ fn features(object: &Object<'_>) -> Result<(FlowFeatures, String), CascadeError>
     let packets = packets.map_err(|_| object.wrong("packets", wanted))?;
     let numbers = names(object, "numbers", "names of numbers")?;
     let features = FlowFeatures::new(headers, &blocks, payload_bytes, packets, &numbers)
-        .map_err(CascadeError::field)?;
+        .map_err(CascadeError::field)?
+        .with_identity(identity);
     Ok((features, object.text("schema", "the hash of the features")?.to_owned()))
 }

@@ -2,28 +2,28 @@
 
 use std::io;
 
+use model::sums::{SUMS_FILE, Sums};
 use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
 use model::{FlowFeatures, Forest, WindowError, WindowFeatures};
 use packet::Span;
 use serde_json::Value;
 
+use super::calibration::{Calibration, calibrations, unknown_below};
 use super::object::Object;
 use super::reason::CascadeError;
-use super::sums::Sums;
 use super::{Cascade, FlowTimeouts, Model, Segmentation, Stage, StageName};
 use crate::uncertainty::Uncertainty;
 
 /// What the cascade itself is called in its artifact.
 pub const CASCADE_FILE: &str = "cascade.json";
 
-/// What lists the hashes of its files.
-pub const SUMS_FILE: &str = "SHA256SUMS";
-
 /// Bytes of `cascade.json` and of `SHA256SUMS`.
 pub const CASCADE_LEN_MAX: usize = 16 << 20;
 
 const FORMAT: &str = "wirelens cascade";
-const VERSION: u64 = 1;
+/// Version 2 added calibration, `unknown` and flows named by their protocol; one without them
+/// means what version 1 did.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=2;
 const NAME_LEN_MAX: usize = 40;
 /// How the file of a model in ONNX ends.
 const ONNX_SUFFIX: &str = ".onnx";
@@ -38,6 +38,7 @@ pub(super) struct Declared<'a> {
     packets: usize,
     pub(super) uncertainty: Uncertainty,
     pub(super) thresholds: Vec<f64>,
+    pub(super) calibrations: Vec<Calibration>,
     /// All that it says, and what messages call it.
     #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) value: &'a Value,
@@ -119,9 +120,9 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
         let seen = root.get("format").map_or_else(|| "no `format`".into(), super::object::shown);
         return Err(CascadeError::NotCascade { seen });
     }
-    match root.count("version", "1")? {
-        VERSION => {}
-        version => return Err(CascadeError::Version { version }),
+    let version = root.count("version", "1 or 2")?;
+    if !VERSIONS.contains(&version) {
+        return Err(CascadeError::Version { version });
     }
     let wanted = "1 to 40 of a-z, 0-9 and -";
     let name = root.text("name", wanted)?;
@@ -139,9 +140,16 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
     };
     let stages = stages(&root, &classes)?;
     let known = [("single", Segmentation::Single), ("merged", Segmentation::Merged)];
+    let names_protocols = match root.get("portless") {
+        None => false,
+        Some(_) if every.is_some() => return Err(root.wrong("portless", "none of windows")),
+        Some(_) => root.one_of("portless", &[("named", true), ("asked", false)])?,
+    };
     let cascade = Cascade {
         name: name.to_owned(),
         id: format!("{name}@{}", hash.get(..ID_DIGITS).unwrap_or(hash)),
+        unknown_below: unknown_below(&root, &classes)?,
+        names_protocols,
         classes,
         flows: timeouts,
         wait: span(&root, "wait_ns")?,
@@ -230,7 +238,8 @@ fn declared<'a>(
         _ => object.one_of("uncertainty", &known)?,
     };
     let thresholds = thresholds(object, classes, is_last)?;
-    Ok(Declared { name, family, file, packets, uncertainty, thresholds, value, path })
+    let calibrations = calibrations(object, classes)?;
+    Ok(Declared { name, family, file, packets, uncertainty, thresholds, calibrations, value, path })
 }
 
 /// One for each class; none of the last stage.
@@ -323,9 +332,19 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
     let (features, window, own) =
         read_by(&forest, cascade.every).map_err(|error| CascadeError::model(file, error))?;
     check_features(&declared, &features, own, forest.schema_hash(), cascade)?;
-    let Declared { name, family, uncertainty, thresholds, .. } = declared;
+    let Declared { name, family, uncertainty, thresholds, calibrations, .. } = declared;
     let model = Model::Trees(Box::new(forest));
-    Ok(Stage { name, family, features, window, model, uncertainty, thresholds })
+    Ok(Stage {
+        name,
+        family,
+        features,
+        window,
+        model,
+        uncertainty,
+        thresholds,
+        calibrations,
+        unknown: cascade.unknown_class(),
+    })
 }
 
 /// What a forest reads, of flows or of windows, and the hash of it.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use model::ForestError;
+use model::sums::SumsError;
 
 /// Why a cascade cannot be used. The text begins with the file at fault, by its name there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,25 +17,8 @@ pub enum CascadeError {
         /// Whether there is no such file.
         is_missing: bool,
     },
-    /// `SHA256SUMS` does not list a file.
-    Unlisted {
-        /// Which.
-        file: String,
-    },
-    /// A line of `SHA256SUMS` is not as `sha256sum` writes it.
-    Sums {
-        /// Which, from 1.
-        number: usize,
-    },
-    /// A file has changed since it was listed.
-    Changed {
-        /// Which.
-        file: String,
-        /// SHA-256 that `SHA256SUMS` names.
-        listed: String,
-        /// SHA-256 of what is there.
-        found: String,
-    },
+    /// A file is not as `SHA256SUMS` lists it.
+    Sums(SumsError),
     /// `cascade.json` is something else.
     NotCascade {
         /// What was seen.
@@ -75,6 +59,12 @@ pub enum CascadeError {
     },
 }
 
+impl From<SumsError> for CascadeError {
+    fn from(error: SumsError) -> Self {
+        Self::Sums(error)
+    }
+}
+
 impl CascadeError {
     pub(super) fn field(cause: impl fmt::Display) -> Self {
         Self::Field { cause: cause.to_string() }
@@ -94,20 +84,7 @@ impl fmt::Display for CascadeError {
                  with all its files"
             ),
             Self::Unreadable { file, cause, .. } => write!(f, "{file}: {cause}"),
-            Self::Unlisted { file } => write!(
-                f,
-                "SHA256SUMS: {file} is not listed; the artifact is not complete: copy it again"
-            ),
-            Self::Sums { number } => write!(
-                f,
-                "SHA256SUMS: line {number} is no hash and name, as `sha256sum` writes them; \
-                 copy the artifact again"
-            ),
-            Self::Changed { file, listed, found } => write!(
-                f,
-                "{file}: its SHA-256 is {found}, SHA256SUMS says {listed}: the file was changed \
-                 after training; copy the artifact again"
-            ),
+            Self::Sums(error) => error.fmt(f),
             Self::NotCascade { seen } => write!(
                 f,
                 "cascade.json: no cascade ({seen}); give the folder that \
@@ -116,7 +93,7 @@ impl fmt::Display for CascadeError {
             Self::Version { version } => write!(
                 f,
                 "cascade.json: a cascade of format version {version}, this Wirelens reads \
-                 version 1; train it with this version"
+                 versions 1 and 2; train it with this version"
             ),
             Self::Field { cause } => write!(f, "cascade.json: {cause}"),
             Self::Trees { file, cause } => write!(f, "{file}: {cause}"),

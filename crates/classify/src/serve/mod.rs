@@ -29,7 +29,7 @@ use crate::cascade::{Cascade, Segmentation, StageName};
 use crate::counts::Counts;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
-use crate::verdict::{Cause, Verdict};
+use crate::verdict::{Cause, Label, Verdict};
 use consumers::{Answered, Consumers};
 use undecided::{Given, Pool, Undecided};
 
@@ -96,14 +96,14 @@ pub enum Standing {
 /// What a verdict says, in few bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Decision {
-    /// The model's probability of the class.
+    /// How likely the best guess is right.
     pub confidence: f64,
-    /// The class, by its number in the cascade.
-    pub label: u16,
+    /// What the flow is called.
+    pub label: Label,
     /// Packets that the model was shown.
     pub packets_used: u16,
-    /// Which model decided.
-    pub stage: StageName,
+    /// Which model decided; none where the protocol did.
+    pub stage: Option<StageName>,
 }
 
 /// Asks the models of a cascade about flows.
@@ -179,14 +179,21 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         2 * flow * (self.options.waiting_max + BATCH_LEN_MAX + 2 * under_way)
     }
 
-    /// A flow's first packet.
-    fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket, slot: FlowSlot) -> u32 {
+    /// A flow's first packet: decided by its protocol where that has no ports and the cascade
+    /// names such flows by it.
+    fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket, slot: FlowSlot) -> Standing {
         self.counts.begun += 1;
-        let protocol = packet.key.protocol();
-        let is_other = protocol != Protocol::TCP && protocol != Protocol::UDP;
+        let is_other = is_portless(packet.key.protocol());
         self.counts.other_protocols += u64::from(is_other);
+        if is_other && self.cascade.names_protocols {
+            let latency_ns = self.clock.latency_ns(packet.timestamp);
+            let verdict = named_by_protocol(packet, latency_ns);
+            let Verdict { confidence, label, packets_used, stage, .. } = verdict;
+            self.verdicts.push(verdict);
+            return Standing::Decided(Decision { confidence, label, packets_used, stage });
+        }
         self.counts.cut_headers += u64::from(is_cut(frame, &self.cascade));
-        self.undecided.begin(packet, slot, self.now)
+        Standing::Undecided(self.undecided.begin(packet, slot, self.now))
     }
 
     /// Takes in a packet of a flow that is not decided.
@@ -367,7 +374,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         };
         let is_merged = (1..=packets_used).contains(&flow.merged_packet);
         let packets_used = u16::try_from(packets_used).unwrap_or(u16::MAX);
-        let Answer { label, confidence, .. } = answer;
+        let (label, confidence, stage) = (cascade.label(&answer), answer.confidence, Some(stage));
         self.verdicts.push(Verdict {
             key: flow.key,
             direction: flow.direction,
@@ -416,6 +423,30 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 /// What is kept for a packet beside its record: its stamp, and a step where numbers need one.
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
 
+/// Whether flows of a protocol have no ports that models look at.
+pub(crate) fn is_portless(protocol: Protocol) -> bool {
+    protocol != Protocol::TCP && protocol != Protocol::UDP
+}
+
+/// What is said of a flow of a protocol without ports, at its first packet.
+pub(crate) fn named_by_protocol(packet: &FlowPacket, latency_ns: Option<u64>) -> Verdict {
+    Verdict {
+        key: packet.key,
+        direction: packet.direction,
+        first: packet.timestamp,
+        window: None,
+        label: Label::Protocol(packet.key.protocol()),
+        confidence: 1.0,
+        stage: None,
+        packets_used: 1,
+        deciding: packet.timestamp,
+        decided: packet.timestamp,
+        cause: Cause::Protocol,
+        latency_ns,
+        other_segmentation: false,
+    }
+}
+
 /// Whether the capture cut a frame before the bytes that models look at.
 pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
     let (record, layout) = (frame.record, cascade.features.layout());
@@ -445,9 +476,10 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
             Standing::Decided(_) => {}
             Standing::Undecided(place) => self.take_in(place, frame, packet),
             Standing::New => {
-                let place = self.begin(frame, packet, slot);
-                *standing = Standing::Undecided(place);
-                self.take_in(place, frame, packet);
+                *standing = self.begin(frame, packet, slot);
+                if let Standing::Undecided(place) = *standing {
+                    self.take_in(place, frame, packet);
+                }
             }
         }
     }

@@ -89,9 +89,17 @@ fn what_cannot_be_is_told_by_its_field() {
     let json = json(STAGES);
     for (from, to, wanted) in [
         ("wirelens cascade", "something", "no cascade (\"something\")"),
-        ("\"version\": 1", "\"version\": 2", "a cascade of format version 2"),
+        ("\"version\": 1", "\"version\": 3", "a cascade of format version 3"),
         ("\"by-hand\"", "\"../x\"", "`name`: \"../x\"; wanted: 1 to 40 of"),
         ("\"flows\",", "\"windows\",", "`window_ns` is missing; wanted: nanoseconds"),
+        ("\"kind\"", "\"unknown_below\":1.5,\"kind\"", "`unknown_below`: 1.5; wanted: a prob"),
+        ("\"kind\"", "\"unknown_below\":{\"dns\":1},\"kind\"", "`unknown_below.web` is missing"),
+        ("\"kind\"", "\"portless\":\"x\",\"kind\"", "`portless`: \"x\"; wanted: named or asked"),
+        (
+            "\"threshold\": 0.1",
+            "\"threshold\": 0.1, \"calibration\": [[0.5, 0.5], [0.4, 0.6]]",
+            "`stages[0].calibration`: [[0.5,0.5],[0.4,0.6]]; wanted: points",
+        ),
         ("\"flows\",", "\"x\",", "`kind`: \"x\"; wanted: flows or windows"),
         ("\"web\",\n  \"bulk\"", "\"dns\",\n  \"bulk\"", "`classes`: [\"dns\",\"dns\","),
         ("\"web\",\n  \"bulk\"", "\"\\u001b[2J\",\n  \"bulk\"", "names without control characters"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use classify::{Cascade, CascadeError};
+use classify::{Cascade, CascadeError, Label, Verdict};
 use model::{FlowFeatures, Headers, Layout};
 use sha2::{Digest, Sha256};
 
@@ -178,4 +178,9 @@ pub(crate) fn artifact_of(stages: &str) -> Files {
 
 pub(crate) fn read(files: &Files) -> Result<Cascade, CascadeError> {
     Cascade::read(|name, _| files.get(name).cloned().ok_or(io::ErrorKind::NotFound.into()))
+}
+
+/// The number of the class that a verdict names; none such where it names none.
+pub(crate) fn class_of(verdict: &Verdict) -> u16 {
+    if let Label::Class(class) = verdict.label { class } else { u16::MAX }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use classify::serve::Decision;
-use classify::{Cascade, Cause, Counts, Options, StageName, Standing, Verdict};
+use classify::{Cascade, Cause, Counts, Label, Options, StageName, Standing, Verdict};
 use packet::Timestamp;
 use proptest::prelude::*;
 
-use crate::build::{CLASSES, STAGES, artifact, artifact_of, json, read, sealed};
+use crate::build::{
+    CLASSES, FAST, FASTEST, SLOW, STAGES, artifact, artifact_of, class_of, json, read, sealed,
+};
 use crate::frames::{SECOND, START_NS, Sent, Served, Way, serve, serve_with};
 
 const SYN: u8 = 2;
@@ -20,8 +22,9 @@ fn cascade() -> Arc<Cascade> {
 
 /// Label, stage, packets used, cause, and nanoseconds waited.
 fn said(verdict: &Verdict) -> (&'static str, StageName, u16, Cause, u64) {
-    let label = CLASSES[usize::from(verdict.label)];
-    (label, verdict.stage, verdict.packets_used, verdict.cause, verdict.wait_ns())
+    let class = class_of(verdict);
+    let label = CLASSES[usize::from(class)];
+    (label, verdict.stage.unwrap(), verdict.packets_used, verdict.cause, verdict.wait_ns())
 }
 
 fn only(served: &Served) -> (&'static str, StageName, u16, Cause, u64) {
@@ -87,6 +90,10 @@ fn a_flow_that_ends_early_is_decided_by_what_there_is() {
 
 fn with_wait(ns: i64) -> Cascade {
     let text = json(STAGES).replace("\"wait_ns\": 10000000000", &format!("\"wait_ns\": {ns}"));
+    of_text(text)
+}
+
+fn of_text(text: String) -> Cascade {
     let mut files = artifact();
     files.insert("cascade.json".into(), text.into_bytes());
     read(&sealed(files)).unwrap()
@@ -145,6 +152,96 @@ fn other_protocols_and_merged_packets_are_counted_and_marked() {
     assert_eq!((served.counts.other_protocols, served.counts.other_segmentation), (1, 1));
     let marked: Vec<_> = served.verdicts.iter().map(|v| v.other_segmentation).collect();
     assert_eq!(marked.iter().filter(|&&is_marked| is_marked).count(), 1);
+}
+
+/// The cascade whose `cascade.json` has these fields at the end as well.
+fn with_fields(stages: &str, fields: &str) -> Arc<Cascade> {
+    let text = json(stages);
+    let end = text.trim_end().strip_suffix('}').unwrap();
+    Arc::new(of_text(format!("{end},{fields}}}")))
+}
+
+#[test]
+fn an_answer_below_the_threshold_is_unknown_and_its_guess_is_told() {
+    let flows = [Sent::udp(1, 53, 0), Sent::tcp(2, 80, SYN, 1), Sent::tcp(3, 443, SYN, 2)];
+    let cascade = with_fields(STAGES, "\"unknown_below\":0.96");
+    let served = serve(&cascade, &flows, Way::default());
+    let told = |verdict: &Verdict| {
+        let (label, guess) = (verdict.label.name(&cascade), verdict.label.guess(&cascade));
+        (label.into_owned(), guess.into_owned(), verdict.confidence)
+    };
+    let found: Vec<_> = served.verdicts.iter().map(told).collect();
+    let said = |label: &str, guess: &str, p| (label.to_owned(), guess.to_owned(), p);
+    assert_eq!(
+        found,
+        [said("dns", "dns", 0.98), said("unknown", "web", 0.95), said("unknown", "other", 0.7)]
+    );
+    assert_eq!(served.counts.unknown.total(), 2);
+    assert_eq!(served.counts.by(StageName::Fastest), 2);
+    // Each class has its own threshold where the model says so, and the caller has the last word.
+    let by_class = r#""unknown_below":{"dns":0.99,"web":0.9,"bulk":0,"other":0}"#;
+    let cascade = with_fields(STAGES, by_class);
+    let labels = |cascade: &Arc<Cascade>| {
+        let served = serve(cascade, &flows, Way::default());
+        let name = |verdict: &Verdict| verdict.label.name(cascade).into_owned();
+        served.verdicts.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(&cascade), ["unknown", "web", "other"]);
+    let all = Arc::new(Cascade::clone(&cascade).with_unknown_below(0.0));
+    assert_eq!(labels(&all), ["dns", "web", "other"]);
+}
+
+#[test]
+fn a_class_named_unknown_is_no_name() {
+    let classes = CLASSES.map(|class| if class == "other" { "unknown" } else { class });
+    let mut files = artifact();
+    for (name, tree) in [("fastest", FASTEST), ("fast", FAST), ("slow", SLOW)] {
+        let bytes = tree.file_with(&classes, &tree.schema());
+        files.insert(format!("{name}.trees.jsonl"), bytes);
+    }
+    files.insert("cascade.json".into(), json(STAGES).replace("\"other\"", "\"unknown\"").into());
+    let cascade = Arc::new(read(&sealed(files)).unwrap());
+    assert!(cascade.tells_unknown());
+    let served = serve(&cascade, &[Sent::udp(1, 9000, 0)], Way::default());
+    // The likeliest of the others is the guess: of those as likely the first.
+    assert_eq!(served.verdicts[0].label, Label::Unknown(2));
+    assert_eq!(served.verdicts[0].confidence, 0.03);
+    assert_eq!(served.counts.unknown.total(), 1);
+}
+
+#[test]
+fn confidence_is_calibrated_and_uncertainty_is_not() {
+    let line = r#""threshold": 0.1, "calibration": [[0.9, 0.5], [1.0, 0.9]]"#;
+    let stages = STAGES.replace("\"threshold\": 0.1", line);
+    let cascade = with_fields(&stages, "\"unknown_below\":0.8");
+    let flows = [Sent::udp(1, 53, 0), Sent::tcp(2, 80, SYN, 1)];
+    let served = serve(&cascade, &flows, Way::default());
+    // Both were sure enough for the first stage, as without calibration.
+    assert_eq!(served.counts.asked, [2, 0, 0]);
+    let confidences: Vec<_> = served.verdicts.iter().map(|verdict| verdict.confidence).collect();
+    assert!((confidences[0] - 0.82).abs() < 1e-12 && (confidences[1] - 0.7).abs() < 1e-12);
+    assert!(!served.verdicts[0].label.is_unknown() && served.verdicts[1].label.is_unknown());
+}
+
+#[test]
+fn a_protocol_without_ports_names_its_flow_and_no_model_is_asked() {
+    let cascade = with_fields(STAGES, "\"portless\":\"named\"");
+    let other = |protocol, ns| Sent { protocol, ..Sent::udp(3, 0, ns) };
+    let flows = [other(47, 0), other(58, 1), other(253, 2), other(47, 3), Sent::udp(1, 53, 4)];
+    for (batch_len, consumer_count) in [(1, 1), (64, 1), (2, 3)] {
+        let options = Options { consumer_count, ..Options::default() };
+        let served = serve(&cascade, &flows, Way { batch_len, options, ..Way::default() });
+        let name = |verdict: &Verdict| verdict.label.name(&cascade).into_owned();
+        let names: Vec<_> = served.verdicts.iter().map(name).collect();
+        assert_eq!(names, ["gre", "ipv6-icmp", "protocol-253", "dns"]);
+        assert_eq!(served.counts.asked, [1, 0, 0]);
+        assert_eq!(served.counts.of(Cause::Protocol), 3);
+        assert_eq!(served.counts.protocols.values().sum::<u64>(), 3);
+        assert_eq!((served.verdicts[0].confidence, served.verdicts[0].stage), (1.0, None));
+    }
+    // A folder that does not say so asks its models, as before.
+    let served = serve(&self::cascade(), &flows[..1], Way::default());
+    assert!(matches!(served.verdicts[0].label, Label::Class(_)));
 }
 
 #[test]

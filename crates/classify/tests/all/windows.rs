@@ -7,7 +7,7 @@ use model::{Block, Headers, WindowFeatures};
 use packet::{Span, Timestamp};
 use proptest::prelude::*;
 
-use crate::build::{CLASSES, Files, Tree, artifact, json, read, sealed};
+use crate::build::{CLASSES, Files, Tree, artifact, class_of, json, read, sealed};
 use crate::frames::{SECOND, START_NS, Sent, Way, serve_windows};
 
 /// Sure where a flow had many packets in the second before.
@@ -74,11 +74,12 @@ type Said = (u16, i64, &'static str, StageName, u16, Cause, u64);
 fn said(verdict: &Verdict) -> Said {
     let window = verdict.window.unwrap().since(Timestamp::from_ns(START_NS)).as_ns();
     let (source, _) = verdict.key.endpoints(verdict.direction);
+    let class = class_of(verdict);
     (
         source.port.wrapping_sub(40_000),
         window / SECOND,
-        CLASSES[usize::from(verdict.label)],
-        verdict.stage,
+        CLASSES[usize::from(class)],
+        verdict.stage.unwrap(),
         verdict.packets_used,
         verdict.cause,
         verdict.wait_ns() / 1_000_000,

@@ -12,11 +12,11 @@ use crate::duration::parse_duration;
 /// Arguments of `wirelens cca`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens cca -r before.pcapng --egress after.pcapng                 each second, the heaviest ten
+  wirelens cca -r before.pcapng --egress after.pcapng                 each second, ten flows
   wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
-  wirelens cca -i lan0 --egress exit:up0 -m queue --act up0 --act-dry-run
+  wirelens cca -i lan0 --egress exit:up0 -m cca --act up0 --act-dry-run
   wirelens cca -i lan0 --egress xmit:wan0                             where no next hop is ours
   wirelens cca -r one.pcap                                            one tap: bytes in flight
 
@@ -64,7 +64,7 @@ pub struct CcaArguments {
     /// What has passed a tap by the end of a slot
     #[arg(long, value_name = "RULE", default_value = "highest")]
     pub passed: PassedRule,
-    /// Look at this share of the packets with data, chosen by chance at each tap
+    /// With two taps: look at this share of the packets with data, chosen by chance at each tap
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
     pub sample: f64,
     /// Have the kernel tell every packet, and not the slots alone: the same, for more work
@@ -76,9 +76,10 @@ pub struct CcaArguments {
     #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
     /// Flows that are followed at once; packets of others are counted
-    #[arg(long, value_name = "FLOWS", default_value_t = 65_536)]
+    /// [default: 65536]
+    #[arg(long, value_name = "FLOWS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub max_flows: u32,
+    pub max_flows: Option<u32>,
     /// Whether a live table is painted over the one before, with a chart of each flow
     /// [default: auto]
     #[arg(long, value_name = "WHEN", requires = "interface")]

@@ -116,9 +116,7 @@ impl Watch {
         let mut tap = SlotTap::load(options_of_tap).map_err(Failure::error)?;
         ingress.attach(|name| tap.attach(name, TapSide::Ingress))?;
         egress.attach(&mut tap)?;
-        let followed_max =
-            if arguments.rows == 0 { options.flow_count_max } else { arguments.rows };
-        let followed_max = followed_max.min(capture::tap::FLOW_COUNT_MAX as usize);
+        let followed_max = followed_max(arguments, options);
         Ok(Self {
             tap,
             pair: Pair::new(options),
@@ -281,6 +279,12 @@ impl Watch {
         let of = |side| self.tap.counts(side).map_err(Failure::error);
         Ok([of(TapSide::Ingress)?, of(TapSide::Egress)?])
     }
+}
+
+/// Flows that are followed at most.
+pub(super) fn followed_max(arguments: &CcaArguments, options: TapOptions) -> usize {
+    let asked = if arguments.rows == 0 { options.flow_count_max } else { arguments.rows };
+    asked.min(capture::tap::FLOW_COUNT_MAX as usize)
 }
 
 /// Who sends the data, and who receives it.

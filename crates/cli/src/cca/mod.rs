@@ -11,16 +11,16 @@ mod rows;
 mod table;
 mod taps;
 mod view;
+mod without_effect;
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use cca::inputs::{Empty, Passed, Throughput};
 use cca::model::{FILE_LEN_MAX, Reads};
-use cca::{Model, Pair, Period, Rules, Sampler, TapOptions};
+use cca::walk::WAIT_MAX;
+use cca::{Model, Pair, Period, Rules, Sampler, TapOptions, Walk};
 use engine::columns::Schema;
-use packet::{SlotClock, Span, Timestamp};
+use packet::{SlotClock, Span};
 
 use crate::Host;
 use crate::asked;
@@ -42,8 +42,12 @@ use view::View;
 /// A folder of a model.
 const MODEL: Kind = Kind { marker: "model.safetensors", made_by: "wirelens train cca" };
 
-/// Longer than a packet waits in any queue: what a flow had there before a period is still known.
-const WAIT_MAX: Span = Span::from_seconds(10);
+/// Flows that are followed at once, where nothing else is asked for.
+const FLOWS_MAX: u32 = 65_536;
+
+/// What is said of packets that fit no window.
+const BEGUN_AGAIN: &str = "packets with data lie further than 2^30 bytes from those before, which \
+                           no window reaches: each is taken for the begin of another connection";
 
 /// The same packets of the same captures are left out each time.
 const SAMPLER_SEED: u64 = 7;
@@ -65,21 +69,19 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
     let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
     let options = TapOptions {
         clock,
-        flow_count_max: arguments.max_flows as usize,
+        flow_count_max: arguments.max_flows.unwrap_or(FLOWS_MAX) as usize,
         kept: Span::from_ns(kept_ns),
         sampler: is_sampled(arguments).then(|| Sampler::new(arguments.sample, SAMPLER_SEED)),
     };
     let show = output::show(&arguments.output)?;
+    without_effect::refuse(arguments)?;
     if arguments.egress.is_empty() {
         return flight::run(arguments, options, show, model);
     }
     let namer = model.map(|model| namer(arguments, model)).transpose()?;
     match &arguments.interface {
         Some(interface) => run_live(arguments, options, interface, show, namer),
-        None => {
-            act::refuse(&arguments.act)?;
-            run_captures(arguments, options, show, namer)
-        }
+        None => run_captures(arguments, options, show, namer),
     }
 }
 
@@ -87,14 +89,7 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
 fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
     let path = folder.join(MODEL.marker);
     let shown = path.display();
-    let mut bytes = Vec::new();
-    File::open(&path)
-        .and_then(|file| file.take(FILE_LEN_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| {
-        Failure::error(format_args!(
-            "{shown}: {error}; give a folder that `wirelens train cca` wrote"
-        ))
-    })?;
+    let bytes = MODEL.read_sealed(folder, MODEL.marker, FILE_LEN_MAX)?;
     let model =
         Model::parse(&bytes).map_err(|error| Failure::error(format_args!("{shown}: {error}")))?;
     if model.clock() != clock {
@@ -159,7 +154,8 @@ fn run_captures(
     let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
     each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
         let told = Told::of(pair, period, rules(arguments), row_count, namer.as_mut());
-        printed.put(&told, options.clock)
+        printed.put(&told, options.clock)?;
+        Ok(!told.flows.is_empty())
     })?;
     drop(bar);
     printed.finish()?;
@@ -183,6 +179,9 @@ fn run_live(
     let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
     if arguments.input.check {
         return Ok(Status::Fine);
+    }
+    if let Some(namer) = &mut namer {
+        namer.followed_max = live::followed_max(arguments, options);
     }
     let controls = Namer::controls(namer.as_ref());
     let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
@@ -268,46 +267,32 @@ fn offset(
     Ok(offset)
 }
 
-/// Reads both captures side by side, and looks back at each period that both have left behind them.
+/// Reads both captures side by side, and looks back at each period that both have left behind them
+/// and in which a packet came or something waits. `look` says whether it told of any flow.
 fn each_period(
     sides: &mut Sides,
     pair: &mut Pair,
     period_len: usize,
-    mut look: impl FnMut(&mut Pair, Period) -> Result<(), Failure>,
+    mut look: impl FnMut(&mut Pair, Period) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let clock = pair.options().clock;
-    let len = i64::try_from(period_len).unwrap_or(i64::MAX);
-    let mut start: Option<i64> = None;
+    // The slot after the last tells what has passed by its end.
+    let walk = Walk::new(clock, period_len, 1);
+    let Some(first) = sides.first(pair) else { return Ok(()) };
+    let mut begin = walk.begin_of(clock.slot(first));
     loop {
-        let begin = match start {
-            Some(start) => start,
-            None => {
-                sides.read(pair, Timestamp::from_ns(i64::MIN + 1));
-                let first = pair.ingress.earliest().map(|time| clock.slot(time));
-                let Some(first) = first else { break };
-                first.div_euclid(len).saturating_mul(len)
-            }
-        };
-        let period = Period { start: begin, len: period_len };
-        // The slot after the last tells what has passed by its end.
+        let period = walk.period(begin);
         sides.read(pair, clock.start(period.end().saturating_add(2)));
-        look(pair, period)?;
-        pair.forget_old();
-        let latest = pair.ingress.latest().max(pair.egress.latest());
-        if sides.have_ended() && clock.slot(latest) < period.end()
-            || sides.ingress.inputs.control.is_stopped()
-        {
-            break;
+        let is_worth = walk.is_worth(begin, |from| pair.next_slot(from));
+        let is_told = is_worth && look(pair, period)?;
+        let latest = clock.slot(pair.ingress.latest().max(pair.egress.latest()));
+        if sides.have_ended() && latest < period.end() || sides.are_stopped() {
+            return Ok(());
         }
-        // Nothing is told of time in which nothing came.
-        let next = period.end();
-        let ahead = clock.slot(pair.ingress.latest()).div_euclid(len).saturating_mul(len);
-        let is_silent = pair.ingress.latest() > clock.start(next)
-            && pair
-                .is_silent(Period { start: next, len: usize::try_from(ahead - next).unwrap_or(0) });
-        start = Some(if is_silent { ahead.max(next) } else { next });
+        let horizon = sides.horizon(pair).map_or(latest, |time| clock.slot(time));
+        begin = walk.next(period.end(), is_told, |from| pair.next_slot(from), horizon);
+        pair.forget_before(clock.start(begin));
     }
-    Ok(())
 }
 
 /// What each tap was given and what became of it.
@@ -327,6 +312,10 @@ fn finish(sides: Sides, pair: &Pair, quiet: bool) -> Result<Status, Failure> {
             beyond_max_keys: tap.counts().no_place,
         };
         let status = summary::print(&inputs, quiet, &received, Some(&stage))?;
+        let begun_again = tap.counts().out_of_window;
+        if begun_again > 0 && !quiet {
+            eprintln!("cca: {begun_again} {BEGUN_AGAIN}");
+        }
         if status != Status::Fine {
             worst = status;
         }

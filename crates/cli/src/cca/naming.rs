@@ -1,8 +1,8 @@
 //! Who names controls, and how a name stands in a row.
 
 use cca::model::{Scratch, Told as Named};
-use cca::{Model, Votes};
-use engine::columns::Value;
+use cca::{Model, Unnamed, Votes};
+use engine::columns::{Field, Kind, Value};
 use packet::SlotClock;
 
 /// A model, room for what it computes, and what it told of windows before.
@@ -10,11 +10,18 @@ pub(super) struct Namer {
     pub(super) model: Model,
     pub(super) scratch: Scratch,
     pub(super) votes: Votes,
+    /// Flows that are followed at most: where there are as many, there may be more.
+    pub(super) followed_max: usize,
 }
 
 impl Namer {
     pub(super) fn new(model: Model) -> Self {
-        Self { model, scratch: Scratch::default(), votes: Votes::default() }
+        Self {
+            model,
+            scratch: Scratch::default(),
+            votes: Votes::default(),
+            followed_max: usize::MAX,
+        }
     }
 
     /// Names of the controls that it tells apart; none where there is no model.
@@ -23,25 +30,49 @@ impl Namer {
     }
 }
 
-/// The columns `control`, `confidence` and `interval_s`.
+/// The column that says why there is no control.
+pub(super) const UNNAMED: Field = Field::new(
+    "unnamed",
+    Kind::Text,
+    "With --model, why no control is named: `short` where the flow is known for too short a time, \
+     `unsure` where no control is probable enough, and where the queue is none of those that the \
+     model was trained on `flows` (fewer or more flows share it), `rate` (of the link) or `queue` \
+     (packets wait longer).",
+)
+.nullable();
+
+/// The columns `control`, `confidence`, `interval_s` and `unnamed`.
 pub(super) fn values(
     named: Option<Named>,
     clock: SlotClock,
     controls: &[String],
-) -> [Value<'_>; 3] {
+) -> [Value<'_>; 4] {
     // As many slots as would lose a digit fit no memory.
     #[allow(clippy::cast_precision_loss)]
     let interval_s = |named: Named| clock.length().as_seconds_f64() * named.slots as f64;
     let control = named.and_then(|named| controls.get(named.control?));
+    let unnamed = match named {
+        _ if controls.is_empty() => None,
+        Some(named) => named.unnamed.map(Unnamed::name),
+        None => Some("short"),
+    };
     [
         control.map(|control| Value::Str(control)).into(),
-        named.map(|named| Value::F64(named.confidence)).into(),
+        named.and_then(|named| named.probability()).map(Value::F64).into(),
         named.map(|named| Value::F64(interval_s(named))).into(),
+        unnamed.map(Value::Str).into(),
     ]
 }
 
-/// A control and how probable it is; what is not probable enough has a question mark.
+/// A control and how probable it is, never rounded up; what is not probable enough has a question
+/// mark, and what is outside of training says so.
 pub(super) fn text(named: &Named, controls: &[String]) -> String {
     let name = named.control.and_then(|control| controls.get(control));
-    format!("{} {:.2}", name.map_or("?", String::as_str), named.confidence)
+    match (named.probability(), named.unnamed) {
+        (Some(probability), _) => {
+            let shown = (probability * 100.0).floor() / 100.0;
+            format!("{} {shown:.2}", name.map_or("?", String::as_str))
+        }
+        (None, why) => format!("unknown: {}", why.map_or("", Unnamed::about)),
+    }
 }

@@ -2,8 +2,9 @@
 
 use cca::inputs::Missing;
 use cca::model::{Reads, Told as Named};
+use cca::trained::LOOKED_AT;
 use cca::votes::Known;
-use cca::{FlowPeriod, FlowWay, Pair, Period, Rules};
+use cca::{FlowPeriod, FlowWay, Pair, Period, QueueSeen, Rules, Unnamed};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::SlotClock;
 
@@ -35,12 +36,17 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "control",
         Kind::Text,
-        "Its congestion control; empty without --model, where no control is probable enough, and \
-         while the flow is known for too short a time.",
+        "Its congestion control; empty without --model, and where `unnamed` says why.",
     )
     .nullable(),
-    real("confidence", "The probability of the most probable control.").nullable(),
+    real(
+        "confidence",
+        "The probability of the most probable control; empty outside of what the model was trained \
+         on, and never above how often it was right on what was held out.",
+    )
+    .nullable(),
     real("interval_s", "The time that was looked at for it, in seconds.").nullable(),
+    naming::UNNAMED,
     Field::new(
         "missing",
         Kind::Text,
@@ -67,7 +73,7 @@ pub(super) const SCHEMA: Schema = &[
 /// What a flow runs, told by as many windows of the model's longest interval as are known of it,
 /// one after the other up to the period's end; else by the longest interval for which it is known.
 fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
-    let Namer { model, scratch, votes } = namer;
+    let Namer { model, scratch, votes, .. } = namer;
     let Reads::Queue(inputs) = model.reads() else { return None };
     let (way, end, rules) = (&flow.way, period.end(), model.rules());
     let (slots, began) = pair.known_slots(way, period);
@@ -84,6 +90,22 @@ fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -
     let start = end.saturating_sub_unsigned(len as u64);
     let rows = pair.fill(way, Period { start, len }, inputs, rules).ok()?;
     model.tell(rows, scratch)
+}
+
+/// Why no flow is named, where the queue is none of those that the model was trained on.
+fn outside(
+    namer: &Namer,
+    pair: &mut Pair,
+    period: Period,
+    flows: &[FlowPeriod],
+) -> Option<Unnamed> {
+    let trained_on = *namer.model.trained_on()?;
+    let slots = usize::try_from(namer.model.clock().count(LOOKED_AT)).unwrap_or(period.len);
+    let len = period.len.max(slots);
+    let start = period.end().saturating_sub_unsigned(len as u64);
+    let seen = pair.seen(Period { start, len }, flows);
+    trained_on
+        .outside(&QueueSeen { is_part: seen.is_part || seen.flows >= namer.followed_max, ..seen })
 }
 
 /// What flows did in a period.
@@ -118,11 +140,15 @@ impl Told {
         flows.retain(|flow| flow.ingress_bytes > 0 || waits(flow));
         let cbiq = |flow: &FlowPeriod| flow.queue.map_or(0.0, |queue| queue.cbiq_mean);
         let cbiq_sum = flows.iter().map(cbiq).sum();
+        let outside = namer.as_ref().and_then(|namer| outside(namer, pair, period, &flows));
         let other_count = flows.len().saturating_sub(row_count);
         flows.truncate(row_count);
         let named = flows
             .iter()
-            .map(|flow| namer.as_mut().and_then(|namer| name(namer, pair, flow, period)))
+            .map(|flow| {
+                let named = namer.as_mut().and_then(|namer| name(namer, pair, flow, period))?;
+                Some(outside.map_or(named, |why| Named::outside(named.slots, why)))
+            })
             .collect();
         if let Some(Namer { model, votes, .. }) = namer {
             votes.forget_before(model, period.end());
@@ -173,7 +199,7 @@ impl PeriodTold for Told {
             let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
             let queue = flow.queue.ok();
             let missing = flow.queue.err().map_or("", Missing::name);
-            let [control, confidence, interval] = naming::values(named, clock, controls);
+            let [control, confidence, interval, unnamed] = naming::values(named, clock, controls);
             let own = [
                 queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),
                 queue.map(|queue| Value::F64(queue.cbiq_max)).into(),
@@ -185,6 +211,7 @@ impl PeriodTold for Told {
                 control,
                 confidence,
                 interval,
+                unnamed,
                 Value::Text(&missing),
                 unseen.map(|_| Value::Str("xmit")).into(),
                 unseen.map(|&bytes| Value::U64(bytes)).into(),

@@ -36,26 +36,38 @@ impl Side {
 
     /// Reads up to a moment, or to the end.
     fn read(&mut self, tap: &mut cca::Tap, until: Timestamp) {
-        while !self.has_ended && tap.latest() < until && !self.inputs.control.is_stopped() {
-            let Some(batch) = self.source.next_batch() else {
-                self.has_ended = true;
+        // No stamp is later than the latest that there is: then only the end ends it.
+        while tap.latest() < until || until == Timestamp::MAX {
+            if !self.read_batch(tap) {
                 break;
-            };
-            if self.shift == Span::default() {
-                tap.take(&batch);
-                continue;
             }
-            self.shifted.clear();
-            self.shifted.extend(batch.records.iter().map(|record| Record {
-                timestamp: if record.timestamp == Timestamp::UNKNOWN {
-                    record.timestamp
-                } else {
-                    record.timestamp.plus(self.shift)
-                },
-                ..*record
-            }));
-            tap.take(&Batch { records: &self.shifted, ..batch });
         }
+    }
+
+    /// Reads on; `false` where there is nothing more to read.
+    fn read_batch(&mut self, tap: &mut cca::Tap) -> bool {
+        if self.has_ended || self.inputs.control.is_stopped() {
+            return false;
+        }
+        let Some(batch) = self.source.next_batch() else {
+            self.has_ended = true;
+            return false;
+        };
+        if self.shift == Span::default() {
+            tap.take(&batch);
+            return true;
+        }
+        self.shifted.clear();
+        self.shifted.extend(batch.records.iter().map(|record| Record {
+            timestamp: if record.timestamp == Timestamp::UNKNOWN {
+                record.timestamp
+            } else {
+                record.timestamp.plus(self.shift)
+            },
+            ..*record
+        }));
+        tap.take(&Batch { records: &self.shifted, ..batch });
+        true
     }
 
     pub(super) const fn has_ended(&self) -> bool {
@@ -83,6 +95,28 @@ impl Sides {
     pub(super) fn read(&mut self, pair: &mut Pair, until: Timestamp) {
         self.ingress.read(&mut pair.ingress, until);
         self.egress.read(&mut pair.egress, until);
+    }
+
+    /// When the first packet came to the queue of which anything is kept; both are read so far.
+    pub(super) fn first(&mut self, pair: &mut Pair) -> Option<Timestamp> {
+        while pair.ingress.earliest().is_none() {
+            if !self.ingress.read_batch(&mut pair.ingress) {
+                return None;
+            }
+        }
+        pair.ingress.earliest()
+    }
+
+    /// Up to when both are read, where one of them has not ended.
+    pub(super) fn horizon(&self, pair: &Pair) -> Option<Timestamp> {
+        let sides = [(&self.ingress, &pair.ingress), (&self.egress, &pair.egress)];
+        let going_on = sides.into_iter().filter(|(side, _)| !side.has_ended);
+        going_on.map(|(_, tap)| tap.latest()).min()
+    }
+
+    /// Whether reading is to end.
+    pub(super) fn are_stopped(&self) -> bool {
+        self.ingress.inputs.control.is_stopped()
     }
 
     /// Whether both have ended.

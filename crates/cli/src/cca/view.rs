@@ -283,7 +283,7 @@ mod tests {
             })
             .collect();
         let cbiq_sum = flows.iter().map(|flow| flow.queue.unwrap().cbiq_mean).sum();
-        let named = Some(Named { control: Some(0), confidence: 0.9, slots: 100 });
+        let named = Some(Named { control: Some(0), confidence: 0.9, slots: 100, unnamed: None });
         let named = vec![named; flows.len()];
         let period = Period { start, len: 100 };
         Told { period, flows, named, other_count: 0, cbiq_sum, unseen: None }

@@ -16,8 +16,8 @@ use crate::duration::parse_duration;
   wirelens classify -r day/ --model services -o verdicts.parquet
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
-  wirelens classify -r capture.pcap --model services --pace 2 twice as fast as it was
-  wirelens classify -r calls.pcap --model video-rate --every 1s   each flow anew each second
+  wirelens classify -r capture.pcap --model services --pace 2   twice as fast as recorded
+  wirelens classify -r calls.pcap --model my-calls/ --every 1s  each second, by your model
 
 A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services
 or devices. What verdicts say and when flows are decided is told in docs/guide/classify.md.")]
@@ -34,6 +34,10 @@ pub struct ClassifyArguments {
     /// Folder of a trained cascade, or the name of one that ships
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
+    /// Call a flow unknown where its best guess is less likely right than P, 0 to 1, whatever the
+    /// model says: 0 gives every flow a class [default: as the model says]
+    #[arg(long, value_name = "P", value_parser = parse_probability)]
+    pub unknown_below: Option<f64>,
     /// Say it of each flow anew in each window of this length, with a model that was trained on
     /// such windows: 1s. A flow without packets in a window is not told of
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -125,6 +129,14 @@ fn parse_factor(text: &str) -> Result<f64, String> {
         _ => Err(String::from(
             "wanted how many times as fast, from 0.001 to 1000000; a filter goes after -f",
         )),
+    }
+}
+
+/// A probability.
+pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(String::from("wanted a probability from 0 to 1, such as 0.8")),
     }
 }
 

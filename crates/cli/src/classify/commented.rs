@@ -128,9 +128,9 @@ fn comment(cascade: &Cascade, verdict: &Verdict) -> String {
     let plural = if verdict.packets_used == 1 { "" } else { "s" };
     format!(
         "wirelens: {} {:.3} ({}, {} packet{plural}, {}) {}",
-        cascade.class(verdict.label),
+        verdict.label.name(cascade),
         verdict.confidence,
-        verdict.stage,
+        verdict.stage_name(),
         verdict.packets_used,
         verdict.cause.name(),
         cascade.id()

@@ -38,19 +38,23 @@ pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
     let _ = write!(
         text,
         ",\"proto\":{},\"community_id\":\"{}\",\"classification\":{{\"label\":{},\
-         \"confidence\":{},\"stage\":\"{}\",\"packets_used\":{},\"flow_start\":\"{}\",\
-         \"wait_ns\":{},\"cause\":\"{}\",\"model\":\"{}\"",
+         \"guess\":{},\"guess_confidence\":{},\"stage\":\"{}\",\"packets_used\":{},\
+         \"flow_start\":\"{}\",\"wait_ns\":{},\"cause\":\"{}\",\"model\":\"{}\"",
         quoted(&name),
         CommunityId(verdict.key),
-        quoted(cascade.class(verdict.label)),
+        quoted(&verdict.label.name(cascade)),
+        quoted(&verdict.label.guess(cascade)),
         verdict.confidence,
-        verdict.stage,
+        verdict.stage_name(),
         verdict.packets_used,
         time(verdict.first),
         verdict.wait_ns(),
         verdict.cause.name(),
         cascade.id(),
     );
+    if !verdict.label.is_unknown() {
+        let _ = write!(text, ",\"confidence\":{}", verdict.confidence);
+    }
     if let Some(ns) = verdict.latency_ns {
         let _ = write!(text, ",\"latency_ns\":{ns}");
     }

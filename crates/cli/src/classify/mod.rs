@@ -50,7 +50,11 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
 
 /// Runs `wirelens classify`.
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(&arguments.model, host)?);
+    let cascade = artifact::read(&arguments.model, host)?;
+    let cascade = Arc::new(match arguments.unknown_below {
+        Some(below) => cascade.with_unknown_below(below),
+        None => cascade,
+    });
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let files = [&arguments.output.output, &arguments.output.pcapng];
     asked::spare(&inputs, files.map(Option::as_ref))?;

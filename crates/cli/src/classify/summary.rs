@@ -25,8 +25,14 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         let first = part(counts.at_first_packet);
         let _ = writeln!(text, "classify: {}; {first} at the first packet", stages.join(", "));
     }
+    let other_protocols = if cascade.names_protocols() {
+        "flows are neither TCP nor UDP: named by their IP protocol"
+    } else {
+        "flows are neither TCP nor UDP"
+    };
     for (count, what) in [
-        (counts.other_protocols, "flows are neither TCP nor UDP"),
+        (counts.other_protocols, other_protocols),
+        (counts.unknown.total(), "flows are unknown: the best guess is not likely enough"),
         (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
         (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),
         (counts.unfollowed, "flows found no room to be followed (more with --waiting-max)"),

@@ -2,14 +2,16 @@
 
 use std::io::Write as _;
 
-use classify::{Cascade, Counts, StageName, Verdict};
+use classify::counts::LabelCounts;
+use classify::verdict::UNKNOWN;
+use classify::{Cascade, Counts, Label, StageName, Verdict};
 use comfy_table::{CellAlignment, Table};
-use packet::Timestamp;
+use packet::{Protocol, Timestamp};
 
 use crate::failure::Failure;
 use crate::top::{grouped, share};
 
-/// Prints a line a label: most flows first, and of equals the cascade's order.
+/// Prints a line a label.
 pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
     let stages: Vec<_> = cascade.stages().iter().map(classify::Stage::name).collect();
     let mut table = Table::new();
@@ -18,20 +20,14 @@ pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
     let counted = if cascade.every().is_some() { "windows" } else { "flows" };
     let titles = ["label", counted, "share", "confidence"].into_iter();
     table.set_header(titles.chain(stages.iter().map(|stage| stage.name())));
-    let mut labels: Vec<_> = cascade.classes().iter().zip(&counts.labels).collect();
-    labels.retain(|(_, label)| label.total() > 0);
-    labels.sort_by_key(|(_, label)| std::cmp::Reverse(label.total()));
-    for (class, label) in labels {
-        let flows = label.total();
-        #[allow(clippy::cast_precision_loss)]
-        let confidence = label.confidence_sum / flows as f64;
+    for row in rows(cascade, counts) {
         let mut cells = vec![
-            class.clone(),
-            grouped(flows),
-            format!("{:.1} %", share(flows, counts.decided()) * 100.0),
-            format!("{confidence:.3}"),
+            row.label,
+            grouped(row.flows),
+            format!("{:.1} %", share(row.flows, counts.decided()) * 100.0),
+            row.confidence,
         ];
-        cells.extend(stages.iter().map(|&stage| of(&label.flows, stage)));
+        cells.extend(stages.iter().map(|&stage| of(&row.by_stage, stage)));
         table.add_row(cells);
     }
     for column in table.column_iter_mut() {
@@ -42,6 +38,51 @@ pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
     }
     writeln!(std::io::stdout(), "{}", table.trim_fmt())?;
     Ok(())
+}
+
+/// A label of the table.
+struct Row {
+    label: String,
+    flows: u64,
+    confidence: String,
+    by_stage: [u64; StageName::ALL.len()],
+}
+
+/// Classes and protocols, most flows first and of equals the cascade's order; then what is unknown.
+fn rows(cascade: &Cascade, counts: &Counts) -> Vec<Row> {
+    let of_class = |(class, label): (&String, &LabelCounts)| {
+        let flows = label.total();
+        #[allow(clippy::cast_precision_loss)]
+        let confidence = format!("{:.3}", label.confidence_sum / flows as f64);
+        Row { label: class.clone(), flows, confidence, by_stage: label.flows }
+    };
+    let of_protocol = |(&protocol, &flows): (&Protocol, &u64)| Row {
+        label: Label::Protocol(protocol).name(cascade).into_owned(),
+        flows,
+        confidence: String::from("1.000"),
+        by_stage: Default::default(),
+    };
+    let classes = cascade.classes().iter().zip(&counts.labels).map(of_class);
+    let mut rows: Vec<_> = classes.chain(counts.protocols.iter().map(of_protocol)).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.flows));
+    let unknown = Row {
+        label: String::from(UNKNOWN),
+        flows: counts.unknown.total(),
+        confidence: String::from("-"),
+        by_stage: counts.unknown.flows,
+    };
+    rows.push(unknown);
+    rows.retain(|row| row.flows > 0);
+    rows
+}
+
+/// How likely a label is right; nothing of none.
+fn confidence(verdict: &Verdict) -> String {
+    if verdict.label.is_unknown() {
+        String::from("-")
+    } else {
+        format!("{:.3}", verdict.confidence)
+    }
 }
 
 fn of(flows: &[u64; StageName::ALL.len()], stage: StageName) -> String {
@@ -77,9 +118,9 @@ pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> Result<(), Failur
         verdict.key.protocol().to_string(),
         source.to_string(),
         destination.to_string(),
-        cascade.class(verdict.label).to_owned(),
-        format!("{:.3}", verdict.confidence),
-        verdict.stage.to_string(),
+        verdict.label.name(cascade).into_owned(),
+        confidence(verdict),
+        verdict.stage_name().to_owned(),
         verdict.packets_used.to_string(),
         verdict.cause.name().to_owned(),
     ])

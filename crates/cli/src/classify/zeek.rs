@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use classify::{Cascade, Verdict};
+use classify::{Cascade, Label, Verdict};
 use packet::community_id::CommunityId;
 use packet::{Protocol, Timestamp};
 
@@ -14,7 +14,7 @@ use super::eve::flow_id;
 const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// Names and types of the columns.
-const COLUMNS: [(&str, &str); 17] = [
+const COLUMNS: [(&str, &str); 19] = [
     ("ts", "time"),
     ("uid", "string"),
     ("id.orig_h", "addr"),
@@ -25,6 +25,8 @@ const COLUMNS: [(&str, &str); 17] = [
     ("community_id", "string"),
     ("label", "string"),
     ("confidence", "double"),
+    ("guess", "string"),
+    ("guess_confidence", "double"),
     ("stage", "string"),
     ("packets_used", "count"),
     ("wait", "interval"),
@@ -63,10 +65,14 @@ pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
         _ => "unknown_transport",
     };
     let latency = verdict.latency_ns.map_or_else(|| String::from("-"), seconds);
+    let confidence = match verdict.label {
+        Label::Unknown(_) => String::from("-"),
+        _ => verdict.confidence.to_string(),
+    };
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{}\t{}\t{}\t{}\t{}\t{}\t{protocol}\t{}\t{}\t{}\t{}\t{}\t{}\t{latency}\t{}\t{}\t{}",
+        "{}\t{}\t{}\t{}\t{}\t{}\t{protocol}\t{}\t{}\t{confidence}\t{}\t{}\t{}\t{}\t{}\t{latency}\t{}\t{}\t{}",
         time(verdict.first),
         uid(flow_id(verdict)),
         source.address,
@@ -74,9 +80,10 @@ pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
         destination.address,
         destination.port,
         CommunityId(verdict.key),
-        escaped(cascade.class(verdict.label)),
+        escaped(&verdict.label.name(cascade)),
+        escaped(&verdict.label.guess(cascade)),
         verdict.confidence,
-        verdict.stage,
+        verdict.stage_name(),
         verdict.packets_used,
         seconds(verdict.wait_ns()),
         verdict.cause.name(),
@@ -153,6 +160,6 @@ mod tests {
         let mut text = String::new();
         push_head(&mut text, Timestamp::from_ns(0));
         let widths: Vec<_> = text.lines().skip(6).map(|line| line.split('\t').count()).collect();
-        assert_eq!(widths, [18, 18]);
+        assert_eq!(widths, [20, 20]);
     }
 }

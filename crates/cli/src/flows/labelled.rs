@@ -1,10 +1,11 @@
 //! Flows with what a trained cascade says of them: `wirelens flows --model`.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use classify::serve::Decision;
-use classify::{Cascade, Options, Standing, TakeVerdicts, Verdict};
+use classify::{Cascade, Options, StageName, Standing, TakeVerdicts, Verdict};
 use engine::columns::{Columns, Value};
 use engine::flow::{EndedFlow, FlowRecord, Held, TakeEnded};
 use engine::run::Control;
@@ -24,15 +25,20 @@ use crate::summary;
 /// What a cascade says of a flow, as columns.
 struct Labelled<'a> {
     cascade: &'a Cascade,
+    label: Cow<'a, str>,
+    guess: Cow<'a, str>,
     decision: Decision,
 }
 
 impl Kept for Labelled<'_> {
     fn push<'a>(&'a self, _: &FlowRecord, row: &mut Row<'a>) {
+        let confidence = Value::F64(self.decision.confidence);
         row.extend([
-            Value::Str(self.cascade.class(self.decision.label)),
-            Value::F64(self.decision.confidence),
-            Value::Str(self.decision.stage.name()),
+            Value::Text(&self.label),
+            if self.decision.label.is_unknown() { Value::Null } else { confidence },
+            Value::Text(&self.guess),
+            confidence,
+            Value::Str(self.decision.stage.map_or("none", StageName::name)),
             Value::U16(self.decision.packets_used),
             Value::Str(self.cascade.id()),
         ]);
@@ -66,7 +72,10 @@ impl Written<'_> {
                 let Standing::Decided(decision) = *standing else {
                     return Err(Failure::error("a flow has no verdict; please report this"));
                 };
-                let labelled = Labelled { cascade: self.cascade, decision };
+                let cascade = self.cascade;
+                let label = decision.label.name(cascade);
+                let guess = decision.label.guess(cascade);
+                let labelled = Labelled { cascade, label, guess, decision };
                 row::push(&mut self.columns, None, record, &labelled).map_err(Failure::error)?;
             }
             rows.write(&self.columns)?;
@@ -98,7 +107,11 @@ pub(super) fn run(
     folder: &Path,
     host: &Host,
 ) -> Result<Status, Failure> {
-    let cascade = Arc::new(artifact::read(folder, host)?);
+    let cascade = artifact::read(folder, host)?;
+    let cascade = Arc::new(match arguments.unknown_below {
+        Some(below) => cascade.with_unknown_below(below),
+        None => cascade,
+    });
     let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;

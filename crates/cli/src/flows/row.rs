@@ -162,16 +162,18 @@ const STATISTICS: [Field; 52] = joined(&[
 ]);
 
 /// What a trained cascade says of a flow.
-const LABEL: [Field; 5] = [
-    text("label", "What the flow is, out of the model's classes."),
-    real("confidence", "The probability that the model gives it."),
-    text("stage", "The model that decided: fastest, fast or slow."),
+const LABEL: [Field; 7] = [
+    text("label", "What the flow is: a class of the model, its IP protocol, or unknown."),
+    real("confidence", "How likely the label is right; empty for unknown.").nullable(),
+    text("guess", "The likeliest class, told also where the label is unknown."),
+    real("guess_confidence", "How likely the guess is right."),
+    text("stage", "The model that decided: fastest, fast or slow; none where the protocol did."),
     small("packets_used", "Packets of the flow that it was shown."),
     text("model", "Name of the cascade, and the start of its SHA-256."),
 ];
 
 pub(super) const SCHEMA: Schema = &FLOW;
-pub(super) const LABELLED: Schema = &joined::<21>(&[&FLOW, &LABEL]);
+pub(super) const LABELLED: Schema = &joined::<23>(&[&FLOW, &LABEL]);
 pub(super) const WINDOWED: Schema = &joined::<17>(&[&WINDOW, &FLOW]);
 pub(super) const WITH_STATISTICS: Schema = &joined::<68>(&[&FLOW, &STATISTICS]);
 pub(super) const WINDOWED_WITH_STATISTICS: Schema = &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]);

@@ -26,8 +26,8 @@ pub(crate) const SCHEMA: Schema = &[
     text("format", "pcap or pcapng, with byte order and resolution."),
     text("link_types", "Link types of its frames, joined by spaces."),
     count("interfaces", "Interfaces it describes."),
-    time("first_ns", "Earliest stamp, nanoseconds since the epoch; 0 without any."),
-    time("last_ns", "Latest stamp; 0 without any."),
+    time("first_ns", "Earliest stamp; empty where the capture tells no time.").nullable(),
+    time("last_ns", "Latest stamp; empty where the capture tells no time.").nullable(),
     count("packets", "Frames."),
     count("bytes", "Bytes on the wire."),
     count("captured_bytes", "Bytes that were captured."),
@@ -46,6 +46,8 @@ pub(crate) const SCHEMA: Schema = &[
     count("tunnelled_packets", "Frames in which a tunnel was opened."),
     count("malformed_packets", "Frames in which a header is malformed."),
     text("malformed_causes", "The causes with their counts, as cause=count, joined by spaces."),
+    count("undecoded_packets", "Frames of link types whose headers are not read."),
+    count("clamped_packets", "Frames with a stamp outside of 1677 to 2262, clamped to it."),
     text("damage", "Why it could not be read to its end; empty if it could."),
 ];
 
@@ -57,7 +59,7 @@ pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefus
     let causes = joined(census.malformed.iter().map(|(cause, count)| format!("{cause}={count}")));
     let damage = source.report().damage.as_ref().map(ToString::to_string).unwrap_or_default();
     let stamp = |stamp: packet::Timestamp| {
-        Value::TimestampNs(if census.has_time() { stamp.as_ns() } else { 0 })
+        if census.has_time() { Value::TimestampNs(stamp.as_ns()) } else { Value::Null }
     };
     let counts = counts(census).map(Value::U64);
     let format = format_name(decoder.format());
@@ -70,7 +72,13 @@ pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefus
         stamp(census.last),
     ];
     values.extend(counts);
-    values.extend([Value::Text(&causes), Value::Text(&damage)]);
+    let report = source.report();
+    values.extend([
+        Value::Text(&causes),
+        Value::U64(report.undecoded_total()),
+        Value::U64(report.clamped_stamps),
+        Value::Text(&damage),
+    ]);
     rows.push_row(&values)
 }
 

@@ -32,8 +32,12 @@ pub(crate) struct Gauges {
     pub(crate) written_bytes: u64,
     /// Time that it took for them.
     pub(crate) write_busy_ns: u64,
-    /// Packets that found no room.
+    /// Packets that were to be kept and are lost.
     pub(crate) lost: u64,
+    /// Packets that are in the log.
+    pub(crate) written_packets: u64,
+    /// Packets that were taken for it and are lost since.
+    pub(crate) unwritten_packets: u64,
 }
 
 /// A log's writer, as seen from the desk.
@@ -257,9 +261,11 @@ impl Desk {
             "up_s": self.started.elapsed().as_secs(),
             "packets": {
                 "seen": tally.seen,
-                "kept": tally.kept,
+                "kept": gauges.written_packets,
+                "waiting": tally.kept.saturating_sub(gauges.written_packets)
+                    .saturating_sub(gauges.unwritten_packets),
                 "passed_over": tally.passed_over,
-                "no_room": tally.no_room,
+                "lost": tally.no_room + gauges.unwritten_packets,
                 "ring_lost": self.progress.frames_dropped(),
             },
             "bytes": {"seen": tally.seen_bytes, "kept": tally.kept_bytes},
@@ -275,6 +281,11 @@ impl Desk {
     /// Adds an event.
     pub(crate) fn event(&self, kind: &str, fields: Value) {
         self.lock().events.put(kind, fields);
+    }
+
+    /// Events that could not be written.
+    pub(crate) fn events_lost(&self) -> u64 {
+        self.lock().events.lost()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -314,7 +325,7 @@ mod tests {
             work: Arc::default(),
             writer: Box::new(Fixed(gauges)),
         };
-        let events = Events::append(&folder.join("events.jsonl"), false).unwrap();
+        let events = Events::append(&folder.join("events.jsonl"), None, false).unwrap();
         (Desk::new(settings, &classes, "default", is_fixed, watched, events), switch)
     }
 

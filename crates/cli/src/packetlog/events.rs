@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packetlog::manager::{Cause, Decision};
+use packetlog::own::{Access, append_own};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -20,8 +21,17 @@ pub(crate) struct Events {
 
 impl Events {
     /// Adds to a file.
-    pub(crate) fn append(path: &Path, is_told: bool) -> Result<Self, Failure> {
-        let file = OpenOptions::new().create(true).append(true).open(path);
+    /// One in a log's folder, for whoever may read the log, is never reached by a link; one that a
+    /// user names may be whatever that name is.
+    pub(crate) fn append(
+        path: &Path,
+        of_log: Option<Access>,
+        is_told: bool,
+    ) -> Result<Self, Failure> {
+        let file = match of_log {
+            Some(access) => append_own(path, access),
+            None => OpenOptions::new().create(true).append(true).open(path),
+        };
         let file =
             file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))?;
         Ok(Self { file, is_told, lost: 0 })
@@ -126,7 +136,7 @@ mod tests {
     fn each_decision_is_a_line_with_its_cause() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let mut events = Events::append(&path, false).unwrap();
+        let mut events = Events::append(&path, Some(Access::Owner), false).unwrap();
         let cause = Cause::Shortage(Shortage::Queue);
         events.decision(&Decision::Warn { cause, seen: 0.9, limit: 0.75 }, Value::Null);
         let (from, to) = ("default".to_owned(), "log-sampled".to_owned());

@@ -1,6 +1,7 @@
 //! The recorder's end of a command: from what was typed to options, and from counters to lines.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use packet::Span;
 use packet::file::{Interface, Section};
 use packetlog::log::Recovered;
+use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
 use packetlog::recorder::{
     self, Cause, ClassInfo, Recorder, RecorderOptions, RecorderReport, RecorderState,
@@ -86,12 +88,19 @@ fn options(arguments: &RecordArguments, is_live: bool) -> Result<RecorderOptions
         compress: files.compress,
         // A capture can wait for the disk, a link cannot.
         waits: !is_live,
+        stops: !is_live,
+        access: access(files),
         notes: match files.notes {
             Notes::Option => recorder::Notes::Option,
             Notes::Comment => recorder::Notes::Comment,
         },
         ..RecorderOptions::new(&arguments.folder)
     })
+}
+
+/// Who may read the log.
+pub(super) const fn access(files: &FileArguments) -> Access {
+    if files.group_readable { Access::Group } else { Access::Owner }
 }
 
 /// What a recorder before had left unfinished.
@@ -167,6 +176,8 @@ impl Writer for Watcher {
             written_bytes: of(&self.state.bytes_written),
             write_busy_ns: of(&self.state.write_ns_total),
             lost: self.state.lost_total(),
+            written_packets: of(&self.state.packets_written),
+            unwritten_packets: of(&self.state.packets_unwritten),
         }
     }
 
@@ -215,6 +226,69 @@ pub(super) fn report_json(report: &RecorderReport) -> Value {
     json!({"blocks": report.chunks, "bytes": report.bytes, "lost": lost})
 }
 
+/// Packets that are in the log, or were until they had to make room.
+pub(super) fn kept(report: &RecorderReport) -> u64 {
+    report.rows.iter().map(|row| row.stored_packets).sum()
+}
+
+/// Packets that were to be kept and are not.
+pub(super) fn lost(report: &RecorderReport) -> u64 {
+    report.rows.iter().map(|row| row.lost_packets).sum()
+}
+
+/// What ends a recording with an error: packets that were to be kept are not in the log.
+pub(super) fn loss(
+    folder: &Path,
+    report: &RecorderReport,
+    state: &RecorderState,
+    was_cut: bool,
+) -> Option<Failure> {
+    let (lost, kept) = (lost(report), kept(report));
+    let folder = folder.display();
+    if lost == 0 {
+        // The packets are there; what `stats` knows of them is not.
+        let error = state.account_error()?;
+        return Some(Failure::error(format_args!(
+            "{folder}/account: {error}; `wirelens packetlog stats` does not know of this recording"
+        )));
+    }
+    let causes: Vec<_> =
+        report.lost.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+    let last = state.last_error().map(|error| format!(": {error}")).unwrap_or_default();
+    let (free, wanted) = (&state.disk_free, &state.wanted_bytes);
+    let room = match state.stopped() {
+        None => String::new(),
+        Some(_) => format!(
+            "; the disk has {} bytes free, the next block wanted {}{}",
+            free.load(Ordering::Relaxed),
+            wanted.load(Ordering::Relaxed),
+            if was_cut { "; the rest of the input was not read" } else { "" }
+        ),
+    };
+    let most = report.lost.iter().max_by_key(|(_, count)| *count);
+    let hint = most.map_or("", |(cause, _)| hint(*cause));
+    Some(Failure::error(format_args!(
+        "{folder}: {lost} of {} packets that were to be kept are lost ({}){last}{room}; {hint}",
+        lost + kept,
+        causes.join(", "),
+    )))
+}
+
+/// What to try against a loss.
+const fn hint(cause: Cause) -> &'static str {
+    match cause {
+        Cause::DiskFull => {
+            "free some space, give a folder on another disk, or let old files go with --when-full \
+             overwrite"
+        }
+        Cause::LogFull => "give a larger --keep-bytes, or --when-full overwrite",
+        Cause::WriterBehind => "give more --blocks, a mode that keeps less, or a faster disk",
+        Cause::ReadOnly => "give a folder that can be written",
+        Cause::Gone => "leave the files of a log alone while it is recorded",
+        Cause::WriteFailed | Cause::WriterEnded => "look at the disk, or give another folder",
+    }
+}
+
 /// The lines at the end.
 pub(super) fn lines(
     tally: &TallyNow,
@@ -226,14 +300,25 @@ pub(super) fn lines(
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "packetlog: {} seen = {} kept + {} passed over + {} without room",
-        tally.seen, tally.kept, tally.passed_over, tally.no_room
+        "packetlog: {} seen = {} kept + {} passed over + {} lost",
+        tally.seen,
+        kept(report),
+        tally.passed_over,
+        lost(report)
     );
     let _ = writeln!(
         text,
         "packetlog: {} judged by their flow, {} by themselves",
         counts.by_flow, counts.by_packet
     );
+    if counts.merged.frames > 0 {
+        let _ = writeln!(
+            text,
+            "packetlog: {} merged frames (offloads), each judged as the packets that it was on the \
+             wire, {} in all",
+            counts.merged.frames, counts.merged.packets
+        );
+    }
     for row in &report.rows {
         let class = usize::from(row.class);
         let name = model.classes().get(class).map_or("unknown", String::as_str);

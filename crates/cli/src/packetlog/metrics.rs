@@ -7,7 +7,8 @@ use serde_json::Value;
 /// Each metric: its name, kind, help, and where it stands in the status.
 const METRICS: &[(&str, &str, &str, &str)] = &[
     ("packets_seen_total", "counter", "Packets that came.", "/packets/seen"),
-    ("packets_kept_total", "counter", "Packets kept, whole or in part.", "/packets/kept"),
+    ("packets_kept_total", "counter", "Packets in the log, whole or in part.", "/packets/kept"),
+    ("packets_waiting", "gauge", "Packets on their way into the log.", "/packets/waiting"),
     (
         "packets_passed_over_total",
         "counter",
@@ -15,10 +16,10 @@ const METRICS: &[(&str, &str, &str, &str)] = &[
         "/packets/passed_over",
     ),
     (
-        "packets_no_room_total",
+        "packets_lost_total",
         "counter",
-        "Packets lost because the log had no room.",
-        "/packets/no_room",
+        "Packets that were to be kept and are not in the log.",
+        "/packets/lost",
     ),
     (
         "packets_ring_lost_total",

@@ -61,13 +61,14 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
         return Err(failure);
     }
     output.finish()?;
-    for fault in &report.faults {
+    let faults = || report.faults.iter().chain(log.side_faults()).chain(&plan.faults);
+    for fault in faults() {
         eprintln!("wirelens: {fault}");
     }
     if !arguments.quiet {
         eprint!("{}", lines(&plan, &report, &sums, found_in));
     }
-    Ok(if report.faults.is_empty() { Status::Fine } else { Status::Damaged })
+    Ok(if faults().next().is_none() { Status::Fine } else { Status::Damaged })
 }
 
 fn query(arguments: &QueryArguments) -> Result<Query, Failure> {

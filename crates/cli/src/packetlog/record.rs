@@ -1,13 +1,12 @@
 //! `wirelens packetlog record`: packets into a log.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use capture::live::LiveSource;
 use capture::report::Progress;
 use engine::Stage;
 use engine::run::run_one;
@@ -29,7 +28,7 @@ use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, now};
-use crate::reading::{Inputs, Needs, Received, hash_seed};
+use crate::reading::{Inputs, Needs, Opened, Received, hash_seed};
 use crate::shipped::Kind;
 use crate::summary;
 
@@ -52,10 +51,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let model = Arc::new(model(&arguments.model, host)?);
     let table = desk::table(&settings, model.classes(), &arguments.mode)
         .map_err(|reason| Failure::usage(format_args!("--mode: {reason}")))?;
-    // Any of them may have to be put in force later, when nobody is there to be told.
-    for mode in &settings.modes {
-        mode.table(model.classes()).map_err(Failure::usage)?;
-    }
+    modes_fit(&settings, &model)?;
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     let opened = inputs.open_any(NEEDS, 1)?;
     if arguments.input.check {
@@ -66,9 +62,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
     log::tell_recovered(&recovered, quiet);
     log::describe_interfaces(&mut recorder, &opened);
-    let path = arguments.events.clone();
-    let path = path.unwrap_or_else(|| arguments.folder.join("events.jsonl"));
-    let events = Events::append(&path, is_live && !quiet)?;
+    let (events, path) = events(arguments, is_live && !quiet)?;
     let switch = Arc::new(Switch::new(&arguments.mode, table));
     let work = Arc::new(Work::default());
     let seed = hash_seed(arguments.input.seed);
@@ -80,6 +74,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         state: Arc::clone(&state),
         progress: Arc::clone(&inputs.options.progress),
         wake: Arc::clone(&wake),
+        stop: inputs.control.flag(),
         last: Seen::default(),
     };
     let mut pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
@@ -88,7 +83,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         tally: pipeline.tally(),
         progress: Arc::clone(&inputs.options.progress),
         work: Arc::clone(&work),
-        writer: Box::new(log::Watcher::new(state, &arguments.files)),
+        writer: Box::new(log::Watcher::new(Arc::clone(&state), &arguments.files)),
     };
     let (classes, mode) = (model.classes(), &arguments.mode);
     let is_fixed = arguments.fixed_mode || !is_live;
@@ -96,6 +91,9 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let socket = Socket::listen(&arguments.folder, Arc::clone(&desk))?;
     let manager = Managing::start(Arc::clone(&desk), wake);
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
+    if !quiet {
+        tell_offloads(&opened);
+    }
     desk.event("begin", json!({"mode": mode, "model": arguments.model.display().to_string()}));
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
@@ -103,11 +101,56 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     drop(bar);
     drop(manager);
     drop(socket);
-    let done = Done { received: source.received(), tally: pipeline.tally().now() };
+    let (folder, tally) = (arguments.folder.clone(), pipeline.tally().now());
+    let was_cut = inputs.control.is_stopped();
+    let done = Done { received: source.received(), tally, folder, state, was_cut };
     let (classifier, book) = pipeline.into_parts();
     let report = book.recorder.finish().map_err(Failure::error)?;
     desk.event("end", log::report_json(&report));
-    done.tell(&inputs, quiet, &classifier, &report, &model)
+    let status = done.tell(&inputs, quiet, &classifier, &report, &model)?;
+    all_events(desk.events_lost(), &path).map(|()| status)
+}
+
+/// Any of the modes may have to be put in force later, when nobody is there to be told.
+fn modes_fit(settings: &Settings, model: &Model) -> Result<(), Failure> {
+    for mode in &settings.modes {
+        mode.table(model.classes()).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
+/// Where events go, and its name.
+fn events(arguments: &RecordArguments, is_told: bool) -> Result<(Events, PathBuf), Failure> {
+    let of_log = arguments.events.is_none().then(|| log::access(&arguments.files));
+    let path = arguments.events.clone();
+    let path = path.unwrap_or_else(|| arguments.folder.join("events.jsonl"));
+    Ok((Events::append(&path, of_log, is_told)?, path))
+}
+
+/// An error where events could not be written.
+fn all_events(lost: u64, path: &Path) -> Result<(), Failure> {
+    if lost == 0 {
+        return Ok(());
+    }
+    Err(Failure::error(format_args!(
+        "{}: {lost} events could not be written; name a file on another disk with --events",
+        path.display()
+    )))
+}
+
+/// Says that frames of several packets will come, and what becomes of them.
+fn tell_offloads(opened: &Opened) {
+    let Opened::Live(sources) = opened else { return };
+    if let Some(name) = sources.first().map(LiveSource::name) {
+        let offloads = capture::sys::interfaces::offloads(name).unwrap_or_default();
+        if !offloads.is_empty() {
+            let on = offloads.join(", ");
+            eprintln!(
+                "{name}: offloads are on ({on}), so one frame may hold many packets; it is judged \
+                 as those packets, and stored as one"
+            );
+        }
+    }
 }
 
 /// Whether full disks are met by overwriting is asked for in one place.
@@ -116,29 +159,25 @@ fn overwriting(mut settings: Settings, when_full: WhenFull) -> Settings {
     settings
 }
 
-/// Reads the model in a folder, or the one of this name that ships.
+/// Reads the model in a folder, or the one of this name that ships; one that was changed after
+/// training is none.
 fn model(asked: &Path, host: &Host) -> Result<Model, Failure> {
     const KIND: Kind = Kind { marker: "model.json", made_by: "wirelens train packetlog" };
-    let path = KIND.find(asked, host)?.join(KIND.marker);
-    let failed = |reason: &dyn std::fmt::Display| {
-        Failure::error(format_args!("{}: {reason}", path.display()))
-    };
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            failed(&format_args!("no such file; give the folder that `{}` wrote", KIND.made_by))
-        }
-        _ => failed(&error),
-    })?;
-    let mut bytes = Vec::new();
-    let limit = packetlog::model::FILE_LEN_MAX as u64 + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-    Model::parse(&bytes).map_err(|error| failed(&error))
+    let folder = KIND.find(asked, host)?;
+    let bytes = KIND.read_sealed(&folder, KIND.marker, packetlog::model::FILE_LEN_MAX)?;
+    Model::parse(&bytes).map_err(|error| {
+        Failure::error(format_args!("{}: {error}", folder.join(KIND.marker).display()))
+    })
 }
 
 /// What is left of a run.
 struct Done {
     received: Received,
     tally: TallyNow,
+    folder: PathBuf,
+    state: Arc<RecorderState>,
+    /// Whether the run ended before its input did.
+    was_cut: bool,
 }
 
 impl Done {
@@ -159,11 +198,11 @@ impl Done {
         if !self.tally.is_whole() || self.tally.seen != handed_out {
             return Err(Failure::error(format_args!(
                 "packets are missing from the count: {handed_out} came in, {} were seen, {} kept, \
-                 {} passed over, {} without room; please report this",
+                 {} passed over, {} lost; please report this",
                 self.tally.seen, self.tally.kept, self.tally.passed_over, self.tally.no_room
             )));
         }
-        Ok(status)
+        log::loss(&self.folder, report, &self.state, self.was_cut).map_or(Ok(status), Err)
     }
 }
 
@@ -227,6 +266,8 @@ struct Book {
     state: Arc<RecorderState>,
     progress: Arc<Progress>,
     wake: Arc<Wake>,
+    /// Ends the run.
+    stop: Arc<AtomicBool>,
     last: Seen,
 }
 
@@ -259,6 +300,9 @@ impl Keeper for Book {
 
     fn on_pause(&mut self) {
         self.recorder.on_pause();
+        if self.state.stopped().is_some() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
         let seen = Seen {
             lost: self.state.lost_total(),
             ring_lost: self.progress.frames_dropped(),

@@ -16,11 +16,16 @@ pub(crate) const SCHEMA: Schema = &[
     Field::new("class", Kind::Text, "The class, as the model names it."),
     Field::new("seen_packets", Kind::U64, "Packets that came."),
     Field::new("seen_bytes", Kind::U64, "Their bytes on the wire."),
+    Field::new(
+        "kept_packets",
+        Kind::U64,
+        "Packets that were kept, in the log or overwritten since.",
+    ),
     Field::new("stored_packets", Kind::U64, "Packets that are in the log, whole or in part."),
     Field::new("stored_wire_bytes", Kind::U64, "Bytes that those had on the wire."),
-    Field::new("kept_bytes", Kind::U64, "Bytes of them that were kept."),
-    Field::new("lost_packets", Kind::U64, "Packets that were to be kept and found no room."),
-    Field::new("overwritten_packets", Kind::U64, "Packets that were deleted to make room."),
+    Field::new("kept_bytes", Kind::U64, "Bytes of the packets in the log that were kept."),
+    Field::new("lost_packets", Kind::U64, "Packets that were to be kept and are lost."),
+    Field::new("overwritten_packets", Kind::U64, "Packets that were kept and are deleted."),
     Field::new("overwritten_bytes", Kind::U64, "Bytes of them that had been kept."),
 ];
 
@@ -40,10 +45,11 @@ pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
     if stats.file_count == 0 {
         super::tell_empty(&arguments.folder.folder, false);
     }
-    for fault in log.faults() {
+    for fault in log.faults().chain(log.side_faults()) {
         eprintln!("wirelens: {fault}");
     }
-    Ok(if stats.fault_count == 0 { Status::Fine } else { Status::Damaged })
+    let is_whole = log.faults().chain(log.side_faults()).next().is_none();
+    Ok(if is_whole { Status::Fine } else { Status::Damaged })
 }
 
 fn columns(stats: &LogStats) -> Result<Columns, Failure> {
@@ -64,6 +70,7 @@ fn columns(stats: &LogStats) -> Result<Columns, Failure> {
             Value::Str(&class.name),
             Value::U64(seen_packets),
             Value::U64(seen_bytes),
+            Value::U64(stored_packets.saturating_add(overwritten_packets)),
             Value::U64(stored_packets),
             Value::U64(stored_bytes),
             Value::U64(kept_bytes),
@@ -79,18 +86,22 @@ fn columns(stats: &LogStats) -> Result<Columns, Failure> {
 fn text(stats: &LogStats) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["class", "seen", "kept", "bytes seen", "bytes kept", "share", "lost"]);
+    let header =
+        ["class", "seen", "kept", "lost", "in the log", "bytes seen", "bytes kept", "share"];
+    table.set_header(header);
     let total = stats.total();
     let rows = stats.classes.iter().map(|class| (class.name.as_str(), class.sums));
     for (name, sums) in rows.chain([("all", total)]) {
+        let kept_bytes = sums.kept_bytes.saturating_add(sums.overwritten_bytes);
         table.add_row([
             name.to_owned(),
             grouped(sums.seen_packets),
+            grouped(sums.stored_packets.saturating_add(sums.overwritten_packets)),
+            grouped(sums.lost_packets),
             grouped(sums.stored_packets),
             grouped(sums.seen_bytes),
-            grouped(sums.kept_bytes),
-            percent(sums.kept_bytes, sums.seen_bytes),
-            grouped(sums.lost_packets),
+            grouped(kept_bytes),
+            percent(kept_bytes, sums.seen_bytes),
         ]);
     }
     for column in table.column_iter_mut().skip(1) {
@@ -115,9 +126,28 @@ fn text(stats: &LogStats) -> String {
     ));
     if total.overwritten_packets > 0 {
         text.push_str(&format!(
-            "{} packets were deleted to make room or for their age\n",
+            "{} packets were kept and are deleted: to make room, for their age, or by somebody\n",
             grouped(total.overwritten_packets)
         ));
+    }
+    if total.lost_packets > 0 {
+        let known: u64 = stats.lost.iter().fold(0, |sum, (_, lost)| sum.saturating_add(*lost));
+        let unknown = total.lost_packets.saturating_sub(known);
+        let causes = stats.lost.iter().map(|(cause, lost)| (cause.name(), *lost));
+        let causes = causes.chain((unknown > 0).then_some(("cause not recorded", unknown)));
+        let causes: Vec<_> =
+            causes.map(|(name, lost)| format!("{name} {}", grouped(lost))).collect();
+        let (lost, causes) = (grouped(total.lost_packets), causes.join(", "));
+        text.push_str(&format!("{lost} packets that were to be kept are lost: {causes}\n"));
+    }
+    if stats.ring_lost > 0 {
+        text.push_str(&format!(
+            "{} packets were lost by the capture before the log saw them\n",
+            grouped(stats.ring_lost)
+        ));
+    }
+    if !stats.is_whole && stats.file_count > 0 {
+        text.push_str("this log has no account: what was lost or deleted is known in part only\n");
     }
     text
 }

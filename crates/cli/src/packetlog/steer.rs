@@ -58,6 +58,10 @@ pub(super) fn modes(arguments: &ModesArguments) -> Result<Status, Failure> {
     }
     let text = table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     io::stdout().write_all(text.as_bytes())?;
+    eprintln!(
+        "anomalous is what the model says; the one that ships recognises scans, floods and \
+         spoofing, and little else at places that it was not trained on"
+    );
     Ok(Status::Fine)
 }
 
@@ -82,13 +86,15 @@ fn lines(status: &Value) -> String {
     let kept_share = if seen == 0 { 0.0 } else { kept as f64 / seen as f64 * 100.0 };
     format!(
         "mode          {mode}{chosen}\nruns short    {short}\n\
-         packets       {} seen = {} kept + {} passed over + {} without room; {} lost by the ring\n\
+         packets       {} seen = {} kept + {} waiting + {} passed over + {} lost; \
+         {} lost by the ring\n\
          bytes         {seen} seen, {kept} kept ({kept_share:.1} %)\n\
          disk free     {}\nblocks queued {}\nbusy          {}\n",
         number("/packets/seen"),
         number("/packets/kept"),
+        number("/packets/waiting"),
         number("/packets/passed_over"),
-        number("/packets/no_room"),
+        number("/packets/lost"),
         number("/packets/ring_lost"),
         share("/disk_free"),
         share("/queue"),

@@ -22,6 +22,8 @@ const OUTPUT_DEFAULT: &str = "testbed-runs";
   wirelens testbed run testbed/scenarios/congestion.toml --seed 7
   wirelens testbed make testbed/datasets/congestion.toml --parallel 3
 
+Time: a run takes from some seconds to four minutes, a data set up to three hours.
+
 It takes root, Linux and Python 3.11. All traffic stays in network namespaces that are made for
 the run and removed after it. docs/guide/testbed.md tells more.")]
 pub struct TestbedArguments {
@@ -59,6 +61,8 @@ pub enum TestbedCommand {
   wirelens testbed run testbed/scenarios/congestion.toml
   wirelens testbed run congestion.toml -o runs --seed 7 --set flows=18
 
+Time: the duration_s of the scenario and some seconds; at most four minutes of those that ship.
+
 A run whose own checks do not hold is kept as FOLDER.rejected, and the exit status is 3.")]
 pub struct RunArguments {
     /// Scenario to run
@@ -84,6 +88,8 @@ pub struct RunArguments {
 #[command(after_help = "Examples:
   wirelens testbed make testbed/datasets/congestion.toml
   wirelens testbed make congestion.toml -o runs --runs 500 --parallel 3
+
+Time: that of its runs together, from some minutes to hours; --parallel shortens it.
 
 Runs that are complete are not made again. Ctrl-C ends it; the same line goes on.")]
 pub struct MakeArguments {

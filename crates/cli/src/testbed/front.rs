@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::args::TestbedCommand;
 use crate::Host;
 use crate::failure::{Failure, Status};
-use crate::python::Python;
+use crate::python::{Python, install_line};
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";
@@ -101,10 +101,9 @@ fn own_program(host: &Host) -> Result<PathBuf, Failure> {
                 return Ok(script);
             }
             Err(Failure::error(format_args!(
-                "testbed: {}: not found; wanted the script that pip puts beside its Python, \
-                 try `{} -m pip install wirelens`",
+                "testbed: {}: not found; wanted the script that pip puts beside its Python; {}",
                 script.display(),
-                interpreter.display()
+                install_line(&interpreter.display().to_string(), "")
             )))
         }
     }

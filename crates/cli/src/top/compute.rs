@@ -75,8 +75,25 @@ pub struct Done {
     pub late: u64,
     /// Packets and bytes of keys beyond the maximum.
     pub refused: Tally,
+    /// Flows of which was forgotten who is the source.
+    pub forgotten: u64,
     /// What packets without a key lack, such as "an IP source".
     pub key: &'static str,
+}
+
+impl Done {
+    /// What there is to say besides the counts that every command has, each line ended.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        if self.forgotten == 0 {
+            return String::new();
+        }
+        format!(
+            "top: the source of {} flows was forgotten to bound memory; where they come back it is \
+             the sender of the next packet\n",
+            self.forgotten
+        )
+    }
 }
 
 /// Calls a function with the grouping that a [`By`] stands for.
@@ -154,12 +171,13 @@ struct Run<'a, G, O> {
 impl<G: Presented, O: Output> Run<'_, G, O> {
     fn whole(&mut self, opened: Opened) -> Result<Done, O::Error> {
         let (grouping, TopRequest { seed, max_keys, .. }) = (self.grouping, *self.request);
-        let make_stage = || GroupStage::new(grouping, seed, max_keys);
+        let is_merged = self.inputs.merges_unordered(&opened);
+        let make_stage = || GroupStage::new(grouping, seed, max_keys).of_merged(is_merged);
         let (stage, received) = self.inputs.run_unordered(opened, make_stage)?;
         let (groups, outcome) = stage.finish();
         let refused = G::tally(&groups.refused());
         self.put(None, &groups)?;
-        Ok(Done { outcome, received, late: 0, refused, key: G::KEY })
+        Ok(Done { outcome, received, late: 0, refused, forgotten: 0, key: G::KEY })
     }
 
     fn windowed(&mut self, opened: Opened, window: Span) -> Result<Done, O::Error> {
@@ -167,7 +185,7 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
         let TopRequest { seed, max_keys, .. } = *self.request;
         let mut extract = WindowExtract::new(self.grouping, seed, window);
         let control = Arc::clone(&self.inputs.control);
-        let mut refused = Tally::default();
+        let (mut refused, mut forgotten) = (Tally::default(), 0);
         let mut written = Ok(());
         let bar = self.inputs.bar();
         exchange(
@@ -179,6 +197,7 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
             |parts| {
                 for (start, groups) in fold_windows(parts) {
                     refused.fold(&G::tally(&groups.refused()));
+                    forgotten += groups.forgotten;
                     if written.is_ok() {
                         written = self.put(Some(start), &groups);
                     }
@@ -194,7 +213,7 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
         drop(bar);
         written?;
         let (outcome, late) = extract.finish();
-        Ok(Done { outcome, received: source.received(), late, refused, key: G::KEY })
+        Ok(Done { outcome, received: source.received(), late, refused, forgotten, key: G::KEY })
     }
 
     /// Hands on the rows of one window, or of the whole run.

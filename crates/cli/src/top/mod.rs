@@ -70,7 +70,11 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
         late: done.late,
         beyond_max_keys: done.refused.packets,
     };
-    summary::print(&inputs, arguments.input.quiet, &done.received, Some(&stage))
+    let status = summary::print(&inputs, arguments.input.quiet, &done.received, Some(&stage))?;
+    if !arguments.input.quiet {
+        eprint!("{}", done.lines());
+    }
+    Ok(status)
 }
 
 /// Where the command puts rows.

@@ -223,12 +223,12 @@ macro_rules! presented_by_address {
     };
 }
 
-presented_by_address!(BySource, "source", "Source address.", "an IP source");
-presented_by_address!(ByDestination, "destination", "Destination address.", "an IP destination");
+presented_by_address!(BySource, "src_ip", "Source address.", "an IP source");
+presented_by_address!(ByDestination, "dst_ip", "Destination address.", "an IP destination");
 
 impl Presented for ByPair {
     type Row = PairRow;
-    schemas![text("source", "Source address."), text("destination", "Destination address.")];
+    schemas![text("src_ip", "Source address."), text("dst_ip", "Destination address.")];
     const KEY: &'static str = "IP addresses";
     const NEEDS_TRANSPORT: bool = false;
     fn narrow_row(key: &Ipv4Pair, value: &Tally) -> PairRow {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::number::Number;
 use crate::block::Block;
+use crate::identity::Identity;
 use crate::layout::{Layout, PAYLOAD_LEN_MAX};
 use crate::schema::{FeatureSchema, Headers};
 use crate::subscription::DEPTH_MAX;
@@ -100,8 +101,8 @@ impl fmt::Display for FeaturesError {
                 write!(f, "{name}: no column of the features; wanted: such as {example}")
             }
             Self::Unlike => f.write_str(
-                "features of other headers, blocks or bytes of payload than those before; \
-                 wanted: the same, so that fewer packets are the beginning of more",
+                "features of other headers, blocks, bytes of payload or identity than those \
+                 before; wanted: the same, so that fewer packets are the beginning of more",
             ),
         }
     }
@@ -130,6 +131,12 @@ impl FlowFeatures {
             row_len if row_len > ROW_LEN_MAX => Err(FeaturesError::RowLen(row_len)),
             _ => Ok(features),
         }
+    }
+
+    /// The same numbers and packets, holding what this leaves of them.
+    #[must_use]
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { layout: self.layout.with_identity(identity), ..self }
     }
 
     /// The same from a layout, also of more bytes than a row of trees may have.
@@ -254,6 +261,7 @@ impl FlowFeatures {
     pub fn schema(&self) -> FeatureSchema {
         let columns = self.layout.columns().collect();
         FeatureSchema::of_columns(columns, Some(self.packets), self.headers, &self.names)
+            .with_identity(self.layout.identity())
     }
 
     /// [`FeatureSchema::hash`] of it.

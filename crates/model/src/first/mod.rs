@@ -134,12 +134,13 @@ impl FirstPackets {
 
     pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
         const MISSING: f64 = -1.0;
+        let port = |port| f64::from(layout.identity().port(port));
         let step = |packet: u8| self.steps.steps().get(usize::from(packet));
         match number {
             Number::Protocol if self.packet_count == 0 => MISSING,
             Number::Protocol => f64::from(self.protocol),
-            Number::ServerPort => self.ports.map_or(MISSING, |(_, port)| port.into()),
-            Number::ClientPort => self.ports.map_or(MISSING, |(port, _)| port.into()),
+            Number::ServerPort => self.ports.map_or(MISSING, |(_, to)| port(to)),
+            Number::ClientPort => self.ports.map_or(MISSING, |(from, _)| port(from)),
             Number::SizeBytes(packet) => step(packet).map_or(0.0, |s| single(s.size_bytes.into())),
             Number::Direction(packet) => step(packet).map_or(0.0, Step::direction),
             Number::GapNs(packet) => step(packet).map_or(0.0, |step| single(step.gap_ns)),

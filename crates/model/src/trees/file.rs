@@ -14,6 +14,7 @@ use super::reason::shown;
 use super::test::{Names, NumberTests};
 use super::{Forest, ForestError, Kind};
 use crate::block::Block;
+use crate::identity::Identity;
 use crate::layout::{Layout, PAYLOAD_LEN_MAX};
 use crate::schema::Headers;
 use crate::subscription::DEPTH_MAX;
@@ -286,6 +287,17 @@ fn read_kind(head: &Line<'_>, class_count: usize) -> Result<(Kind, Vec<f64>), Fo
     Ok((kind, start))
 }
 
+/// Files from before there was a choice do not have the field.
+fn read_identity(head: &Line<'_>) -> Result<Identity, ForestError> {
+    if !head.fields.contains_key("identity") {
+        return Ok(Identity::Kept);
+    }
+    let name = field!(head, "identity", String)?;
+    Identity::named(&name).ok_or_else(|| {
+        head.wrong(format_args!("identity {}; wanted: kept or masked", shown(&name)))
+    })
+}
+
 fn read_layout(head: &Line<'_>) -> Result<(Layout, usize), ForestError> {
     let names = field!(head, "blocks", Vec<String>)?;
     let mut blocks = Vec::new();
@@ -308,7 +320,7 @@ fn read_layout(head: &Line<'_>) -> Result<(Layout, usize), ForestError> {
         (1..=DEPTH_MAX).contains(&packet_count),
         format_args!("{packet_count} packets; wanted: from 1 to {DEPTH_MAX}"),
     )?;
-    let layout = Layout::new(&blocks, payload_len);
+    let layout = Layout::new(&blocks, payload_len).with_identity(read_identity(head)?);
     let row_len = layout.record_len() * packet_count;
     head.check(
         (1..=ROW_LEN_MAX).contains(&row_len),

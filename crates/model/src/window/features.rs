@@ -220,6 +220,7 @@ impl WindowFeatures {
         let columns: Vec<_> = first.layout().columns().collect();
         let packets = first.packets();
         FeatureSchema::of_window(&columns, packets, first.headers(), &self.names, self.every)
+            .with_identity(first.layout().identity())
     }
 
     /// [`FeatureSchema::hash`] of it.

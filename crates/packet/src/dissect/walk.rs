@@ -29,6 +29,7 @@ enum Next {
     Cooked,
     CookedV2,
     Loopback,
+    Nflog,
     /// IP whose version is told by its first nibble alone.
     RawIp,
     Ipv4,
@@ -69,6 +70,7 @@ pub(super) fn dissect(
         LinkType::IPV4 => Next::Ipv4,
         LinkType::IPV6 => Next::Ipv6,
         LinkType::NULL | LinkType::LOOP => Next::Loopback,
+        LinkType::NFLOG => Next::Nflog,
         LinkType::LINUX_SLL => Next::Cooked,
         LinkType::LINUX_SLL2 => Next::CookedV2,
         LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => Next::Ppp,
@@ -104,6 +106,7 @@ impl<'a> Walk<'a> {
                 Next::Cooked => self.cooked(false),
                 Next::CookedV2 => self.cooked(true),
                 Next::Loopback => self.loopback(),
+                Next::Nflog => self.nflog(),
                 Next::RawIp => self.raw_ip(),
                 Next::Ipv4 => self.ipv4(),
                 Next::Ipv6 => self.ipv6(),

@@ -195,9 +195,11 @@ impl Pcapng {
             }
         }
         reader.end(&options);
+        let offset_ns = interface.offset_seconds.checked_mul(NS_PER_SECOND);
         self.channels.push(Channel {
-            ns_per_tick: interface.resolution.ns_per_tick().unwrap_or(0),
-            offset_ns: interface.offset_seconds.saturating_mul(NS_PER_SECOND),
+            ns_per_tick: offset_ns.and(interface.resolution.ns_per_tick()).unwrap_or(0),
+            offset_ns: offset_ns.unwrap_or(0),
+            offset_seconds: interface.offset_seconds,
             frame_len_max: frame_len_max(interface.link),
             snaplen: interface.snaplen,
             link: interface.link,

@@ -20,7 +20,7 @@ use super::resolution::Resolution;
 use super::{BLOCK_LEN_MAX, BlockKind, FrameHeader, Item, Metadata, in_registers};
 use crate::link::LinkType;
 use crate::record::Direction;
-use crate::time::Timestamp;
+use crate::time::{NS_PER_SECOND, Timestamp};
 
 /// Block types.
 pub(super) mod block_type {
@@ -52,9 +52,11 @@ const _: () = assert!(BLOCK_LEN_MAX.is_multiple_of(4) && BLOCK_LEN_MAX < u32::MA
 /// section stay in the first-level cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channel {
-    /// Nanoseconds in a tick; 0 where that is no whole number.
+    /// Nanoseconds in a tick; 0 where that is no whole number, or where the offset has none in
+    /// 64 bits.
     pub(super) ns_per_tick: u64,
     pub(super) offset_ns: i64,
+    pub(super) offset_seconds: i64,
     /// The longest frame believed.
     pub(super) frame_len_max: u32,
     pub(super) snaplen: u32,
@@ -69,28 +71,28 @@ impl Channel {
     #[inline]
     pub(super) fn timestamp(&self, ticks: u64, counts: &mut FileCounts) -> Timestamp {
         // Below 2^63 in one multiplication, or else the long way.
-        match ticks.checked_mul(self.ns_per_tick).map(i64::try_from) {
-            Some(Ok(ns)) if self.ns_per_tick != 0 => {
-                Timestamp::from_ns(ns.saturating_add(self.offset_ns))
-            }
-            _ => self.timestamp_unusual(ticks, counts),
+        if let Some(Ok(ns)) = ticks.checked_mul(self.ns_per_tick).map(i64::try_from)
+            && self.ns_per_tick != 0
+            && let Some(ns) = ns.checked_add(self.offset_ns)
+        {
+            return Timestamp::from_ns(ns);
         }
+        self.timestamp_unusual(ticks, counts)
     }
 
     #[inline(never)]
     fn timestamp_unusual(&self, ticks: u64, counts: &mut FileCounts) -> Timestamp {
-        if self.ns_per_tick != 0 {
-            // An offset before 1970 may bring a stamp back that is past 2262 without it.
-            let ns = i128::from(ticks) * i128::from(self.ns_per_tick) + i128::from(self.offset_ns);
-            if let Ok(ns) = i64::try_from(ns) {
-                return Timestamp::from_ns(ns);
+        // An offset before 1970 may bring a stamp back that is past 2262 without it. Both are below
+        // 2^94 by amount.
+        let offset = i128::from(self.offset_seconds) * i128::from(NS_PER_SECOND);
+        let ns = self.resolution.wide_ns_of(ticks) + offset;
+        match i64::try_from(ns).map(Timestamp::from_ns) {
+            Ok(stamp) if stamp != Timestamp::UNKNOWN => stamp,
+            _ => {
+                counts.timestamps_saturated = counts.timestamps_saturated.wrapping_add(1);
+                if ns < 0 { Timestamp::EARLIEST } else { Timestamp::MAX }
             }
         }
-        let Some(ns) = self.resolution.ns_of(ticks) else {
-            counts.timestamps_saturated = counts.timestamps_saturated.wrapping_add(1);
-            return Timestamp::MAX;
-        };
-        Timestamp::from_ns(ns.saturating_add(self.offset_ns))
     }
 }
 

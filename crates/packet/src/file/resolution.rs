@@ -55,10 +55,12 @@ impl Resolution {
     /// Nanoseconds in `ticks`, rounded down; `None` past the year 2262.
     #[must_use]
     pub fn ns_of(self, ticks: u64) -> Option<i64> {
-        if let Some(scale) = self.ns_per_tick() {
-            return ticks.checked_mul(scale).and_then(|ns| i64::try_from(ns).ok());
-        }
-        // Below 2^94, so that no intermediate overflows.
+        i64::try_from(self.wide_ns_of(ticks)).ok()
+    }
+
+    /// Nanoseconds in `ticks`, rounded down: below 2^94, so that an offset can be added.
+    #[must_use]
+    pub(super) fn wide_ns_of(self, ticks: u64) -> i128 {
         let scaled = u128::from(ticks) * u128::from(NS_PER_SECOND);
         let ns = match self {
             // 10^39 is above any u128: such a clock has not ticked a nanosecond yet.
@@ -67,7 +69,7 @@ impl Resolution {
             }
             Self::Binary(power) => scaled.checked_shr(u32::from(power)).unwrap_or(0),
         };
-        i64::try_from(ns).ok()
+        ns.cast_signed()
     }
 }
 

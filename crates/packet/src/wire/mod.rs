@@ -22,6 +22,7 @@ pub mod ipv6_extension;
 pub mod llc;
 pub mod loopback;
 pub mod mpls;
+pub mod nflog;
 pub mod ppp;
 pub mod pppoe;
 pub mod sctp;

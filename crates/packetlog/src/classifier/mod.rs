@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::sketch::SketchCounts;
 use packet::{Batch, HashSeed};
 
-use crate::features::{ExactCounts, Features, Key};
+use crate::features::{ExactCounts, Features, Key, MergedCounts};
 use crate::judged::{Basis, Judged};
 use crate::model::Model;
 use crate::pipeline::Judge;
@@ -45,6 +45,8 @@ pub struct ClassifierCounts {
     pub late: u64,
     /// How often the clock was set back.
     pub clock_steps: u64,
+    /// Frames that offloads made of several packets, each judged once.
+    pub merged: MergedCounts,
     /// What became of keys in sketches.
     pub sketches: Vec<(Key, SketchCounts)>,
     /// What became of keys in tables.
@@ -123,6 +125,7 @@ impl Classifier {
             without_key: self.without_key,
             late,
             clock_steps,
+            merged: self.features.merged_counts(),
             sketches: of_keys.clone().filter_map(sketch).collect(),
             tables: of_keys.filter_map(table).collect(),
             size_bytes: self.features.size_bytes(),

@@ -1,7 +1,12 @@
 //! What the headers of one packet say.
 
 use packet::wire::arp::Arp;
-use packet::{Frame, Layers, Network, Protocol};
+use packet::{Frame, Layers, Network, Protocol, Record};
+
+use super::merged::Merged;
+
+const TCP_FIN: i16 = 1;
+const TCP_PSH: i16 = 8;
 
 /// Numbers of one packet; −1 where it has no such thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +32,10 @@ pub(crate) struct Facts {
     pub(crate) dont_fragment: i8,
     pub(crate) arp_gratuitous: i8,
     pub(crate) is_malformed: i8,
+    /// Packets on the wire that the frame stands for. Lengths are those of each but the last.
+    pub(crate) segments: u16,
+    /// `size` of the last of them.
+    pub(crate) last_size: u32,
 }
 
 impl Facts {
@@ -51,6 +60,8 @@ impl Facts {
         dont_fragment: -1,
         arp_gratuitous: -1,
         is_malformed: 0,
+        segments: 1,
+        last_size: 0,
     };
 
     /// Takes in what a frame says, where nothing has been said yet. In place: to copy it there
@@ -90,6 +101,26 @@ impl Facts {
         self.size = layers.payload_len.saturating_add(before_payload.into()).min(self.wire_len);
         if layers.has(Layers::TRANSPORT) && !layers.has(Layers::LATER_FRAGMENT) {
             self.add_transport(frame, layers);
+            self.split(frame.record);
+        }
+    }
+
+    /// Of a frame that offloads made of several packets, what each of these was on the wire: models
+    /// learn from captures without offloads, and the same traffic is to get the same verdict.
+    #[inline]
+    fn split(&mut self, record: &Record) {
+        if let Some(merged) = Merged::of(record, self.size) {
+            self.segments = merged.segments;
+            let headers = self.size.saturating_sub(record.layers.payload_len);
+            let link = self.wire_len.saturating_sub(self.size);
+            self.payload_len = merged.segment_len.into();
+            self.size = headers.saturating_add(merged.segment_len);
+            self.wire_len = link.saturating_add(self.size);
+            self.last_size = headers.saturating_add(merged.last_len);
+            if self.tcp_flags > 0 {
+                // The last segment alone has them.
+                self.tcp_flags &= !(TCP_FIN | TCP_PSH);
+            }
         }
     }
 

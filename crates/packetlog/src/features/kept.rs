@@ -4,9 +4,10 @@ use engine::flow::{
     FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowTable, Held, MarkKind, SideSlab,
 };
 use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
-use engine::sums::PacketSums;
+use engine::sums::{PacketRun, PacketSums};
 use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
 
+use super::merged::SEGMENT_GAP_NS;
 use super::options::{FeatureOptions, KeptIn};
 
 /// Packets that a table takes in together; see [`FlowTable::observe`].
@@ -24,6 +25,24 @@ pub(super) struct Arrived {
     pub(super) index: u16,
     pub(super) tcp_flags: u8,
     pub(super) is_marked: bool,
+    /// What a merged frame stands for beside its first packet; 0 nearly always.
+    pub(super) more: u16,
+    /// Whether these are marked as well, and bytes of the last.
+    pub(super) more_marked: bool,
+    pub(super) last_size: u32,
+}
+
+impl Arrived {
+    /// The packets of a merged frame after the first.
+    const fn run(&self) -> PacketRun {
+        PacketRun {
+            count: self.more as u32,
+            size: self.size,
+            last_size: self.last_size,
+            gap_ns: SEGMENT_GAP_NS,
+            is_marked: self.more_marked,
+        }
+    }
 }
 
 /// What is kept of flows, of sources or of destinations.
@@ -151,9 +170,13 @@ impl Kept {
 }
 
 fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
-    for &Arrived { hash, time, size, index, is_marked, hint, .. } in arrived {
+    for packet in arrived {
+        let &Arrived { hash, time, size, index, is_marked, hint, .. } = packet;
         if let Some(sums) = sums.get_mut(usize::from(index)) {
             sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, hint, sums);
+            if packet.more > 0 {
+                sketch.observe_run(hash, &packet.run(), sums);
+            }
         }
     }
 }
@@ -241,6 +264,9 @@ impl State {
         }
         let gap = u64::try_from(packet.time.since(self.last).as_ns()).unwrap_or(0);
         self.sums.add(packet.size, gap, packet.is_marked);
+        if packet.more > 0 {
+            self.sums.add_run(&packet.run());
+        }
         self.last = packet.time;
     }
 }

@@ -4,6 +4,9 @@
 //! destination did up to then, the packet included. What each of them means stands in
 //! `docs/specs/packetlog-features.md`. No number is made of an address, a hop limit or the date.
 //!
+//! A frame that offloads made of several packets counts as these: lengths are those of each packet
+//! but the last, and its flow and its hosts get all of them.
+//!
 //! Time is the latest stamp so far: a packet that is stamped earlier, or not at all, counts as one
 //! that came just then, with no gap before it. Where stamps run backwards by the idle time-out or
 //! more, the clock was set, and everything begins anew.
@@ -11,6 +14,7 @@
 mod columns;
 mod facts;
 mod kept;
+mod merged;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -55,6 +59,16 @@ pub struct Features {
     summed: [bool; Key::COUNT],
     numbers: [SumNumbers; Key::COUNT],
     values: Vec<f32>,
+    merged: MergedCounts,
+}
+
+/// Frames that offloads made of several packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MergedCounts {
+    /// Frames.
+    pub frames: u64,
+    /// Packets on the wire that they stand for.
+    pub packets: u64,
 }
 
 /// Snapshots of some packets, column by column.
@@ -154,6 +168,7 @@ impl Features {
             summed: Key::ALL.map(|key| columns.iter().any(|column| column.key() == Some(key))),
             numbers: Key::ALL.map(|_| columns::NO_NUMBERS),
             values: vec![0.0; columns.len() * BLOCK_ROWS],
+            merged: MergedCounts::default(),
         }
     }
 
@@ -168,6 +183,12 @@ impl Features {
     #[must_use]
     pub const fn late_and_steps(&self) -> (u64, u64) {
         (self.clock.late, self.clock.steps)
+    }
+
+    /// Merged frames so far, which count as the packets that they were on the wire.
+    #[must_use]
+    pub const fn merged_counts(&self) -> MergedCounts {
+        self.merged
     }
 
     /// What became of the keys of a kind, where a sketch keeps them.
@@ -230,6 +251,10 @@ impl Features {
             self.now = self.now.max(time);
             self.times.push(self.now);
             facts.take(&frame);
+            if facts.segments > 1 {
+                self.merged.frames += 1;
+                self.merged.packets += u64::from(facts.segments);
+            }
             *flow = FlowKey::from_frame(&frame);
             self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
         }
@@ -286,7 +311,8 @@ impl Features {
                 let flows = &self.sums[Key::Flow as usize];
                 for packet in arrived.iter_mut() {
                     let flow = flows.get(usize::from(packet.index));
-                    packet.is_marked = flow.is_some_and(|flow| flow.packets <= 1);
+                    let own = 1 + u32::from(packet.more);
+                    packet.is_marked = flow.is_some_and(|flow| flow.packets <= own);
                 }
             }
             self.arrived_keys.clear();
@@ -321,6 +347,9 @@ impl Features {
                 index: index as u16,
                 tcp_flags: (facts.tcp_flags.max(0) & 0xff) as u8,
                 is_marked: *way == FlowDirection::LowToHigh,
+                more: facts.segments.saturating_sub(1),
+                more_marked: *way == FlowDirection::LowToHigh,
+                last_size: facts.last_size,
             });
         }
     }
@@ -352,6 +381,10 @@ impl Features {
                 index: index as u16,
                 tcp_flags: 0,
                 is_marked: false,
+                more: self.facts[index].segments.saturating_sub(1),
+                // A flow begins once.
+                more_marked: false,
+                last_size: self.facts[index].last_size,
             });
         }
     }

@@ -248,6 +248,65 @@ fn a_packet_alone_says_what_its_headers_say() {
     assert_eq!(of(2, others), [42.0, -1.0, -1.0, -1.0, -1.0, -1.0, 1.0, 1.0]);
 }
 
+/// Columns that know when packets came.
+fn is_gap(name: &str) -> bool {
+    name.contains("_gap_")
+}
+
+#[test]
+fn a_merged_frame_counts_as_the_packets_that_it_was_on_the_wire() {
+    const FULL: u16 = 1460;
+    for (parts, last) in [(2, 1), (3, 700), (5, FULL), (44, 1459)] {
+        let split = (1..=parts).map(|part| {
+            // The last alone has PSH.
+            let (len, flags) = if part == parts { (last, 0x18) } else { (FULL, 0x10) };
+            (i64::from(part) * 12_112, ip(6, [1, 2], [80, 50_000], len, flags))
+        });
+        let before = (0, ip(6, [1, 2], [80, 50_000], 10, 0x18));
+        let split: Vec<_> = [before.clone()].into_iter().chain(split).collect();
+        let all_len = FULL * (parts - 1) + last;
+        let merged = [before, (12_112, ip(6, [1, 2], [80, 50_000], all_len, 0x18))];
+        for (source, told) in [(KeptIn::Sketch, parts), (KeptIn::Exact, parts), (KeptIn::Exact, 1)]
+        {
+            let options = all_keys(source, 1_000_000_000);
+            let columns: Vec<Column> = Column::all(&options.keys).collect();
+            let mut capture = Capture::new(&merged);
+            capture.records[1].segments = told;
+            let seen = capture.rows(&options, &columns, 2)[1].clone();
+            let wanted = Capture::new(&split).rows(&options, &columns, 300);
+            // What is said of the packet is that of a full segment, of its flow and hosts all.
+            let full = &wanted[wanted.len() - 2];
+            let all = &wanted[wanted.len() - 1];
+            for (at, column) in columns.iter().enumerate() {
+                let (name, of) =
+                    (column.to_string(), if column.key().is_some() { all } else { full });
+                if !is_gap(&name) {
+                    assert_eq!(seen[at], of[at], "{name}, {parts} parts, {source:?} told {told}");
+                }
+            }
+            assert_eq!(value(&seen, &options, "flow_gap_min_ns"), 12_112.0);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_merged_is_left_alone_and_no_length_is_too_odd() {
+    let options = all_keys(KeptIn::Sketch, 1_000_000);
+    let columns = named(&options, &["ip_bytes", "flow_packets"]);
+    // A full segment, a datagram of a jumbo frame, a tag that makes a frame longer.
+    let frames = [(0, ip(6, [1, 2], [1, 2], 1460, 0x10)), (0, ip(17, [1, 2], [1, 2], 8000, 0))];
+    let rows = Capture::new(&frames).rows(&options, &columns, 9);
+    assert_eq!(rows, [[1500.0, 1.0], [8028.0, 1.0]]);
+    for (payload_len, segments) in [(0, 9), (3, 9), (9000, u16::MAX), (65_000, 2), (1, 2)] {
+        let mut capture = Capture::new(&[(0, ip(6, [1, 2], [1, 2], payload_len, 0x10))]);
+        capture.records[0].segments = segments;
+        let row = &capture.rows(&options, &columns, 1)[0];
+        let packets = u32::from(segments.min(payload_len.max(1)));
+        assert_eq!(row[1], packets as f32, "{payload_len} bytes in {segments}");
+        assert!(row[0] >= 40.0 && row[0] <= 40.0 + f32::from(payload_len));
+    }
+}
+
 #[test]
 fn a_clock_that_was_set_back_begins_anew() {
     let second = 1_000_000_000;

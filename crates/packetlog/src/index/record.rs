@@ -31,6 +31,20 @@ pub struct Keys {
     pub are_incomplete: bool,
 }
 
+/// Hashes of a chunk that are believed: several times what one of 16 MiB can have.
+const KEY_COUNT_MAX: u32 = 1 << 21;
+
+impl Keys {
+    /// Whether the hashes can be in a file of so many bytes.
+    pub(crate) fn is_within(&self, keys_len: u64) -> bool {
+        let words = u64::from(self.host_count) + u64::from(self.flow_count);
+        let end = self.offset.checked_add(words * 4);
+        self.host_count <= KEY_COUNT_MAX
+            && self.flow_count <= KEY_COUNT_MAX
+            && end.is_some_and(|end| end <= keys_len)
+    }
+}
+
 /// Where a chunk lies and what is in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct IndexRecord {

@@ -76,6 +76,16 @@ impl ClassRow {
         self
     }
 
+    /// The row where some of the packets that were taken as stored are lost.
+    pub(crate) fn without_stored(mut self, lost: &Self) -> Self {
+        let packets = lost.stored_packets.min(self.stored_packets);
+        self.stored_packets -= packets;
+        self.lost_packets = self.lost_packets.saturating_add(packets);
+        self.stored_bytes = self.stored_bytes.saturating_sub(lost.stored_bytes);
+        self.kept_bytes = self.kept_bytes.saturating_sub(lost.kept_bytes);
+        self
+    }
+
     /// What is to be said of stored packets whose file is gone.
     pub(crate) fn as_overwritten(&self) -> Self {
         Self {

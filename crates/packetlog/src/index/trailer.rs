@@ -69,6 +69,20 @@ pub enum ChunkFault {
     },
     /// The checksum holds, and the trailer or a block makes no sense.
     Nonsense,
+    /// Records of the index are damaged, or say what cannot be.
+    Index {
+        /// How many.
+        records: u64,
+    },
+    /// Hashes of hosts and flows are where the index does not say, or are not those written.
+    Keys {
+        /// Of how many chunks.
+        chunks: u64,
+    },
+    /// The account of the log is damaged.
+    Account,
+    /// A name of the log's that is a link, a pipe or a folder.
+    NoFile,
 }
 
 impl fmt::Display for ChunkFault {
@@ -80,6 +94,10 @@ impl fmt::Display for ChunkFault {
             Self::Checksum { wanted, got } => {
                 write!(f, "checksum {got:08x}, and {wanted:08x} was written")
             }
+            Self::Index { records } => write!(f, "{records} damaged records"),
+            Self::Keys { chunks } => write!(f, "damaged hashes of {chunks} blocks"),
+            Self::Account => f.write_str("neither of its two slots is whole"),
+            Self::NoFile => f.write_str("a link, a pipe or a folder"),
             Self::Nonsense => f.write_str("its checksum holds, its contents make no sense"),
         }
     }

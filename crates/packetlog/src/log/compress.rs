@@ -1,6 +1,5 @@
 //! Closed files become smaller, each chunk for itself, so that one can be read without the others.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -100,7 +99,7 @@ fn pack(
     level: i32,
     stop: &AtomicBool,
 ) -> io::Result<Option<(Vec<IndexRecord>, u64)>> {
-    let mut out = File::create(path)?;
+    let mut out = super::recover::fresh(path, path.parent().unwrap_or(Path::new(".")))?;
     let mut compressor = zstd::bulk::Compressor::new(level)?;
     compressor.include_checksum(true)?;
     let (mut records, mut at, mut end) = (Vec::new(), 0, 0);

@@ -45,6 +45,19 @@ pub struct LogFault {
 impl fmt::Display for LogFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, offset, len, fault } = self;
-        write!(f, "{}: {len} bytes at {offset}: {fault}; passed over", path.display())
+        let path = path.display();
+        match fault {
+            ChunkFault::Index { .. } => {
+                write!(f, "{path}: {fault}; the blocks were looked for in the file itself")
+            }
+            ChunkFault::Keys { .. } => {
+                write!(f, "{path}: {fault}; those were searched without them")
+            }
+            ChunkFault::Account => {
+                write!(f, "{path}: {fault}; what was lost or overwritten before is not known")
+            }
+            ChunkFault::NoFile => write!(f, "{path}: {fault}; passed over"),
+            _ => write!(f, "{path}: {len} bytes at {offset}: {fault}; passed over"),
+        }
     }
 }

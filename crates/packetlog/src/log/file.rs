@@ -1,17 +1,23 @@
 //! One file of a log, plain or compressed, with its index.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{LogError, LogFault};
 use super::scan;
 use crate::index::{
-    ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX,
-    Trailer,
+    ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexFault, IndexRecord,
+    KEYS_SUFFIX, Trailer,
 };
+use crate::own::open_own;
 use crate::recorder::{ClassInfo, FileName, read_section_text};
+
+/// The longest file that is believed, not compressed.
+const FILE_LEN_MAX: u64 = 1 << 56;
+/// The longest index; that of a file of 1 GiB has some 100 kB.
+const INDEX_LEN_MAX: u64 = 256 << 20;
 
 /// One file of a log.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct LogFile {
     pub(crate) chunks: Vec<IndexRecord>,
     /// Places that are no chunk.
     pub(crate) faults: Vec<LogFault>,
+    /// What is wrong beside the chunks.
+    pub(crate) side_faults: Vec<LogFault>,
     /// Chunks that no record named, or records that no chunk has: the index should be made anew.
     pub(crate) index_is_wrong: bool,
     /// The classes of its sections, read when they are first wanted.
@@ -37,20 +45,32 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     pub(crate) fn open(folder: &Path, name: &FileName) -> Result<Self, LogError> {
+        Self::open_by(folder, name, true)
+    }
+
+    /// The same from the file alone, as if it had no index.
+    pub(crate) fn open_without_index(folder: &Path, name: &FileName) -> Result<Self, LogError> {
+        Self::open_by(folder, name, false)
+    }
+
+    fn open_by(folder: &Path, name: &FileName, by_index: bool) -> Result<Self, LogError> {
         let plain = name.path(folder, FILE_SUFFIX);
-        let (path, is_compressed, data) = match File::open(&plain) {
+        let (path, is_compressed, data) = match open_own(&plain) {
             Ok(data) => (plain, false, data),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = name.path(folder, COMPRESSED_SUFFIX);
-                let data = File::open(&path).map_err(|error| LogError::new(&path, error))?;
+                let data = open_own(&path).map_err(|error| LogError::new(&path, error))?;
                 (path, true, data)
             }
             Err(error) => return Err(LogError::new(&plain, error)),
         };
-        // The length is asked before the index is read: a recorder may be adding to both.
-        let index = std::fs::read(name.path(folder, INDEX_SUFFIX)).unwrap_or_default();
+        // The length is asked after the index was read: a recorder may be adding to both.
+        let index = match by_index {
+            true => read_bounded(&name.path(folder, INDEX_SUFFIX)),
+            false => Vec::new(),
+        };
         let len = data.metadata().map_err(|error| LogError::new(&path, error))?.len();
-        let keys = File::open(name.path(folder, KEYS_SUFFIX)).ok();
+        let keys = open_own(&name.path(folder, KEYS_SUFFIX)).ok();
         let keys_len = keys.as_ref().and_then(|keys| keys.metadata().ok()).map_or(0, |m| m.len());
         let mut file = Self {
             name: name.clone(),
@@ -62,10 +82,15 @@ impl LogFile {
             keys,
             chunks: Vec::new(),
             faults: Vec::new(),
+            side_faults: Vec::new(),
             index_is_wrong: false,
             classes: Vec::new(),
         };
         file.read_index(&index, keys_len);
+        if is_compressed && file.index_is_wrong {
+            // Where one record is wrong, the others may point into the middle of frames.
+            file.chunks.clear();
+        }
         let found = if is_compressed { scan::compressed(&file) } else { scan::gaps(&file) };
         let (chunks, faults) = found.map_err(|error| LogError::new(&file.path, error))?;
         file.index_is_wrong |= !chunks.is_empty();
@@ -76,18 +101,37 @@ impl LogFile {
         Ok(file)
     }
 
+    /// Whether the index hides chunks or says of one what the chunk does not, though its checksums
+    /// are right. Reads the whole file.
+    pub(crate) fn is_misled(&self) -> bool {
+        let mut bytes = Vec::new();
+        let hides = self.chunks.iter().any(|record| {
+            match self.read(record, &mut bytes) {
+                Ok(Ok((trailer, _))) => trailer != record.trailer,
+                // A chunk that the disk has spoilt stays named: it is evidence.
+                Ok(Err(_)) if self.is_compressed => !scan::is_frame(self, record, &mut bytes),
+                Ok(Err(_)) => scan::hides_chunk(self, record),
+                Err(_) => false,
+            }
+        });
+        // A record that begins within a chunk makes a place of what is before it.
+        hides || !self.is_compressed && scan::is_cut_by_index(self)
+    }
+
     /// Takes the records that can be true.
     fn read_index(&mut self, index: &[u8], keys_len: u64) {
-        let mut at = 0;
+        let (mut at, mut damaged) = (0, 0_u64);
         while let Some(rest) = index.get(at..).filter(|rest| !rest.is_empty()) {
             match IndexRecord::read(rest) {
                 Ok((record, len)) => {
                     at += len;
                     self.chunks.push(record);
                 }
-                Err(_) => {
-                    // The next record begins somewhere behind.
+                Err(fault) => {
+                    // The next record begins somewhere behind. One that is cut at the end is what
+                    // a recorder that was killed leaves, or one that is at work.
                     self.index_is_wrong = true;
+                    damaged += u64::from(fault != IndexFault::Cut);
                     let next = rest.get(1..).unwrap_or_default();
                     let step = next.windows(4).position(|window| window == b"WLX1");
                     at = step.map_or(index.len(), |step| at + 1 + step);
@@ -95,44 +139,54 @@ impl LogFile {
             }
         }
         self.chunks.sort_by_key(|record| record.offset);
-        let (mut end, count, mut are_short) = (0, self.chunks.len(), false);
+        let (count, mut short) = (self.chunks.len(), 0);
+        let (mut end, mut packed_end) = (0, 0);
         let (is_compressed, len) = (self.is_compressed, self.len);
         self.chunks.retain_mut(|record| {
-            let record_end = record.offset.saturating_add(record.len.into());
-            let reach = if is_compressed {
-                record.compressed_offset.saturating_add(record.compressed_len.into())
-            } else {
-                record_end
-            };
-            let is_aligned = record.offset.is_multiple_of(ALIGNMENT as u64)
-                && (record.len as usize).is_multiple_of(ALIGNMENT);
-            let is_there = is_aligned
-                && record.offset >= end
-                && record.len > 0
-                && record.len <= packet::file::BLOCK_LEN_MAX
-                && reach <= len
-                && (!is_compressed || record.compressed_len > 0);
-            if is_there {
-                end = record_end;
+            let Some((record_end, reach)) = ends(record) else { return false };
+            let is_there = record.offset >= end
+                && if is_compressed {
+                    record.compressed_len > 0
+                        && record.compressed_offset >= packed_end
+                        && reach <= len
+                } else {
+                    record_end <= len
+                };
+            if !is_there {
+                return false;
             }
-            let keys = &mut record.keys;
-            let words = u64::from(keys.host_count) + u64::from(keys.flow_count);
-            let is_short = keys.offset.saturating_add(words * 4) > keys_len;
-            are_short |= is_short;
-            keys.are_incomplete |= is_short;
-            is_there
+            (end, packed_end) = (record_end, reach);
+            if !record.keys.is_within(keys_len) {
+                short += 1;
+                record.keys.are_incomplete = true;
+            }
+            true
         });
-        self.index_is_wrong |= self.chunks.len() != count || are_short;
+        damaged += (count - self.chunks.len()) as u64;
+        self.index_is_wrong |= damaged > 0 || short > 0;
+        self.note(INDEX_SUFFIX, damaged, ChunkFault::Index { records: damaged });
+        self.note(KEYS_SUFFIX, short, ChunkFault::Keys { chunks: short });
     }
 
-    /// The classes stand in each section; a file is of one recorder, so the first will do.
+    /// Keeps what is wrong beside the chunks.
+    fn note(&mut self, suffix: &str, count: u64, fault: ChunkFault) {
+        if count > 0 {
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            let path = self.name.path(folder, suffix);
+            self.side_faults.push(LogFault { path, offset: 0, len: 0, fault });
+        }
+    }
+
+    /// The classes stand in each section; a file is of one recorder, so the first will do that is
+    /// not one made of what nothing could be saved from.
     fn read_classes(&mut self) {
         let mut bytes = Vec::new();
-        for record in self.chunks.iter().take(4) {
-            if self.read(record, &mut bytes).is_ok_and(|result| result.is_ok()) {
-                if let Some((_, classes)) = section_classes(&bytes) {
-                    self.classes = classes;
-                }
+        let has_packets = |record: &&IndexRecord| record.trailer.packet_count > 0;
+        for record in self.chunks.iter().filter(has_packets).take(4) {
+            if self.read(record, &mut bytes).is_ok_and(|result| result.is_ok())
+                && let Some((_, classes)) = section_classes(&bytes)
+            {
+                self.classes = classes;
                 return;
             }
         }
@@ -182,22 +236,56 @@ impl LogFile {
         bytes: &mut Vec<u8>,
     ) -> bool {
         let keys = &record.keys;
+        // Where they are is believed only of records that were held against the file's length.
+        let Some(file) = self.keys.as_ref().filter(|_| !keys.are_incomplete) else { return false };
         let hosts_len = u64::from(keys.host_count) * 4;
         let (offset, count, crc) = if is_hosts {
             (keys.offset, keys.host_count, keys.hosts_crc)
         } else {
-            (keys.offset + hosts_len, keys.flow_count, keys.flows_crc)
+            (keys.offset.saturating_add(hosts_len), keys.flow_count, keys.flows_crc)
         };
-        let Some(file) = self.keys.as_ref().filter(|_| !keys.are_incomplete) else { return false };
         bytes.clear();
         bytes.resize(count as usize * 4, 0);
         file.read_exact_at(bytes, offset).is_ok() && crc32fast::hash(bytes) == crc
+    }
+
+    /// Whether there is a file of hashes.
+    pub(crate) const fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Hashes of a chunk that are not those that were written.
+    pub(crate) fn keys_fault(&self, chunks: u64) -> LogFault {
+        let path = self.name.path(self.path.parent().unwrap_or(Path::new("")), KEYS_SUFFIX);
+        LogFault { path, offset: 0, len: 0, fault: ChunkFault::Keys { chunks } }
     }
 
     pub(crate) fn fault(&self, record: &IndexRecord, fault: ChunkFault) -> LogFault {
         let (offset, len) = (record.offset, record.len.into());
         LogFault { path: self.path.clone(), offset, len, fault }
     }
+}
+
+/// Where a chunk ends in its file, and its frame in a compressed one; `None` where a record says
+/// what no recorder does.
+fn ends(record: &IndexRecord) -> Option<(u64, u64)> {
+    let is_chunk = record.offset.is_multiple_of(ALIGNMENT as u64)
+        && (record.len as usize).is_multiple_of(ALIGNMENT)
+        && record.len > 0
+        && record.len <= packet::file::BLOCK_LEN_MAX;
+    let end = record.offset.checked_add(record.len.into())?;
+    let reach = record.compressed_offset.checked_add(record.compressed_len.into())?;
+    // What is added up on the way through a file stays far from where numbers end.
+    (is_chunk && end <= FILE_LEN_MAX).then_some((end, reach))
+}
+
+/// The bytes of an index; one that is longer than any is cut there.
+fn read_bounded(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = open_own(path) {
+        let _ = file.take(INDEX_LEN_MAX).read_to_end(&mut bytes);
+    }
+    bytes
 }
 
 /// Mode and classes of the section that `chunk` begins with.

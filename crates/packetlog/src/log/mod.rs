@@ -15,6 +15,7 @@ mod recover;
 mod scan;
 mod stats;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use compress::{Compressed, compress};
@@ -28,6 +29,9 @@ pub use stats::{ClassTotals, LogStats};
 pub(crate) use compress::Compressor;
 pub(crate) use file::LogFile;
 
+use crate::account::{self, Account};
+use crate::index::ChunkFault;
+use crate::own::is_none_of_ours;
 use crate::recorder::file_names;
 
 /// A folder of recorded files, as it was when it was opened.
@@ -35,6 +39,26 @@ use crate::recorder::file_names;
 pub struct Log {
     folder: PathBuf,
     files: Vec<LogFile>,
+    /// Names that are no files, and an account that is damaged.
+    faults: Vec<LogFault>,
+    account: account::Read,
+}
+
+/// A fault of a whole file.
+fn of_file(path: PathBuf, fault: ChunkFault) -> LogFault {
+    LogFault { path, offset: 0, len: 0, fault }
+}
+
+/// What became of every packet of a log with these files.
+pub(crate) fn account_of(folder: &Path, files: &[LogFile]) -> Account {
+    match account::read(folder) {
+        Ok(account::Read::Whole(mut account, _)) => {
+            account.settle(files.iter());
+            *account
+        }
+        // What cannot be read is as good as none; whoever opens the log is told so.
+        _ => Account::of_files(files.iter()),
+    }
 }
 
 impl Log {
@@ -45,16 +69,25 @@ impl Log {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, LogError> {
         let folder = folder.into();
         let names = file_names(&folder).map_err(|error| LogError::new(&folder, error))?;
-        let mut files = Vec::new();
+        // Before the files: what it does not count in is looked for in them.
+        let account = account::read(&folder);
+        let (mut files, mut faults) = (Vec::new(), Vec::new());
         for name in names {
             match LogFile::open(&folder, &name) {
                 Ok(file) => files.push(file),
                 // Deleted to make room between the listing and now.
-                Err(LogError { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(LogError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(LogError { path, error }) if is_none_of_ours(&error) => {
+                    faults.push(of_file(path, ChunkFault::NoFile));
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { folder, files })
+        let account = account.unwrap_or(account::Read::Damaged);
+        if account == account::Read::Damaged {
+            faults.push(of_file(folder.join(account::FILE_NAME), ChunkFault::Account));
+        }
+        Ok(Self { folder, files, faults, account })
     }
 
     /// Where it lies.
@@ -72,5 +105,11 @@ impl Log {
     /// What in the files is no whole chunk, so far as opening them told.
     pub fn faults(&self) -> impl Iterator<Item = &LogFault> {
         self.files.iter().flat_map(|file| &file.faults)
+    }
+
+    /// What beside the chunks is damaged: indexes, hashes, the account, and names of files that
+    /// are none. Nothing of it keeps a packet from being found.
+    pub fn side_faults(&self) -> impl Iterator<Item = &LogFault> {
+        self.files.iter().flat_map(|file| &file.side_faults).chain(&self.faults)
     }
 }

@@ -70,6 +70,8 @@ pub struct Plan {
     pub wanted_bytes: u64,
     /// Those of them whose hosts and flows no index tells.
     pub unindexed_count: u64,
+    /// Hashes that are not those that were written: their chunks are read instead.
+    pub faults: Vec<LogFault>,
 }
 
 /// What a query came upon.
@@ -240,7 +242,7 @@ const FIND_THREAD_COUNT: usize = 4;
 /// The chunks of one file that may hold what is asked for.
 fn find_in(file: &LogFile, asked: &Asked<'_>, bytes: &mut Vec<u8>) -> Plan {
     let mut plan = Plan::default();
-    let mut wanted = Vec::new();
+    let (mut wanted, mut spoilt) = (Vec::new(), 0);
     let classes = asked.classes(file);
     for (index, record) in (0_u32..).zip(&file.chunks) {
         plan.chunk_count += 1;
@@ -256,9 +258,13 @@ fn find_in(file: &LogFile, asked: &Asked<'_>, bytes: &mut Vec<u8>) -> Plan {
             continue;
         }
         plan.unindexed_count += u64::from(is_listed.is_none());
+        spoilt += u64::from(is_listed.is_none() && !record.keys.are_incomplete && file.has_keys());
         plan.wanted_count += 1;
         plan.wanted_bytes += u64::from(record.len);
         wanted.push(index);
+    }
+    if spoilt > 0 {
+        plan.faults.push(file.keys_fault(spoilt));
     }
     plan.chunks.push(wanted);
     plan
@@ -291,6 +297,7 @@ impl Log {
         let mut plan = Plan::default();
         for (_, part) in found {
             plan.chunks.extend(part.chunks);
+            plan.faults.extend(part.faults);
             plan.chunk_count += part.chunk_count;
             plan.timely_count += part.timely_count;
             plan.wanted_count += part.wanted_count;

@@ -1,7 +1,7 @@
 //! What a recorder that ended suddenly left unfinished is put right.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
     Trailer, key_lists,
 };
+use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
 use crate::recorder::{FileName, file_names};
 
 /// The end of the name of a file that is being made.
@@ -78,11 +79,16 @@ impl Locked {
 /// # Errors
 /// A recorder is at work there, or the folder or one of its files cannot be read or written.
 pub fn recover(folder: &Path) -> Result<Recovered, LogError> {
-    recover_locked(folder, &Locked::new(folder)?)
+    recover_locked(folder, true, &Locked::new(folder)?)
 }
 
-/// The same where the folder is locked already.
-pub(crate) fn recover_locked(folder: &Path, _: &Locked) -> Result<Recovered, LogError> {
+/// The same where the folder is locked already. Where `is_thorough`, each record of an index is
+/// held against the chunk that it names.
+pub(crate) fn recover_locked(
+    folder: &Path,
+    is_thorough: bool,
+    _: &Locked,
+) -> Result<Recovered, LogError> {
     let mut recovered = Recovered::default();
     delete_partial(folder, &mut recovered)?;
     for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
@@ -92,7 +98,10 @@ pub(crate) fn recover_locked(folder: &Path, _: &Locked) -> Result<Recovered, Log
             // The compressed form is complete only once the plain one is gone.
             std::fs::remove_file(&compressed).map_err(|error| LogError::new(&compressed, error))?;
         }
-        one(folder, &name, &mut recovered)?;
+        match one(folder, &name, is_thorough, &mut recovered) {
+            Err(LogError { error, .. }) if is_none_of_ours(&error) => recovered.faults += 1,
+            done => done?,
+        }
     }
     Ok(recovered)
 }
@@ -114,14 +123,24 @@ fn delete_partial(folder: &Path, recovered: &mut Recovered) -> Result<(), LogErr
     Ok(())
 }
 
-fn one(folder: &Path, name: &FileName, recovered: &mut Recovered) -> Result<(), LogError> {
+fn one(
+    folder: &Path,
+    name: &FileName,
+    is_thorough: bool,
+    recovered: &mut Recovered,
+) -> Result<(), LogError> {
     let mut file = LogFile::open(folder, name)?;
+    if is_thorough && file.is_misled() {
+        // Its index has right checksums and says what is not so: the chunks themselves tell.
+        file = LogFile::open_without_index(folder, name)?;
+        file.index_is_wrong = true;
+    }
     let path = file.path.clone();
     let wrong = |error| LogError::new(&path, error);
     recovered.chunks_found +=
         file.chunks.iter().filter(|record| record.keys.are_incomplete).count() as u64;
     if !file.is_compressed && !file.faults.is_empty() {
-        let writable = OpenOptions::new().read(true).write(true).open(&path).map_err(wrong)?;
+        let writable = open_own_to_write(&path).map_err(wrong)?;
         if file.index_is_wrong {
             // A record that points behind the file's end would be believed once the file grows.
             index_anew(folder, &file).map_err(wrong)?;
@@ -228,6 +247,15 @@ fn flows_of(chunk: &[u8], end: usize) -> Result<Vec<FlowKey>, ChunkFault> {
     Ok(flows.into_keys().collect())
 }
 
+/// A new file in place of whatever has this name, for whoever may read the folder.
+pub(super) fn fresh(path: &Path, folder: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    create_own(path, Access::of_folder(folder))
+}
+
 /// Puts `bytes` where the file with this suffix is, at once.
 pub(super) fn replace(
     folder: &Path,
@@ -237,7 +265,7 @@ pub(super) fn replace(
 ) -> io::Result<()> {
     let path = name.path(folder, suffix);
     let partial = name.path(folder, &format!("{suffix}{PARTIAL}"));
-    let mut file = File::create(&partial)?;
+    let mut file = fresh(&partial, folder)?;
     file.write_all(bytes)?;
     file.sync_data()?;
     std::fs::rename(&partial, &path)

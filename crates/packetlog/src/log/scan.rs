@@ -108,7 +108,10 @@ fn unnamed(trailer: Trailer, offset: u64, len: u32) -> IndexRecord {
 pub(super) fn compressed(file: &LogFile) -> io::Result<(Vec<IndexRecord>, Vec<LogFault>)> {
     let mut chunks = Vec::new();
     let mut faults = Vec::new();
-    let known: u64 = file.chunks.iter().map(|record| u64::from(record.compressed_len)).sum();
+    let known = file
+        .chunks
+        .iter()
+        .fold(0, |sum: u64, record| sum.saturating_add(record.compressed_len.into()));
     if known == file.len && !file.index_is_wrong {
         return Ok((chunks, faults));
     }
@@ -120,8 +123,9 @@ pub(super) fn compressed(file: &LogFile) -> io::Result<(Vec<IndexRecord>, Vec<Lo
     let mut window = Vec::new();
     while at < file.len {
         if let Some(record) = is_known(at) {
-            at += u64::from(record.compressed_len);
-            plain_at = record.offset + u64::from(record.len);
+            // Both were held against lengths that are far from where numbers end.
+            at = at.saturating_add(record.compressed_len.into());
+            plain_at = record.offset.saturating_add(record.len.into());
             continue;
         }
         let Some(frame_len) = frame_at(file, at, &mut window)? else {
@@ -142,7 +146,7 @@ pub(super) fn compressed(file: &LogFile) -> io::Result<(Vec<IndexRecord>, Vec<Lo
                 faults.push(LogFault { path: file.path.clone(), offset, len, fault });
             }
         }
-        plain_at += plain.len() as u64;
+        plain_at = plain_at.saturating_add(plain.len() as u64);
         at += frame_len as u64;
     }
     Ok((chunks, faults))
@@ -163,4 +167,26 @@ fn frame_at(file: &LogFile, at: u64, window: &mut Vec<u8>) -> io::Result<Option<
             _ => wanted *= 2,
         }
     }
+}
+
+/// Whether the frame that a record names is one of that length.
+pub(super) fn is_frame(file: &LogFile, record: &IndexRecord, window: &mut Vec<u8>) -> bool {
+    let len = frame_at(file, record.compressed_offset, window);
+    matches!(len, Ok(Some(len)) if len == record.compressed_len as usize)
+}
+
+/// Whether a whole chunk begins where a record says that another is, or within it.
+pub(super) fn hides_chunk(file: &LogFile, record: &IndexRecord) -> bool {
+    let end = record.offset.saturating_add(record.len.into());
+    let mut chunks = Vec::new();
+    let begins = chunk_at(file, record.offset, file.len, &mut Vec::new());
+    matches!(begins, Ok(Ok(_)))
+        || gap(file, record.offset, end, &mut chunks, &mut Vec::new()).is_ok() && !chunks.is_empty()
+}
+
+/// Whether a place that is no chunk would be one if the records behind it were not there.
+pub(super) fn is_cut_by_index(file: &LogFile) -> bool {
+    file.faults
+        .iter()
+        .any(|fault| matches!(chunk_at(file, fault.offset, file.len, &mut Vec::new()), Ok(Ok(_))))
 }

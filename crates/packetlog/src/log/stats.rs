@@ -3,14 +3,17 @@
 use packet::Timestamp;
 
 use super::Log;
+use crate::account::{self, Account};
 use crate::index::ClassRow;
+use crate::recorder::Cause;
 
 /// What became of the packets of one class, over the whole log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassTotals {
     /// Its name.
     pub name: String,
-    /// Sums; the class's number is that of the file where it was first met.
+    /// What became of its packets since the log was begun, whatever was overwritten since: stored
+    /// is what is in the files now, overwritten what was and is not any more.
     pub sums: ClassRow,
 }
 
@@ -39,6 +42,12 @@ pub struct LogStats {
     pub repaired_count: u64,
     /// Places that are no whole chunk.
     pub fault_count: u64,
+    /// Packets lost, by cause.
+    pub lost: Vec<(Cause, u64)>,
+    /// Packets that the capture lost before the log saw them.
+    pub ring_lost: u64,
+    /// Whether the sums reach back to the first packet; not where a log has no account.
+    pub is_whole: bool,
     /// By class.
     pub classes: Vec<ClassTotals>,
 }
@@ -64,16 +73,17 @@ impl LogStats {
 }
 
 impl Log {
-    /// Counts what is in the log, from its index alone.
+    /// Counts what is in the log, from its index and its account alone.
     #[must_use]
     pub fn stats(&self) -> LogStats {
         let mut stats =
             LogStats { fault_count: self.faults().count() as u64, ..LogStats::default() };
+        let mut present: Vec<ClassTotals> = Vec::new();
         for file in &self.files {
             stats.file_count += 1;
             stats.compressed_count += u64::from(file.is_compressed);
-            stats.bytes += file.len + file.side_len;
-            stats.index_bytes += file.side_len;
+            stats.bytes = stats.bytes.saturating_add(file.len).saturating_add(file.side_len);
+            stats.index_bytes = stats.index_bytes.saturating_add(file.side_len);
             for record in &file.chunks {
                 let trailer = &record.trailer;
                 stats.chunk_count += 1;
@@ -88,16 +98,56 @@ impl Log {
                 }
                 for row in &trailer.rows {
                     let name = file.class_name(row.class);
-                    match stats.classes.iter_mut().find(|class| class.name == name) {
+                    match present.iter_mut().find(|class| class.name == name) {
                         Some(class) => class.sums.add(row),
-                        None => {
-                            stats.classes.push(ClassTotals { name: name.to_owned(), sums: *row })
-                        }
+                        None => present.push(ClassTotals { name: name.to_owned(), sums: *row }),
                     }
                 }
             }
         }
-        stats.classes.sort_by_key(|class| class.sums.class);
+        present.sort_by_key(|class| class.sums.class);
+        self.add_account(&mut stats, present);
         stats
+    }
+
+    /// From what is in the files to what became of all packets.
+    fn add_account(&self, stats: &mut LogStats, present: Vec<ClassTotals>) {
+        let account = match &self.account {
+            account::Read::Whole(account, _) => {
+                let mut account = account.clone();
+                account.settle(self.files.iter());
+                *account
+            }
+            _ => Account::of_files(self.files.iter()),
+        };
+        stats.is_whole = matches!(self.account, account::Read::Whole(..));
+        stats.ring_lost = account.ring_lost;
+        let lost = Cause::ALL.iter().zip(account.lost);
+        stats.lost =
+            lost.map(|(&cause, lost)| (cause, lost)).filter(|(_, lost)| *lost > 0).collect();
+        for (name, ever) in account.classes {
+            let there = present.iter().find(|class| class.name == name);
+            let there = there.map_or(ClassRow::default(), |class| class.sums);
+            let sums = ClassRow {
+                class: there.class,
+                seen_packets: ever.seen_packets,
+                seen_bytes: ever.seen_bytes,
+                stored_packets: there.stored_packets,
+                stored_bytes: there.stored_bytes,
+                kept_bytes: there.kept_bytes,
+                lost_packets: ever.lost_packets,
+                overwritten_packets: ever.stored_packets.saturating_sub(there.stored_packets),
+                overwritten_bytes: ever.kept_bytes.saturating_sub(there.kept_bytes),
+            };
+            stats.classes.push(ClassTotals { name, sums });
+        }
+        // What the account does not know of, as where its files came from elsewhere.
+        for class in &present {
+            if !stats.classes.iter().any(|known| known.name == class.name) {
+                stats.classes.push(class.clone());
+            }
+        }
+        let place = |name: &str| present.iter().position(|class| class.name == name);
+        stats.classes.sort_by_key(|class| place(&class.name).unwrap_or(usize::MAX));
     }
 }

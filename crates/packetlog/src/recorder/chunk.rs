@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use packet::file::{FrameFields, put_frame};
 
+use super::fault::Cause;
 use crate::index::{ALIGNMENT, ClassRow, KeyLists};
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`], as direct writes want them.
@@ -59,6 +60,8 @@ pub(super) struct Chunk {
     pub(super) keys: KeyLists,
     /// What became of packets while it was filled; given at its end.
     pub(super) rows: Vec<ClassRow>,
+    /// Packets that found no room while it was filled, by cause.
+    pub(super) lost: [u64; Cause::ALL.len()],
     /// When it was begun.
     pub(super) opened: Duration,
     /// Index of its stream.
@@ -77,6 +80,7 @@ impl Chunk {
             last_ns: i64::MIN,
             keys: KeyLists::new(),
             rows: Vec::new(),
+            lost: [0; Cause::ALL.len()],
             opened: Duration::ZERO,
             stream: 0,
         }
@@ -90,6 +94,7 @@ impl Chunk {
         (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
         self.keys.clear();
         self.rows.clear();
+        self.lost = [0; Cause::ALL.len()];
         self.interfaces = interfaces;
         self.append(head);
     }

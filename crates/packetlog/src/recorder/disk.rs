@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use super::chunk::Block;
 use super::options::Direct;
 use crate::index::ALIGNMENT;
+use crate::own::{Access, creating};
 use crate::uring::{Ring, Ticket};
 
 /// Where chunks are written. What is not a plain disk, such as one that is slow on purpose, is
@@ -82,13 +83,8 @@ impl Way {
     }
 
     /// How a file for it is opened.
-    pub(super) fn open_options(&self) -> OpenOptions {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        if self.is_direct() {
-            options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-        }
-        options
+    pub(super) fn open_options(&self, access: Access) -> OpenOptions {
+        creating(access, if self.is_direct() { OFlags::DIRECT } else { OFlags::empty() })
     }
 
     /// Begins to write the first `len` bytes of a block.
@@ -132,10 +128,8 @@ impl Way {
 /// Writes a block around the page cache into a file that is deleted again.
 fn probe(mut ring: Ring, folder: &Path) -> io::Result<Ring> {
     let path = folder.join(format!("probe-{}.partial", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-    let result = options.open(&path).and_then(|file| {
+    let _ = std::fs::remove_file(&path);
+    let result = creating(Access::Owner, OFlags::DIRECT).open(&path).and_then(|file| {
         let file = Arc::new(file);
         let block = Block::new(ALIGNMENT, Block::UNNUMBERED);
         let ticket = ring.begin(file, block, ALIGNMENT, 0).map_err(|(_, error)| error)?;

@@ -84,6 +84,17 @@ pub enum RecorderError {
     },
     /// What is there already cannot be read.
     Log(LogError),
+    /// The disk has no room for the log's account, or it cannot be written.
+    Account {
+        /// The log's folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+        /// Bytes that are free on the disk, where it says so.
+        free: Option<u64>,
+        /// Bytes that are wanted.
+        wanted: u64,
+    },
     /// Direct writing was asked for and is not possible.
     Direct(io::Error),
     /// No thread could be started, or it panicked.
@@ -96,6 +107,13 @@ impl fmt::Display for RecorderError {
             Self::Option { name, wanted } => write!(f, "{name}: wanted {wanted}"),
             Self::Folder { path, error } => {
                 write!(f, "{}: {error}; give a folder that can be written", path.display())
+            }
+            Self::Account { path, error, free, wanted } => {
+                write!(f, "{}: {error}; ", path.display())?;
+                if let Some(free) = free {
+                    write!(f, "the disk has {free} bytes free, {wanted} are wanted to begin; ")?;
+                }
+                f.write_str("free some space, or give a folder on another disk")
             }
             Self::Log(error) => error.fmt(f),
             Self::Direct(error) => {

@@ -1,7 +1,7 @@
 //! The files of a log: their names, the one that is open, those that are closed.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,13 @@ use packet::Timestamp;
 
 use super::disk::Way;
 use crate::index::{COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX};
+use crate::own::{Access, create_own};
 
 /// Held while a file is deleted, and while its compressed form takes its place.
 pub(crate) type Replacing = Arc<Mutex<()>>;
+
+/// A file a nanosecond for centuries.
+const NUMBER_MAX: u64 = 1 << 62;
 
 /// The name of a file of the log: `p<priority>-<UTC of its first packet>-<number>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,7 +43,7 @@ impl FileName {
         let number = parts.next()?.parse().ok()?;
         let name = Self { priority, number, time };
         // What we would not have named so is not ours.
-        (name.stem() == stem).then_some(name)
+        (name.number <= NUMBER_MAX && name.stem() == stem).then_some(name)
     }
 
     pub(crate) fn stem(&self) -> String {
@@ -82,18 +86,22 @@ pub(super) struct OpenFile {
     /// Descriptions of interfaces in it; readers number them all.
     pub(super) interfaces: u32,
     pub(super) rows: Vec<ClassRow>,
+    /// Places of blocks that could not be written, and their ends; the file ends before those at
+    /// its end.
+    pub(super) holes: Vec<(u64, u64)>,
     /// Nothing more goes here: something in it failed.
     pub(super) is_spoilt: bool,
 }
 
 impl OpenFile {
-    pub(super) fn create(folder: &Path, name: FileName, way: &Way) -> io::Result<Self> {
-        let open = |suffix| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create_new(true);
-            options.open(name.path(folder, suffix))
-        };
-        let data = Arc::new(way.open_options().open(name.path(folder, FILE_SUFFIX))?);
+    pub(super) fn create(
+        folder: &Path,
+        name: FileName,
+        way: &Way,
+        access: Access,
+    ) -> io::Result<Self> {
+        let open = |suffix| create_own(&name.path(folder, suffix), access);
+        let data = Arc::new(way.open_options(access).open(name.path(folder, FILE_SUFFIX))?);
         let made = open(INDEX_SUFFIX).and_then(|index| Ok((index, open(KEYS_SUFFIX)?)));
         let (index, keys) = made.inspect_err(|_| delete_files(folder, &name))?;
         Ok(Self {
@@ -108,8 +116,23 @@ impl OpenFile {
             last_ns: i64::MIN,
             interfaces: 0,
             rows: Vec::new(),
+            holes: Vec::new(),
             is_spoilt: false,
         })
+    }
+
+    /// What could not be written is no part of the file, as far as it is at its end.
+    pub(super) fn take_back(&mut self, start: u64, end: u64) {
+        self.holes.push((start, end));
+        let len = self.end;
+        while let Some((start, _)) = self.holes.pop_if(|(_, end)| *end == self.end) {
+            self.end = start;
+        }
+        if self.end < len {
+            let _ = self.data.set_len(self.end);
+        }
+        // Others behind it may be whole: readers that know the index pass over the hole.
+        self.is_spoilt |= !self.holes.is_empty();
     }
 
     pub(super) const fn bytes(&self) -> u64 {
@@ -129,7 +152,8 @@ impl OpenFile {
     }
 
     pub(super) fn close(self) -> ClosedFile {
-        ClosedFile { bytes: self.bytes(), name: self.name, last_ns: self.last_ns, rows: self.rows }
+        let (bytes, is_own) = (self.bytes(), true);
+        ClosedFile { bytes, name: self.name, last_ns: self.last_ns, rows: self.rows, is_own }
     }
 }
 
@@ -140,6 +164,8 @@ pub(super) struct ClosedFile {
     pub(super) bytes: u64,
     pub(super) last_ns: i64,
     pub(super) rows: Vec<ClassRow>,
+    /// Whether this recorder wrote it.
+    pub(super) is_own: bool,
 }
 
 /// The files of one priority.
@@ -183,9 +209,8 @@ pub(super) fn delete_files(folder: &Path, name: &FileName) {
 pub(super) fn file_bytes(folder: &Path, name: &FileName) -> u64 {
     [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX]
         .iter()
-        .filter_map(|suffix| std::fs::metadata(name.path(folder, suffix)).ok())
-        .map(|metadata| metadata.len())
-        .sum()
+        .filter_map(|suffix| std::fs::symlink_metadata(name.path(folder, suffix)).ok())
+        .fold(0, |sum: u64, metadata| sum.saturating_add(metadata.len()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use packet::LinkType;
 use packet::file::{Interface, InterfaceStatistics, PcapngEncoder, Section};
 
 use super::options::ClassInfo;
+use crate::account::one_line;
 use crate::index::ENTERPRISE;
 
 /// First line of the text that describes the log in a section header.
@@ -161,14 +162,17 @@ pub(super) fn nameless(link: LinkType) -> Interface {
 
 /// The log's own text in a section header, a fact a line.
 fn section_text((generation, mode): &(u64, String), classes: &[ClassInfo]) -> String {
-    let one_line = |text: &str| text.replace(|letter: char| letter.is_control(), " ");
     let mut text = format!("{SECTION_TEXT}\nmode\t{generation}\t{}\n", one_line(mode));
     for (number, class) in classes.iter().enumerate() {
-        let name = class.name.get(..class.name.floor_char_boundary(NAME_LEN_MAX));
-        let name = one_line(name.unwrap_or_default());
+        let name = class_label(&class.name);
         text.push_str(&format!("class\t{number}\t{}\t{name}\n", class.priority));
     }
     text
+}
+
+/// The name of a class as files of the log have it.
+pub(crate) fn class_label(name: &str) -> String {
+    one_line(name.get(..name.floor_char_boundary(NAME_LEN_MAX)).unwrap_or_default())
 }
 
 /// What [`section_text`] wrote: the mode, and classes by number.
@@ -190,7 +194,8 @@ pub(crate) fn read_section_text(text: &str) -> Option<((u64, String), Vec<ClassI
                     return None;
                 }
                 let priority = priority.parse().ok()?;
-                classes.push(ClassInfo { name: name.to_owned(), priority });
+                // It is shown to people: nothing in it moves their cursor.
+                classes.push(ClassInfo { name: class_label(name), priority });
             }
             _ => {}
         }

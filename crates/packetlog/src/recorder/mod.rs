@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `options`, `fault`, `state` | what goes in, what goes wrong, what others read meanwhile |
 //! | `chunk`, `head` | memory of a chunk; what each begins with |
+//! | `book` | the account of all packets, in a file that outlives them |
 //! | `writer` | the thread; `room` what is deleted, `files` and `shelf` what lies in the folder, `disk` how bytes get there |
 
+mod book;
 mod chunk;
 mod disk;
 mod fault;
@@ -39,23 +41,20 @@ pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
 pub(crate) use files::{FileName, Replacing, file_names};
-pub(crate) use head::read_section_text;
+pub(crate) use head::{class_label, read_section_text};
 
 use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::Judged;
 use crate::log::{Locked, Recovered, recover_locked};
+use crate::own::create_folder;
 use crate::pipeline::{Keeper, Kept};
 use crate::policy::Table;
 use chunk::Chunk;
 use head::{Head, nameless};
-use writer::{Message, Writer};
+use writer::{Message, Shared, Writer};
 
 /// Classes a recorder knows: their rows fit a trailer.
 const CLASS_COUNT_MAX: usize = 800;
-/// A chunk in which nothing was stored, only counted, is written after this many times
-/// [`RecorderOptions::flush_after`].
-const COUNTS_FLUSH_FACTOR: u32 = 60;
-
 /// Bytes that a packet takes besides its own, at most: header, note as a comment, flags.
 const FRAME_OVERHEAD_MAX: usize = 2048;
 
@@ -82,7 +81,8 @@ struct Stream {
 /// What was recorded, when all of it is on the disk or lost.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecorderReport {
-    /// What became of packets, by class.
+    /// What became of packets, by class: stored is what is in the files now, or was until it had
+    /// to make room.
     pub rows: Vec<ClassRow>,
     /// Packets lost, by cause.
     pub lost: Vec<(Cause, u64)>,
@@ -118,6 +118,8 @@ pub struct Recorder {
     thread: Option<JoinHandle<()>>,
     stamps_clamped: u64,
     frames_cut: u64,
+    /// Packets lost here since the writer was last told, by cause.
+    lost: [u64; Cause::ALL.len()],
     _locked: Locked,
 }
 
@@ -148,10 +150,10 @@ impl Recorder {
     ) -> Result<(Self, Recovered), RecorderError> {
         check(&options, classes)?;
         let folder = options.folder.clone();
-        std::fs::create_dir_all(&folder)
+        create_folder(&folder, options.access)
             .map_err(|error| RecorderError::Folder { path: folder, error })?;
         let locked = Locked::new(&options.folder)?;
-        let recovered = recover_locked(&options.folder, &locked)?;
+        let recovered = recover_locked(&options.folder, false, &locked)?;
         let mut priorities: Vec<u8> = classes.iter().map(|class| class.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
@@ -167,8 +169,9 @@ impl Recorder {
         for number in 0..options.chunk_count as u16 {
             blocks.push(Box::new(Chunk::new(options.chunk_len, number)));
         }
-        let writer =
-            Writer::new(&options, &priorities, clock, &state, give_back.clone(), disk, &blocks)?;
+        let names: Vec<String> = classes.iter().map(|class| class_label(&class.name)).collect();
+        let shared = Shared { clock, state: Arc::clone(&state), free: give_back.clone() };
+        let writer = Writer::new(&options, &priorities, names, shared, disk, &blocks)?;
         for chunk in blocks {
             // The receiver is ours and alive.
             let _ = give_back.send(chunk);
@@ -200,6 +203,7 @@ impl Recorder {
             thread: Some(thread),
             stamps_clamped: 0,
             frames_cut: 0,
+            lost: [0; Cause::ALL.len()],
             _locked: locked,
             options,
         };
@@ -318,20 +322,27 @@ impl Recorder {
             // It does not fit an empty chunk: what of it does.
             let room = chunk.limit.saturating_sub(chunk.end + FRAME_OVERHEAD_MAX) as u32;
             if kept_len == 0 || room >= kept_len {
-                self.count(frame, judged, true);
-                self.state.count_lost(Cause::WriteFailed, 1);
-                return Stored::NoRoom(Cause::WriteFailed);
+                return self.refuse(frame, judged, Cause::WriteFailed);
             }
             self.frames_cut += 1;
             return self.store(frame, room, judged);
         }
         self.give_away(stream);
-        if let Err(cause) = self.open(stream) {
-            self.count(frame, judged, true);
-            self.state.count_lost(cause, 1);
-            return Stored::NoRoom(cause);
+        let stopped = self.state.stopped().map_or(Ok(()), Err);
+        match stopped.and_then(|()| self.open(stream)) {
+            Ok(()) => self.store(frame, kept_len, judged),
+            Err(cause) => self.refuse(frame, judged, cause),
         }
-        self.store(frame, kept_len, judged)
+    }
+
+    /// Counts a packet that found no room.
+    fn refuse(&mut self, frame: &Frame<'_>, judged: &Judged, cause: Cause) -> Stored {
+        self.count(frame, judged, true);
+        self.state.count_lost(cause, 1);
+        if let Some(lost) = self.lost.get_mut(cause as usize) {
+            *lost += 1;
+        }
+        Stored::NoRoom(cause)
     }
 
     /// Takes a free chunk for a stream.
@@ -369,15 +380,35 @@ impl Recorder {
                 *row = empty_row(class, unknown);
             }
         }
+        chunk.lost = std::mem::take(&mut self.lost);
         self.scratch.clear();
         self.head.put_statistics(&mut self.scratch, chunk.interfaces);
         chunk.append(&self.scratch);
-        let packets = u64::from(chunk.packets);
         self.state.chunks_queued.fetch_add(1, Ordering::Relaxed);
-        if self.to_writer.send(Message::Chunk(chunk)).is_err() {
+        if let Err(unsent) = self.to_writer.send(Message::Chunk(chunk)) {
             self.state.chunks_queued.fetch_sub(1, Ordering::Relaxed);
-            self.state.count_lost(Cause::WriterEnded, packets);
+            if let Message::Chunk(chunk) = unsent.0 {
+                self.state.count_unwritten(Cause::WriterEnded, &chunk.rows);
+            }
         }
+    }
+
+    /// Tells the writer what was counted of a stream that has no chunk open, for the account.
+    fn give_counts(&mut self, stream_index: usize) {
+        let Some(stream) = self.streams.get_mut(stream_index) else { return };
+        stream.counting_since = None;
+        let unknown = self.classes.len();
+        let mut rows = Vec::new();
+        for (class, row) in stream.rows.iter_mut().enumerate() {
+            if !row.is_empty() {
+                rows.push(*row);
+                add_row(&mut self.totals, row);
+                *row = empty_row(class, unknown);
+            }
+        }
+        let lost = std::mem::take(&mut self.lost);
+        // A writer that has ended has said so already.
+        let _ = self.to_writer.send(Message::Counts { stream: stream_index, rows, lost });
     }
 
     /// Gives all that was stored to the writer.
@@ -397,6 +428,9 @@ impl Recorder {
     /// What was counted on an interface so far; written at the end of each chunk.
     pub fn losses(&mut self, interface: u16, statistics: &InterfaceStatistics) {
         self.head.set_statistics(interface, statistics);
+        if let Some(dropped) = statistics.os_dropped {
+            self.state.ring_lost.store(dropped, Ordering::Relaxed);
+        }
     }
 
     /// Gives chunks away that were opened long ago. To be called often: it asks the clock.
@@ -410,10 +444,9 @@ impl Recorder {
                     self.give_away(index);
                 }
             } else if let Some(since) = stream.counting_since
-                && now.saturating_sub(since) >= flush_after.saturating_mul(COUNTS_FLUSH_FACTOR)
-                && self.open(index).is_ok()
+                && now.saturating_sub(since) >= flush_after
             {
-                self.give_away(index);
+                self.give_counts(index);
             }
         }
     }
@@ -440,8 +473,14 @@ impl Recorder {
     /// The writer's thread panicked.
     pub fn finish(mut self) -> Result<RecorderReport, RecorderError> {
         self.stop()?;
+        let mut rows = self.totals.clone();
+        for lost in self.state.unwritten() {
+            if let Some(row) = rows.iter_mut().find(|row| row.class == lost.class) {
+                *row = row.without_stored(&lost);
+            }
+        }
         let mut report = RecorderReport {
-            rows: self.totals.iter().copied().filter(|row| !row.is_empty()).collect(),
+            rows: rows.into_iter().filter(|row| !row.is_empty()).collect(),
             chunks: self.state.chunks_written.load(Ordering::Relaxed),
             bytes: self.state.bytes_written.load(Ordering::Relaxed),
             stamps_clamped: self.stamps_clamped,
@@ -461,16 +500,7 @@ impl Recorder {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         self.flush();
         for index in 0..self.streams.len() {
-            let Some(stream) = self.streams.get(index) else { continue };
-            if stream.rows.iter().all(ClassRow::is_empty) {
-                continue;
-            }
-            // Counts without packets: the writer gives memory back, unless it is gone.
-            let waits = std::mem::replace(&mut self.options.waits, true);
-            if self.open(index).is_ok() {
-                self.give_away(index);
-            }
-            self.options.waits = waits;
+            self.give_counts(index);
         }
         let _ = self.to_writer.send(Message::Finish);
         thread.join().map_err(|_| RecorderError::Thread("it panicked".into()))

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use packet::Span;
 
+use crate::own::Access;
+
 /// How files are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direct {
@@ -76,11 +78,17 @@ pub struct RecorderOptions {
     pub sync: bool,
     /// Level at which files are compressed once they are closed.
     pub compress: Option<i32>,
-    /// Whether a packet without room waits for some instead of being lost: for captures that are
-    /// read from files.
+    /// Whether a packet without room in memory waits for some instead of being lost, for captures
+    /// that are read from files.
     pub waits: bool,
+    /// Whether a block that cannot be written ends the recording, which then takes no more
+    /// packets: see [`RecorderState::stopped`](super::RecorderState::stopped). For captures, whose
+    /// packets can be read again.
+    pub stops: bool,
     /// How class and confidence are written.
     pub notes: Notes,
+    /// Who may read the log.
+    pub access: Access,
 }
 
 impl RecorderOptions {
@@ -104,7 +112,9 @@ impl RecorderOptions {
             sync: false,
             compress: None,
             waits: false,
+            stops: false,
             notes: Notes::Option,
+            access: Access::Owner,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::files::{ClosedFile, delete_files};
 use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::Writer;
-use crate::index::{ClassRow, FILE_SUFFIX, add_rows};
+use crate::index::{ClassRow, add_rows};
 
 /// How often the disk is asked for its room while chunks come.
 const DISK_PERIOD_MS: u64 = 100;
@@ -23,6 +23,7 @@ impl Writer {
             add_rows(&mut series.owed, &rows);
             self.state.count_overwritten(&rows);
             delete_files(&self.options.folder, &file.name);
+            self.lose_file(Cause::Gone, &file.rows);
             return;
         }
         if self.options.sync {
@@ -31,7 +32,7 @@ impl Writer {
             let _ = file.keys.sync_data();
         }
         let closed = file.close();
-        self.closed_bytes += closed.bytes;
+        self.closed_bytes = self.closed_bytes.saturating_add(closed.bytes);
         if let Some(compressor) = &self.compressor {
             compressor.offer(&closed.name);
         }
@@ -88,12 +89,13 @@ impl Writer {
         let folder = &self.options.folder;
         let was_there = {
             let _held = self.replacing.lock();
-            let suffixes = [FILE_SUFFIX, crate::index::COMPRESSED_SUFFIX];
-            let is_there = |suffix: &&str| file.name.path(folder, suffix).exists();
-            let was_there = suffixes.iter().any(is_there);
+            let was_there = self.is_there(file);
             delete_files(folder, &file.name);
             was_there
         };
+        if !was_there && file.is_own {
+            self.lose_file(Cause::Gone, &file.rows);
+        }
         self.closed_bytes = self.closed_bytes.saturating_sub(file.bytes);
         let counter =
             if was_there { &self.state.files_overwritten } else { &self.state.files_gone };
@@ -107,7 +109,7 @@ impl Writer {
 
     fn log_bytes(&self) -> u64 {
         let open = self.series.iter().filter_map(|series| series.open.as_ref());
-        self.closed_bytes + open.map(|file| file.bytes()).sum::<u64>()
+        open.fold(self.closed_bytes, |sum, file| sum.saturating_add(file.bytes()))
     }
 
     /// Tells the state how much room the disk has, now and then or at once.

@@ -3,38 +3,57 @@
 use std::path::Path;
 
 use super::fault::RecorderError;
-use super::files::{ClosedFile, FileName, Series, file_bytes, file_names};
+use super::files::{ClosedFile, Series, file_bytes, file_names};
+use crate::account::{Account, SEQUENCE_MAX};
 use crate::index::{ClassRow, add_rows};
-use crate::log::{LogError, LogFile};
+use crate::log::{LogError, LogFile, account_of};
+use crate::own::is_none_of_ours;
+
+/// What is there already.
+pub(super) struct Shelf {
+    pub(super) series: Vec<Series>,
+    /// Bytes of its files.
+    pub(super) closed_bytes: u64,
+    /// What became of the packets of earlier recorders.
+    pub(super) account: Account,
+}
 
 /// The series of each priority with the files that are there, and the bytes of these. Files of a
 /// priority that no class has any more are as dear as the next lower one that some class has.
-pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<(Vec<Series>, u64), RecorderError> {
+pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<Shelf, RecorderError> {
     let mut series: Vec<Series> =
         priorities.iter().map(|&priority| Series::new(priority)).collect();
     let names = file_names(folder).map_err(|error| LogError { path: folder.into(), error })?;
-    let mut closed_bytes = 0;
+    let mut files = Vec::new();
     for name in &names {
+        // What cannot be read is no file of ours, and left alone.
+        match LogFile::open(folder, name) {
+            Ok(file) => files.push(file),
+            Err(LogError { error, .. }) if is_none_of_ours(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let account = account_of(folder, &files);
+    let mut closed_bytes = 0_u64;
+    for file in &files {
+        let name = &file.name;
         let bytes = file_bytes(folder, name);
-        closed_bytes += bytes;
+        closed_bytes = closed_bytes.saturating_add(bytes);
         let place = series.iter().rposition(|series| series.priority <= name.priority);
         let Some(series) = series.get_mut(place.unwrap_or(0)) else { continue };
-        let closed = closed_file(folder, name, bytes, &mut series.next_sequence)?;
+        let closed = closed_file(file, bytes, &mut series.next_sequence);
         if series.priority == name.priority {
             series.next_number = series.next_number.max(name.number.saturating_add(1));
         }
         series.closed.push_back(closed);
     }
-    Ok((series, closed_bytes))
+    for series in &mut series {
+        series.next_sequence = series.next_sequence.max(account.next_of(series.priority));
+    }
+    Ok(Shelf { series, closed_bytes, account })
 }
 
-fn closed_file(
-    folder: &Path,
-    name: &FileName,
-    bytes: u64,
-    next_sequence: &mut u64,
-) -> Result<ClosedFile, LogError> {
-    let file = LogFile::open(folder, name)?;
+fn closed_file(file: &LogFile, bytes: u64, next_sequence: &mut u64) -> ClosedFile {
     let mut rows: Vec<ClassRow> = Vec::new();
     let mut last_ns = i64::MIN;
     for record in &file.chunks {
@@ -42,7 +61,9 @@ fn closed_file(
         if record.trailer.packet_count > 0 {
             last_ns = last_ns.max(record.trailer.last_ns);
         }
-        *next_sequence = (*next_sequence).max(record.trailer.sequence.saturating_add(1));
+        if record.trailer.sequence <= SEQUENCE_MAX {
+            *next_sequence = (*next_sequence).max(record.trailer.sequence + 1);
+        }
     }
-    Ok(ClosedFile { name: name.clone(), bytes, last_ns, rows })
+    ClosedFile { name: file.name.clone(), bytes, last_ns, rows, is_own: false }
 }

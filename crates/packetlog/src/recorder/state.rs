@@ -1,7 +1,7 @@
 //! What others read of a recorder while it works.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::fault::Cause;
 use crate::index::{ClassRow, add_rows};
@@ -42,9 +42,19 @@ pub struct RecorderState {
     pub is_direct: AtomicU64,
     errors: [AtomicU64; Cause::ALL.len()],
     lost: [AtomicU64; Cause::ALL.len()],
+    /// Packets that the capture lost before the log saw them.
+    pub ring_lost: AtomicU64,
+    /// Packets that had been given to the writer and are not in the log.
+    pub packets_unwritten: AtomicU64,
+    /// Bytes of the last block that found no room.
+    pub wanted_bytes: AtomicU64,
     streams: Vec<StreamState>,
     last_error: Mutex<Option<String>>,
     overwritten: Mutex<Vec<ClassRow>>,
+    unwritten: Mutex<Vec<ClassRow>>,
+    stopped: Mutex<Option<Cause>>,
+    is_stopped: AtomicBool,
+    account_error: Mutex<Option<String>>,
 }
 
 /// What was acknowledged of one stream.
@@ -83,9 +93,16 @@ impl RecorderState {
             is_direct: zero(),
             errors: std::array::from_fn(|_| zero()),
             lost: std::array::from_fn(|_| zero()),
+            ring_lost: zero(),
+            packets_unwritten: zero(),
+            wanted_bytes: zero(),
             streams,
             last_error: Mutex::new(None),
             overwritten: Mutex::new(Vec::new()),
+            unwritten: Mutex::new(Vec::new()),
+            stopped: Mutex::new(None),
+            is_stopped: AtomicBool::new(false),
+            account_error: Mutex::new(None),
         }
     }
 
@@ -123,6 +140,48 @@ impl RecorderState {
     #[must_use]
     pub fn overwritten(&self) -> Vec<ClassRow> {
         self.overwritten.lock().map(|rows| rows.clone()).unwrap_or_default()
+    }
+
+    /// Why a recorder that need not lose anything takes no more packets.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Cause> {
+        if !self.is_stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        *self.stopped.lock().ok()?
+    }
+
+    pub(super) fn stop(&self, cause: Cause) {
+        if let Ok(mut stopped) = self.stopped.lock() {
+            stopped.get_or_insert(cause);
+        }
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Why the account is not up to date.
+    #[must_use]
+    pub fn account_error(&self) -> Option<String> {
+        self.account_error.lock().ok()?.clone()
+    }
+
+    pub(super) fn set_account_error(&self, text: Option<String>) {
+        if let Ok(mut error) = self.account_error.lock() {
+            *error = text;
+        }
+    }
+
+    /// Packets that had been taken as stored, by class, and are not.
+    pub(super) fn unwritten(&self) -> Vec<ClassRow> {
+        self.unwritten.lock().map(|rows| rows.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn count_unwritten(&self, cause: Cause, rows: &[ClassRow]) {
+        let packets = rows.iter().map(|row| row.stored_packets).sum();
+        self.count_lost(cause, packets);
+        Self::add(&self.packets_unwritten, packets);
+        if let Ok(mut sums) = self.unwritten.lock() {
+            add_rows(&mut sums, rows);
+        }
     }
 
     pub(super) fn add(counter: &AtomicU64, more: u64) {

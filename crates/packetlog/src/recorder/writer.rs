@@ -1,12 +1,14 @@
 //! The thread that writes: ends chunks, keeps files in order, makes room, counts what fails.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
+use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk};
 use super::disk::{Begun, Disk, Way};
 use super::fault::{Cause, RecorderError};
@@ -17,6 +19,7 @@ use crate::index::{
     ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
     sort_once,
 };
+use crate::own::create_folder;
 
 /// How long the thread sleeps when nothing comes, before it looks at the disk.
 const IDLE: Duration = Duration::from_millis(250);
@@ -36,17 +39,46 @@ const ROW_COUNT_MAX: usize = 840;
 #[derive(Debug)]
 pub(super) enum Message {
     Chunk(Box<Chunk>),
+    /// What became of packets of a stream that has no chunk open.
+    Counts {
+        stream: usize,
+        rows: Vec<ClassRow>,
+        lost: [u64; Cause::ALL.len()],
+    },
     Finish,
 }
 
+/// What the thread shares with others.
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    pub(super) state: Arc<RecorderState>,
+    /// Where chunks go back to.
+    pub(super) free: Sender<Box<Chunk>>,
+}
+
 /// A chunk on its way.
-struct Flight {
-    chunk: Box<Chunk>,
-    trailer: Trailer,
+pub(super) struct Flight {
+    pub(super) chunk: Box<Chunk>,
+    pub(super) trailer: Trailer,
     len: usize,
     offset: u64,
     begun: Option<Begun>,
     since: Duration,
+}
+
+impl Flight {
+    /// What its trailer says of other chunks.
+    pub(super) fn owed(&self) -> Vec<ClassRow> {
+        let mut owed = Vec::new();
+        for row in &self.trailer.rows {
+            let own = self.chunk.rows.iter().find(|own| own.class == row.class);
+            let rest = own.map_or(*row, |own| row.minus(own));
+            if !rest.is_empty() {
+                add_row(&mut owed, &rest);
+            }
+        }
+        owed
+    }
 }
 
 pub(super) struct Writer {
@@ -57,7 +89,10 @@ pub(super) struct Writer {
     way: Way,
     /// By priority, lowest first.
     pub(super) series: Vec<Series>,
-    flights: VecDeque<Flight>,
+    pub(super) flights: VecDeque<Flight>,
+    pub(super) book: Book,
+    /// The log's folder, wherever it is mounted.
+    pub(super) handle: Option<File>,
     /// Why the last chunk failed: others then get one try only.
     pub(super) failing: Option<Cause>,
     /// Bytes of closed files.
@@ -75,12 +110,12 @@ impl Writer {
     pub(super) fn new(
         options: &RecorderOptions,
         priorities: &[u8],
-        clock: Clock,
-        state: &Arc<RecorderState>,
-        free: Sender<Box<Chunk>>,
+        names: Vec<String>,
+        shared: Shared,
         disk: Option<Box<dyn Disk>>,
         chunks: &[Box<Chunk>],
     ) -> Result<Self, RecorderError> {
+        let Shared { clock, state, free } = shared;
         let mut options = options.clone();
         if let Some(max) = options.keep_bytes_max {
             let share = (max / FILE_SHARE).max(options.chunk_len as u64);
@@ -89,20 +124,23 @@ impl Writer {
         let blocks: Vec<&Block> = chunks.iter().map(|chunk| &chunk.block).collect();
         let way = Way::find(options.direct, &options.folder, disk, &blocks)
             .map_err(RecorderError::Direct)?;
-        let (series, closed_bytes) = super::shelf::read(&options.folder, priorities)?;
+        let super::shelf::Shelf { series, closed_bytes, account } =
+            super::shelf::read(&options.folder, priorities)?;
         RecorderState::set(&state.is_direct, u64::from(way.is_direct()));
         let replacing = Replacing::default();
         let compressor = match options.compress {
             Some(level) => Some(
-                crate::log::Compressor::start(&options.folder, level, &replacing, state)
+                crate::log::Compressor::start(&options.folder, level, &replacing, &state)
                     .map_err(|error| RecorderError::Thread(error.to_string()))?,
             ),
             None => None,
         };
         let mut writer = Self {
+            handle: File::open(&options.folder).ok(),
+            book: Book::new(account, names),
             options,
             clock,
-            state: Arc::clone(state),
+            state,
             free,
             way,
             series,
@@ -116,6 +154,18 @@ impl Writer {
             hashes: Vec::new(),
             scratch: Vec::new(),
         };
+        while let Err(error) = writer.book.open(&writer.options) {
+            // Where old files may go for new ones, they may for the account, too.
+            let last = writer.series.len().saturating_sub(1);
+            let cause = match &error {
+                RecorderError::Account { error, .. } => Cause::of(error),
+                _ => Cause::WriteFailed,
+            };
+            if !writer.frees(last, cause) {
+                return Err(error);
+            }
+        }
+        writer.closed_bytes = writer.closed_bytes.saturating_add(writer.book.len());
         writer.ask_disk(true);
         Ok(writer)
     }
@@ -127,6 +177,7 @@ impl Writer {
                     Ok(message) => Some(message),
                     Err(RecvTimeoutError::Timeout) => {
                         self.ask_disk(true);
+                        self.tell_account(Urgency::Idle);
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => Some(Message::Finish),
@@ -145,17 +196,40 @@ impl Writer {
                         self.settle_oldest();
                     }
                 }
+                Some(Message::Counts { stream, rows, lost }) => {
+                    self.book.lose(&lost);
+                    if let Some(series) = self.series.get_mut(stream) {
+                        add_rows(&mut series.owed, &rows);
+                    }
+                }
                 None => self.settle_oldest(),
                 Some(Message::Finish) => break,
             }
+            self.tell_account(Urgency::Sometimes);
         }
         self.settle_all();
         for index in 0..self.series.len() {
+            self.synchronise(index);
             self.close(index);
         }
+        self.look_back();
         self.ask_disk(true);
+        self.tell_account(Urgency::Last);
         if let Some(compressor) = self.compressor.take() {
             compressor.finish();
+        }
+    }
+
+    /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
+    /// lost, and counted.
+    fn synchronise(&mut self, index: usize) {
+        let file = self.series.get_mut(index).and_then(|series| series.open.as_mut());
+        let Some(file) = file.filter(|file| !file.is_gone()) else { return };
+        if let Err(error) = file.data.sync_data() {
+            let rows = std::mem::take(&mut file.rows);
+            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
+            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
+            self.lose_file(Cause::of(&error), &rows);
         }
     }
 
@@ -205,7 +279,7 @@ impl Writer {
         let Some(file) = series.open.as_mut().filter(|_| is_sealed) else {
             return Err((chunk, Cause::WriteFailed));
         };
-        series.next_sequence += 1;
+        series.next_sequence = series.next_sequence.saturating_add(1);
         series.owed.clear();
         let offset = file.end;
         file.end += len as u64;
@@ -245,14 +319,15 @@ impl Writer {
         let series = self.series.get_mut(index).filter(|series| series.open.is_none())?;
         let name = FileName::new(series.priority, first_ns, series.next_number);
         let folder = &self.options.folder;
-        let mut made = OpenFile::create(folder, name.clone(), &self.way);
+        let mut made = OpenFile::create(folder, name.clone(), &self.way, self.options.access);
         if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             // The folder was removed under us.
-            made = std::fs::create_dir_all(folder)
-                .and_then(|()| OpenFile::create(folder, name.clone(), &self.way));
+            made = create_folder(folder, self.options.access).and_then(|()| {
+                OpenFile::create(folder, name.clone(), &self.way, self.options.access)
+            });
         }
         // A name that is taken is not asked for again.
-        series.next_number += 1;
+        series.next_number = series.next_number.saturating_add(1);
         match made {
             Ok(file) => {
                 series.open = Some(file);
@@ -429,6 +504,8 @@ impl Writer {
             self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
         }
         add_rows(&mut file.rows, &flight.trailer.rows);
+        self.book.say(&flight.trailer.rows);
+        self.book.lose(&flight.chunk.lost);
         let packets = u64::from(flight.chunk.packets);
         RecorderState::add(&self.state.chunks_written, 1);
         RecorderState::add(&self.state.packets_written, packets);
@@ -445,24 +522,9 @@ impl Writer {
         let folder = &self.options.folder;
         let Some(series) = self.series.get_mut(flight.chunk.stream) else { return };
         // What it was to say of other chunks is owed again.
-        for row in &flight.trailer.rows {
-            let own = flight.chunk.rows.iter().find(|own| own.class == row.class);
-            let mut rest = *row;
-            if let Some(own) = own {
-                rest = rest.minus(own);
-            }
-            if !rest.is_empty() {
-                add_row(&mut series.owed, &rest);
-            }
-        }
+        add_rows(&mut series.owed, &flight.owed());
         let Some(file) = &mut series.open else { return };
-        if file.end != flight.offset + flight.len as u64 {
-            // Others behind it may be whole: readers that know the index pass over the hole.
-            file.is_spoilt = true;
-            return;
-        }
-        file.end = flight.offset;
-        let _ = file.data.set_len(file.end);
+        file.take_back(flight.offset, flight.offset + flight.len as u64);
         if file.end == 0 {
             delete_files(folder, &file.name);
             series.open = None;
@@ -470,7 +532,13 @@ impl Writer {
     }
 
     fn lose(&mut self, chunk: Box<Chunk>, cause: Cause) {
-        self.state.count_lost(cause, u64::from(chunk.packets));
+        self.state.count_unwritten(cause, &chunk.rows);
+        self.book.lose(&chunk.lost);
+        self.book.lose_for(cause, u64::from(chunk.packets));
+        RecorderState::set(&self.state.wanted_bytes, chunk.end as u64);
+        if self.options.stops {
+            self.state.stop(cause);
+        }
         if let Some(series) = self.series.get_mut(chunk.stream) {
             for row in &chunk.rows {
                 add_row(&mut series.owed, &row.into_lost());

@@ -143,7 +143,9 @@ pub(crate) fn ask(folder: &Path, query: &Query) -> (Vec<Got>, QueryReport) {
     let log = Log::open(folder).unwrap();
     let mut got = Vec::new();
     let report = log.query(query, &mut |found| {
-        let number = u32::from_be_bytes(*found.bytes[38..].first_chunk().unwrap());
+        let number = found.bytes.get(38..).and_then(|from| from.first_chunk());
+        // A packet that somebody made up may be too short for one.
+        let number = number.map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes));
         got.push(Got {
             number,
             ns: found.record.timestamp.as_ns(),

@@ -5,7 +5,9 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stdout)]
 
+mod account;
 mod compressing;
+mod crafted;
 mod crashes;
 mod faults;
 mod lab;

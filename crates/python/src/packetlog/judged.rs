@@ -21,11 +21,11 @@ use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
 use crate::rows::{RowsOut, known, read_each};
 
-const ROWS: [Field; 6] = [
+pub(crate) const ROWS: [Field; 6] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     Field::new("packet", Holds::U64, "The packet in its capture, counted from 0."),
     Field::new("time_ns", Holds::TimestampNs, "Its stamp; missing where there is none.").nullable(),
-    Field::new("class", Holds::U16, "Its class, counted from 0 as the model has them."),
+    Field::new("class_index", Holds::U16, "Its class, counted from 0 as the model has them."),
     Field::new("confidence", Holds::F64, "The probability of that class."),
     Field::new("by_flow", Holds::I8, "Whether the flow forest judged it, 0 or 1."),
 ];

@@ -87,6 +87,24 @@ pub fn ignored_test(files: &[File]) -> Vec<Finding> {
     findings
 }
 
+/// The first thing that a reader sees is what belongs there: pages whose names begin with a capital
+/// letter, and settings. An output that was written where a command ran does not.
+#[must_use]
+pub fn root_file(files: &[File]) -> Vec<Finding> {
+    let is_known = |file: &File| {
+        file.path.starts_with(|first: char| first == '.' || first.is_uppercase())
+            || file.suffix() == "toml"
+    };
+    let at_root = files.iter().filter(|file| !file.path.contains('/'));
+    at_root
+        .filter(|file| !is_known(file))
+        .map(|file| {
+            let wanted = "a page whose name begins with a capital letter, or settings in TOML";
+            Finding::new(file, 1, "an output at the root", wanted)
+        })
+        .collect()
+}
+
 /// A link to a file of the repository leads to one.
 #[must_use]
 pub fn link(files: &[File]) -> Vec<Finding> {
@@ -179,6 +197,14 @@ mod tests {
         assert_eq!(found("udp.rs", &format!("{small}{ORDERED}")), 1, "offsets come first");
         assert_eq!(found("udp.rs", &ORDERED.replacen('\n', &format!("\n{small}"), 1)), 0);
         assert_eq!(found("mod.rs", &reversed), 0);
+    }
+
+    #[test]
+    fn outputs_at_the_root_are_found() {
+        let found = |path: &str| root_file(&[File::new(path, "# x\n")]).len();
+        assert_eq!((found("unknown-services.md"), found("out.jsonl"), found("table")), (1, 1, 1));
+        assert_eq!((found("README.md"), found("clippy.toml"), found(".gitignore")), (0, 0, 0));
+        assert_eq!(found("docs/guide/flows.md"), 0);
     }
 
     #[test]

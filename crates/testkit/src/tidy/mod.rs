@@ -7,6 +7,7 @@
 pub mod laws;
 pub mod layout;
 pub mod names;
+pub mod packages;
 pub mod shape;
 
 use std::fmt;
@@ -62,7 +63,9 @@ pub const RULES: &[Rule] = &[
     Rule { name: "file_size", check: shape::file_size },
     Rule { name: "protocol_order", check: layout::protocol_order },
     Rule { name: "ignored_test", check: layout::ignored_test },
+    Rule { name: "root_file", check: layout::root_file },
     Rule { name: "link", check: layout::link },
+    Rule { name: "foreign_package", check: packages::foreign_package },
 ];
 
 /// Known exceptions. One that no longer excuses anything is a finding itself.

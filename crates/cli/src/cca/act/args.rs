@@ -46,6 +46,12 @@ pub struct ActArguments {
     pub act_dry_run: bool,
     /// Remove what a run with --act left on this device, if it was killed, and stop
     #[arg(long, value_name = "[NETNS:]DEV", conflicts_with_all = ["act", "read", "interface"])]
+    #[arg(conflicts_with_all = ["egress", "duration", "output", "format", "force", "model"])]
+    #[arg(conflicts_with_all = ["every", "slot", "rows", "passed", "sample", "each_packet"])]
+    #[arg(conflicts_with_all = ["egress_offset", "max_flows", "view", "filter", "expression"])]
+    #[arg(conflicts_with_all = ["count", "snaplen", "no_decap", "threads", "seed", "check"])]
+    #[arg(conflicts_with_all = ["act_rate", "act_buffer", "act_by", "act_after", "act_hold"])]
+    #[arg(conflicts_with_all = ["act_events", "act_dry_run"])]
     pub act_undo: Option<String>,
 }
 

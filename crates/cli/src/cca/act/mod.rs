@@ -44,14 +44,6 @@ pub(super) fn names(arguments: &ActArguments, has_model: bool) -> Result<Option<
     Ok(by)
 }
 
-/// Captures cannot be acted on.
-pub(super) fn refuse(arguments: &ActArguments) -> Result<(), Failure> {
-    if arguments.act.is_none() {
-        return Ok(());
-    }
-    Err(Failure::usage("--act: what captures tell of is past; give an interface with -i"))
-}
-
 /// A queue that is acted on, until it is dropped.
 pub(super) struct Act {
     machine: Machine,
@@ -159,7 +151,7 @@ impl Act {
             };
             // What only waits brings nothing that could be steered.
             if flow.ingress_bytes > 0 {
-                seen.push((flow.way, name, named.map(|named| named.confidence)));
+                seen.push((flow.way, name, named.and_then(|named| named.probability())));
             }
         }
         let names = seen.iter().map(|&(way, name, _)| (way, name));

@@ -8,12 +8,12 @@ use std::path::Path;
 use capture::live::LiveOptions;
 use cca::flight::{FlightMissing, FlightTap};
 use cca::model::Reads;
-use cca::{Model, Period, TapOptions};
+use cca::{Model, Period, TapOptions, Walk};
 use engine::columns::Schema;
 use engine::group::Outcome;
 use packet::Source as _;
 
-use super::args::{CcaArguments, PassedRule};
+use super::args::CcaArguments;
 use super::naming::Namer;
 use super::printed::Printed;
 use crate::asked;
@@ -39,11 +39,6 @@ pub(super) fn run(
     show: Show,
     model: Option<Model>,
 ) -> Result<Status, Failure> {
-    if arguments.passed == PassedRule::First {
-        return Err(Failure::usage(
-            "--passed first: a rule of two taps; give --egress, or leave --passed out",
-        ));
-    }
     let mut namer = model.map(|model| namer(arguments.model.as_deref(), model)).transpose()?;
     let inputs = find(arguments)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
@@ -63,7 +58,8 @@ pub(super) fn run(
     each_period(&mut source, &mut tap, len, &inputs, |tap, period| {
         let told = Told::of(tap, period, row_count, namer.as_mut());
         seen.add(&told);
-        printed.put(&told, options.clock)
+        printed.put(&told, options.clock)?;
+        Ok(!told.flows.is_empty())
     })?;
     drop(bar);
     printed.finish()?;
@@ -108,11 +104,10 @@ fn each_period(
     tap: &mut FlightTap,
     period_len: usize,
     inputs: &Inputs,
-    mut look: impl FnMut(&mut FlightTap, Period) -> Result<(), Failure>,
+    mut look: impl FnMut(&mut FlightTap, Period) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let clock = tap.options().clock;
-    let len = i64::try_from(period_len).unwrap_or(i64::MAX);
-    let told_on = clock.count(super::WAIT_MAX);
+    let walk = Walk::new(clock, period_len, 0);
     let mut start: Option<i64> = None;
     let mut has_ended = false;
     while !has_ended {
@@ -122,11 +117,11 @@ fn each_period(
             Some(batch) => tap.take(&batch),
             None => has_ended = true,
         }
-        let first = || tap.earliest().map(|slot| slot.div_euclid(len).saturating_mul(len));
+        let first = || tap.earliest().map(|slot| walk.begin_of(slot));
         let Some(mut begin) = start.or_else(first) else { continue };
         let latest = clock.slot(tap.latest());
         loop {
-            let period = Period { start: begin, len: period_len };
+            let period = walk.period(begin);
             let is_past = latest >= period.end().saturating_add(SLOTS_WAITED);
             let is_last = has_ended && begin <= latest;
             if !is_past && !is_last {
@@ -134,17 +129,12 @@ fn each_period(
             }
             // Which periods are told depends on the packets before their ends alone, and not on
             // how far reading is.
-            let lately = period.end().saturating_sub(told_on.max(len));
-            begin = period.end();
-            if tap.next_slot(lately).is_some_and(|slot| slot < period.end()) {
-                look(tap, period)?;
-            } else {
-                let next = tap.next_slot(period.end()).unwrap_or(latest);
-                begin = begin.max(next.div_euclid(len).saturating_mul(len));
-            }
+            let is_worth = walk.is_worth(begin, |from| tap.next_slot(from));
+            let is_told = is_worth && look(tap, period)?;
+            begin = walk.next(period.end(), is_told, |from| tap.next_slot(from), latest);
         }
         if start.replace(begin) != Some(begin) {
-            tap.forget_old();
+            tap.forget_before(clock.start(begin));
         }
     }
     Ok(())
@@ -204,6 +194,12 @@ fn lines(tap: &FlightTap, seen: Seen) -> String {
     say(counts.not_tcp, "packets are no TCP; UDP and QUIC have no sequence numbers in the open");
     say(counts.unreadable, "packets are fragments, or their headers cannot be read");
     say(counts.no_time, "packets have no stamp");
+    say(
+        counts.out_of_window,
+        "packets acknowledge what lies further than 2^30 bytes from what was sent, which no window \
+         reaches: left out",
+    );
+    say(counts.begun_again, super::BEGUN_AGAIN);
     say(
         counts.acks_of_unseen,
         "packets acknowledge data of which none passed the tap: it takes another path, or there is \

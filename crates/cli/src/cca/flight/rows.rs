@@ -19,6 +19,12 @@ const fn count(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::U64, about)
 }
 
+/// A count in a column that holds estimates in another table. Exact below 2^53.
+#[allow(clippy::cast_precision_loss)]
+const fn real_count(count: u64) -> f64 {
+    count as f64
+}
+
 /// The columns.
 pub(super) const SCHEMA: Schema = &[
     Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
@@ -38,8 +44,9 @@ pub(super) const SCHEMA: Schema = &[
     count("sent_bytes", "Bytes of data that passed, what was sent again included."),
     count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
     count("resent_packets", "Packets with data that had passed before."),
-    count(
+    Field::new(
         "drops",
+        Kind::F64,
         "Packets lost beyond the tap, an estimate: those sent again of which the receiver was not \
          known to have all.",
     ),
@@ -48,12 +55,12 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "control",
         Kind::Text,
-        "Its congestion control; empty without --model, where no control is probable enough, and \
-         while the flow is known for too short a time.",
+        "Its congestion control; empty without --model, and where `unnamed` says why.",
     )
     .nullable(),
     real("confidence", "The probability of the most probable control."),
     real("interval_s", "The time that was looked at for it, in seconds."),
+    naming::UNNAMED,
     Field::new(
         "missing",
         Kind::Text,
@@ -126,7 +133,7 @@ impl PeriodTold for Told {
             let max = flight.map(|flight| flight.max_bytes.into());
             let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
             let missing = flow.flight.err().map_or("", FlightMissing::name);
-            let [control, confidence, interval] = naming::values(named, clock, controls);
+            let [control, confidence, interval, unnamed] = naming::values(named, clock, controls);
             let own = [
                 flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
                 max.map(Value::U64).into(),
@@ -134,12 +141,13 @@ impl PeriodTold for Told {
                 Value::U64(flow.sent_bytes),
                 Value::U64(flow.acked_bytes),
                 Value::U64(flow.resent),
-                Value::U64(flow.lost),
+                Value::F64(real_count(flow.lost)),
                 flow.rtt_s.map(Value::F64).into(),
                 flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
                 control,
                 confidence,
                 interval,
+                unnamed,
                 Value::Text(&missing),
             ];
             push_row(&mut columns, &flow.way, self.period, clock, &own)?;

@@ -18,7 +18,7 @@ fn changed(frame: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
 
 #[test]
 fn below_the_network() {
-    let cases: [(LinkType, Vec<u8>, Malformed); 16] = [
+    let cases: [(LinkType, Vec<u8>, Malformed); 18] = [
         (LinkType::ETHERNET, vec![0; 13], EthernetHeaderShort),
         (LinkType::ETHERNET, ethernet(VLAN, &[0; 3]), VlanTagShort),
         (LinkType::ETHERNET, ethernet(2, &[0xaa; 46]), LlcHeaderShort),
@@ -31,6 +31,8 @@ fn below_the_network() {
         (LinkType::LINUX_SLL, vec![0; 15], CookedHeaderShort),
         (LinkType::LINUX_SLL2, vec![0; 19], CookedHeaderShort),
         (LinkType::NULL, vec![0; 3], LoopbackHeaderShort),
+        (LinkType::NFLOG, vec![2, 0, 0], NflogHeaderShort),
+        (LinkType::NFLOG, vec![2, 0, 0, 0, 3, 0, 9, 0], NflogAttributeWrong),
         (LinkType::RAW, vec![], RawVersionWrong),
         (LinkType::RAW, vec![0x50; 40], RawVersionWrong),
         (LinkType::ETHERNET, ethernet(MPLS, &[0; 80]), HeadersTooDeep),
@@ -203,5 +205,31 @@ fn what_may_be_no_tunnel_is_not_malformed_when_cut() {
         let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
         assert_eq!(layers.fault, None, "{captured_len} bytes");
         assert_eq!(layers.is_cut(), captured_len < 30, "{captured_len} bytes");
+    }
+}
+
+#[test]
+fn link_types_that_count_as_decoded_are_those_whose_headers_are_read() {
+    // Too short for any header: whoever reads one says so.
+    let of = |link| dissect(link, &[], 0, DissectOptions::default());
+    let nothing = of(LinkType(147));
+    for link in (0..=u16::MAX).map(LinkType) {
+        assert_eq!(of(link) != nothing, link.is_decoded(), "{link}");
+    }
+}
+
+#[test]
+fn a_packet_of_netfilters_log_is_cut_where_the_capture_is() {
+    let packet = ipv4(Protocol::TCP, &tcp(&[], b"hello"));
+    let mut frame = vec![2, 0, 0, 0, 8, 0, 1, 0, 8, 0, 1, 0];
+    frame.extend([4 + packet.len() as u8, 0, 9, 0]);
+    frame.extend(&packet);
+    let whole = read(LinkType::NFLOG, &frame);
+    assert_eq!((whole.network, whole.fault, whole.is_cut()), (Network::Ipv4, None, false));
+    assert_eq!(whole.network_offset, 16);
+    for len in [4, 10, 12, 18] {
+        let layers =
+            dissect(LinkType::NFLOG, &frame[..len], frame.len() as u32, DissectOptions::default());
+        assert_eq!((layers.is_cut(), layers.fault), (true, None), "{len}");
     }
 }

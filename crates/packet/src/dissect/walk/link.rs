@@ -8,6 +8,7 @@ use crate::wire::ethernet::{self, Ethernet, ether_type};
 use crate::wire::llc::{self, Llc};
 use crate::wire::loopback::{self, Loopback};
 use crate::wire::mpls::{self, Mpls};
+use crate::wire::nflog::{self, Nflog};
 use crate::wire::ppp::{self, Ppp, PppContent};
 use crate::wire::pppoe::{self, Pppoe};
 use crate::wire::vlan::{self, Vlan};
@@ -173,6 +174,32 @@ impl Walk<'_> {
                 }
             }
             Err(cause) => self.missing(loopback::HEADER_LEN, cause),
+        }
+    }
+
+    /// The packet begins at its network header; only bridges log other protocols than IP.
+    pub(super) fn nflog(&mut self) -> Next {
+        let view = match Nflog::new(self.captured()) {
+            Ok(view) => view,
+            Err(cause) => return self.missing(nflog::HEADER_LEN, cause),
+        };
+        let packet = match view.packet() {
+            Ok(Some(packet)) => packet,
+            // Attributes may go on behind what was captured.
+            Ok(None) if self.captured().len() < self.remaining() => {
+                self.layers.flags |= Layers::CUT;
+                return Next::Stop;
+            }
+            Ok(None) => return Next::Stop,
+            Err(cause) => return self.missing_some(nflog::HEADER_LEN, cause),
+        };
+        self.pass(packet.start);
+        self.narrow(packet.len());
+        match (view.family(), view.ether_type()) {
+            (nflog::FAMILY_IPV4, _) => Next::Ipv4,
+            (nflog::FAMILY_IPV6, _) => Next::Ipv6,
+            (_, Some(value)) => Next::EtherType(value),
+            (_, None) => Next::Stop,
         }
     }
 

@@ -95,6 +95,37 @@ fn each_interface_has_its_own_clock() {
 }
 
 #[test]
+fn stamps_outside_of_64_bits_are_clamped_and_counted() {
+    let offset = |seconds: i64| option(false, 14, &seconds.to_le_bytes());
+    let of = |power: u8, seconds| [option(false, 9, &[power]), offset(seconds)].concat();
+    let far = 40_000_000_000;
+    let (max, min) = (i64::MAX, i64::MIN + 1);
+    let clocks: [(Vec<u8>, u64, i64, u64); 10] = [
+        // Ticks alone, and an offset that brings them over or under.
+        (of(9, 0), u64::MAX, max, 1),
+        (of(9, 9_000_000_000), 1_000_000_000_000_000_000, max, 1),
+        (of(9, -9_300_000_000), 1, min, 1),
+        (of(0, i64::MAX), u64::MAX, max, 1),
+        (of(6, i64::MIN), 0, min, 1),
+        // An offset of no 64 bits of nanoseconds that ticks make good.
+        (of(6, -far), (40_000_000_000 + 7) * 1_000_000, 7_000_000_000, 0),
+        (of(0, -far), 40_000_000_000 - 3, -3_000_000_000, 0),
+        (of(12, far), 0, max, 1),
+        // Ticks too short to be told apart.
+        (of(127, 5), u64::MAX, 5_000_000_000, 0),
+        (of(0xff, -5), u64::MAX, -5_000_000_000, 0),
+    ];
+    for (options, ticks, ns, clamped) in clocks {
+        let mut file = section(false);
+        file.extend(interface(false, 1, 0, &options));
+        file.extend(packet(false, 0, ticks, &[]));
+        let decoded = decode(&file);
+        assert_eq!(decoded.frames[0].0.timestamp.as_ns(), ns, "{options:?} {ticks}");
+        assert_eq!(decoded.decoder.counts().timestamps_saturated, clamped, "{options:?} {ticks}");
+    }
+}
+
+#[test]
 fn simple_and_obsolete_packets_are_frames() {
     for big in [false, true] {
         let mut file = section(big);

@@ -1,0 +1,136 @@
+//! What a model was trained on, held against what two taps show of a queue: beyond it no control is
+//! named, however sure the network is.
+//!
+//! Two taps see data and no acknowledgements. They show how many flows share the queue, how fast it
+//! empties and how long packets wait in it. The round trip without the queue they do not show.
+
+use packet::{SlotClock, Span};
+
+/// What was seen may lie this much beyond: a link of 100 Mbit/s is seen to carry 97.
+const TOLERANCE: f64 = 1.25;
+
+/// A flow that brings less of what comes to the queue does not compete for it.
+pub(crate) const SHARE_MIN: f64 = 1e-3;
+
+/// A link's rate is the highest over so long: a queue that empties now and then is slower on
+/// average.
+pub(crate) const RATE_OVER: Span = Span::from_ns(100_000_000);
+
+/// What is looked at to compare: the last second, or the period where that is longer.
+pub const LOOKED_AT: Span = Span::from_seconds(1);
+
+/// Of a queue, what two taps show.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct QueueSeen {
+    /// Flows that compete for it.
+    pub flows: usize,
+    /// Bits a second that left it, of whole frames.
+    pub rate_bit: f64,
+    /// The longest that a packet was seen to take from tap to tap.
+    pub delay_max: Option<Span>,
+    /// There may be more flows and packets than were seen.
+    pub is_part: bool,
+}
+
+/// From what to what training went.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TrainedOn {
+    /// Flows that compete for the queue.
+    pub flows: [usize; 2],
+    /// Bits a second of the link.
+    pub rate_bit: [f64; 2],
+    /// Seconds that the whole queue takes to empty.
+    pub queue_s: [f64; 2],
+    /// Seconds of a round trip without the queue; two taps do not show it.
+    pub rtt_s: [f64; 2],
+}
+
+/// Why no control is named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unnamed {
+    /// No control is probable enough.
+    Unsure,
+    /// Fewer or more flows share the queue than in training.
+    Flows,
+    /// The link is slower or faster than in training.
+    Rate,
+    /// Packets wait longer than the queues of training hold them.
+    Queue,
+}
+
+impl Unnamed {
+    /// For columns and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsure => "unsure",
+            Self::Flows => "flows",
+            Self::Rate => "rate",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Unsure => "not sure enough",
+            Self::Flows => "number of flows outside training",
+            Self::Rate => "rate outside training",
+            Self::Queue => "queue outside training",
+        }
+    }
+}
+
+impl TrainedOn {
+    /// The first thing that is outside of it.
+    #[must_use]
+    pub fn outside(&self, seen: &QueueSeen) -> Option<Unnamed> {
+        let [fewest, most] = self.flows;
+        let [slowest, fastest] = self.rate_bit;
+        let [_, longest_s] = self.queue_s;
+        if !seen.is_part && seen.flows < fewest || seen.flows > most {
+            return Some(Unnamed::Flows);
+        }
+        let is_slow = !seen.is_part && seen.rate_bit < slowest / TOLERANCE;
+        if is_slow || seen.rate_bit > fastest * TOLERANCE {
+            return Some(Unnamed::Rate);
+        }
+        let delay_s = seen.delay_max.map_or(0.0, Span::as_seconds_f64);
+        (delay_s > longest_s * TOLERANCE).then_some(Unnamed::Queue)
+    }
+}
+
+/// Slots of so long, at least one.
+pub(crate) fn slots_of(clock: SlotClock, span: Span) -> usize {
+    usize::try_from(clock.count(span)).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRAINED: TrainedOn = TrainedOn {
+        flows: [3, 81],
+        rate_bit: [100e6, 100e6],
+        queue_s: [0.025, 0.2],
+        rtt_s: [0.005, 0.06],
+    };
+
+    #[test]
+    fn what_is_outside_of_training_is_named() {
+        let wait = |ms: i64| Some(Span::from_ns(ms * 1_000_000));
+        let seen = QueueSeen { flows: 4, rate_bit: 97e6, delay_max: wait(190), is_part: false };
+        assert_eq!(TRAINED.outside(&seen), None);
+        assert_eq!(TRAINED.outside(&QueueSeen { flows: 1, ..seen }), Some(Unnamed::Flows));
+        assert_eq!(TRAINED.outside(&QueueSeen { flows: 82, ..seen }), Some(Unnamed::Flows));
+        assert_eq!(TRAINED.outside(&QueueSeen { rate_bit: 20e6, ..seen }), Some(Unnamed::Rate));
+        assert_eq!(TRAINED.outside(&QueueSeen { rate_bit: 1e9, ..seen }), Some(Unnamed::Rate));
+        let long = QueueSeen { delay_max: wait(260), ..seen };
+        assert_eq!(TRAINED.outside(&long), Some(Unnamed::Queue));
+        assert_eq!(TRAINED.outside(&QueueSeen { delay_max: None, ..seen }), None);
+        // Of the heaviest alone it is not known how many there are, nor what all of them bring.
+        let part = QueueSeen { flows: 1, rate_bit: 20e6, is_part: true, ..seen };
+        assert_eq!(TRAINED.outside(&part), None);
+    }
+}

@@ -1,0 +1,61 @@
+"""Labelled flows from what was typed: captures with a table, folders of classes, testbed's runs."""
+
+import argparse
+from pathlib import Path
+
+from wirelens.classify.dataset import (
+    Source,
+    capture_families,
+    captures_of,
+    folder_source,
+    renamed,
+    testbed_source,
+    together,
+)
+from wirelens.classify.labels import class_name, read_families, read_labels, read_table
+from wirelens.errors import OptionError
+
+
+def source_of(asked: argparse.Namespace) -> Source:
+    """Labelled flows, wherever they were said to be."""
+    table = asked.flows or asked.labels_by_mac
+    if asked.flows is not None and asked.labels_by_mac is not None:
+        raise OptionError("--labels-by-mac with --flows; wanted: one (--flows may have mac)")
+    has_table, has_folders = table is not None, asked.folders is not None
+    has_one = has_table != has_folders or (asked.testbed is not None and not has_table)
+    if (has_table and has_folders) or not has_one or bool(asked.read) != has_table:
+        raise OptionError(
+            "labelled flows: wanted: -r CAPTURES with --flows or --labels-by-mac TABLE, or "
+            "--folders DIR, or --testbed DIR; the last alone or with one of the others"
+        )
+    parts = []
+    if has_table or has_folders:
+        parts.append(_captures_source(asked))
+    if asked.testbed is not None:
+        parts.append(testbed_source(asked.testbed))
+    source = together(*parts) if len(parts) > 1 else parts[0]
+    return source if asked.classes is None else renamed(source, _read_classes(asked.classes))
+
+
+def _read_classes(path: Path) -> dict[str, str]:
+    """What labels are called as classes."""
+    rows = read_table(path)
+    if not rows or not {"label", "class"} <= rows[0].keys():
+        raise OptionError(f"{path}: wanted: a table with the columns label and class")
+    return {row["label"]: class_name(row["class"]) for row in rows}
+
+
+def _captures_source(asked: argparse.Namespace) -> Source:
+    """Captures with a table of labels, or in folders of classes."""
+    if asked.folders is not None:
+        source = folder_source(asked.folders)
+    else:
+        table = asked.flows or asked.labels_by_mac
+        column = asked.family if asked.manifest is None else None
+        labels = read_labels(table, asked.label, column)
+        if asked.labels_by_mac is not None and not all(row.mac for row in labels.rows):
+            raise OptionError(f"{table}: rows without mac; wanted: a hardware address in each")
+        source = Source(captures_of(asked.read), labels, [])
+    named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
+    families = capture_families(source.captures, named)
+    return Source(source.captures, source.labels, families)

@@ -1,0 +1,212 @@
+"""Outputs of every command where they cannot be written: full, read-only, gone, a closed pipe.
+
+Each run ends with an error in a line that names the output, and says nothing of it that is not so.
+Disks are mounted in a namespace of the test's own; without root those cases are skipped.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command import DEMO, ENVIRONMENT, PROGRAM, ROOT, TIME_MAX_S, Ran, wirelens
+from disks import new_mounts, run
+from packetlog_model import write_model
+
+Words = Callable[[Path, Path], list[str | Path]]
+
+CAPTURE = ("-q", "-r", DEMO)
+# What makes an output: the folder of prepared things, and the file.
+OUTPUTS: dict[str, Words] = {
+    "top": lambda _, out: ["top", *CAPTURE, "-o", out, "--format", "csv"],
+    "top-windows": lambda _, out: [
+        "top", *CAPTURE, "--window", "1s", "-o", out, "--format", "jsonl",
+    ],
+    "flows-parquet": lambda _, out: ["flows", *CAPTURE, "-o", out, "--format", "parquet"],
+    "flows-arrow": lambda _, out: ["flows", *CAPTURE, "-o", out, "--format", "arrow"],
+    "nprint": lambda _, out: ["nprint", *CAPTURE, "-4", "-o", out, "--format", "csv"],
+    "classify": lambda _, out: [
+        "classify", *CAPTURE, "--model", "services", "-o", out, "--format", "csv",
+    ],
+    "info": lambda _, out: ["info", *CAPTURE, "-o", out, "--format", "jsonl"],
+    "cca": lambda _, out: [
+        "cca", "-r", DEMO, "--egress", DEMO, "-o", out, "--format", "csv",
+    ],
+    "query": lambda ready, out: ["packetlog", "query", "--log", ready / "log", "-w", out],
+    "stats": lambda ready, out: [
+        "packetlog", "stats", "--log", ready / "log", "-o", out, "--format", "csv",
+    ],
+    "recover": lambda ready, out: ["recover", ready / "left.csv.partial", "-o", out],
+}  # fmt: skip
+# The same on standard output.
+PRINTED: dict[str, Words] = {
+    "top-table": lambda *_: ["top", *CAPTURE],
+    "top": lambda *_: ["top", *CAPTURE, "--format", "csv"],
+    "flows-table": lambda *_: ["flows", *CAPTURE],
+    "flows": lambda *_: ["flows", *CAPTURE, "--format", "jsonl"],
+    "flows-arrow": lambda *_: ["flows", *CAPTURE, "--format", "arrow"],
+    "flows-parquet": lambda *_: ["flows", *CAPTURE, "--format", "parquet"],
+    "nprint": lambda *_: ["nprint", *CAPTURE, "-4", "--format", "csv"],
+    "classify-table": lambda *_: ["classify", *CAPTURE, "--model", "services"],
+    "classify": lambda *_: ["classify", *CAPTURE, "--model", "services", "--format", "eve"],
+    "info": lambda *_: ["info", *CAPTURE],
+    "cca-table": lambda *_: ["cca", "-r", DEMO, "--egress", DEMO],
+    "cca": lambda *_: ["cca", "-r", DEMO, "--egress", DEMO, "--format", "csv"],
+    "devices": lambda *_: ["devices"],
+    "modes": lambda *_: ["packetlog", "modes"],
+    "stats-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "log"],
+    "stats": lambda ready, _: ["packetlog", "stats", "--log", ready / "log", "--format", "csv"],
+    "query": lambda ready, _: ["packetlog", "query", "--log", ready / "log", "-w", "-"],
+    "version": lambda *_: ["--version"],
+    "help": lambda *_: ["--help"],
+}
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log, and what a run left that was killed."""
+    folder = tmp_path_factory.mktemp("ready")
+    model = write_model(folder / "model")
+    ran = wirelens("packetlog", "record", "-r", DEMO, "-o", folder / "log", "--model", model)
+    assert ran.status == 0, ran.stderr
+    ran = wirelens("flows", *CAPTURE, "--format", "csv")
+    (folder / "left.csv.partial").write_bytes(ran.stdout + b"torn")
+    return folder
+
+
+@pytest.fixture
+def mounts() -> Iterator[None]:
+    with new_mounts():
+        yield
+
+
+def refused(ran: Ran, path: Path) -> None:
+    """An error in one line that names the output, and no panic."""
+    assert ran.status == 1, ran
+    said = [line for line in ran.stderr.splitlines() if line.startswith("wirelens: ")]
+    assert len(said) == 1 and str(path) in said[0], ran.stderr
+    assert "panicked" not in ran.stderr
+
+
+def mount(folder: Path, options: str) -> Path:
+    place = folder / "disk"
+    place.mkdir()
+    run("mount", "-t", "tmpfs", "-o", options, "tmpfs", place)
+    return place
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_full_disk_is_an_error_that_names_the_output(
+    name: str, ready: Path, tmp_path: Path, mounts: None
+) -> None:
+    disk = mount(tmp_path, "size=4k")
+    (disk / "ballast").write_bytes(bytes(4096))
+    ran = wirelens(*OUTPUTS[name](ready, disk / "out"))
+    refused(ran, disk / "out")
+    assert "No space left on device" in ran.stderr and "free some space" in ran.stderr
+    assert [path.name for path in disk.iterdir()] == ["ballast"], "no half of it is left"
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_read_only_disk_is_an_error_that_says_what_to_try(
+    name: str, ready: Path, tmp_path: Path, mounts: None
+) -> None:
+    disk = mount(tmp_path, "ro,size=4k")
+    ran = wirelens(*OUTPUTS[name](ready, disk / "out"))
+    refused(ran, disk / "out")
+    assert "Read-only file system" in ran.stderr
+    assert "choose a folder that you may write to" in ran.stderr
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_device_that_takes_nothing_is_an_error(name: str, ready: Path) -> None:
+    full = Path("/dev/full")
+    ran = wirelens(*OUTPUTS[name](ready, full))
+    refused(ran, full)
+    assert full.is_char_device()
+
+
+PACED = ("top", "top-windows", "flows-parquet", "flows-arrow", "nprint", "classify")
+
+
+@pytest.mark.parametrize("name", PACED)
+def test_a_folder_that_vanishes_takes_the_output_and_that_is_said(
+    name: str, ready: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    words = [("-" if word == DEMO else word) for word in OUTPUTS[name](ready, folder / "out")]
+    capture = DEMO.read_bytes()
+    running = subprocess.Popen(
+        [PROGRAM, *words], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+    try:
+        running.stdin.write(capture[: len(capture) // 2])
+        running.stdin.flush()
+        patience = time.monotonic() + TIME_MAX_S
+        while not (folder / "out.partial").exists():
+            assert running.poll() is None and time.monotonic() < patience
+            time.sleep(0.01)
+        shutil.rmtree(folder)
+        _, said = running.communicate(capture[len(capture) // 2 :], timeout=TIME_MAX_S)
+    finally:
+        running.kill()
+        running.wait()
+    ran = Ran(running.returncode, b"", said.decode())
+    refused(ran, folder / "out")
+    assert "it is complete in" not in ran.stderr, "nothing is there"
+
+
+def printed(words: list[str | Path], stdout: int) -> Ran:
+    done = subprocess.run(
+        [PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+        timeout=TIME_MAX_S, env=ENVIRONMENT, check=False,
+    )  # fmt: skip
+    return Ran(done.returncode, b"", done.stderr.decode())
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_standard_output_that_takes_nothing_is_an_error(name: str, ready: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = printed(PRINTED[name](ready, ready), full.fileno())
+    assert ran.status == 1 and "panicked" not in ran.stderr, ran
+    said = [line for line in ran.stderr.splitlines() if line.startswith("wirelens: ")]
+    assert len(said) == 1 and "No space left on device" in said[0], ran.stderr
+    assert "standard output" in said[0], ran.stderr
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_reader_that_has_seen_enough_is_no_error(name: str, ready: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = printed(PRINTED[name](ready, ready), writing)
+    finally:
+        os.close(writing)
+    assert ran.status == 0 and "panicked" not in ran.stderr, ran
+    assert not re.search("^wirelens: ", ran.stderr, re.MULTILINE), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [("full", "No space left"), ("ro", "Read-only"), ("none", "no folder")]
+)
+def test_python_tables_are_whole_or_an_error(
+    where: str, said: str, tmp_path: Path, mounts: None
+) -> None:
+    disk = mount(tmp_path, "ro,size=4k" if where == "ro" else "size=4k")
+    if where == "full":
+        (disk / "ballast").write_bytes(bytes(4096))
+    path = disk / ("none/out.parquet" if where == "none" else "out.parquet")
+    program = "import sys, wirelens; wirelens.flows(sys.argv[1]).to_parquet(sys.argv[2])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, DEMO, path], capture_output=True, text=True,
+        timeout=TIME_MAX_S, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 1 and "OutputError" in done.stderr, done
+    assert said in done.stderr and str(path) in done.stderr
+    assert not list(disk.glob("out*"))

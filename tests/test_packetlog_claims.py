@@ -1,0 +1,118 @@
+"""What the pages say of the packet log's forests is what data sets and kept rows say."""
+
+import json
+import re
+import sys
+
+from command import ROOT
+
+sys.path.insert(0, str(ROOT / "bench/packetlog"))
+
+import by_tool
+
+PAGE = ROOT / "docs/evaluation/packetlog.md"
+GUIDE = ROOT / "docs/guide/packetlog.md"
+FIRST_ROWS = ROOT / "bench/results/2026-11-22-amd-epyc-2-cores-packetlog"
+
+
+def tables(text: str) -> list[list[dict[str, str]]]:
+    """Each table of a page, a row a mapping from the head's cells."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        lines = [line.strip("|").split("|") for line in block.splitlines()]
+        cells = [[cell.strip() for cell in line] for line in lines]
+        found.append([dict(zip(cells[0], row, strict=True)) for row in cells[2:]])
+    return found
+
+
+def test_each_held_out_attack_is_said_to_be_what_the_data_sets_make_it() -> None:
+    (attacks,) = [rows for rows in tables(PAGE.read_text()) if rows and "in training" in rows[0]]
+    said = {row["attack"]: row["in training"] for row in attacks}
+    assert said == by_tool.kinds()
+
+
+def test_attacks_by_other_tools_are_counted_and_scored_from_kept_rows() -> None:
+    page = PAGE.read_text()
+    kinds = by_tool.kinds()
+    recalls = {name: by_tool.recalls(FIRST_ROWS / f"{name}.md") for name in ("heldout", "wide")}
+    for kind, meaning in by_tool.KINDS.items():
+        mine = [attack for attack, of in kinds.items() if of == kind]
+        cells = [meaning, str(len(mine))]
+        for of in recalls.values():
+            values = [of[attack] for attack in mine]
+            found = sum(value >= by_tool.WANTED for value in values)
+            cells.append(f"{sum(values) / len(values):.3f} ({found})")
+        assert f"| {' | '.join(cells)} |" in page
+
+
+def test_no_page_says_that_all_held_out_attacks_are_by_other_tools() -> None:
+    claim = re.compile(
+        r"tools that (training|those|it)\s+(did not have|have none of|has none of)"
+        r"|attacks by other tools and in other ways|by tools and in ways that",
+        re.IGNORECASE,
+    )
+    pages = [
+        *ROOT.glob("docs/**/*.md"), *ROOT.glob("testbed/**/*.toml"), *ROOT.glob("models/**/*.md"),
+        *ROOT.glob("python/wirelens/packetlog/*.py"), ROOT / "README.md",
+    ]  # fmt: skip
+    assert len(pages) > 50
+    found = [str(page.relative_to(ROOT)) for page in pages if claim.search(page.read_text())]
+    assert found == []
+
+
+def rows_of(folder: str, name: str) -> list[dict]:
+    path = ROOT / "bench/results" / f"2026-11-23-amd-epyc-2-cores-packetlog-{folder}" / name
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_no_capture_that_strangers_are_judged_on_is_of_a_place_that_trained() -> None:
+    rows = rows_of("strangers", "rows.jsonl")
+    section = (ROOT / "models/packetlog/card.md").read_text().partition("\n## Data\n")[2]
+    learned = {line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")}
+    assert {"ntop", "zeek", "andypitcher"} <= learned
+    assert {row["source"].partition("/")[0] for row in rows} & learned == set()
+    assert len({row["sha1_blob"] for row in rows}) == len(rows) == 122
+
+
+def test_what_is_said_of_strangers_is_in_the_rows() -> None:
+    rows = rows_of("strangers", "rows.jsonl")
+    found = {row["family"]: row for table in tables(PAGE.read_text()) for row in table
+             if "AUC, forest" in row}  # fmt: skip
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        shares.setdefault(row["label"], []).append(row["marked"] / row["packets"])
+    assert set(found) == set(shares) - {"benign"}
+    for family, row in found.items():
+        mine = shares[family]
+        assert row["captures"] == str(len(mine))
+        assert row["marked, mean of captures"] == f"{sum(mine) / len(mine):.1%}"
+    guide = GUIDE.read_text()
+    assert f"{round(sum(shares['scan']) / len(shares['scan']) * 100)} % of their packets" in guide
+    low, high = ("0.29", "0.54")
+    poor = ("c2", "botnet_c2", "web_attack", "exploit_lateral", "discovery", "cred_access")
+    areas = sorted(found[family]["AUC, forest"][:4] for family in poor)
+    assert (areas[0], areas[-1]) == (low, high) and f"{low} to {high}" in guide
+
+
+def test_what_the_guide_says_of_the_log_is_measured_on_captures_that_trained_nothing() -> None:
+    rows = rows_of("volume", "volume.jsonl")
+    mine = [row for row in rows if row["capture"].startswith("services-heldout/")]
+    assert len({row["capture"] for row in mine}) == 4
+    assert not any(row["capture"].startswith("services/") for row in rows)
+
+    def span(values: list[float]) -> str:
+        return f"{min(values):.1%} to {max(values):.1%}".replace("%", "", 1).replace("  ", " ")
+
+    least = [row["log_bytes"] / row["wire_bytes"] for row in mine if row["mode"] == "log-minimum"]
+    marked = [row["anomalous"] / row["packets"] for row in mine]
+    guide = GUIDE.read_text()
+    for values in (least, marked):
+        assert span(values).replace("%", " %") in guide, span(values)
+
+
+def test_what_the_guide_says_of_offloads_is_in_the_rows() -> None:
+    guide = GUIDE.read_text()
+    for name, wanted in (("rows.jsonl", "1.0 % of the packets"), ("before.jsonl", "were 3.8 %")):
+        mine = [row for row in rows_of("offload", name) if row["offloads"]]
+        share = sum(row["wire_marked"] for row in mine) / sum(row["wire"] for row in mine)
+        assert f"{share:.1%}".replace("%", " %") in wanted and wanted in guide

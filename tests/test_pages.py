@@ -1,0 +1,197 @@
+"""Pages of docs/ have the figures of kept rows, and kept rows say where they are from."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+import page_ages  # noqa: E402
+import page_cca  # noqa: E402
+import page_rows  # noqa: E402
+import page_tables  # noqa: E402
+import pages  # noqa: E402
+
+FOLDERS = sorted(path for path in page_rows.RESULTS.iterdir() if path.is_dir())
+PAGES = pages.pages()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_kept_rows_have_their_date_commit_and_machine(folder: Path) -> None:
+    said = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    assert re.match(r"20\d\d-\d\d-\d\d", said["date"])
+    assert re.match(r"[0-9a-f]{7,40}( with changes)?$", said["commit"])
+    assert said["cpu"], "the machine, or that it was not recorded"
+    if page_ages.has_history():
+        commit = said["commit"].split()[0]
+        assert page_ages.git("merge-base", "--is-ancestor", commit, "HEAD") is not None, commit
+
+
+def test_of_kept_rows_the_code_that_they_speak_of_is_declared() -> None:
+    declared = page_rows.config()["results"]
+    for folder in FOLDERS:
+        wanted = f"wanted: {folder.name} under [results] of bench/pages.toml, with its code"
+        assert folder.name in declared, wanted
+        paths = declared[folder.name]["speaks_of"]
+        assert paths and [path for path in paths if not (ROOT / path).exists()] == [], folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_has_the_figures_of_its_rows(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert pages.MARK in text or "<!-- table: " in text
+    assert pages.differences(page, text, pages.made(text)) == []
+
+
+def changed(text: str) -> list[tuple[str, str]]:
+    """The page with one figure or one table's cell changed, each in turn, and what was there."""
+    found = []
+    for mark in list(pages.FIGURE.finditer(text))[:5]:
+        at = mark.start(1)
+        digit = "1" if text[at] != "1" else "2"
+        found.append((text[:at] + digit + text[at + 1 :], mark[0]))
+    for table in list(pages.TABLE.finditer(text))[:5]:
+        numbers = list(re.finditer(r"0\.\d\d\d", table[2]))
+        if numbers:
+            at = table.start(2) + numbers[-1].end() - 1
+            digit = "1" if text[at] != "1" else "2"
+            found.append((text[:at] + digit + text[at + 1 :], table[1]))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_changed_figure_is_found(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for other, what in changed(text):
+        assert pages.differences(page, other, pages.made(other)) != [], what
+
+
+def test_what_no_row_has_is_said() -> None:
+    page = ROOT / "docs/evaluation/cca.md"
+    for text, wanted in [
+        ("0.5<!--= cca heldout 7ms -->", "no row of"),
+        ("0.5<!--= cca heldout -->", "several rows for one seed"),
+        ("0.5<!--= nothing heldout -->", "no figure 'nothing'"),
+        ("F1 <!--= cca heldout 10ms -->", "marks without a number"),
+        ("<!-- table: nothing -->\n<!-- end -->\n", "no table 'nothing'"),
+    ]:
+        (reason,) = pages.differences(page, text, pages.made(text))
+        assert wanted in reason
+
+
+def test_figures_are_as_precise_as_they_are_written() -> None:
+    assert pages.like(0.58235, "0.6") == "0.6"
+    assert pages.like(0.58235, "0.000") == "0.582"
+    assert pages.like(1234.5, "9,999") == "1,234"
+    assert pages.like(-0.22, "−0.1") == "−0.2"
+
+
+def test_old_rows_are_dated() -> None:
+    """More than so many changes to the code that rows speak of: the page says so."""
+    if not page_ages.has_history():
+        pytest.skip("no git history: changes cannot be counted")
+    declared = page_rows.config()["results"]
+    for folder in (path.name for path in FOLDERS):
+        said = declared[folder]
+        count = page_ages.changes(page_ages.environment(folder)["date"], said["speaks_of"])
+        assert count is not None
+        line = page_ages.on_page([folder], "", "")
+        word = "more than" if count > page_ages.CHANGES_MAX else "at most"
+        assert f"{word} {page_ages.CHANGES_MAX} changes" in line
+        # A page made before the last few commits is not wrong yet, one made long before is.
+        older = line.replace("more than", "at most")
+        is_kept = page_ages.on_page([folder], "", older) == older
+        assert is_kept == (count <= page_ages.CHANGES_BEFORE_COMPLAINT)
+
+
+def test_the_baseline_is_printed_at_its_best() -> None:
+    """No reading of DeePCCI in the kept rows is better than the one that is set beside ours."""
+    for name, tests in (("rows", ("heldout", "transfer")), ("gigabit", ("gigabit",))):
+        for test in tests:
+            found = page_cca.whole(name, test)
+            for length in page_cca.LENGTHS:
+                best = page_cca.best_deepcci(found, length)
+                for row in found:
+                    if row["network"].startswith("deepcci") and row["duration"] == length:
+                        of_same = [
+                            one["f1"] for one in found
+                            if (one["network"], one["votes_of"], one["duration"])
+                            == (row["network"], row["votes_of"], length)
+                        ]  # fmt: skip
+                        assert sum(of_same) / len(of_same) <= sum(best) / len(best) + 1e-9
+    assert page_cca.best_deepcci(page_cca.whole("rows", "heldout"), "10s")[0] > 0.88
+
+
+def test_what_the_page_says_of_both_networks_holds() -> None:
+    """The sentences of docs/evaluation/cca.md that compare, each by its rows."""
+
+    def both(name: str, test: str, length: str, background: str = "any") -> list[list[float]]:
+        found = page_cca.whole(name, test, background)
+        ours = page_cca.of_line(found, page_cca.OURS, length)
+        return [ours, page_cca.best_deepcci(found, length)]
+
+    for length in page_cca.LENGTHS:
+        ours, theirs = both("rows", "heldout", length)
+        assert min(ours) > max(theirs), "every seed is above every seed"
+        ours, theirs = both("rows", "transfer", length)
+        more = fmean(ours) - fmean(theirs)
+        assert more < 0.0235 if length in page_cca.SHORTER else more > 0.089
+    ours, theirs = both("rows", "heldout", "10ms", "0")
+    assert max(ours) < min(theirs), "with no flow beside, DeePCCI is better at 10 ms"
+    for length in page_cca.LENGTHS[:-1]:
+        ours, theirs = both("gigabit", "gigabit", length)
+        assert fmean(ours) < fmean(theirs), "at 1 Gbit/s it is below at every length"
+
+
+def test_the_card_of_congestion_controls_has_held_out_figures() -> None:
+    """Those of the kept rows; the F1 that ended training is not there."""
+    card = (ROOT / "models/cca/card.md").read_text(encoding="utf-8")
+    shown = {
+        row["interval"]: (row["F1 on `heldout`"], row["F1 on `transfer`"])
+        for row in page_rows.table_rows(card)
+        if "F1 on `heldout`" in row
+    }
+    kept = {
+        row["row"]: (row["F1 on `heldout`"], row["F1 on `transfer`"])
+        for row in page_rows.table_rows(page_cca.shipped())
+    }
+    assert shown == kept and len(kept) == 5
+    assert "held out: none of them trained the networks, ended training" in card
+    assert "0.625" not in card and "0.967" not in card
+
+
+NAMED_MODEL = re.compile(r"\b(services|devices|packetlog|cca)@([0-9a-f]{12})\b")
+
+
+def test_the_model_that_ships_is_one_model() -> None:
+    """A fingerprint on a page is that of the file under models/, or of a model that
+    docs/evaluation/README.md lists as older."""
+    ships = {page_tables.fingerprint(model) for model in page_tables.MODELS}
+    listed = (ROOT / "docs/evaluation/README.md").read_text(encoding="utf-8")
+    older = {found[0] for found in NAMED_MODEL.finditer(listed.partition("## Older models")[2])}
+    assert older.isdisjoint(ships)
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        named = {found[0] for found in NAMED_MODEL.finditer(page.read_text(encoding="utf-8"))}
+        assert named <= ships | older, f"{page}: rows of a model that does not ship, not listed"
+    text = (ROOT / "docs/evaluation/cca.md").read_text(encoding="utf-8")
+    assert f"`{page_tables.weights('cca')}…`" in text, "the rows are of other networks"
+
+
+def test_as_shipped_never_stands_for_a_model_that_is_not_there() -> None:
+    """Rows of recipes of another day say so."""
+    text = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    text = re.sub(r"<!--.*?-->", "", text)
+    assert "as shipped then" in text
+    assert re.findall(r"[Aa]s shipped(?! then)", text) == []
+
+
+def test_the_command_says_what_differs(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "bench/pages.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
