@@ -276,6 +276,7 @@ def test_flows_carry_the_addresses_of_their_first_packet(tmp_path):
     assert [*keys["src_mac"], *keys["dst_mac"]] == [None, None]
 
 
+@pytest.mark.train
 def test_a_model_is_trained_with_labels_by_mac(tmp_path):
     """Two lamps and two sockets in one capture; addresses find labels and are no feature."""
     names = ("lamp", "socket") * 2

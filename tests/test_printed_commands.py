@@ -50,8 +50,9 @@ COMMANDS = printed.all_commands()
 def how(command: Printed) -> str:
     """How a command is held.
 
-    `run` in a folder; `live` beside traffic; `marked`: it says how long it takes; `make`; `wrote`:
-    one of WRITTEN_BY; `system`: it gives the program a right, which a test does not.
+    `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
+    says how long it takes; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a
+    right, which a test does not.
     """
     if command.words[0] == "make":
         return "make"
@@ -62,7 +63,9 @@ def how(command: Printed) -> str:
         return "marked"
     if command.is_live or LIVE.search(command.text):
         return "live"
-    return "system" if command.words[-1].endswith("wirelens)") else "run"
+    if command.words[-1].endswith("wirelens)"):
+        return "system"
+    return "plot" if command.words[:3] == ("wirelens", "testbed", "plot") else "run"
 
 
 def page_commands(page: str) -> list[Printed]:
@@ -132,9 +135,8 @@ def orders(commands: list[Printed]) -> Iterator[list[Printed]]:
         yield list(group)
 
 
-def test_printed_commands_run(prepared: Prepared, tmp_path: Path) -> None:
-    runs = [command for command in COMMANDS if how(command) == "run"]
-    assert len(runs) > 60, "the printed commands were not found"
+def wrong(runs: list[Printed], prepared: Prepared, tmp_path: Path) -> list[str]:
+    """Types commands, each page's in its order; what went wrong."""
     found = []
     seen: set[str] = set()
     for number, order in enumerate(orders(runs)):
@@ -144,7 +146,22 @@ def test_printed_commands_run(prepared: Prepared, tmp_path: Path) -> None:
         seen |= {command.text for command in order}
         was_killed = any("recover" in command.words for command in order)
         folder = prepared.folder_at(tmp_path / str(number), was_killed=was_killed)
-        found += [wrong for command in order if (wrong := typed(command, folder))]
+        found += [said for command in order if (said := typed(command, folder))]
+    return found
+
+
+def test_printed_commands_run(prepared: Prepared, tmp_path: Path) -> None:
+    runs = [command for command in COMMANDS if how(command) == "run"]
+    assert len(runs) > 60, "the printed commands were not found"
+    found = wrong(runs, prepared, tmp_path)
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.train
+def test_printed_plots_run(prepared: Prepared, tmp_path: Path) -> None:
+    plots = [command for command in COMMANDS if how(command) == "plot"]
+    assert len(plots) >= 3, "the printed plots were not found"
+    found = wrong(plots, prepared, tmp_path)
     assert found == [], "\n".join(found)
 
 
@@ -269,12 +286,12 @@ def absent(command: Printed) -> list[str]:
 def test_marked_commands_could_be_typed() -> None:
     found = []
     for command in COMMANDS:
-        if how(command) != "run":
+        if how(command) not in ("run", "plot"):
             found += [f"{command}: {seen}" for seen in absent(command)]
             seen = [complaint(words) for words in simple_commands(command)]
             # With an ellipsis the page leaves out what the reader knows.
-            wrong = [said for said in seen if said and "…" not in command.text]
-            found += [f"{command}: {said}" for said in wrong]
+            bad = [said for said in seen if said and "…" not in command.text]
+            found += [f"{command}: {said}" for said in bad]
     assert found == [], "\n".join(found)
 
 
