@@ -116,7 +116,7 @@ pub struct MakeArguments {
 #[command(after_help = "Examples:
   wirelens testbed check
   wirelens testbed check congestion attacks
-  wirelens testbed check --install            and install what is missing, by apt")]
+  wirelens testbed check --install            and install what is missing, by apt; a minute")]
 pub struct CheckArguments {
     /// Kinds of scenarios to check for [default: all]
     #[arg(value_name = "KIND")]
