@@ -226,7 +226,7 @@ def test_memory_is_flat(
 ) -> None:
     text = f"""
 import resource, sys, wirelens
-resource.setrlimit(resource.RLIMIT_DATA, (150 << 20, 150 << 20))
+resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20))
 def peak():
     lines = dict(line.split(":") for line in open("/proc/self/status"))
     return int(lines["VmHWM"].split()[0])
