@@ -3,7 +3,8 @@
 #   bash models/make.sh services CAPTURES RUNS   captures of many places with MANIFEST.tsv and flows.tsv, and
 #                                           runs of the testbed (docs/guide/testbed-services.md)
 #   bash models/make.sh devices CAPTURES FOREIGN   a folder of captures for each device: IoT Sentinel's;
-#                                           and captures without such devices
+#                                           and a folder with the captures of other places that
+#                                           recipes/devices-foreign.txt lists, such as that of services
 #   bash models/make.sh labels CAPTURES     prints the labels of these
 #   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services,
 #                                           and captures of other places in captures
@@ -56,8 +57,16 @@ case $kind in
     ;;
   devices)
     [ $# -ge 1 ] || { echo "devices: wanted: CAPTURES and FOREIGN" >&2; exit 2; }
-    ln -s "$(realpath "$1")" "$place/foreign"
+    foreign=$(realpath "$1")
     shift
+    mkdir "$place/foreign"
+    while read -r name; do
+      [ -f "$foreign/$name" ] || {
+        echo "$foreign/$name: no such file; wanted: all that models/recipes/devices-foreign.txt lists" >&2
+        exit 2
+      }
+      ln -s "$foreign/$name" "$place/foreign/$name"
+    done < "$here/recipes/devices-foreign.txt"
     {
       printf 'file\tlabel\n'
       (cd "$place" && ls -- data/*/*.pcap) | while read -r file; do

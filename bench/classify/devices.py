@@ -2,6 +2,9 @@
 units, another home, and what comes of flows of devices that the model does not know.
 
   python bench/classify/devices.py CAPTURES REWRITTEN ROWS.tsv [--foreign FOLDER...] [--seeds 3]
+      [--features masked kept] [--cache FOLDER]
+
+A seed whose rows are in ROWS.tsv is not run again, so a run that was ended goes on where it was.
 
 CAPTURES has a folder for each device (IoT Sentinel); REWRITTEN has the same files after
 `bench/classify/rewrite.py`. Rows, one a split, features, system and seed:
@@ -44,6 +47,7 @@ PARAMETERS = {
     "min_data_in_leaf": 5, "min_sum_hessian_in_leaf": 0.1, "lambda_l2": 1.0, "max_bin": 63,
     "num_threads": 1, "verbosity": -1,
 }  # fmt: skip
+HEAD = "features\tseed\tsplit\tsystem\tflows\tmacro_f1\tshare"
 NUMBERS = ("protocol", "server_port", "size_bytes", "direction", "gap_ns", "payload_bytes")
 # What was left out of the payload before there was masking.
 BYTES = {"masked": ("byte:0-63@0-4",), "kept": ("byte:0-27@0-4", "byte:34-63@0-4")}
@@ -183,10 +187,13 @@ def main() -> None:
     parser.add_argument("--foreign", type=Path, nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--features", nargs="+", choices=sorted(BYTES), default=sorted(BYTES))
     asked = parser.parse_args()
     classes = {r["label"]: r["class"] for r in read_table(RECIPES / "devices-classes.tsv")}
-    lines = ["features\tseed\tsplit\tsystem\tflows\tmacro_f1\tshare"]
-    for identity in ("masked", "kept"):
+    if not asked.rows.exists():
+        asked.rows.write_text(HEAD + "\n", encoding="utf-8")
+    done = {(row["features"], row["seed"]) for row in read_table(asked.rows)}
+    for identity in asked.features:
 
         def flows_of(
             folder: Path, columns: list[str] | None = None, identity: str = identity
@@ -202,14 +209,19 @@ def main() -> None:
         folders_asked = asked.foreign if identity == "masked" else []
         foreign = {folder.name: flows_of(folder, plain["cols"]) for folder in folders_asked}
         for seed in range(1, asked.seeds + 1):
+            if (identity, str(seed)) in done:
+                continue
+            lines = []
             for split, system, count, f1, share in split_rows(
                 plain, elsewhere, foreign, labels, seed
             ):
                 f1_text = "" if f1 != f1 else f"{f1:.4f}"
                 lines.append(
-                    f"{identity}\t{seed}\t{split}\t{system}\t{count}\t{f1_text}\t{share:.4f}"
+                    f"{identity}\t{seed}\t{split}\t{system}\t{count}\t{f1_text}\t{share:.4f}\n"
                 )
-                asked.rows.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            # All rows of a seed or none: half a seed would not be run again.
+            with asked.rows.open("a", encoding="utf-8") as rows:
+                rows.write("".join(lines))
 
 
 if __name__ == "__main__":

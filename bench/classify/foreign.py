@@ -1,0 +1,109 @@
+"""How many flows of foreign places a model that ships names, none of which can be right.
+
+    python bench/classify/foreign.py ROWS.jsonl --data DATA [--model models/devices]
+
+DATA has `devices`, `services` and `attacks`, each with a MANIFEST.tsv. Judged are captures of no
+device that the model knows, and whose content trained nothing:
+
+- home: a smart home of 14 devices, with a row a device as well, by its hardware address
+- place: cameras, locks and hubs of another place
+- tests: captures of `services` of families that trained nothing
+- benign: benign captures of `attacks`
+
+A row a capture, or a device: flows, those named by `wirelens classify`, those whose name has a
+probability of 0.9 or more, and the names. A device's flows are those of its address, in all
+captures of the home; a flow between two devices is a flow of both.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from wirelens.classify.labels import read_families, read_table
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "target/release/wirelens"
+TRAINED = ROOT / "models/recipes/devices-foreign.txt"
+SURE = 0.9
+Row = dict[str, object]
+
+
+def verdicts(model: Path, captures: list[Path], *words: str) -> tuple[Row, str]:
+    """Counts of what the command says of these captures, and the model's fingerprint."""
+    command = [str(PROGRAM), "classify", "-q", "--model", str(model), "--format", "csv"]
+    for capture in captures:
+        command += ["-r", str(capture)]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    # 3: a capture is damaged, and what comes before the damage was judged.
+    if done.returncode not in (0, 3):
+        raise SystemExit(f"{captures[0]}: {done.stderr.strip()}; wanted: a capture")
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    named = [row for row in rows if row["label"] != "unknown"]
+    return {
+        "flows": len(rows),
+        "named": len(named),
+        "sure": sum(float(row["confidence"]) >= SURE for row in named),
+        "names": dict(sorted(Counter(row["label"] for row in named).items())),
+    }, rows[0]["model"] if rows else ""
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def sets(data: Path) -> Iterator[tuple[str, Path]]:
+    """Each capture with its set; none whose content is that of one that trained or came before."""
+    services = data / "services"
+    trained = set(TRAINED.read_text(encoding="utf-8").split())
+    family_of = read_families(services / "MANIFEST.tsv")
+    families = {family_of[name] for name in trained}
+    seen = {digest(services / name) for name in trained}
+    found = [
+        *(("home", path) for path in sorted((data / "devices/madea").glob("*.cap"))),
+        *(("place", path) for path in sorted((data / "devices/tjoconnor").glob("*.pcap"))),
+        *(
+            ("tests", services / name)
+            for name, family in sorted(family_of.items())
+            if family not in families and (services / name).exists()
+        ),
+        *(("benign", path) for path in sorted((data / "attacks/benign").glob("*.pcap*"))),
+    ]
+    for name, path in found:
+        if (content := digest(path)) not in seen:
+            seen.add(content)
+            yield name, path
+
+
+def measure(model: Path, data: Path) -> Iterator[Row]:
+    home = []
+    for name, path in sets(data):
+        counts, said_by = verdicts(model, [path])
+        if name == "home":
+            home.append(path)
+        if counts["flows"]:
+            yield {"set": name, "capture": path.name, "model": said_by, **counts}
+    for row in read_table(data / "devices/madea_mac_map.tsv"):
+        counts, said_by = verdicts(model, home, "--filter", f"ether host {row['mac']}")
+        if counts["flows"]:
+            yield {"set": "home", "device": row["device"], "model": said_by, **counts}
+
+
+def main() -> None:
+    """Writes the rows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path, default=ROOT / "models/devices")
+    asked = parser.parse_args()
+    with asked.rows.open("w", encoding="utf-8") as out:
+        for row in measure(asked.model, asked.data):
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
