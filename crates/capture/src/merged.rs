@@ -95,7 +95,9 @@ impl Source for Merged {
                 let start = record.offset as usize;
                 let end = start + record.captured_len as usize;
                 let frame = member.bytes.get(start..end).unwrap_or_default();
-                self.records.push(copy_frame(&mut self.bytes, frame, record));
+                let input = u16::try_from(index).unwrap_or(u16::MAX);
+                let record = Record { input, ..*record };
+                self.records.push(copy_frame(&mut self.bytes, frame, &record));
             }
             member.next += 1;
             if let Some(timestamp) = member.next_timestamp() {

@@ -69,6 +69,15 @@ const VERDICT: [Field; 19] = [
     ),
 ];
 
+/// What either kind has last where several captures are read.
+pub const CAPTURE: [Field; 1] = [Field::new(
+    "capture",
+    Kind::Text,
+    "Capture of the flow's first packet, where a folder or several captures are read; empty for \
+     those after the 65,535th.",
+)
+.nullable()];
+
 /// What a row of a window tells before that.
 const WINDOW: [Field; 1] = [Field::new(
     "window_start_ns",
@@ -77,12 +86,13 @@ const WINDOW: [Field; 1] = [Field::new(
 )
 .nullable()];
 
-/// A row for each flow.
-pub const SCHEMA: Schema = &VERDICT;
+/// A row for each flow; with its capture.
+pub const SCHEMAS: [Schema; 2] = [&VERDICT, &joined::<20>(&VERDICT, &CAPTURE)];
 
 /// A row for each window of each flow; what is of a flow's first packet is of its first one, what
 /// is of packets of those in the window.
-pub const WINDOW_SCHEMA: Schema = &joined::<20>(&WINDOW, &VERDICT);
+pub const WINDOW_SCHEMAS: [Schema; 2] =
+    [&joined::<20>(&WINDOW, &VERDICT), &joined::<21>(&joined::<20>(&WINDOW, &VERDICT), &CAPTURE)];
 
 const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
     let mut fields = [WINDOW[0]; N];
@@ -96,18 +106,24 @@ const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N]
 }
 
 impl Cascade {
-    /// The columns of its verdicts.
+    /// The columns of its verdicts, with the capture or without.
     #[must_use]
-    pub const fn schema(&self) -> Schema {
-        if self.every.is_some() { WINDOW_SCHEMA } else { SCHEMA }
+    pub const fn schema(&self, has_capture: bool) -> Schema {
+        let schemas = if self.every.is_some() { WINDOW_SCHEMAS } else { SCHEMAS };
+        schemas[has_capture as usize]
     }
 }
 
-/// Appends a verdict.
+/// Appends a verdict; `capture` where there is a column for it.
 ///
 /// # Errors
 /// [`RowRefused`] where columns hold over 4 GiB of text.
-pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Result<(), RowRefused> {
+pub fn push(
+    columns: &mut Columns,
+    cascade: &Cascade,
+    verdict: &Verdict,
+    capture: Option<Value<'_>>,
+) -> Result<(), RowRefused> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
     let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
@@ -133,8 +149,10 @@ pub fn push(columns: &mut Columns, cascade: &Cascade, verdict: &Verdict) -> Resu
         Value::Str(verdict.cause.name()),
         Value::Str(cascade.id()),
         Value::I8(verdict.other_segmentation.into()),
+        capture.unwrap_or(Value::Null),
     ];
-    columns.push_row(row.get(usize::from(verdict.window.is_none())..).unwrap_or_default())
+    let wanted = usize::from(verdict.window.is_none())..row.len() - usize::from(capture.is_none());
+    columns.push_row(row.get(wanted).unwrap_or_default())
 }
 
 /// A stamp, where there is one.

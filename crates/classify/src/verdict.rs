@@ -92,6 +92,8 @@ pub struct Verdict {
     pub key: FlowKey,
     /// The way of its first packet: its sender is the source.
     pub direction: FlowDirection,
+    /// The input of its first packet, as [`packet::Record::input`] has it.
+    pub input: u16,
     /// The stamp of its first packet.
     pub first: Timestamp,
     /// Where the window begins that it is about; none where it is about the flow.

@@ -43,6 +43,7 @@ pub struct Followed {
     key: FlowKey,
     /// Of its first packet.
     direction: FlowDirection,
+    input: u16,
     first: Timestamp,
     packets: WindowPackets,
     /// The stamp of its last packet.
@@ -121,7 +122,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
 
     /// A flow's first packet.
     fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket) -> Following {
-        let protocol = packet.key.protocol();
+        let protocol = packet.key().protocol();
         let is_other = protocol != Protocol::TCP && protocol != Protocol::UDP;
         self.counts.other_protocols += u64::from(is_other);
         self.counts.cut_headers += u64::from(is_cut(frame, &self.cascade));
@@ -132,8 +133,9 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
         self.followed_count += 1;
         self.counts.waiting_most = self.counts.waiting_most.max(self.followed_count as u64);
         Following::Followed(Box::new(Followed {
-            key: packet.key,
+            key: packet.key(),
             direction: packet.direction,
+            input: packet.input(),
             first: packet.timestamp,
             packets: WindowPackets::default(),
             last: packet.timestamp,
@@ -198,6 +200,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
         self.verdicts.push(Verdict {
             key: flow.key,
             direction: flow.direction,
+            input: flow.input,
             first: flow.first,
             window: Some(window),
             label: self.cascade.label(answer),

@@ -9,6 +9,7 @@
 
 pub mod args;
 mod asked;
+pub mod captures;
 pub mod cca;
 pub mod classify;
 mod copied;

@@ -76,6 +76,14 @@ impl Default for InputRequest {
     }
 }
 
+impl InputRequest {
+    /// Whether a folder is read, or more than one name: then rows say which capture they are from.
+    #[must_use]
+    pub fn asks_for_several(&self) -> bool {
+        self.names.len() > 1 || self.names.iter().any(|name| name.is_dir())
+    }
+}
+
 /// Why inputs cannot be read at all.
 #[derive(Debug)]
 pub enum InputError {
@@ -170,6 +178,8 @@ pub struct Inputs {
     pub count: Option<u64>,
     /// Stops the run.
     pub control: Arc<Control>,
+    /// Whether rows say which capture they are from.
+    pub asks_for_several: bool,
     shows_progress: bool,
 }
 
@@ -243,6 +253,7 @@ impl Inputs {
             thread_count: request.thread_count.unwrap_or(thread_count).max(1),
             count: request.count,
             control,
+            asks_for_several: request.asks_for_several(),
             shows_progress: request.shows_progress,
         })
     }

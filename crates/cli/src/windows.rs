@@ -95,7 +95,7 @@ where
         if flow.packets.ends_before(&self.features, self.now) {
             self.hand_on(flow);
         }
-        flow.begun.get_or_insert((packet.key, way, time));
+        flow.begun.get_or_insert((packet.key(), way, time));
         flow.packets.on_frame(&self.features, frame, way, time, self.now);
     }
 

@@ -11,6 +11,7 @@ use engine::flow::{
     FlowRecord, FlowRest, FlowStatistics, MarkKind, PerFlow,
 };
 use engine::{PARTITION_COUNT, Partition};
+use packet::flow_key::MarkedKey;
 use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Protocol, Span, Timestamp};
 use proptest::prelude::*;
 
@@ -33,7 +34,7 @@ fn key(conversation: u32, is_ipv6: bool) -> FlowKey {
 
 fn packet(key: FlowKey, ns: i64, direction: FlowDirection, tcp_flags: u8) -> FlowPacket {
     FlowPacket {
-        key,
+        marked_key: MarkedKey::new(key, ns.unsigned_abs() as u16),
         timestamp: Timestamp::from_ns(ns),
         hash: key.key_hash(SEED),
         wire_len: 100,
@@ -122,10 +123,11 @@ impl Model {
 
     fn begin(packet: &FlowPacket, direction: FlowDirection) -> Open {
         let record = FlowRecord {
-            key: packet.key,
+            key: packet.key(),
             direction,
             reason: EndReason::End,
             vlan_id: packet.vlan_id,
+            input: packet.input(),
             tcp_flags: [0; 2],
             packets: [0; 2],
             bytes: [0; 2],
@@ -137,7 +139,7 @@ impl Model {
 
     fn on_packet(&mut self, packet: &FlowPacket) {
         let time = packet.timestamp;
-        let mut flow = match self.open.remove(&packet.key) {
+        let mut flow = match self.open.remove(&packet.key()) {
             None => Self::begin(packet, packet.direction),
             Some(flow) => {
                 let is_apart = self.apart(time, flow.record.last);
@@ -178,7 +180,8 @@ impl Model {
             let reason = self.natural(&flow);
             self.write(&flow, reason);
             let rest = Self::begin(packet, flow.record.direction).record;
-            flow.record = FlowRecord { vlan_id: flow.record.vlan_id, ..rest };
+            let FlowRecord { vlan_id, input, .. } = flow.record;
+            flow.record = FlowRecord { vlan_id, input, ..rest };
         }
         let record = &mut flow.record;
         let side = usize::from(packet.direction != record.direction);
@@ -195,7 +198,7 @@ impl Model {
                 flow.closed = Some((EndReason::Rst, time));
             }
         }
-        self.open.insert(packet.key, flow);
+        self.open.insert(packet.key(), flow);
     }
 
     fn finish(mut self, end: Timestamp) -> Vec<FlowRecord> {

@@ -23,6 +23,8 @@
 //! VLAN, tunnel identifiers and interface are not part of the key. An IPv4
 //! address and its IPv4-mapped form in IPv6 are different hosts here.
 
+mod marked;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,6 +33,8 @@ use crate::hash::{HashSeed, KeyHash};
 
 use crate::layers::{Layers, Network, Protocol};
 use crate::wire::{icmp, icmpv6};
+
+pub use marked::MarkedKey;
 
 /// The two endpoints of a conversation in canonical order, and its protocol.
 ///
@@ -325,6 +329,8 @@ impl FlowKey {
 const VERSION_4: u64 = 4 << 16;
 const VERSION_6: u64 = 6 << 16;
 const VERSION_MASK: u64 = 0xff << 16;
+/// Bits of the last word that are zero in every key.
+const FREE_MASK: u64 = 0xffff;
 
 #[inline]
 #[allow(clippy::cast_possible_truncation)]

@@ -31,6 +31,9 @@ pub struct Record {
     pub wire_len: u32,
     /// Index of the interface within its input, in order of appearance.
     pub interface: u16,
+    /// Index of its input among those that are read as one, in the order they were named; inputs
+    /// after the 65,535th share the last index.
+    pub input: u16,
     /// What the first byte of the frame is.
     pub link: LinkType,
     /// Wire packets that this frame stands for: above 1 after segmentation offload.

@@ -98,7 +98,7 @@ pub(crate) fn classify_flows(
     options.match_windows(&cascade)?;
     let request = options.request(Arc::clone(&cascade))?;
     let inputs = InputRequest { decapsulate: rows::wants_inner(&cascade), ..inputs.request()? };
-    let columns = cascade.schema();
+    let columns = cascade.schema(inputs.asks_for_several());
     Reader::start(py, columns, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
         let opened = Opened::Files(inputs.open()?);

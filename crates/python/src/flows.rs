@@ -1,6 +1,7 @@
 //! `wirelens.flows`.
 
 use cli::args::{KEY_COUNTS, Names};
+use cli::captures::Captures;
 use cli::flows::{Done, FlowsRequest, Laid, Layout, Output, Rows, compute};
 use cli::reading::{Inputs, Opened, hash_seed};
 use cli::summary;
@@ -43,9 +44,9 @@ impl FlowsOptions {
         Ok(FlowsRequest { options, seed: hash_seed(seed(self.seed)?) })
     }
 
-    fn layout(&self) -> Result<Layout, Refusal> {
+    fn layout(&self, has_capture: bool) -> Result<Layout, Refusal> {
         let names = Names::named(&self.names).map_err(|wanted| refused_name("names", &wanted))?;
-        Ok(Layout { names, statistics: self.stats, window: self.window()? })
+        Ok(Layout { names, statistics: self.stats, window: self.window()?, has_capture })
     }
 }
 
@@ -57,15 +58,15 @@ pub(crate) fn flows(
     options: FlowsOptions,
 ) -> PyResult<Reader> {
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
-    let (request, layout) = (options.request()?, options.layout()?);
     let inputs = inputs.request()?;
+    let (request, layout) = (options.request()?, options.layout(inputs.asks_for_several())?);
     let columns = layout.schema();
     Reader::start(py, columns, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
         let opened = Opened::Files(inputs.open()?);
         outlet.opened()?;
-        let mut ended =
-            Ended { encode: Rows::new(layout), handed: Handed::new(outlet, columns, batch_rows) };
+        let encode = Rows::new(layout, Captures::of(&inputs));
+        let mut ended = Ended { encode, handed: Handed::new(outlet, columns, batch_rows) };
         let done = if layout.needs_statistics() {
             compute::<FlowStatistics, _>(&request, &inputs, opened, &mut ended)?
         } else {

@@ -183,7 +183,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// names such flows by it.
     fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket, slot: FlowSlot) -> Standing {
         self.counts.begun += 1;
-        let is_other = is_portless(packet.key.protocol());
+        let is_other = is_portless(packet.key().protocol());
         self.counts.other_protocols += u64::from(is_other);
         if is_other && self.cascade.names_protocols {
             let latency_ns = self.clock.latency_ns(packet.timestamp);
@@ -378,6 +378,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.verdicts.push(Verdict {
             key: flow.key,
             direction: flow.direction,
+            input: flow.input,
             first: flow.first,
             window: None,
             label,
@@ -431,11 +432,12 @@ pub(crate) fn is_portless(protocol: Protocol) -> bool {
 /// What is said of a flow of a protocol without ports, at its first packet.
 pub(crate) fn named_by_protocol(packet: &FlowPacket, latency_ns: Option<u64>) -> Verdict {
     Verdict {
-        key: packet.key,
+        key: packet.key(),
         direction: packet.direction,
+        input: packet.input(),
         first: packet.timestamp,
         window: None,
-        label: Label::Protocol(packet.key.protocol()),
+        label: Label::Protocol(packet.key().protocol()),
         confidence: 1.0,
         stage: None,
         packets_used: 1,

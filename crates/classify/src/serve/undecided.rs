@@ -36,6 +36,7 @@ pub(super) struct Undecided {
     pub(super) slot: Option<FlowSlot>,
     pub(super) key: FlowKey,
     pub(super) direction: FlowDirection,
+    pub(super) input: u16,
     pub(super) hash: u64,
     pub(super) first: Timestamp,
     /// Event time when it began: later than its first stamp where that came late.
@@ -61,7 +62,8 @@ impl Undecided {
     fn new(packet: &FlowPacket, slot: FlowSlot, began: Timestamp) -> Self {
         Self {
             slot: Some(slot),
-            key: packet.key,
+            key: packet.key(),
+            input: packet.input(),
             direction: packet.direction,
             hash: packet.hash,
             first: packet.timestamp,

@@ -12,8 +12,8 @@ use packet::{HashSeed, KeyHash as _, Protocol, Timestamp};
 /// Bits of a flow's number: what JavaScript's numbers hold.
 const FLOW_ID_BITS: u32 = 53;
 
-/// Appends an event.
-pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
+/// Appends an event, with the capture it is from where several are read.
+pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict, capture: Option<&str>) {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
     // Writing to a string cannot fail.
@@ -26,6 +26,9 @@ pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
         source.address,
         destination.address,
     );
+    if let Some(name) = capture {
+        let _ = write!(text, ",\"pcap_filename\":{}", quoted(name));
+    }
     let (first, second) = match protocol {
         Protocol::ICMP | Protocol::ICMPV6 => ("icmp_type", "icmp_code"),
         _ => ("src_port", "dest_port"),

@@ -10,6 +10,7 @@ use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyOutputArguments;
 use super::{eve, zeek};
+use crate::captures::Captures;
 use crate::failure::Failure;
 use crate::live::Held;
 
@@ -64,11 +65,19 @@ impl Lines {
     }
 
     /// Writes verdicts, all of them.
-    pub(super) fn put(&mut self, cascade: &Cascade, verdicts: &[Verdict]) -> Result<(), Failure> {
+    pub(super) fn put(
+        &mut self,
+        cascade: &Cascade,
+        captures: &Captures,
+        verdicts: &[Verdict],
+    ) -> Result<(), Failure> {
         for verdict in verdicts {
             self.begin(verdict.decided);
             match self.style {
-                Style::Eve => eve::push(&mut self.text, cascade, verdict),
+                Style::Eve => {
+                    let capture = captures.name(verdict.input);
+                    eve::push(&mut self.text, cascade, verdict, capture);
+                }
                 Style::Zeek => zeek::push(&mut self.text, cascade, verdict),
             }
             if self.text.len() >= TEXT_LEN {

@@ -23,6 +23,7 @@ use model::block::Block;
 
 use crate::Host;
 use crate::asked;
+use crate::captures::Captures;
 use crate::failure::{Failure, Status};
 use crate::flows::Done;
 use crate::live::{self, Upkeep};
@@ -43,8 +44,9 @@ const RTP_HEADER_LEN: u16 = 12;
 /// The columns of verdicts.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
-        ("wirelens classify", columns::SCHEMA),
-        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMA),
+        ("wirelens classify", columns::SCHEMAS[0]),
+        ("wirelens classify -r FOLDER", columns::SCHEMAS[1]),
+        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMAS[0]),
     ]
 }
 
@@ -81,14 +83,17 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     let upkeep = Upkeep::of(&opened);
     let commented = arguments.output.pcapng.as_deref();
     let commented = commented.map(|path| Commented::create(arguments, path)).transpose()?;
-    let form = Form::create(arguments, shown, cascade.schema(), upkeep.is_some())?;
+    let captures = Captures::of(&inputs);
+    let schema = cascade.schema(captures.are_named());
+    let form = Form::create(arguments, shown, schema, upkeep.is_some())?;
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
     if matches!(form, Form::Table) {
         table::begin()?;
     }
     let control = Arc::clone(&inputs.control);
+    let cascade_of = Arc::clone(&cascade);
     let written =
-        Written { cascade: Arc::clone(&cascade), form, commented, upkeep, control, failure: None };
+        Written { cascade: cascade_of, captures, form, commented, upkeep, control, failure: None };
     let ((done, counts), written) = serve::serve(&request, &inputs, opened, written);
     written.finish(&inputs, done.received.handed_out())?;
     if shown == Shown::Plain(Show::Table) && inputs.interface.is_none() {
@@ -223,18 +228,23 @@ impl Form {
         })
     }
 
-    fn put(&mut self, cascade: &Cascade, verdicts: &[Verdict]) -> Result<(), Failure> {
+    fn put(
+        &mut self,
+        cascade: &Cascade,
+        captures: &Captures,
+        verdicts: &[Verdict],
+    ) -> Result<(), Failure> {
         match self {
             Self::Counts | Self::Rows(None, _) | Self::Lines(None) => Ok(()),
             Self::Table => verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict)),
             Self::Rows(Some(rows), columns) => {
                 for piece in verdicts.chunks(ROWS_PER_PIECE) {
-                    rows::fill(columns, cascade, piece).map_err(Failure::error)?;
+                    rows::fill(columns, cascade, captures, piece).map_err(Failure::error)?;
                     rows.write(columns)?;
                 }
                 Ok(())
             }
-            Self::Lines(Some(lines)) => lines.put(cascade, verdicts),
+            Self::Lines(Some(lines)) => lines.put(cascade, captures, verdicts),
         }
     }
 
@@ -259,6 +269,7 @@ impl Form {
 /// Where the command writes verdicts.
 struct Written {
     cascade: Arc<Cascade>,
+    captures: Captures,
     form: Form,
     commented: Option<Commented>,
     upkeep: Option<Upkeep>,
@@ -268,7 +279,7 @@ struct Written {
 
 impl Written {
     fn put(&mut self, verdicts: &[Verdict]) -> Result<(), Failure> {
-        self.form.put(&self.cascade, verdicts)?;
+        self.form.put(&self.cascade, &self.captures, verdicts)?;
         if let Some(commented) = &mut self.commented {
             commented.put(verdicts);
         }

@@ -12,6 +12,7 @@ use packet::HashSeed;
 use super::serve::{self, Request};
 use super::{ROWS_PER_PIECE, account_for, artifact, needs, summary};
 use crate::Host;
+use crate::captures::Captures;
 use crate::flows::Done;
 use crate::reading::{Inputs, Needs, Opened};
 use crate::summary::StageSummary;
@@ -69,7 +70,8 @@ pub fn compute<E: From<RowRefused>>(
 ) -> Result<Found, E> {
     let RowsRequest { cascade, options, flow_count_max, seed } = request;
     let output = Rows {
-        columns: Columns::new(cascade.schema()),
+        columns: Columns::new(cascade.schema(inputs.asks_for_several)),
+        captures: Captures::of(inputs),
         cascade: Arc::clone(&cascade),
         put,
         control: &inputs.control,
@@ -98,16 +100,20 @@ impl Found {
 pub(super) fn fill(
     into: &mut Columns,
     cascade: &Cascade,
+    captures: &Captures,
     verdicts: &[Verdict],
 ) -> Result<(), RowRefused> {
     into.clear();
-    verdicts.iter().try_for_each(|verdict| columns::push(into, cascade, verdict))
+    verdicts.iter().try_for_each(|verdict| {
+        columns::push(into, cascade, verdict, captures.value(verdict.input))
+    })
 }
 
 /// Verdicts on their way out.
 struct Rows<'a, P, E> {
     cascade: Arc<Cascade>,
     columns: Columns,
+    captures: Captures,
     put: P,
     control: &'a Control,
     failure: Option<E>,
@@ -119,10 +125,10 @@ where
     P: FnMut(&Columns) -> Result<(), E>,
 {
     fn take(&mut self, verdicts: &[Verdict]) {
-        let Self { cascade, columns, put, .. } = self;
+        let Self { cascade, columns, captures, put, .. } = self;
         let mut pieces = verdicts.chunks(ROWS_PER_PIECE).take_while(|_| self.failure.is_none());
         let taken = pieces.try_for_each(|piece| {
-            fill(columns, cascade, piece)?;
+            fill(columns, cascade, captures, piece)?;
             put(columns)
         });
         if let Err(failure) = taken {

@@ -14,6 +14,7 @@ use super::row::{self, Kept, Row};
 use super::{FlowsArguments, ROWS_PER_PIECE};
 use crate::Host;
 use crate::asked;
+use crate::captures::Captures;
 use crate::classify::serve::Request;
 use crate::classify::{artifact, match_headers, needs, outside::Outside};
 use crate::failure::{Failure, Status};
@@ -58,6 +59,7 @@ struct Written<'a> {
     /// Nothing after a file could not be begun anew.
     rows: Option<output::Rows>,
     columns: Columns,
+    captures: Captures,
     upkeep: Option<Upkeep>,
     control: &'a Control,
     failure: Option<Failure>,
@@ -76,7 +78,8 @@ impl Written<'_> {
                 let label = decision.label.name(cascade);
                 let guess = decision.label.guess(cascade);
                 let labelled = Labelled { cascade, label, guess, decision };
-                row::push(&mut self.columns, None, record, &labelled).map_err(Failure::error)?;
+                row::push(&mut self.columns, None, record, &labelled, &self.captures)
+                    .map_err(Failure::error)?;
             }
             rows.write(&self.columns)?;
         }
@@ -139,10 +142,13 @@ pub(super) fn run(
         seed: hash_seed(arguments.input.seed),
         pace: None,
     };
+    let captures = Captures::of(&inputs);
+    let schema = row::LABELLED[usize::from(captures.are_named())];
     let written = Written {
         cascade: &cascade,
-        rows: Some(output::create(&arguments.output, format, row::LABELLED)?),
-        columns: Columns::new(row::LABELLED),
+        rows: Some(output::create(&arguments.output, format, schema)?),
+        columns: Columns::new(schema),
+        captures,
         upkeep: Upkeep::of(&opened),
         control: &inputs.control,
         failure: None,

@@ -4,6 +4,8 @@ use engine::columns::{Columns, RowRefused, Schema};
 use engine::flow::{FlowRecord, FlowStatistics};
 use packet::Span;
 
+use crate::captures::Captures;
+
 use super::{Names, ROWS_PER_PIECE, nfstream, row};
 
 /// Whose names columns have, and what they tell.
@@ -15,6 +17,8 @@ pub struct Layout {
     pub statistics: bool,
     /// The windows, if there are any.
     pub window: Option<Span>,
+    /// The capture as well.
+    pub has_capture: bool,
 }
 
 /// What can be laid out: flows alone, or with statistics.
@@ -45,28 +49,31 @@ impl Layout {
     /// The columns.
     #[must_use]
     pub fn schema(&self) -> Schema {
-        match (self.names, self.statistics, self.window) {
-            (Names::Nfstream, ..) => nfstream::SCHEMA,
-            (Names::Wirelens, false, None) => row::SCHEMA,
+        let schemas = match (self.names, self.statistics, self.window) {
+            (Names::Nfstream, ..) => nfstream::SCHEMAS,
+            (Names::Wirelens, false, None) => row::PLAIN,
             (Names::Wirelens, false, Some(_)) => row::WINDOWED,
             (Names::Wirelens, true, None) => row::WITH_STATISTICS,
             (Names::Wirelens, true, Some(_)) => row::WINDOWED_WITH_STATISTICS,
-        }
+        };
+        schemas[usize::from(self.has_capture)]
     }
 }
 
 /// Turns flows into columns, piece by piece.
 pub struct Rows {
     layout: Layout,
+    captures: Captures,
     columns: Columns,
     written: u64,
 }
 
 impl Rows {
-    /// Nothing written yet.
+    /// Nothing written yet, of flows in these captures.
     #[must_use]
-    pub fn new(layout: Layout) -> Self {
-        Self { layout, columns: Columns::new(layout.schema()), written: 0 }
+    pub fn new(layout: Layout, captures: Captures) -> Self {
+        let layout = Layout { has_capture: captures.are_named(), ..layout };
+        Self { layout, captures, columns: Columns::new(layout.schema()), written: 0 }
     }
 
     /// Hands flows to `write` as columns.
@@ -91,9 +98,9 @@ impl Rows {
         self.written += 1;
         match (self.layout.names, kept.statistics()) {
             (Names::Nfstream, Some(statistics)) => {
-                nfstream::push(&mut self.columns, number, record, statistics)
+                nfstream::push(&mut self.columns, number, record, statistics, &self.captures)
             }
-            _ => row::push(&mut self.columns, self.layout.window, record, kept),
+            _ => row::push(&mut self.columns, self.layout.window, record, kept, &self.captures),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::Host;
 pub use crate::args::Names;
 use crate::args::{FlowsArguments, SortBy};
 use crate::asked;
+use crate::captures::Captures;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
@@ -35,11 +36,12 @@ const ROWS_PER_PIECE: usize = 1 << 14;
 /// The columns of flows, in every form.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
-        ("wirelens flows", row::SCHEMA),
-        ("wirelens flows --window DURATION", row::WINDOWED),
-        ("wirelens flows --stats", row::WITH_STATISTICS),
-        ("wirelens flows --names nfstream", nfstream::SCHEMA),
-        ("wirelens flows --model DIR", row::LABELLED),
+        ("wirelens flows", row::PLAIN[0]),
+        ("wirelens flows --window DURATION", row::WINDOWED[0]),
+        ("wirelens flows --stats", row::WITH_STATISTICS[0]),
+        ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
+        ("wirelens flows -r FOLDER", row::PLAIN[1]),
+        ("wirelens flows --model DIR", row::LABELLED[0]),
     ]
 }
 
@@ -82,6 +84,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let quiet = arguments.input.quiet;
     let request = asked::flows(arguments);
     let upkeep = Upkeep::of(&opened);
+    let captures = Captures::of(&inputs);
     let done = match show {
         Show::Table if upkeep.is_some() => {
             live::begin(&arguments.live, &opened, &inputs.control, quiet);
@@ -91,7 +94,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
             let by_packets = arguments.sort == Some(SortBy::Packets);
             let row_count = if row_count == 0 { usize::MAX } else { row_count };
             let (flows, done) = heaviest(&request, &inputs, opened, row_count, by_packets);
-            table::print(&flows, &done.counts)?;
+            table::print(&flows, &done.counts, &captures)?;
             done
         }
         Show::Rows(format) => {
@@ -99,10 +102,12 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
                 names: arguments.names,
                 statistics: arguments.stats,
                 window: arguments.window,
+                has_capture: captures.are_named(),
             };
             let rows = output::create(&arguments.output, format, layout.schema())?;
             live::begin(&arguments.live, &opened, &inputs.control, quiet);
-            let mut written = Written { rows: Some(rows), encode: Rows::new(layout), upkeep };
+            let mut written =
+                Written { rows: Some(rows), encode: Rows::new(layout, captures), upkeep };
             let done = written.fill(&request, &inputs, opened, layout)?;
             written.finish()?;
             done

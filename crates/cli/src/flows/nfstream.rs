@@ -4,11 +4,13 @@
 //! reads of link addresses, and without what nDPI tells. Where nothing is to be told, such as the
 //! gaps of a single packet, NFStream has 0, and so has this.
 
-use engine::columns::{Columns, Field, RowRefused, Schema, Value};
+use classify::columns::CAPTURE;
+use engine::columns::{Columns, Field, RowRefused, Value};
 use engine::flow::{EndReason, FlowRecord, FlowStatistics, Spread};
 use packet::Timestamp;
 
-use super::row::{Row, count, joined, real, small, text, vlan};
+use super::row::{Row, Schemas, count, joined, real, small, text, vlan};
+use crate::captures::Captures;
 
 const NS_PER_MS: i64 = 1_000_000;
 
@@ -66,7 +68,7 @@ macro_rules! side {
     };
 }
 
-pub(super) const SCHEMA: Schema = &joined::<72>(&[
+const COLUMNS: [Field; 72] = joined(&[
     &FLOW,
     &side!(totals "bidirectional"),
     &side!(times "src2dst"),
@@ -84,6 +86,8 @@ pub(super) const SCHEMA: Schema = &joined::<72>(&[
     &side!(flags "dst2src"),
 ]);
 
+pub(super) const SCHEMAS: Schemas = [&COLUMNS, &joined::<73>(&[&COLUMNS, &CAPTURE])];
+
 /// Bits of the flags in NFStream's order.
 const FLAG_BITS: [usize; 8] = [1, 7, 6, 5, 4, 3, 2, 0];
 
@@ -93,6 +97,7 @@ pub(super) fn push(
     number: u64,
     record: &FlowRecord,
     kept: &FlowStatistics,
+    captures: &Captures,
 ) -> Result<(), RowRefused> {
     let (source, destination) = record.endpoints();
     let is_cut = matches!(record.reason, EndReason::Active | EndReason::Window);
@@ -126,6 +131,7 @@ pub(super) fn push(
     row.extend(FLAG_BITS.iter().map(|&bit| Value::U64(flags(bit).iter().sum())));
     row.extend(FLAG_BITS.iter().map(|&bit| Value::U64(flags(bit)[0])));
     row.extend(FLAG_BITS.iter().map(|&bit| Value::U64(flags(bit)[1])));
+    row.extend(captures.value(record.input));
     columns.push_row(row.values())
 }
 

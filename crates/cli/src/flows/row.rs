@@ -1,9 +1,12 @@
 //! The columns of flows, under our own names.
 
+use classify::columns::CAPTURE;
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
 use packet::community_id::CommunityId;
 use packet::{Layers, Span, Timestamp};
+
+use crate::captures::Captures;
 
 /// What is kept for a flow beside its record, as columns.
 pub trait Kept: Sized {
@@ -172,11 +175,20 @@ const LABEL: [Field; 7] = [
     text("model", "Name of the cascade, and the start of its SHA-256."),
 ];
 
-pub(super) const SCHEMA: Schema = &FLOW;
-pub(super) const LABELLED: Schema = &joined::<23>(&[&FLOW, &LABEL]);
-pub(super) const WINDOWED: Schema = &joined::<17>(&[&WINDOW, &FLOW]);
-pub(super) const WITH_STATISTICS: Schema = &joined::<68>(&[&FLOW, &STATISTICS]);
-pub(super) const WINDOWED_WITH_STATISTICS: Schema = &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]);
+/// Columns without the capture, and with it.
+pub(super) type Schemas = [Schema; 2];
+
+pub(super) const PLAIN: Schemas = [&FLOW, &joined::<17>(&[&FLOW, &CAPTURE])];
+pub(super) const LABELLED: Schemas =
+    [&joined::<23>(&[&FLOW, &LABEL]), &joined::<24>(&[&FLOW, &LABEL, &CAPTURE])];
+pub(super) const WINDOWED: Schemas =
+    [&joined::<17>(&[&WINDOW, &FLOW]), &joined::<18>(&[&WINDOW, &FLOW, &CAPTURE])];
+pub(super) const WITH_STATISTICS: Schemas =
+    [&joined::<68>(&[&FLOW, &STATISTICS]), &joined::<69>(&[&FLOW, &STATISTICS, &CAPTURE])];
+pub(super) const WINDOWED_WITH_STATISTICS: Schemas = [
+    &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]),
+    &joined::<70>(&[&WINDOW, &FLOW, &STATISTICS, &CAPTURE]),
+];
 
 impl<'a> Row<'a> {
     pub(super) const fn new() -> Self {
@@ -241,6 +253,7 @@ pub(super) fn push<S: Kept>(
     window: Option<Span>,
     record: &FlowRecord,
     kept: &S,
+    captures: &Captures,
 ) -> Result<(), RowRefused> {
     let (source, destination) = record.endpoints();
     let community_id = CommunityId(record.key);
@@ -269,6 +282,7 @@ pub(super) fn push<S: Kept>(
         vlan(record).map(Value::U16).into(),
     ]);
     kept.push(record, &mut row);
+    row.extend(captures.value(record.input));
     columns.push_row(row.values())
 }
 

@@ -7,6 +7,7 @@ use engine::flow::{FlowCounts, FlowRecord};
 use packet::Timestamp;
 
 use super::Output;
+use crate::captures::Captures;
 use crate::failure::Failure;
 use crate::top::{grouped, share};
 
@@ -24,12 +25,18 @@ const TITLES: [&str; 10] = [
 ];
 
 /// Prints the heaviest flows, with their shares of the bytes of all.
-pub(super) fn print(flows: &[FlowRecord], counts: &FlowCounts) -> Result<(), Failure> {
+pub(super) fn print(
+    flows: &[FlowRecord],
+    counts: &FlowCounts,
+    captures: &Captures,
+) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(TITLES);
+    let last = captures.are_named().then_some("capture");
+    table.set_header(TITLES.into_iter().chain(last));
     for flow in flows {
-        table.add_row(cells(flow, counts));
+        let capture = captures.name(flow.input).map(str::to_owned);
+        table.add_row(cells(flow, counts).into_iter().chain(capture));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

@@ -1,7 +1,8 @@
 //! What is kept for a flow: one cache line that every packet touches, and one
 //! that only beginnings, ends and IPv6 do.
 
-use packet::{FlowDirection, FlowKey, Timestamp};
+use packet::flow_key::MarkedKey;
+use packet::{FlowDirection, Timestamp};
 
 use super::options::FlowOptions;
 use super::record::{EndReason, FlowRecord};
@@ -31,7 +32,8 @@ const _: () = assert!(size_of::<Hot>() == 64, "one cache line");
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {
-    pub(super) key: FlowKey,
+    /// The key, marked with the input of the first packet.
+    pub(super) marked_key: MarkedKey,
     /// When it was closed; while it is open, when it began (windows move `first`).
     pub(super) since: Timestamp,
     /// Neighbours in its list of the wheel.
@@ -139,10 +141,11 @@ pub(super) fn record(hot: &Hot, cold: &Cold, reason: EndReason) -> FlowRecord {
     let [low, high] = [0, 1];
     let (source, destination) = if source_is_high { (high, low) } else { (low, high) };
     FlowRecord {
-        key: cold.key,
+        key: cold.marked_key.key(),
         direction,
         reason,
         vlan_id: cold.vlan_id,
+        input: cold.marked_key.mark(),
         tcp_flags: [hot.tcp_flags[source], hot.tcp_flags[destination]],
         packets: [hot.packets[source], hot.packets[destination]],
         bytes: [hot.bytes[source], hot.bytes[destination]],

@@ -1,5 +1,6 @@
 //! Frames to packets of flows, and event time.
 
+use packet::flow_key::MarkedKey;
 use packet::{
     Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol, Span, Timestamp,
 };
@@ -11,8 +12,8 @@ use crate::window::LATENESS_ALLOWANCE;
 /// What a flow table has to know of a packet: one cache line, owns nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowPacket {
-    /// Whose packet it is.
-    pub key: FlowKey,
+    /// Whose packet it is, marked with the input it came from ([`packet::Record::input`]).
+    pub marked_key: MarkedKey,
     /// When it was seen.
     pub timestamp: Timestamp,
     /// The hash of the key.
@@ -90,7 +91,7 @@ impl FlowPacket {
         let (key, direction) = FlowKey::from_frame(frame)?;
         let layers = &frame.record.layers;
         Some(Self {
-            key,
+            marked_key: MarkedKey::new(key, frame.record.input),
             timestamp,
             hash: key.key_hash(seed),
             wire_len: frame.record.wire_len,
@@ -98,6 +99,20 @@ impl FlowPacket {
             tcp_flags: tcp_flags(frame, layers),
             direction,
         })
+    }
+
+    /// Whose packet it is.
+    #[inline(always)]
+    #[must_use]
+    pub const fn key(&self) -> FlowKey {
+        self.marked_key.key()
+    }
+
+    /// The input it came from, as [`packet::Record::input`] has it.
+    #[inline]
+    #[must_use]
+    pub const fn input(&self) -> u16 {
+        self.marked_key.mark()
     }
 }
 

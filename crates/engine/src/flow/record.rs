@@ -65,6 +65,8 @@ pub struct FlowRecord {
     pub reason: EndReason,
     /// Outermost VLAN of the first packet, or [`packet::Layers::NO_VLAN`].
     pub vlan_id: u16,
+    /// Input of the first packet, as [`packet::Record::input`] has it.
+    pub input: u16,
     /// TCP flags of all packets, or-ed: the header's low byte.
     pub tcp_flags: [u8; 2],
     /// Packets.
@@ -100,7 +102,7 @@ impl FlowRecord {
     /// be equal in all of this where stamps are: they keep the order in which they ended.
     #[must_use]
     pub fn order(&self) -> impl Ord + use<> {
-        let rest = (self.direction as u8, self.tcp_flags, self.vlan_id);
+        let rest = (self.direction as u8, self.tcp_flags, self.vlan_id, self.input);
         (self.first, self.key, self.last, self.reason, self.packets, self.bytes, rest)
     }
 }

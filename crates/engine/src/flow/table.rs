@@ -131,7 +131,7 @@ impl FlowTable {
         guesses.extend(packets.iter().map(|packet| {
             let guess = self.index.first(tag_of(packet.hash));
             self.hot.prefetch(guess);
-            if packet.key.is_ipv6() {
+            if packet.key().is_ipv6() {
                 self.cold.prefetch(guess);
             }
             guess
@@ -153,7 +153,7 @@ impl FlowTable {
     #[inline(always)]
     fn add_plain(&mut self, slot: u32, packet: &FlowPacket) -> Option<FlowSlot> {
         let hot = self.hot.get_mut(slot)?;
-        let is_plain = hot.words == packet.key.words()
+        let is_plain = hot.words == packet.key().words()
             && hot.state & (Hot::LIVE | Hot::CLOSED) == Hot::LIVE
             && packet.timestamp.since(hot.last).as_ns().unsigned_abs() < self.idle_ns
             && packet.timestamp.since(hot.first) < self.options.active_timeout
@@ -163,7 +163,7 @@ impl FlowTable {
         if !is_plain {
             return None;
         }
-        if packet.key.is_ipv6() && self.cold.get(slot)?.key != packet.key {
+        if packet.key().is_ipv6() && self.cold.get(slot)?.marked_key.key() != packet.key() {
             return None;
         }
         hot.add(packet);
@@ -179,11 +179,14 @@ impl FlowTable {
     #[inline(never)]
     fn slot_for(&mut self, packet: &FlowPacket) -> u32 {
         self.now = packet.timestamp;
-        let words = packet.key.words();
+        let words = packet.key().words();
         let found = self.index.find(tag_of(packet.hash), |slot| {
             self.hot.get(slot).is_some_and(|hot| hot.words == words)
-                && (!packet.key.is_ipv6()
-                    || self.cold.get(slot).is_some_and(|cold| cold.key == packet.key))
+                && (!packet.key().is_ipv6()
+                    || self
+                        .cold
+                        .get(slot)
+                        .is_some_and(|cold| cold.marked_key.key() == packet.key()))
         });
         match found {
             Some(slot) => self.slot_after_ends(slot, packet),
@@ -308,7 +311,7 @@ impl FlowTable {
         let source = if beginning.source_is_high { Hot::SOURCE_IS_HIGH } else { 0 };
         if let Some(hot) = self.hot.get_mut(slot) {
             *hot = Hot {
-                words: packet.key.words(),
+                words: packet.key().words(),
                 first: packet.timestamp,
                 last: packet.timestamp,
                 state: Hot::LIVE | source | hot.state & Hot::AWAKE,
@@ -317,7 +320,7 @@ impl FlowTable {
             };
         }
         if let Some(cold) = self.cold.get_mut(slot) {
-            cold.key = packet.key;
+            cold.marked_key = packet.marked_key;
             cold.since = packet.timestamp;
             cold.vlan_id = beginning.vlan_id;
             cold.tag = tag;

@@ -5,6 +5,7 @@ use engine::flow::{
 };
 use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
 use engine::sums::{PacketRun, PacketSums};
+use packet::flow_key::MarkedKey;
 use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
 
 use super::merged::SEGMENT_GAP_NS;
@@ -211,7 +212,7 @@ impl Exact {
         self.packets.extend(arrived.iter().zip(keys).map(|(packet, &(key, direction))| {
             self.table.prefetch(packet.hash);
             FlowPacket {
-                key,
+                marked_key: MarkedKey::new(key, 0),
                 timestamp: packet.time,
                 hash: packet.hash,
                 wire_len: packet.size,
