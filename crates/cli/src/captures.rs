@@ -38,7 +38,7 @@ impl Captures {
     /// The value of the column; none where there is none.
     #[must_use]
     pub fn value(&self, input: u16) -> Option<Value<'_>> {
-        let known = |name| if name == "" { Value::Null } else { Value::Str(name) };
+        let known = |name| if str::is_empty(name) { Value::Null } else { Value::Str(name) };
         self.name(input).map(known)
     }
 }
