@@ -40,7 +40,7 @@ class Figure:
     take: str = ""
     """Field whose value is wanted."""
     over: str = "only"
-    """How several rows become a number: one of AGGREGATES."""
+    """How several rows become a number: one of AGGREGATES, or `pooled`, where sums are divided."""
     per: str = ""
     """Field by which `take` is divided, such as seconds."""
     scale: float = 1.0
@@ -173,7 +173,7 @@ def asked(query: str) -> float:
         named = NAMED.match(word)
         if named:
             where[named[1]] = named[2]
-        elif word in AGGREGATES:
+        elif word in AGGREGATES or word == "pooled":
             over = word
         elif word.startswith("."):
             take = word[1:]
@@ -194,6 +194,9 @@ def asked(query: str) -> float:
         number(value_of(row, take)) / (number(value_of(row, figure.per)) if figure.per else 1)
         for row in rows
     ]
+    if over == "pooled":
+        whole = sum(number(value_of(row, figure.per)) for row in rows)
+        return sum(number(value_of(row, take)) for row in rows) / whole * figure.scale
     if figure.less_from is not None:
         values = [figure.less_from - value for value in values]
     return AGGREGATES[over](values) * figure.scale

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import page_ages
 import page_cca
+import page_devices
 from page_rows import RESULTS, ROOT, Missing, read
 
 
@@ -121,6 +122,11 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-left-out": plain(page_cca.left_out),
     "cca-inputs": plain(page_cca.inputs),
     "cca-shipped": plain(page_cca.shipped),
+    "devices-splits": plain(page_devices.splits),
+    "devices-units": plain(page_devices.units),
+    "devices-without": plain(page_devices.without),
+    "devices-foreign": plain(page_devices.foreign),
+    "devices-home": plain(page_devices.home),
 }
 
 

@@ -12,7 +12,8 @@ device that the model knows, and whose content trained nothing:
 
 A row a capture, or a device: flows, those named by `wirelens classify`, those whose name has a
 probability of 0.9 or more, and the names. A device's flows are those of its address, in all
-captures of the home; a flow between two devices is a flow of both.
+captures of the home; a flow between two devices is a flow of both. The last row is that of the home
+without the device that has most flows.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from wirelens.classify.labels import read_families, read_table
 
@@ -30,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "target/release/wirelens"
 TRAINED = ROOT / "models/recipes/devices-foreign.txt"
 SURE = 0.9
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def verdicts(model: Path, captures: list[Path], *words: str) -> tuple[Row, str]:
@@ -87,10 +89,15 @@ def measure(model: Path, data: Path) -> Iterator[Row]:
             home.append(path)
         if counts["flows"]:
             yield {"set": name, "capture": path.name, "model": said_by, **counts}
-    for row in read_table(data / "devices/madea_mac_map.tsv"):
+    largest, macs = 0, read_table(data / "devices/madea_mac_map.tsv")
+    for row in macs:
         counts, said_by = verdicts(model, home, "--filter", f"ether host {row['mac']}")
         if counts["flows"]:
             yield {"set": "home", "device": row["device"], "model": said_by, **counts}
+        if counts["flows"] > largest:
+            largest, most = counts["flows"], row
+    counts, said_by = verdicts(model, home, "--filter", f"not ether host {most['mac']}")
+    yield {"set": "home", "without": most["device"], "model": said_by, **counts}
 
 
 def main() -> None:
