@@ -7,6 +7,7 @@ Disks are mounted in a namespace of the test's own; without root those cases are
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -160,6 +161,55 @@ def test_a_folder_that_vanishes_takes_the_output_and_that_is_said(
     ran = Ran(running.returncode, b"", said.decode())
     refused(ran, folder / "out")
     assert "it is complete in" not in ran.stderr, "nothing is there"
+
+
+@pytest.mark.parametrize("name", PACED)
+def test_a_write_that_fails_is_not_called_an_interruption(name: str, ready: Path) -> None:
+    words = [word for word in OUTPUTS[name](ready, Path("/dev/full")) if word != "-q"]
+    ran = wirelens(*words)
+    refused(ran, Path("/dev/full"))
+    assert "interrupted" not in ran.stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_rows_before_a_disk_was_full_are_kept_and_can_be_recovered(
+    suffix: str, tmp_path: Path, mounts: None
+) -> None:
+    whole = tmp_path / f"whole.{suffix}"
+    capture = tmp_path / "long.pcap"
+    capture.write_bytes(many_flows(300_000))
+    words = ["flows", "-q", "-r", capture, "--idle-timeout", "1s", "-o"]
+    assert wirelens(*words, whole).status == 0
+    size_kib = whole.stat().st_size // 1024
+    disk = mount(tmp_path, f"size={size_kib - 512}k")
+    out = disk / f"flows.{suffix}"
+    ran = wirelens(*words, out)
+    refused(ran, out)
+    partial = disk / f"flows.{suffix}.partial"
+    assert f"the rows before are kept in `{partial}`" in ran.stderr, ran.stderr
+    saved = tmp_path / f"saved.{suffix}"
+    ran = wirelens("recover", partial, "-o", saved)
+    assert ran.status == 0, ran.stderr
+    rows = int(re.search(r"partial: (\d+),", ran.stderr)[1])
+    assert 100_000 < rows < 300_000
+    if suffix in {"csv", "jsonl"}:
+        assert whole.read_bytes().startswith(saved.read_bytes())
+    refused(wirelens(*words, out), out)
+    assert partial.exists(), "the next run began it again, and its disk is as full"
+
+
+def many_flows(count: int) -> bytes:
+    """A capture of so many flows of a packet each, a millisecond apart."""
+    ethernet = bytes(12) + b"\x08\x00"
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)]
+    for number in range(count):
+        ip = struct.pack(
+            ">BBHHHBBHII", 0x45, 0, 28, 0, 0, 64, 17, 0, 0x0A000000 + number, 0xC0000201
+        )
+        frame = ethernet + ip + struct.pack(">HHHH", 40_000, 53, 8, 0)
+        seconds, nanoseconds = divmod(number * 1_000_000, 1_000_000_000)
+        parts.append(struct.pack("<IIII", seconds, nanoseconds, len(frame), len(frame)) + frame)
+    return b"".join(parts)
 
 
 def printed(words: list[str | Path], stdout: int) -> Ran:

@@ -47,7 +47,7 @@ where
             && let Err(refusal) = (self.put)(flows)
         {
             self.refusal = Some(refusal);
-            self.control.stop();
+            self.control.fail();
         }
     }
 }

@@ -69,7 +69,7 @@ fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'
         text.push_str(&stage_lines(stage, &received.report));
     }
     // A run on an interface has no other end.
-    if inputs.control.is_stopped() && inputs.interface.is_none() {
+    if inputs.control.is_interrupted() && inputs.interface.is_none() {
         text.push_str("interrupted: results cover what was read before\n");
     }
     let skipped = inputs.resolved.skipped.len();

@@ -71,7 +71,7 @@ where
             && let Err(refusal) = (self.put)(window)
         {
             self.refusal = Some(refusal);
-            self.control.stop();
+            self.control.fail();
         }
     }
 }

@@ -12,12 +12,25 @@ use crate::stage::{Fold, Stage};
 #[derive(Debug, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
+    has_failed: AtomicBool,
 }
 
 impl Control {
     /// Asks every thread to stop after the batch in hand.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops since what was found cannot be handed on: an error, and no interruption.
+    pub fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Whether the run was stopped from outside, as by an interrupt.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.is_stopped() && !self.has_failed.load(Ordering::Relaxed)
     }
 
     /// The flag that a stop sets, for a source that waits where nothing comes.

@@ -75,9 +75,8 @@ pub enum OutputError {
         path: PathBuf,
         /// How many bytes it had taken before.
         written_bytes: u64,
-        /// Whether the incomplete file was removed; false for a pipe or device, which keeps what
-        /// it got.
-        removed: bool,
+        /// What there is of it now.
+        left: Left,
         /// Its refusal.
         source: io::Error,
     },
@@ -104,6 +103,17 @@ pub enum OutputError {
         /// The refusal.
         source: io::Error,
     },
+}
+
+/// What there is of an output of which a write failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// It was removed.
+    Nothing,
+    /// Complete rows, in this partial file: [`recover`](crate::recover()) makes a file of them.
+    Rows(PathBuf),
+    /// What it was: a pipe or device, or a file that could not be removed.
+    AsItWas,
 }
 
 impl WriteError {
@@ -205,8 +215,8 @@ impl fmt::Display for OutputError {
                     _ => Ok(()),
                 }
             }
-            Self::Write { path, written_bytes, removed, source } => {
-                write_failed(f, path, *written_bytes, *removed, source)
+            Self::Write { path, written_bytes, left, source } => {
+                write_failed(f, path, *written_bytes, left, source)
             }
             Self::Appeared { path, partial } => {
                 let (path, partial) = (path.display(), partial.display());
@@ -243,12 +253,21 @@ fn write_failed(
     f: &mut fmt::Formatter<'_>,
     path: &Path,
     written_bytes: u64,
-    removed: bool,
+    left: &Left,
     source: &io::Error,
 ) -> fmt::Result {
     write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
-    if removed {
-        f.write_str("; the incomplete file was removed")?;
+    match left {
+        Left::Nothing => f.write_str("; the incomplete file was removed")?,
+        Left::Rows(partial) => {
+            let partial = partial.display();
+            write!(
+                f,
+                "; the rows before are kept in `{partial}`, and `wirelens recover` makes a file of \
+                 them"
+            )?;
+        }
+        Left::AsItWas => {}
     }
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -41,7 +41,7 @@ mod row_groups;
 mod rows;
 mod writer;
 
-pub use error::{OutputError, WriteError};
+pub use error::{Left, OutputError, WriteError};
 pub use format::{Format, FormatError};
 pub use matrix::MatrixWriter;
 pub use output::{Existing, OutputFile, Piece};

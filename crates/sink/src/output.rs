@@ -3,8 +3,9 @@
 //! Rows go to `NAME.partial` beside the target, which gets its name in one
 //! step at the end: no reader ever sees half a file under the name it waits
 //! for. A run that fails removes its partial file; one that is killed leaves
-//! it, marked by its name, and the next run replaces it. The open partial file
-//! is locked, so two runs cannot fill one.
+//! it, marked by its name, and the next run replaces it. So does one whose disk
+//! takes no more, where [`recover`](crate::recover()) finds rows in it. The open
+//! partial file is locked, so two runs cannot fill one.
 //!
 //! Nothing is forced to the disk (no fsync): after a power cut the file may be
 //! short. A file system that reports a full disk only when a file is closed
@@ -19,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::OutputError;
+use crate::{Left, OutputError, recover};
 
 const PARTIAL_SUFFIX: &str = ".partial";
 
@@ -57,6 +58,8 @@ pub struct OutputFile {
     place: Place,
     /// Pieces finished before this one.
     piece_count: u32,
+    /// Whether rows grow in it that can be recovered from half of it.
+    holds_rows: bool,
 }
 
 /// A finished piece of an output that goes on in another file.
@@ -74,8 +77,8 @@ enum Place {
     Stream,
     /// To be put in place.
     Partial { partial: PathBuf, target: PathBuf, existing: Existing },
-    /// Its last write failed and it was removed, or it is in place.
-    Gone { removed: bool },
+    /// Its last write failed, or it is in place.
+    Gone { left: Left },
 }
 
 impl OutputFile {
@@ -149,6 +152,12 @@ impl OutputFile {
         self.written_bytes
     }
 
+    /// From here on rows grow in it that [`recover`](crate::recover()) understands: where a write
+    /// fails they are kept under the partial name.
+    pub(crate) fn holds_rows(&mut self) {
+        self.holds_rows = true;
+    }
+
     /// Writes over the first bytes, which were written before: for a format whose beginning is
     /// known at its end. Not for a pipe or device.
     ///
@@ -196,7 +205,7 @@ impl OutputFile {
         let was_renamed = !is_named(&self.file, &partial)
             && self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
         let path = if was_renamed {
-            self.place = Place::Gone { removed: false };
+            self.place = Place::Gone { left: Left::AsItWas };
             None
         } else {
             self.put_in_place(true)?
@@ -235,12 +244,13 @@ impl OutputFile {
             }
         });
         // Named or not, what was written stays.
-        self.place = Place::Gone { removed: false };
+        self.place = Place::Gone { left: Left::AsItWas };
         outcome
     }
 
     fn at(path: &Path, file: File, place: Place) -> Self {
-        Self { path: path.to_owned(), file, written_bytes: 0, place, piece_count: 0 }
+        let path = path.to_owned();
+        Self { path, file, written_bytes: 0, place, piece_count: 0, holds_rows: false }
     }
 
     fn stream(path: &Path, file: io::Result<File>) -> Result<Self, OutputError> {
@@ -279,22 +289,29 @@ impl OutputFile {
         }
     }
 
-    /// Removes what cannot become whole any more, and says what happened.
+    /// Removes what cannot become whole any more, unless rows can be recovered from it; says what
+    /// happened.
     fn failed(&mut self, source: io::Error) -> OutputError {
-        self.abandon();
-        let removed = matches!(self.place, Place::Gone { removed: true });
-        OutputError::Write {
-            path: self.path.clone(),
-            written_bytes: self.written_bytes,
-            removed,
-            source,
+        match &self.place {
+            Place::Partial { partial, .. } if self.holds_rows && recover::has_row(partial) => {
+                let left = Left::Rows(partial.clone());
+                self.place = Place::Gone { left };
+            }
+            _ => self.abandon(),
         }
+        let left = match &self.place {
+            Place::Gone { left } => left.clone(),
+            _ => Left::AsItWas,
+        };
+        let (path, written_bytes) = (self.path.clone(), self.written_bytes);
+        OutputError::Write { path, written_bytes, left, source }
     }
 
     fn abandon(&mut self) {
         if let Place::Partial { partial, .. } = &self.place {
             let removed = fs::remove_file(partial).is_ok();
-            self.place = Place::Gone { removed };
+            let left = if removed { Left::Nothing } else { Left::AsItWas };
+            self.place = Place::Gone { left };
         }
     }
 }
@@ -472,6 +489,7 @@ mod tests {
             piece_count: 0,
             file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
             written_bytes: 4096,
+            holds_rows: false,
             place: Place::Partial {
                 partial: partial.clone(),
                 target: "flows.csv".into(),
@@ -494,6 +512,28 @@ mod tests {
         assert!(!partial.exists(), "removed at once, not only when dropped");
         assert!(output.write_all(b"x").unwrap_err().to_string().contains(FAILED_BEFORE));
         assert!(output.finish().is_err(), "a failed output is never given its name");
+    }
+
+    #[test]
+    fn rows_that_were_written_outlive_a_full_disk() {
+        let (mut output, partial) = full_disk("rows");
+        fs::write(&partial, "bytes\n1\n2\n3").unwrap();
+        output.holds_rows();
+        let said = output.write_all(b"x").unwrap_err().to_string();
+        assert!(said.contains(&format!("are kept in `{}`", partial.display())), "{said}");
+        assert!(output.write_all(b"x").unwrap_err().to_string().contains(FAILED_BEFORE));
+        drop(output);
+        let target = partial.with_extension("recovered");
+        let recovered = crate::recover(&partial, &target, Existing::Replace).unwrap();
+        assert_eq!((recovered.row_count, fs::read(&target).unwrap()), (2, b"bytes\n1\n2\n".into()));
+        fs::remove_file(&partial).unwrap();
+        fs::remove_file(&target).unwrap();
+
+        let (mut output, partial) = full_disk("header");
+        fs::write(&partial, "bytes\n1").unwrap();
+        output.holds_rows();
+        let said = output.write_all(b"x").unwrap_err().to_string();
+        assert!(said.contains("the incomplete file was removed") && !partial.exists(), "{said}");
     }
 
     #[test]

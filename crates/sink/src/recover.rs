@@ -90,6 +90,17 @@ pub fn recover(
     Ok(Recovered { format: source.format, row_count, cut_bytes })
 }
 
+/// Whether [`recover`] would find a row, from as little of the file as tells.
+pub(crate) fn has_row(partial: &Path) -> bool {
+    let Ok(source) = Source::open(partial) else { return false };
+    match source.format {
+        Format::Csv => source.has_lines(2),
+        Format::Jsonl => source.has_lines(1),
+        Format::Parquet => matches!(footer::read_back(&source.file), Ok(Some(_))),
+        Format::Arrow => source.has_batch(),
+    }
+}
+
 /// The partial file.
 struct Source<'a> {
     path: &'a Path,
@@ -166,6 +177,27 @@ impl<'a> Source<'a> {
         }
         self.copy(end, output)?;
         Ok((line_count.saturating_sub(u64::from(has_header)), end))
+    }
+
+    fn has_lines(&self, count: usize) -> bool {
+        let has_header = self.format == Format::Csv;
+        let Ok(reader) = self.reader(0) else { return false };
+        let mut is_quoted = false;
+        let ends = reader.bytes().map_while(Result::ok).filter(|byte| {
+            is_quoted ^= has_header && *byte == b'"';
+            *byte == b'\n' && !is_quoted
+        });
+        ends.take(count).count() == count
+    }
+
+    fn has_batch(&self) -> bool {
+        let sound_end = messages::sound_end(&self.file, self.stream_start, self.size_bytes);
+        let (Ok(end), Ok(reader)) = (sound_end, self.reader(self.stream_start)) else {
+            return false;
+        };
+        let sound = reader.take(end.saturating_sub(self.stream_start));
+        let first = StreamReader::try_new(sound, None).map(|mut batches| batches.next());
+        matches!(first, Ok(Some(Ok(batch))) if batch.num_rows() > 0)
     }
 
     fn row_groups(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {

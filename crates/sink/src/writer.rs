@@ -136,7 +136,12 @@ impl Writer<OutputFile> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn to_file(format: Format, schema: Schema, file: OutputFile) -> Result<Self, WriteError> {
+    pub fn to_file(
+        format: Format,
+        schema: Schema,
+        mut file: OutputFile,
+    ) -> Result<Self, WriteError> {
+        file.holds_rows();
         let at_once = file.is_stream();
         Self::with(format, schema, file, at_once)
     }

@@ -313,7 +313,7 @@ impl TakeVerdicts for Written {
         }
         if let Err(failure) = self.put(verdicts) {
             self.failure = Some(failure);
-            self.control.stop();
+            self.control.fail();
         }
     }
 }

@@ -133,7 +133,7 @@ where
         });
         if let Err(failure) = taken {
             self.failure = Some(failure);
-            self.control.stop();
+            self.control.fail();
         }
     }
 }

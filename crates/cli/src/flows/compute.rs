@@ -122,7 +122,7 @@ pub fn compute<S: PerFlow, O: Output<S>>(
             written = output.look();
         }
         if written.is_err() {
-            control.stop();
+            control.fail();
         }
     });
     written?;

@@ -99,7 +99,7 @@ impl TakeEnded<Standing> for Written<'_> {
         }
         if let Err(failure) = self.put(flows) {
             self.failure = Some(failure);
-            self.control.stop();
+            self.control.fail();
         }
     }
 }

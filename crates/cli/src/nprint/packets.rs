@@ -103,7 +103,7 @@ impl Stage for Packets<'_> {
                 && let Err(failure) = self.push(&frame)
             {
                 self.failure = Some(failure);
-                self.control.stop();
+                self.control.fail();
             }
         }
     }

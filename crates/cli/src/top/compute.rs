@@ -206,7 +206,7 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
                     written = self.output.look();
                 }
                 if written.is_err() {
-                    control.stop();
+                    control.fail();
                 }
             },
         );
