@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::events::Events;
 use super::settings::Settings;
+use crate::failure::Failure;
 use crate::live::now;
 
 /// Rates are taken over this time.
@@ -284,8 +285,8 @@ impl Desk {
     }
 
     /// Events that could not be written.
-    pub(crate) fn events_lost(&self) -> u64 {
-        self.lock().events.lost()
+    pub(crate) fn events_complete(&self) -> Result<(), Failure> {
+        self.lock().events.complete()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

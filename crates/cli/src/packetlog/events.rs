@@ -1,8 +1,9 @@
 //! What happened to a recorder, as lines of JSON.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packetlog::manager::{Cause, Decision};
@@ -13,10 +14,34 @@ use crate::failure::Failure;
 
 /// Where events go: to a file, and to standard error where somebody watches.
 pub(crate) struct Events {
+    path: PathBuf,
+    of_log: Option<Access>,
     file: File,
     is_told: bool,
     /// Events that could not be written.
     lost: u64,
+    /// Why, the first time.
+    refusal: Option<io::Error>,
+    /// The last line was cut off by a full disk.
+    is_torn: bool,
+}
+
+/// Whether a full disk cut off the last line that another run wrote.
+fn ends_torn(path: &Path, file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    let Some(last) = metadata.len().checked_sub(1).filter(|_| metadata.is_file()) else {
+        return Ok(false);
+    };
+    let mut byte = [0];
+    File::open(path)?.read_exact_at(&mut byte, last)?;
+    Ok(byte != *b"\n")
+}
+
+fn open(path: &Path, of_log: Option<Access>) -> io::Result<File> {
+    match of_log {
+        Some(access) => append_own(path, access),
+        None => OpenOptions::new().create(true).append(true).open(path),
+    }
 }
 
 impl Events {
@@ -28,18 +53,26 @@ impl Events {
         of_log: Option<Access>,
         is_told: bool,
     ) -> Result<Self, Failure> {
-        let file = match of_log {
-            Some(access) => append_own(path, access),
-            None => OpenOptions::new().create(true).append(true).open(path),
-        };
-        let file =
-            file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))?;
-        Ok(Self { file, is_told, lost: 0 })
+        let file = open(path, of_log).map_err(|error| refused(path, &error))?;
+        // A file that may be written and not read is not looked into.
+        let is_torn = ends_torn(path, &file).unwrap_or(false);
+        let path = path.to_owned();
+        Ok(Self { path, of_log, file, is_told, lost: 0, refusal: None, is_torn })
     }
 
     /// Events that could not be written.
     pub(crate) const fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// An error where events could not be written.
+    pub(crate) fn complete(&self) -> Result<(), Failure> {
+        let Some(refusal) = &self.refusal else { return Ok(()) };
+        let (path, lost) = (self.path.display(), self.lost);
+        Err(Failure::error(format_args!(
+            "{path}: {lost} events could not be written ({refusal}); free some space, or name a \
+             file on another disk with --events"
+        )))
     }
 
     /// What the manager decided, and what else is to be known of it.
@@ -77,10 +110,43 @@ impl Events {
         // One write a line: lines of two recorders in one file stay whole. A disk that is full is
         // what is told of here; the recorder goes on.
         let line = format!("{}\n", Value::Object(event));
-        if self.file.write_all(line.as_bytes()).is_err() {
+        if let Err(error) = self.write(line) {
             self.lost += 1;
+            self.refusal.get_or_insert(error);
         }
     }
+
+    fn write(&mut self, mut line: String) -> io::Result<()> {
+        // A file that was removed would take events and keep none of them.
+        if self.file.metadata()?.nlink() == 0 {
+            self.file = open(&self.path, self.of_log)?;
+            self.is_torn = false;
+        }
+        if self.is_torn {
+            line.insert(0, '\n');
+        }
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => {
+                    rest = rest.get(len..).unwrap_or_default();
+                    self.is_torn = !rest.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "create its folder first (mkdir -p)",
+        _ => "name a file that you may write to with --events",
+    };
+    Failure::error(format_args!("{}: {error}; {hint}", path.display()))
 }
 
 fn cause_name(cause: Cause) -> String {

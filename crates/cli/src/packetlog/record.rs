@@ -59,10 +59,12 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let quiet = arguments.input.quiet;
     let is_live = inputs.interface.is_some();
+    let is_told = is_live && !quiet;
+    let named = named_events(arguments, is_told)?;
     let (mut recorder, recovered) = log::create(arguments, &settings, &model, is_live)?;
     log::tell_recovered(&recovered, quiet);
     log::describe_interfaces(&mut recorder, &opened);
-    let (events, path) = events(arguments, is_live && !quiet)?;
+    let events = named.map_or_else(|| own_events(arguments, is_told), Ok)?;
     let switch = Arc::new(Switch::new(&arguments.mode, table));
     let work = Arc::new(Work::default());
     let seed = hash_seed(arguments.input.seed);
@@ -91,9 +93,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let socket = Socket::listen(&arguments.folder, Arc::clone(&desk))?;
     let manager = Managing::start(Arc::clone(&desk), wake);
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
-    if !quiet {
-        tell_offloads(&opened);
-    }
+    tell_offloads(&opened, quiet);
     desk.event("begin", json!({"mode": mode, "model": arguments.model.display().to_string()}));
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
@@ -108,7 +108,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let report = book.recorder.finish().map_err(Failure::error)?;
     desk.event("end", log::report_json(&report));
     let status = done.tell(&inputs, quiet, &classifier, &report, &model)?;
-    all_events(desk.events_lost(), &path).map(|()| status)
+    desk.events_complete().map(|()| status)
 }
 
 /// Any of the modes may have to be put in force later, when nobody is there to be told.
@@ -119,28 +119,24 @@ fn modes_fit(settings: &Settings, model: &Model) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where events go, and its name.
-fn events(arguments: &RecordArguments, is_told: bool) -> Result<(Events, PathBuf), Failure> {
-    let of_log = arguments.events.is_none().then(|| log::access(&arguments.files));
-    let path = arguments.events.clone();
-    let path = path.unwrap_or_else(|| arguments.folder.join("events.jsonl"));
-    Ok((Events::append(&path, of_log, is_told)?, path))
+/// Events of a file that is named, opened before there is a log: a name that cannot be written ends
+/// the run.
+fn named_events(arguments: &RecordArguments, is_told: bool) -> Result<Option<Events>, Failure> {
+    arguments.events.as_deref().map(|path| Events::append(path, None, is_told)).transpose()
 }
 
-/// An error where events could not be written.
-fn all_events(lost: u64, path: &Path) -> Result<(), Failure> {
-    if lost == 0 {
-        return Ok(());
-    }
-    Err(Failure::error(format_args!(
-        "{}: {lost} events could not be written; name a file on another disk with --events",
-        path.display()
-    )))
+/// Events of a log that has them in its folder.
+fn own_events(arguments: &RecordArguments, is_told: bool) -> Result<Events, Failure> {
+    let path = arguments.folder.join("events.jsonl");
+    Events::append(&path, Some(log::access(&arguments.files)), is_told)
 }
 
 /// Says that frames of several packets will come, and what becomes of them.
-fn tell_offloads(opened: &Opened) {
+fn tell_offloads(opened: &Opened, quiet: bool) {
     let Opened::Live(sources) = opened else { return };
+    if quiet {
+        return;
+    }
     if let Some(name) = sources.first().map(LiveSource::name) {
         let offloads = capture::sys::interfaces::offloads(name).unwrap_or_default();
         if !offloads.is_empty() {
