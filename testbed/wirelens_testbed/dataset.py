@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wirelens_testbed import outputs
 from wirelens_testbed.failure import ScenarioError, TestbedError
 from wirelens_testbed.lab import LIBRARY_ENVIRONMENT, PROGRAM_ENVIRONMENT
 from wirelens_testbed.run import REPORT_NAME, STATUS_REJECTED
@@ -229,10 +230,10 @@ class _Maker:
 
 def _claim(folder: Path, data_set: DataSet) -> None:
     """A folder holds the runs of one data set; another's would be mistaken for its own."""
-    folder.mkdir(parents=True, exist_ok=True)
+    outputs.make_folder(folder)
     copy = folder / COPY_NAME
     if not copy.exists():
-        copy.write_text(data_set.text)
+        outputs.write(copy, data_set.text)
     elif copy.read_text() != data_set.text:
         raise ScenarioError(
             f"{folder}: made from another text of this data set (see its {COPY_NAME}); give -o "
@@ -252,15 +253,18 @@ def _jobs(data_set: DataSet, runs: int | None) -> list[Job]:
 
 def _write_table(folder: Path, jobs: list[Job]) -> None:
     """One row a run that is there: what it is, and how it went."""
-    with (folder / TABLE_NAME).open("w") as table:
-        print("run", "variant", "seed", "wall_s", "cpu_s", "flows", "packets", sep="\t", file=table)
-        for job in jobs:
-            path = folder / job.name / REPORT_NAME
-            if path.exists():
-                report = json.loads(path.read_text())
-                flows = sum(report.get("flows", {}).values())
-                packets = max((tap["packets"] for tap in report.get("taps", [])), default=0)
-                print(
-                    job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
-                    packets, sep="\t", file=table,
-                )  # fmt: skip
+    rows: list[tuple[object, ...]] = [
+        ("run", "variant", "seed", "wall_s", "cpu_s", "flows", "packets")
+    ]
+    for job in jobs:
+        path = folder / job.name / REPORT_NAME
+        if path.exists():
+            report = json.loads(path.read_text())
+            flows = sum(report.get("flows", {}).values())
+            packets = max((tap["packets"] for tap in report.get("taps", [])), default=0)
+            rows.append((
+                job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
+                packets,
+            ))  # fmt: skip
+    table = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    outputs.write(folder / TABLE_NAME, table)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wirelens_testbed import outputs
 from wirelens_testbed.failure import TestbedError
 
 SLOT_NS = 1_000_000
@@ -47,7 +48,8 @@ def plot(folder: Path, output: Path) -> None:
     _draw_shares(rows[-1][0], by_flow, labels)
     rows[-1][0].set_xlabel("seconds")
     figure.tight_layout()
-    figure.savefig(output, dpi=120)
+    with outputs.naming(output):
+        figure.savefig(output, dpi=120)
 
 
 def read(folder: Path) -> dict[int, Series]:

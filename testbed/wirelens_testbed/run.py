@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelens_testbed import kinds, machine
+from wirelens_testbed import kinds, machine, outputs
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.progress import Progress
@@ -152,22 +153,23 @@ def perform(
     remove_stale()
     growing = _make_folder(output, name)
     try:
-        run, used_s = _act(kind, plan, growing, seed, wirelens, quiet)
+        with outputs.naming(growing):
+            run, used_s = _act(kind, plan, growing, seed, wirelens, quiet)
+            (growing / "scenario.toml").write_text(to_toml({"seed": seed} | drawn) + "\n")
+            failed = [check for check in run.checks if not check.holds]
+            report = {
+                "kind": kind.NAME, "name": name, "seed": seed, "accepted": not failed,
+                "wall_s": round(time.monotonic() - started_s, 3), "cpu_s": round(used_s, 3),
+                "system": platform.platform(), "cores": os.cpu_count(),
+                "checks": [asdict(check) for check in run.checks], **run.facts,
+            }  # fmt: skip
+            (growing / REPORT_NAME).write_text(json.dumps(report, indent=1) + "\n")
+            final = output / (name if not failed else f"{name}.rejected")
+            shutil.rmtree(final, ignore_errors=True)  # only a rejected one can be here
+            growing.rename(final)
     except BaseException:
         shutil.rmtree(growing, ignore_errors=True)
         raise
-    (growing / "scenario.toml").write_text(to_toml({"seed": seed} | drawn) + "\n")
-    failed = [check for check in run.checks if not check.holds]
-    report = {
-        "kind": kind.NAME, "name": name, "seed": seed, "accepted": not failed,
-        "wall_s": round(time.monotonic() - started_s, 3), "cpu_s": round(used_s, 3),
-        "system": platform.platform(), "cores": os.cpu_count(),
-        "checks": [asdict(check) for check in run.checks], **run.facts,
-    }  # fmt: skip
-    (growing / REPORT_NAME).write_text(json.dumps(report, indent=1) + "\n")
-    final = output / (name if not failed else f"{name}.rejected")
-    shutil.rmtree(final, ignore_errors=True)  # only a rejected one can be here
-    growing.rename(final)
     return Outcome(final, failed, time.monotonic() - started_s)
 
 
@@ -183,15 +185,24 @@ def _act(
         after = os.times()
         return run, sum(after[:4]) - sum(before[:4])
     finally:
-        if run:
-            run.close()
-        logs = folder / "logs"
-        if folder.exists() and lab.run_dir.exists():
-            logs.mkdir(exist_ok=True)
-            for log in lab.run_dir.glob("*.log"):
-                if log.stat().st_size:
-                    shutil.copy(log, logs)
-        lab.close()
+        # Whatever cannot be written any more, nothing of the lab is left on the machine.
+        with contextlib.ExitStack() as ending:
+            ending.callback(lab.close)
+            ending.callback(_keep_logs, lab, folder)
+            if run:
+                ending.callback(run.close)
+
+
+def _keep_logs(lab: Lab, folder: Path) -> None:
+    logs = folder / "logs"
+    if not folder.exists() or not lab.run_dir.exists():
+        return
+    # That there is no room for what programs said must not hide why the run failed.
+    with contextlib.suppress(OSError):
+        logs.mkdir(exist_ok=True)
+        for log in lab.run_dir.glob("*.log"):
+            if log.stat().st_size:
+                shutil.copy(log, logs)
 
 
 def _make_folder(output: Path, name: str) -> Path:
@@ -201,11 +212,8 @@ def _make_folder(output: Path, name: str) -> Path:
             f"{final}: is there already; try another --seed or -o, or remove that folder"
         )
     growing = output / f"{name}.partial"
-    try:
-        shutil.rmtree(growing, ignore_errors=True)  # left by a run that was killed
-        growing.mkdir(parents=True)
-    except OSError as failure:
-        raise ScenarioError(f"{growing}: cannot be made: {failure.strerror}") from failure
+    shutil.rmtree(growing, ignore_errors=True)  # left by a run that was killed
+    outputs.make_folder(growing)
     return growing
 
 
