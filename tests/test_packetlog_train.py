@@ -425,4 +425,4 @@ def test_a_model_of_another_version_is_refused(made, tmp_path, capsys):
     run("eval", "-r", ATTACKS, "--model", tmp_path / "old", "-q", status=1)
     assert "its columns mean something else" in capsys.readouterr().err
     run("eval", "-r", ATTACKS, "--model", tmp_path / "none", "-q", status=1)
-    assert "model.json: No such file or directory" in capsys.readouterr().err
+    assert "none: No such file or directory" in capsys.readouterr().err

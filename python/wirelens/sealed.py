@@ -11,8 +11,12 @@ SUMS_FILE = "SHA256SUMS"
 
 def sums(files: Sequence[Path]) -> str:
     """Hashes as `sha256sum` writes and checks them."""
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    return "".join(lines)
+    return "".join(line(path.name, path.read_bytes()) for path in files)
+
+
+def line(name: str, content: bytes) -> str:
+    """The line of one file."""
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n"
 
 
 def read_sums(folder: Path, made_by: str) -> dict[str, str]:
@@ -26,8 +30,9 @@ def read_sums(folder: Path, made_by: str) -> dict[str, str]:
     try:
         lines = (folder / SUMS_FILE).read_text(encoding="utf-8").splitlines()
     except OSError as error:
+        missing = folder / SUMS_FILE if folder.is_dir() else folder
         raise ModelError(
-            f"{folder / SUMS_FILE}: {error.strerror}; wanted: a folder that `{made_by}` wrote"
+            f"{missing}: {error.strerror}; wanted: a folder that `{made_by}` wrote"
         ) from error
     return {line[66:]: line[:64] for line in lines if len(line) > 66}
 

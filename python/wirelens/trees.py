@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wirelens import _wirelens
+from wirelens import _wirelens, written
 from wirelens._wirelens import Forest
 from wirelens.errors import ModelError, OptionError
 
@@ -119,9 +119,7 @@ class Trees:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file; it has its name once it is complete."""
-        partial = Path(f"{os.fspath(path)}.partial")
-        partial.write_text(self.text(), encoding="utf-8")
-        partial.replace(path)
+        written.text(Path(path), self.text())
 
 
 class _Writer:

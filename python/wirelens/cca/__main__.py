@@ -5,7 +5,7 @@ It ends as `wirelens.guarded` says.
 
 from collections.abc import Sequence
 
-from wirelens import guarded
+from wirelens import guarded, written
 from wirelens.classify.progress import Progress
 
 
@@ -32,11 +32,12 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
             print(f"{asked.output}: F1 on the runs that ended training {told}")
             return
         request = typed.eval_request(asked)
+        written.check(request.output)
         text = table(evaluate(request, progress), request.model.controls)
         if request.output is None:
             print(text, end="")
         else:
-            request.output.write_text(text)
+            written.text(request.output, text)
 
     return progress, work
 

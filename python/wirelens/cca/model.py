@@ -12,15 +12,23 @@ from typing import Any, Protocol
 
 import numpy
 
+from wirelens import written
 from wirelens.cca.intervals import Array, in_rows, normalised
 from wirelens.classify.metrics import softmax
 from wirelens.classify.networks import tensor, torch
 from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, OutputExistsError
-from wirelens.sealed import SUMS_FILE, sums
+from wirelens.sealed import SUMS_FILE, line
 
 FORMAT = "wirelens-cca 1"
 MODEL_FILE, CARD_FILE = "model.safetensors", "card.md"
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuses to write over a model, unless that is asked for."""
+    path = folder / MODEL_FILE
+    if path.exists() and not force:
+        raise OutputExistsError(f"{path}: exists; give another folder, or --force")
 
 
 @dataclass(frozen=True)
@@ -185,6 +193,8 @@ class Model:
         ------
         OutputExistsError
             Where there is one, and `force` is not given.
+        OutputError
+            Where they cannot be written; a model that was there stays.
         MissingPackageError
             Where safetensors is not installed.
         """
@@ -195,12 +205,7 @@ class Model:
                 f"models of cca need safetensors; {install_line('train')}",
                 name="safetensors",
             ) from error
-        path = folder / MODEL_FILE
-        if path.exists() and not force:
-            raise OutputExistsError(f"{path}: exists; give another folder, or --force")
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f"{MODEL_FILE}.partial"
-        partial.write_bytes(save(self.tensors(), {"wirelens": json.dumps(self.metadata())}))
-        partial.replace(path)
-        (folder / SUMS_FILE).write_text(sums([path]), encoding="utf-8")
-        (folder / CARD_FILE).write_text(card)
+        check_free(folder, force)
+        data = save(self.tensors(), {"wirelens": json.dumps(self.metadata())})
+        contents = {CARD_FILE: card.encode(), SUMS_FILE: line(MODEL_FILE, data).encode()}
+        written.files(folder, contents | {MODEL_FILE: data})

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wirelens import written
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined
-from wirelens.cca.model import Model, Network, Voting, voters_of
+from wirelens.cca.model import Model, Network, Voting, check_free, voters_of
 from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
 from wirelens.classify.progress import Progress
 from wirelens.classify.typed import time_us
@@ -148,7 +149,11 @@ def train(request: Request, progress: Progress) -> Outcome:
     ------
     OptionError
         Where runs are too few, or a duration is too short or too long for their flows.
+    OutputError
+        Where the model cannot be written; most reasons are found before training.
     """
+    check_free(request.output, request.force)
+    written.check(request.output)
     lengths = _lengths(request)
     runs = find_runs(request.places)
     if len(runs) < 2:

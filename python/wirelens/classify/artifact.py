@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wirelens import __version__
+from wirelens import __version__, written
 from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
 from wirelens.classify.operate import Operation, settled
@@ -107,27 +107,16 @@ def write(parts: Parts, folder: Path, *, force: bool = False, progress: Progress
     artifact.
     """
     check_free(folder, force)
-    partial = folder.with_name(folder.name + ".partial")
-    if partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True)
     told = head(parts)
     text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
-    (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
-    (partial / CARD_FILE).write_text(parts.card, encoding="utf-8")
-    for stage, model in parts.stages:
-        shutil.copyfile(model.file, partial / stage_file(stage, model))
-    if parts.ports is not None:
-        shutil.copyfile(parts.ports.file, partial / told["reference"]["file"])
-    (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")
-    if folder.exists():
-        # Never without an artifact under the name for longer than two renames.
-        old = folder.with_name(folder.name + ".old")
-        folder.rename(old)
-        partial.rename(folder)
-        shutil.rmtree(old)
-    else:
-        partial.rename(folder)
+    with written.folder(folder) as partial:
+        (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
+        (partial / CARD_FILE).write_text(parts.card, encoding="utf-8")
+        for stage, model in parts.stages:
+            shutil.copyfile(model.file, partial / stage_file(stage, model))
+        if parts.ports is not None:
+            shutil.copyfile(parts.ports.file, partial / told["reference"]["file"])
+        (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.iterdir())
     progress.tell(f"wrote {folder} ({size / 1e6:.1f} MB)")
 

@@ -7,6 +7,7 @@ beginning to end; together their verdicts are of all flows.
 
 import numpy
 
+from wirelens import written
 from wirelens.classify import plots, report
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.metrics import Array
@@ -23,6 +24,7 @@ _VALIDATION_FOLDS = 6
 
 def cross_validate(request: Request, count: int, progress: Progress) -> str:
     """Trains `count` cascades and reports on their verdicts together, in Markdown."""
+    written.check(request.work_folder, request.report, request.plots)
     dataset = read_flows(request, progress)
     held = folds(dataset.labels, dataset.families, count, request.pool.seed)
     outcomes = []
@@ -33,8 +35,7 @@ def cross_validate(request: Request, count: int, progress: Progress) -> str:
         outcomes.append(choose(request, dataset, plan, told, progress))
     text = _report(request, dataset, outcomes)
     if request.report is not None:
-        request.report.parent.mkdir(parents=True, exist_ok=True)
-        request.report.write_text(text, encoding="utf-8")
+        written.text(request.report, text)
         progress.tell(f"wrote {request.report}")
     return text
 

@@ -6,12 +6,14 @@ chosen on some flows, they say of others which go on.
 """
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 
+from wirelens import written
 from wirelens.classify.metrics import Array
 from wirelens.classify.thresholds import (
     ALGORITHMS,
@@ -120,14 +122,14 @@ def at(curve: Curve, portion: float, values: Array) -> float:
 
 def write(pairs: Sequence[PairCurves], path: Path) -> Path:
     """A table of all points, for whoever draws them otherwise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["from", "to", "way", "assigned", "caught", "macro_f1", "weighted_f1"])
-        for pair in pairs:
-            for curve in pair.curves:
-                columns = (curve.assigned, curve.caught, curve.f1, curve.weighted)
-                for point in zip(*columns, strict=True):
-                    cells = [f"{value:.4f}" for value in point]
-                    writer.writerow([pair.first, pair.second, curve.name, *cells])
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+    writer.writerow(["from", "to", "way", "assigned", "caught", "macro_f1", "weighted_f1"])
+    for pair in pairs:
+        for curve in pair.curves:
+            columns = (curve.assigned, curve.caught, curve.f1, curve.weighted)
+            for point in zip(*columns, strict=True):
+                cells = [f"{value:.4f}" for value in point]
+                writer.writerow([pair.first, pair.second, curve.name, *cells])
+    written.text(path, file.getvalue())
     return path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy
 
+from wirelens import written
 from wirelens.classify import curves, plots, report, strangers
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
@@ -46,6 +47,7 @@ class Outcome:
 
 def evaluate(request: Request, progress: Progress) -> Outcome:
     """Reads labelled captures, asks the cascade and each of its models, and writes what came."""
+    written.check(request.output, request.plots)
     cascade = load(request.model)
     flows = cascade.head["flows"]
     progress.tell(f"{cascade.id}: reading {len(request.source.captures)} captures")
@@ -103,8 +105,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     told = f"Model `{cascade.id}`; {dataset.oddities()}."
     text = f"{title}\n\n{made}{told}\n\n{judged}\n{tables}"
     if request.output is not None:
-        request.output.parent.mkdir(parents=True, exist_ok=True)
-        request.output.write_text(text, encoding="utf-8")
+        written.text(request.output, text)
         progress.tell(f"wrote {request.output}")
     if request.plots is not None:
         title = f"{cascade.id} on {len(dataset)} flows"

@@ -1,12 +1,13 @@
 """Pictures of a training run: the front, what assigning flows brings, and what is confused."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from wirelens import compat
+from wirelens import compat, written
 from wirelens.classify.metrics import Array
 from wirelens.classify.place import Candidate, Placement, pareto_front
 from wirelens.classify.thresholds import Curve
@@ -37,9 +38,10 @@ def need_library() -> tuple[Any, Any]:
 
 
 def save(figure: Any, folder: Path, name: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    figure.savefig(path, dpi=_DPI, bbox_inches="tight")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=_DPI, bbox_inches="tight")
+    written.data(path, drawn.getvalue())
     return path
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from wirelens import written
 from wirelens.classify import parameters
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
@@ -144,11 +145,13 @@ class Pool:
     def train(self) -> list[Trained]:
         """All members, in order."""
         members = self.members()
-        self.work.mkdir(parents=True, exist_ok=True)
+        with written.naming(self.work):
+            self.work.mkdir(parents=True, exist_ok=True)
         trained = []
         for index, (name, depth) in enumerate(members):
             self.progress.show(index, len(members), f"{name}, {depth} packets")
-            trained.append(self._member(family(name), depth))
+            with written.naming(self.work):
+                trained.append(self._member(family(name), depth))
             model = trained[-1]
             self.progress.tell(
                 f"{model.name:<20} macro-F1 {model.profile.macro_f1:.3f}, "
@@ -285,9 +288,7 @@ class Pool:
             "training_s": round(time.monotonic() - began_s, 3),
             "details": _details(kind),
         }
-        partial = stem.with_suffix(".partial")
-        partial.write_text(json.dumps(told), encoding="utf-8")
-        partial.replace(stem.with_suffix(".json"))
+        written.text(stem.with_suffix(".json"), json.dumps(told))
 
     def _fit(
         self,

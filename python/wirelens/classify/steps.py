@@ -82,6 +82,11 @@ class Request:
     # A paragraph for the card.
     note: str = ""
 
+    @property
+    def work_folder(self) -> Path:
+        """Where models of the pool are kept, so that the same line goes on where it stopped."""
+        return self.work or self.output.with_name(f"{self.output.name}.work")
+
 
 @dataclass
 class Outcome:
@@ -140,7 +145,7 @@ def choose(
         f"{len(matrix.bit_columns)} bits and {len(matrix.number_columns)} numbers are kept; "
         f"{matrix.constant} columns are constant, {matrix.duplicate} the same as another"
     )
-    work = request.work or request.output.with_name(request.output.name + ".work")
+    work = request.work_folder
     pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress)
     trained = pool.train()
     rows, size = plan.checked, len(dataset.classes)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy
 
+from wirelens import written
 from wirelens.classify import artifact, card, curves, plots, report
 from wirelens.classify.cascade import load as load_cascade
 from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
@@ -23,6 +24,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     """Trains, chooses and writes a cascade."""
     artifact.check_name(request.name)
     artifact.check_free(request.output, request.force)
+    written.check(request.output, request.work_folder, request.report, request.plots)
     dataset = read_flows(request, progress)
     plan, told = plan_of(request, dataset, progress)
     progress.tell(told)
@@ -62,8 +64,7 @@ def _write(request: Request, outcome: Outcome, progress: Progress) -> None:
                 "please report it"
             )
     if request.report is not None:
-        request.report.parent.mkdir(parents=True, exist_ok=True)
-        request.report.write_text(report_text(request, outcome), encoding="utf-8")
+        written.text(request.report, report_text(request, outcome))
         progress.tell(f"wrote {request.report}")
     if request.plots is not None:
         for path in draw(outcome, request.plots):

@@ -6,12 +6,12 @@ the frame rate of video calls.
 """
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wirelens import written
 from wirelens.classify.artifact import check_name
 from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS
@@ -123,17 +123,15 @@ class WindowCascade:
         ------
         OutputExistsError
             Where there is something of that name.
+        OutputError
+            Where it cannot be written; nothing of it remains.
         """
         if folder.exists():
             raise OutputExistsError(f"{folder}: exists; give another folder, or remove it")
-        partial = folder.with_name(folder.name + ".partial")
-        if partial.exists():
-            shutil.rmtree(partial)
-        partial.mkdir(parents=True)
         text = json.dumps(self.head(), indent=1, ensure_ascii=False, allow_nan=False)
-        (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
-        (partial / CARD_FILE).write_text(card, encoding="utf-8")
-        for stage in self.stages:
-            stage.trees.save(partial / f"{stage.name}.trees.jsonl")
-        (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")
-        partial.replace(folder)
+        with written.folder(folder) as partial:
+            (partial / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
+            (partial / CARD_FILE).write_text(card, encoding="utf-8")
+            for stage in self.stages:
+                stage.trees.save(partial / f"{stage.name}.trees.jsonl")
+            (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from wirelens import written
 from wirelens.classify.metrics import Array
 from wirelens.classify.progress import Progress
 from wirelens.packetlog import folds, measure, model, netbeacon, plots, report, rows, truth
@@ -58,6 +59,7 @@ Judge = Callable[[Capture, Truth], Array]
 
 def evaluate(request: Request, progress: Progress) -> Found:
     """Judges, and writes what was asked for."""
+    written.check(request.output, request.table, request.plots)
     folders = {_name(folder, request.models): folder for folder in request.models}
     models = {name: model.read(folder) for name, folder in folders.items()}
     judges: dict[str, Judge] = {
@@ -81,10 +83,10 @@ def evaluate(request: Request, progress: Progress) -> Found:
     progress.finish()
     text = report.text(request.command, made, models, list(judges), told)
     if request.output is not None:
-        request.output.write_text(text, encoding="utf-8")
+        written.text(request.output, text)
     if request.table is not None:
         lines = [json.dumps(asdict(part), ensure_ascii=False) for part in made]
-        request.table.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        written.text(request.table, "".join(f"{line}\n" for line in lines))
     if request.plots is not None:
         plots.recalls(made, list(models), [name for name in judges if name not in models],
                       request.plots)  # fmt: skip

@@ -1,6 +1,5 @@
 """A model as `wirelens packetlog` reads it: two forests, and how the features they read are made."""
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from wirelens import sealed, written
 from wirelens.classify.metrics import Array
 from wirelens.errors import ModelError, OutputExistsError
 from wirelens.packetlog.forest import Forest
@@ -18,8 +18,8 @@ from wirelens.shipped import model_folder
 
 FORMAT = "wirelens-packetlog 1"
 MODEL_FILE = "model.json"
-SUMS_FILE = "SHA256SUMS"
 CARD_FILE = "card.md"
+_MADE_BY = "wirelens train packetlog"
 
 
 @dataclass
@@ -85,24 +85,14 @@ def sifted(
 
 def file_of(folder: str | os.PathLike[str]) -> Path:
     """The file of a model in a folder, or of the one of this name that ships."""
-    return model_folder(folder, MODEL_FILE, "wirelens train packetlog") / MODEL_FILE
+    return model_folder(folder, MODEL_FILE, _MADE_BY) / MODEL_FILE
 
 
 def read(folder: str | os.PathLike[str]) -> Model:
     """The model of a folder; also one that ships, by its name."""
     path = file_of(folder)
-    try:
-        data = path.read_bytes()
-        listed = (path.parent / SUMS_FILE).read_bytes().split()
-    except OSError as error:
-        raise ModelError(
-            f"{error.filename}: {error.strerror}; wanted: a model of `wirelens train packetlog`"
-        ) from error
-    if listed[:2] != [hashlib.sha256(data).hexdigest().encode(), MODEL_FILE.encode()]:
-        raise ModelError(
-            f"{path}: not what {SUMS_FILE} has; wanted: the file as it was written in training; "
-            "copy the folder again"
-        )
+    sums = sealed.read_sums(path.parent, _MADE_BY)
+    data = sealed.checked(path.parent, MODEL_FILE, sums)
     try:
         told = json.loads(data)
         features = told["features"]
@@ -148,9 +138,13 @@ def check_free(folder: Path, force: bool) -> None:
 
 
 def write(model: Model, card: str, folder: Path) -> None:
-    """Writes the model and its card; the model comes last, so that there is none half written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CARD_FILE).write_text(card, encoding="utf-8")
+    """Writes the model, its card and its seal: all of them, or nothing is changed.
+
+    Raises
+    ------
+    OutputError
+        Where they cannot be written.
+    """
     # A line a field, so that what changed between two models can be seen.
     fields = [
         f"{json.dumps(name)}:{json.dumps(told, ensure_ascii=False, separators=(',', ':'))}"
@@ -158,8 +152,8 @@ def write(model: Model, card: str, folder: Path) -> None:
     ]
     text = "{" + ",\n".join(fields) + "}"
     data = (text + "\n").encode()
-    partial = folder / f"{MODEL_FILE}.partial"
-    partial.write_bytes(data)
-    listed = f"{hashlib.sha256(data).hexdigest()}  {MODEL_FILE}\n"
-    (folder / SUMS_FILE).write_text(listed, encoding="utf-8")
-    partial.rename(folder / MODEL_FILE)
+    listed = sealed.line(MODEL_FILE, data)
+    contents = {CARD_FILE: card, sealed.SUMS_FILE: listed}
+    # The model comes last: a folder without it is none.
+    told = {name: content.encode() for name, content in contents.items()}
+    written.files(folder, told | {MODEL_FILE: data})

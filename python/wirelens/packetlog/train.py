@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from wirelens import written
 from wirelens.classify.metrics import Array
 from wirelens.classify.progress import Progress
 from wirelens.errors import OptionError
@@ -118,6 +119,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     if request.use not in USES:
         raise OptionError(f"--use {request.use!r}; wanted: one of {', '.join(USES)}")
     model.check_free(request.output, request.force)
+    written.check(request.output, request.report, request.plots)
     captures = truth.captures(request.places, request.benign)
     names = columns(request)
     rows = joined.load(
@@ -146,7 +148,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     outcome = Outcome(found, rows, tried, chosen, importance, is_by_time)
     model.write(found, card.text(request, outcome), request.output)
     if request.report is not None:
-        request.report.write_text(json.dumps(found.training, indent=1) + "\n", encoding="utf-8")
+        written.text(request.report, json.dumps(found.training, indent=1) + "\n")
     if request.plots is not None:
         plots.importance(importance, request.plots)
         if len(tried) > 1:

@@ -1,0 +1,167 @@
+"""Outputs of training and evaluation: whole or absent, and refused before hours of work.
+
+Errors read as those of the command do, and always name the output: what Python raises where a disk
+is full names nothing.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from wirelens.errors import OutputError, WirelensError
+
+# Less than a block would fit where a file has no more room than its own last block.
+_PROBE_BYTES = 65_536
+_HINTS = {
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.EROFS: "choose a folder that you may write to",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+    errno.ENOTDIR: "choose a folder that you may write to",
+    errno.EISDIR: "name a file inside it",
+    errno.ENOENT: "write to a folder that stays",
+}
+
+
+def refused(path: Path, error: OSError) -> OutputError:
+    """What is said of an output that the system refuses."""
+    hint = _HINTS.get(error.errno or 0, "write to another disk")
+    return OutputError(f"cannot write `{path}`: {error.strerror or error}; {hint}")
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Has every refusal of the system name this output.
+
+    Raises
+    ------
+    OutputError
+        Instead of an `OSError`.
+    """
+    try:
+        yield
+    except WirelensError:
+        raise
+    except OSError as error:
+        raise refused(path, error) from error
+
+
+def check(*outputs: Path | None) -> None:
+    """Refuses outputs for which there is no room or no permission, before work is done for them.
+
+    Some bytes are written to the nearest folder that exists, and removed; nothing is created.
+
+    Raises
+    ------
+    OutputError
+        Naming the first that cannot be written.
+    """
+    for path in outputs:
+        if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
+            continue  # a pipe or device has no folder to try
+        with naming(path):
+            with tempfile.TemporaryFile(dir=_nearest(path)) as probe:
+                probe.write(bytes(_PROBE_BYTES))
+
+
+def _nearest(path: Path) -> Path:
+    """The folder that exists in which the path is, or would be once it is made."""
+    at = path if path.is_dir() else path.absolute().parent
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    return at
+
+
+def data(path: Path, content: bytes) -> None:
+    """Writes a file, and the folders above it; a pipe or device gets it as it comes.
+
+    Raises
+    ------
+    OutputError
+        Where it cannot be written; what stood there before stays.
+    """
+    with naming(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.partial")
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+
+
+def files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Writes files that belong together into a folder, where others may be: all of them or none.
+
+    Raises
+    ------
+    OutputError
+        Where they cannot be written; what was in the folder before stays.
+    """
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        partials = {name: folder / f"{name}.partial" for name in contents}
+        try:
+            for name, partial in partials.items():
+                partial.write_bytes(contents[name])
+            for name, partial in partials.items():
+                partial.replace(folder / name)
+        except BaseException:
+            for partial in partials.values():
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+            raise
+
+
+def text(path: Path, content: str) -> None:
+    """The same of text, in UTF-8."""
+    data(path, content.encode())
+
+
+@contextlib.contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which gets its name when the block ends well; otherwise nothing remains.
+
+    One of that name is replaced: whether it may be is for the caller to know.
+
+    Raises
+    ------
+    OutputError
+        Where it cannot be filled or named; what stood there before stays.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    with naming(path):
+        if partial.exists():
+            shutil.rmtree(partial)
+        try:
+            partial.mkdir(parents=True)
+            yield partial
+            _name(partial, path)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+
+def _name(partial: Path, path: Path) -> None:
+    if not path.exists():
+        partial.rename(path)
+        return
+    # Never without a folder under the name for longer than two renames.
+    old = path.with_name(f"{path.name}.old")
+    path.rename(old)
+    try:
+        os.rename(partial, path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old)
