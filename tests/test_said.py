@@ -45,6 +45,26 @@ def test_info_and_the_summary_count_link_types_that_are_not_decoded(tmp_path: Pa
     assert ran.status == 0 and ran.rows and "IEEE802_15_4_WITHFCS (195)" in ran.stderr
 
 
+@pytest.mark.parametrize("limit", [1, 3, 4, 7, 12])
+def test_a_limit_counts_each_link_type_exactly(tmp_path: Path, limit: int) -> None:
+    # In order of time: three beacons, three packets, then both in turns; 195 is not decoded.
+    beacons = [Frame(n, b"\x41\x88", 2) for n in (0, 1, 2, 6, 8, 10)]
+    packets = [Frame(n, bytes(60), 60) for n in (3, 4, 5, 7, 9, 11)]
+    write_pcap(tmp_path / "a.pcap", beacons, link=195)
+    write_pcap(tmp_path / "b.pcap", packets)
+    stamps = sorted(frame.time_ns for frame in beacons + packets)[:limit]
+    wanted = sum(frame.time_ns in stamps for frame in beacons)
+    ran = wirelens("top", "-c", str(limit), "-r", tmp_path, "--format", "csv")
+    assert f"wirelens: {wanted} packets of link type IEEE802_15_4_WITHFCS" in ran.stderr, ran.stderr
+    assert f"{limit} packets captured\n{limit} packets received" in ran.stderr
+    # `info` reads one capture after the other.
+    ran = wirelens("info", "-c", str(limit), "-r", tmp_path, "--format", "jsonl")
+    first, *_ = map(json.loads, ran.stdout.splitlines())
+    assert first["undecoded_packets"] == first["packets"] == min(limit, len(beacons))
+    assert f"wirelens: {min(limit, 6)} packets of link type IEEE" in ran.stderr, ran.stderr
+    assert f"{limit} packets captured\n{limit} packets received" in ran.stderr
+
+
 def interface(options: bytes) -> bytes:
     return block(1, struct.pack("<HHI", 1, 0, 0) + options)
 

@@ -36,4 +36,4 @@ pub use filter::{Filter, FilterError};
 pub use input::Input;
 pub use open::{FileSource, open};
 pub use reading::ReadOptions;
-pub use report::{Damage, DamageCause, Drops, Progress, Report};
+pub use report::{Damage, DamageCause, Drops, Progress, Report, Unused};

@@ -2,22 +2,24 @@
 
 use packet::{Batch, Source};
 
+use crate::report::Unused;
+
 /// Ends a source after a number of frames.
 pub struct Limited<S> {
     source: S,
     left: u64,
-    cut: u64,
+    unused: Unused,
 }
 
 impl<S> Limited<S> {
     /// At most `frame_count` frames of `source`.
     pub fn new(source: S, frame_count: u64) -> Self {
-        Self { source, left: frame_count, cut: 0 }
+        Self { source, left: frame_count, unused: Unused::default() }
     }
 
-    /// The source, and how many frames it had read that were not handed out.
-    pub fn into_inner(self) -> (S, u64) {
-        (self.source, self.cut)
+    /// The source, and what it had read that was not handed out.
+    pub fn into_inner(self) -> (S, Unused) {
+        (self.source, self.unused)
     }
 }
 
@@ -33,8 +35,8 @@ impl<S: Source> Source for Limited<S> {
         let batch = self.source.next_batch()?;
         let len = batch.records.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= len as u64;
-        self.cut += (batch.records.len() - len) as u64;
-        let records = batch.records.get(..len).unwrap_or_default();
+        let (records, unused) = batch.records.split_at_checked(len).unwrap_or_default();
+        self.unused.add(unused);
         // What was cut off was seen before the tick and is not handed over.
         let tick = batch.tick.filter(|_| len == batch.records.len());
         Some(Batch { bytes: batch.bytes, records, tick })

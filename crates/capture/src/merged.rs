@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
 use crate::open::FileSource;
+use crate::report::Unused;
 
 /// Several captures as one source.
 pub struct Merged {
@@ -72,11 +73,13 @@ impl Merged {
     }
 
     /// The sources, in the order they were given: they hold their reports.
-    /// And how many frames were read of them and not handed out.
+    /// And what was read of them and not handed out.
     #[must_use]
-    pub fn into_sources(self) -> (Vec<FileSource>, u64) {
-        let waiting = |member: &Member| (member.records.len() - member.next) as u64;
-        let waiting = self.members.iter().map(waiting).sum();
+    pub fn into_sources(self) -> (Vec<FileSource>, Unused) {
+        let mut waiting = Unused::default();
+        for member in &self.members {
+            waiting.add(member.records.get(member.next..).unwrap_or_default());
+        }
         (self.members.into_iter().map(|member| member.source).collect(), waiting)
     }
 }

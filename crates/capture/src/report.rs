@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use packet::LinkType;
 use packet::file::FileFault;
+use packet::{LinkType, Record};
 
 /// Counters of one source. `received = handed out + filtered + dropped + unread`.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +69,40 @@ pub enum DamageCause {
     InterfaceRemoved,
 }
 
+/// Frames that were read ahead and not handed out, since a limit was reached before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unused {
+    /// How many.
+    pub count: u64,
+    /// Those of link types whose headers are not read, by link type.
+    undecoded: Vec<(LinkType, u64)>,
+}
+
+impl Unused {
+    /// Adds frames.
+    pub fn add(&mut self, records: &[Record]) {
+        self.count += records.len() as u64;
+        for record in records.iter().filter(|record| !record.link.is_decoded()) {
+            add_to(&mut self.undecoded, record.link, 1);
+        }
+    }
+
+    /// Adds what another source had read.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        for &(link, count) in &other.undecoded {
+            add_to(&mut self.undecoded, link, count);
+        }
+    }
+}
+
+fn add_to(counts: &mut Vec<(LinkType, u64)>, link: LinkType, count: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == link) {
+        Some((_, sum)) => *sum += count,
+        None => counts.push((link, count)),
+    }
+}
+
 /// How far a run has come; shared by all sources of the run.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -128,10 +162,17 @@ impl Drops {
 impl Report {
     /// Counts frames whose link type is not decoded.
     pub(crate) fn add_undecoded(&mut self, link: LinkType, count: u64) {
-        match self.undecoded.iter_mut().find(|(known, _)| *known == link) {
-            Some((_, sum)) => *sum += count,
-            None => self.undecoded.push((link, count)),
+        add_to(&mut self.undecoded, link, count);
+    }
+
+    /// Takes frames that were read ahead out of the undecoded.
+    pub fn subtract_undecoded(&mut self, unused: &Unused) {
+        for &(link, count) in &unused.undecoded {
+            if let Some((_, sum)) = self.undecoded.iter_mut().find(|(known, _)| *known == link) {
+                *sum = sum.saturating_sub(count);
+            }
         }
+        self.undecoded.retain(|&(_, count)| count > 0);
     }
 
     /// Frames of link types that are not decoded, all together.

@@ -178,7 +178,7 @@ fn captures_are_merged_in_order_of_time() {
     assert_eq!(seen.len(), expected.len());
     assert!(seen.iter().map(|frame| frame.0).eq(expected.iter().map(|frame| frame.0)));
     let (sources, waiting) = merged.into_sources();
-    assert_eq!(waiting, 0);
+    assert_eq!(waiting.count, 0);
     assert_eq!(sources.iter().map(|source| source.report().received).sum::<u64>(), 1_350);
 }
 

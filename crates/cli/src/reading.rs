@@ -16,7 +16,7 @@ use capture::live::{self, LiveOptions, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
 use capture::{Damage, DamageCause, FilterError};
-use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, open};
+use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, Unused, open};
 use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
@@ -436,7 +436,8 @@ impl InOrder {
             Self::Live(Some(source)) => {
                 let (source, unused) = source.into_inner();
                 let mut received = Received::of_live([*source]);
-                received.report.unread += unused;
+                received.report.unread += unused.count;
+                received.report.subtract_undecoded(&unused);
                 return received;
             }
             Self::One(source) => {
@@ -444,14 +445,13 @@ impl InOrder {
                 (vec![source], unused)
             }
             Self::Several(source) => {
-                let (merged, unused) = source.into_inner();
+                let (merged, mut unused) = source.into_inner();
                 let (sources, waiting) = merged.into_sources();
-                (sources, unused + waiting)
+                unused.merge(&waiting);
+                (sources, unused)
             }
         };
-        let mut received = Received::of(&sources);
-        received.report.received = received.report.received.saturating_sub(unused);
-        received
+        Received::up_to(&sources, &unused)
     }
 }
 
@@ -464,6 +464,14 @@ impl Received {
             received.report.merge(source.report());
             received.damages.extend(source.report().damage.clone());
         }
+        received
+    }
+
+    /// The same, without what was read ahead of a limit.
+    pub(crate) fn up_to(sources: &[FileSource], unused: &Unused) -> Self {
+        let mut received = Self::of(sources);
+        received.report.received = received.report.received.saturating_sub(unused.count);
+        received.report.subtract_undecoded(unused);
         received
     }
 
@@ -494,8 +502,6 @@ impl Received {
         let mut notices: Vec<_> = undecoded
             .iter()
             .map(|(link, count)| {
-                // With a limit of frames, some more were read ahead.
-                let count = *count.min(&self.handed_out());
                 format!(
                     "{count} packets of link type {link} ({}): nothing is read of their headers; \
                      wanted: {}",

@@ -5,6 +5,7 @@ mod row;
 
 pub(crate) use row::SCHEMA;
 
+use capture::Unused;
 use engine::Stage as _;
 use engine::census::Census;
 use engine::columns::Columns;
@@ -21,6 +22,8 @@ use crate::summary;
 struct Capture {
     name: String,
     source: capture::FileSource,
+    /// What was read of it beyond the limit of packets.
+    unused: Unused,
     census: Census,
 }
 
@@ -51,8 +54,10 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
     if let Some(rows) = rows {
         rows.finish()?;
     }
+    let mut unused = Unused::default();
+    captures.iter().for_each(|capture| unused.merge(&capture.unused));
     let sources: Vec<_> = captures.into_iter().map(|capture| capture.source).collect();
-    let received = Received::of(&sources);
+    let received = Received::up_to(&sources, &unused);
     summary::print(&inputs, arguments.input.quiet, &received, None)
 }
 
@@ -68,13 +73,19 @@ fn read(inputs: &Inputs, sources: Vec<capture::FileSource>) -> Vec<Capture> {
                 let mut census = Census::default();
                 run_one(&mut source, &mut census, &inputs.control);
                 left -= census.total.packets;
-                Capture { name: input.to_string(), source: source.into_inner().0, census }
+                let (source, unused) = source.into_inner();
+                Capture { name: input.to_string(), source, unused, census }
             })
             .collect()
     } else {
         let readers: Vec<_> = named
             .map(|(input, source)| Reader {
-                capture: Capture { name: input.to_string(), source, census: Census::default() },
+                capture: Capture {
+                    name: input.to_string(),
+                    source,
+                    unused: Unused::default(),
+                    census: Census::default(),
+                },
                 is_done: false,
             })
             .collect();

@@ -15,7 +15,7 @@ use crate::top::{grouped, share};
 /// Prints what one capture holds.
 pub(super) fn print(capture: &Capture) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let Capture { name, source, census } = capture;
+    let Capture { name, source, census, .. } = capture;
     let decoder = source.decoder();
     line(&mut out, "capture", name)?;
     line(&mut out, "format", format_name(decoder.format()))?;

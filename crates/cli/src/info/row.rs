@@ -53,7 +53,7 @@ pub(crate) const SCHEMA: Schema = &[
 
 /// Appends a capture's row.
 pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefused> {
-    let Capture { name, source, census } = capture;
+    let Capture { name, source, census, .. } = capture;
     let decoder = source.decoder();
     let links = joined(census.links.keys().map(ToString::to_string));
     let causes = joined(census.malformed.iter().map(|(cause, count)| format!("{cause}={count}")));
@@ -72,11 +72,11 @@ pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefus
         stamp(census.last),
     ];
     values.extend(counts);
-    let report = source.report();
+    let undecoded = census.links.iter().filter(|(link, _)| !link.is_decoded());
     values.extend([
         Value::Text(&causes),
-        Value::U64(report.undecoded_total()),
-        Value::U64(report.clamped_stamps),
+        Value::U64(undecoded.map(|(_, tally)| tally.packets).sum()),
+        Value::U64(source.report().clamped_stamps),
         Value::Text(&damage),
     ]);
     rows.push_row(&values)
