@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import page_ages
 import page_cca
 import page_devices
+import page_services
 from page_rows import RESULTS, ROOT, Missing, read
 
 
@@ -127,6 +128,12 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "devices-without": plain(page_devices.without),
     "devices-foreign": plain(page_devices.foreign),
     "devices-home": plain(page_devices.home),
+    "services-worth": plain(page_services.worth),
+    "services-confidence": plain(page_services.confidence),
+    "services-systems": plain(page_services.systems),
+    "services-stages": plain(page_services.stages),
+    "services-classes": plain(page_services.classes),
+    "services-foreign": plain(page_services.foreign),
 }
 
 

@@ -301,9 +301,22 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     folder, source = made
     table = classify_flows.make(tmp_path / "new", captures=6, seed=7)
     run("eval", "--model", folder / "apps", "-r", tmp_path / "new", "--flows", table,
-        "--label", "app", "-o", tmp_path / "new.md", "--plots", tmp_path)  # fmt: skip
+        "--label", "app", "-o", tmp_path / "new.md", "--rows", tmp_path / "new.jsonl",
+        "--plots", tmp_path)  # fmt: skip
     text = (tmp_path / "new.md").read_text(encoding="utf-8")
     assert "180 flows of 6 families" in text and "| port-table" in text
+    rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    kinds = {row["kind"]: [one for one in rows if one["kind"] == row["kind"]] for row in rows}
+    assert list(kinds) == ["model", "worth", "foreign", "confidence", "error", "system", "stage",
+                           "class"]  # fmt: skip
+    assert kinds["model"][0]["flows"] == sum(one["flows"] for one in kinds["class"]) == 180
+    for row in kinds["system"]:
+        low, high = row["macro_f1_low"], row["macro_f1_high"]
+        assert f"| {row['system']} | {row['macro_f1']:.3f} [{low:.3f}, {high:.3f}] |" in text
+    for row in kinds["class"]:
+        assert f"| {row['class']} | {row['flows']} | {row['precision']:.3f} |" in text
+    share = kinds["worth"][0]["right_of_all"]
+    assert f"| {share:.3f} [" in text.partition("| this cascade |")[2].partition("\n")[0]
     assert "## Assignment" in text and "| oracle | " in text
     assert (tmp_path / "confusion.png").is_file() and (tmp_path / "assignment.tsv").is_file()
     assert "trained on" not in capsys.readouterr().err

@@ -14,7 +14,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import page_ages  # noqa: E402
 import page_cca  # noqa: E402
+import page_devices  # noqa: E402
 import page_rows  # noqa: E402
+import page_services  # noqa: E402
 import page_tables  # noqa: E402
 import pages  # noqa: E402
 
@@ -70,6 +72,15 @@ def test_a_changed_figure_is_found(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for other, what in changed(text):
         assert pages.differences(page, other, pages.made(other)) != [], what
+
+
+def test_a_set_of_foreign_flows_is_of_the_model_that_ships() -> None:
+    for name in page_services.SETS:
+        file = name if name == "sealed" else f"foreign-{name}"
+        (judged,) = page_services.rows(page_services.SERVICES, file, "model")
+        assert judged["model"] == page_tables.fingerprint("services"), name
+    for row in page_devices.foreign_rows():
+        assert row["model"] == page_tables.fingerprint("devices"), row
 
 
 def test_what_no_row_has_is_said() -> None:
@@ -164,6 +175,21 @@ def test_the_card_of_congestion_controls_has_held_out_figures() -> None:
     assert shown == kept and len(kept) == 5
     assert "held out: none of them trained the networks, ended training" in card
     assert "0.625" not in card and "0.967" not in card
+
+
+@pytest.mark.parametrize(
+    ("model", "folder"),
+    [("services", page_services.SERVICES), ("devices", page_services.DEVICES)],
+)
+def test_the_card_of_flows_has_the_figures_of_the_sealed_families(model: str, folder: str) -> None:
+    """Those of the kept rows, which are of the model that ships."""
+    (judged,) = page_services.rows(folder, "sealed", "model")
+    assert judged["model"] == page_tables.fingerprint(model), "rows of another model"
+    card = (ROOT / "models" / model / "card.md").read_text(encoding="utf-8")
+    for table in (page_services.worth(folder), page_services.confidence(folder)):
+        assert table in card, "wanted: the card's figures are those of bench/classify/strangers.sh"
+    assert f"On {judged['flows']} flows of sealed families" in card
+    assert f"{judged['foreign']} of them are foreign" in card
 
 
 NAMED_MODEL = re.compile(r"\b(services|devices|packetlog|cca)@([0-9a-f]{12})\b")

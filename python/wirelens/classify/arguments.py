@@ -357,6 +357,7 @@ def parser() -> argparse.ArgumentParser:
                          help="the cascade, or the name of one that ships")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
                          help="write to this file [default: standard output]")  # fmt: skip
+    judging.add_argument("--rows", metavar="FILE.jsonl", type=Path, help="write figures as rows")
     judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
     for command in (training, judging):
         command.add_argument("-q", "--quiet", action="store_true", help="no progress")
@@ -491,6 +492,7 @@ def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Re
         source=source_of(asked),
         model=meant(asked.model),
         output=asked.output,
+        rows=asked.rows,
         plots=asked.plots,
         sealed=asked.sealed,
         known_ports=asked.known_ports,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 
 from wirelens import written
-from wirelens.classify import curves, plots, report, strangers
+from wirelens.classify import curves, plots, report, rows, strangers
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
 from wirelens.classify.dataset import Dataset, Source, is_sealed
@@ -28,6 +28,7 @@ class Request:
     source: Source
     model: Path
     output: Path | None = None
+    rows: Path | None = None
     plots: Path | None = None
     sealed: float = 0.0
     known_ports: Path | None = None
@@ -47,8 +48,57 @@ class Outcome:
 
 def evaluate(request: Request, progress: Progress) -> Outcome:
     """Reads labelled captures, asks the cascade and each of its models, and writes what came."""
-    written.check(request.output, request.plots)
+    written.check(request.output, request.rows, request.plots)
     cascade = load(request.model)
+    dataset = _read(request, cascade, progress)
+    judged, known_ports = _strangers(request, cascade, dataset)
+    found = [
+        rows.of_model(cascade, judged, request.sealed),
+        *rows.of_strangers(judged, known_ports),
+    ]
+    judged_text = _strangers_text(request, cascade, judged, known_ports)
+    if UNKNOWN not in cascade.classes:
+        # Its models cannot be right about flows of none of their classes.
+        dataset = dataset.of(numpy.flatnonzero(dataset.labels < len(cascade.classes)))
+        if len(dataset) == 0:
+            raise OptionError(
+                f"{request.source.labels.path}: no flow has a label of the classes "
+                f"{', '.join(cascade.classes)}; look at --label, --classes and at the captures"
+            )
+    predictions = cascade.predict(dataset.sample)
+    evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
+    scores = [cascade.alone(dataset.sample, index) for index in range(len(cascade.stages))]
+    singles, ports = _singles(request.model, cascade, dataset, scores)
+    names = [(s.name, f"{s.family}/{s.packets}") for s in cascade.stages]
+    whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
+    tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
+    found += rows.of_tables(evidence, [whole, *singles], predictions, names)
+    made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
+    title = f"# {cascade.name} on {request.source.labels.path}"
+    pairs = _pairs(cascade, dataset, scores)
+    if pairs:
+        told = "Of these flows; thresholds are chosen on them, which flatters those of classes."
+        tables += "\n" + report.assignment_section(pairs, told)
+    told = f"Model `{cascade.id}`; {dataset.oddities()}."
+    text = f"{title}\n\n{made}{told}\n\n{judged_text}\n{tables}"
+    if request.output is not None:
+        written.text(request.output, text)
+        progress.tell(f"wrote {request.output}")
+    if request.rows is not None:
+        rows.write(found, request.rows)
+        progress.tell(f"wrote {request.rows}")
+    if request.plots is not None:
+        title = f"{cascade.id} on {len(dataset)} flows"
+        counts = evidence.counts(predictions.labels)
+        made_of = [plots.confusion(counts, cascade.classes, title, request.plots)]
+        made_of += _draw_pairs(cascade, pairs, scores, request.plots)
+        for path in made_of:
+            progress.tell(f"wrote {path}")
+    return Outcome(cascade, dataset, predictions, evidence, text)
+
+
+def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
+    """The flows to judge; says what did not match, and what makes figures worth less."""
     flows = cascade.head["flows"]
     progress.tell(f"{cascade.id}: reading {len(request.source.captures)} captures")
     dataset = load_dataset(
@@ -67,7 +117,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
         dataset = _sealed(dataset, request.sealed)
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
-    if dataset.fingerprint == cascade.head["training"]["fingerprint"]:
+    if not request.sealed and dataset.fingerprint == cascade.head["training"]["fingerprint"]:
         progress.warn(
             "these are the captures and labels that the model was trained on: figures say how well "
             "it remembers them; the card has those of captures it had not seen"
@@ -80,41 +130,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
             f"no flow has a label of the classes {', '.join(cascade.classes)}: all are foreign; "
             "look at --label and --classes if they should not be"
         )
-    judged = _strangers(request, cascade, dataset)
-    if UNKNOWN not in cascade.classes:
-        # Its models cannot be right about flows of none of their classes.
-        dataset = dataset.of(numpy.flatnonzero(dataset.labels < len(cascade.classes)))
-        if len(dataset) == 0:
-            raise OptionError(
-                f"{request.source.labels.path}: no flow has a label of the classes "
-                f"{', '.join(cascade.classes)}; look at --label, --classes and at the captures"
-            )
-    predictions = cascade.predict(dataset.sample)
-    evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
-    scores = [cascade.alone(dataset.sample, index) for index in range(len(cascade.stages))]
-    singles, ports = _singles(request.model, cascade, dataset, scores)
-    names = [(s.name, f"{s.family}/{s.packets}") for s in cascade.stages]
-    whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
-    tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
-    made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
-    title = f"# {cascade.name} on {request.source.labels.path}"
-    pairs = _pairs(cascade, dataset, scores)
-    if pairs:
-        told = "Of these flows; thresholds are chosen on them, which flatters those of classes."
-        tables += "\n" + report.assignment_section(pairs, told)
-    told = f"Model `{cascade.id}`; {dataset.oddities()}."
-    text = f"{title}\n\n{made}{told}\n\n{judged}\n{tables}"
-    if request.output is not None:
-        written.text(request.output, text)
-        progress.tell(f"wrote {request.output}")
-    if request.plots is not None:
-        title = f"{cascade.id} on {len(dataset)} flows"
-        counts = evidence.counts(predictions.labels)
-        made_of = [plots.confusion(counts, cascade.classes, title, request.plots)]
-        made_of += _draw_pairs(cascade, pairs, scores, request.plots)
-        for path in made_of:
-            progress.tell(f"wrote {path}")
-    return Outcome(cascade, dataset, predictions, evidence, text)
+    return dataset
 
 
 def _sealed(dataset: Dataset, share: float) -> Dataset:
@@ -123,14 +139,24 @@ def _sealed(dataset: Dataset, share: float) -> Dataset:
     return dataset.of(numpy.flatnonzero(chosen))
 
 
-def _strangers(request: Request, cascade: Cascade, dataset: Dataset) -> str:
-    """What the cascade tells of these flows, those of none of its classes among them."""
+def _strangers(
+    request: Request, cascade: Cascade, dataset: Dataset
+) -> tuple[strangers.Judged, strangers.Names | None]:
+    """What the cascade says of these flows, those of none of its classes among them, and what a
+    table of known ports says.
+    """
     said = cascade.predict(dataset.sample)
     answers = Answers(said.labels, said.guesses, said.confidences, said.is_unknown)
     judged = strangers.Judged(dataset.labels, dataset.families, dataset.classes, answers)
-    known = None
-    if request.known_ports is not None:
-        known = strangers.known_port_names(request.known_ports, dataset.sample, dataset.classes)
+    if request.known_ports is None:
+        return judged, None
+    table = strangers.known_port_names(request.known_ports, dataset.sample, dataset.classes)
+    return judged, table
+
+
+def _strangers_text(
+    request: Request, cascade: Cascade, judged: strangers.Judged, known: strangers.Names | None
+) -> str:
     below = float(cascade.unknown_below.max())
     why = "as the model says" if below else "the model gives every flow a class"
     where = "flows of sealed families" if request.sealed else "flows"

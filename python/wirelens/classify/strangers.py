@@ -12,7 +12,7 @@ import numpy
 from wirelens.classify import calibration, report
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.dataset import Sample
-from wirelens.classify.metrics import Array, confusion, macro_f1
+from wirelens.classify.metrics import Array, Interval, confusion, macro_f1
 from wirelens.classify.port_table import read_known_ports
 from wirelens.classify.unknown import Answers
 
@@ -69,10 +69,12 @@ class Judged:
         return numpy.where(is_told, said.guesses, _NO_NAME)
 
 
-def _interval(families: Array, hit: Array, out_of: Array) -> str:
-    """A share of flows, with its 95 % interval over families drawn with replacement."""
+def _interval(families: Array, hit: Array, out_of: Array) -> Interval | None:
+    """A share of flows, with its 95 % interval over families drawn with replacement; None of no
+    flows.
+    """
     if not out_of.any():
-        return "–"
+        return None
     _, index = numpy.unique(families, return_inverse=True)
     hits = numpy.bincount(index, weights=(hit & out_of).astype(float))
     totals = numpy.bincount(index, weights=out_of.astype(float))
@@ -80,7 +82,19 @@ def _interval(families: Array, hit: Array, out_of: Array) -> str:
     draws = dice.multinomial(len(hits), numpy.full(len(hits), 1 / len(hits)), size=_DRAWS)
     shares = (draws @ hits) / numpy.maximum(draws @ totals, 1e-9)
     low, high = numpy.percentile(shares, [2.5, 97.5])
-    return f"{hits.sum() / totals.sum():.3f} [{low:.3f}, {high:.3f}]"
+    return Interval(float(hits.sum() / totals.sum()), float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a system's names are worth: shares with their intervals, None where no flow counts."""
+
+    system: str
+    named: Interval | None
+    right_of_named: Interval | None
+    right_of_all: Interval | None
+    macro_f1: float
+    foreign_named: Interval | None
 
 
 @dataclass(frozen=True)
@@ -106,18 +120,23 @@ def figures(one: Judged, named: Array) -> Figures:
     )
 
 
-def _row(one: Judged, names: Names) -> list[str]:
+def _worth(one: Judged, names: Names) -> Worth:
     own, foreign = ~one.is_foreign, one.is_foreign
     told, right = names.named != _NO_NAME, names.named == one.truth
-    f1 = _named_f1(one, names.named)
-    return [
+    return Worth(
         names.system,
         _interval(one.families, told, own),
         _interval(one.families, right, own & told),
         _interval(one.families, right, own),
-        f"{f1:.3f}",
+        _named_f1(one, names.named),
         _interval(one.families, told, foreign),
-    ]
+    )
+
+
+def _cells(worth: Worth) -> list[str]:
+    shares = (worth.named, worth.right_of_named, worth.right_of_all, worth.foreign_named)
+    named, of_named, of_all, foreign = ("–" if one is None else str(one) for one in shares)
+    return [worth.system, named, of_named, of_all, f"{worth.macro_f1:.3f}", foreign]
 
 
 def _named_f1(one: Judged, named: Array) -> float:
@@ -136,17 +155,23 @@ def at_coverage(one: Judged, other: Array) -> tuple[float, Array]:
     return below, one.names(below)
 
 
+def worths(one: Judged, known: Names | None) -> list[Worth]:
+    """The cascade and what it is compared with."""
+    found = [_worth(one, Names("this cascade", one.names()))]
+    if known is not None:
+        found.append(_worth(one, known))
+        _, same = at_coverage(one, known.named)
+        found.append(_worth(one, Names("this cascade, as many names as that table", same)))
+    counts = numpy.bincount(one.truth[~one.is_foreign], minlength=len(one.classes))
+    most = numpy.full(len(one.truth), int(counts.argmax()))
+    found.append(_worth(one, Names(f"majority class ({one.classes[int(counts.argmax())]})", most)))
+    return found
+
+
 def section(one: Judged, below: float, why: str, judged_on: str, known: Names | None) -> str:
     """All that is said of strangers' traffic, in Markdown."""
     own = ~one.is_foreign
-    rows = [_row(one, Names("this cascade", one.names()))]
-    if known is not None:
-        rows.append(_row(one, known))
-        _, same = at_coverage(one, known.named)
-        rows.append(_row(one, Names("this cascade, as many names as that table", same)))
-    counts = numpy.bincount(one.truth[own], minlength=len(one.classes))
-    most = numpy.full(len(one.truth), int(counts.argmax()))
-    rows.append(_row(one, Names(f"majority class ({one.classes[int(counts.argmax())]})", most)))
+    rows = [_cells(worth) for worth in worths(one, known)]
     header = [
         "",
         "named [95 %]",
@@ -171,29 +196,50 @@ def section(one: Judged, below: float, why: str, judged_on: str, known: Names | 
     )
     if not len(told):
         return text
-    return text + _calibration_text(one, own)
+    return text + _calibration_text(one)
 
 
-def _calibration_text(one: Judged, own: Array) -> str:
-    """How far the confidence can be believed: of all that is named, foreign flows among it."""
+@dataclass(frozen=True)
+class Calibration:
+    """How far confidence can be believed: expected calibration errors, None where no flow counts,
+    and how often answers of each confidence are right.
+    """
+
+    of_all: float | None
+    of_names: float | None
+    of_own_names: float | None
+    bins: list[calibration.Bin]
+
+
+def calibrated(one: Judged) -> Calibration:
+    """Of all guesses, of the names that are shown, and of those without foreign flows."""
     is_right = one.answers.guesses == one.truth
     named = ~one.answers.is_unknown
-    everything = numpy.ones(len(named), dtype=bool)
 
-    def error(chosen: Array) -> str:
+    def error(chosen: Array) -> float | None:
         if not chosen.any():
-            return "–"
-        value = calibration.expected_error(one.answers.confidences[chosen], is_right[chosen])
-        return f"{value:.3f}"
+            return None
+        return calibration.expected_error(one.answers.confidences[chosen], is_right[chosen])
 
-    bins = calibration.reliability(one.answers.confidences, is_right)
+    return Calibration(
+        error(numpy.ones(len(named), dtype=bool)),
+        error(named),
+        error(named & ~one.is_foreign),
+        calibration.reliability(one.answers.confidences, is_right),
+    )
+
+
+def _calibration_text(one: Judged) -> str:
+    found = calibrated(one)
     rows = [
         [f"{b.low:.2f} to {b.high:.2f}", str(b.flows), f"{b.confidence:.3f}", f"{b.right:.3f}"]
-        for b in bins
+        for b in found.bins
     ]
+    errors = (found.of_all, found.of_names, found.of_own_names)
+    everything, names, own = ("–" if error is None else f"{error:.3f}" for error in errors)
     header = ["confidence of the guess", "flows", "mean", "right"]
     return (
         "\nHow far confidence can be believed, foreign flows counted as wrong. Expected calibration "
-        f"error (ECE): {error(everything)}\nof all guesses, {error(named)} of the names that are "
-        f"told, {error(named & own)} of these without foreign flows.\n\n{report.table(header, rows)}"
+        f"error (ECE): {everything}\nof all guesses, {names} of the names that are "
+        f"shown, {own} of these without foreign flows.\n\n{report.table(header, rows)}"
     )
