@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import page_ages
 import page_cca
 import page_devices
+import page_packetlog
 import page_services
 from page_rows import RESULTS, ROOT, Missing, read
 
@@ -112,6 +113,12 @@ def plain(build: Callable[..., str]) -> Callable[[Sequence[str], str], str]:
 TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "ages": ages,
     "copied": plain(copied),
+    "packetlog-attacks": plain(page_packetlog.attacks),
+    "packetlog-kinds": plain(page_packetlog.kinds),
+    "packetlog-strangers": plain(page_packetlog.strangers),
+    "packetlog-compared": plain(page_packetlog.compared),
+    "packetlog-tried": plain(page_packetlog.tried),
+    "packetlog-unknown": plain(page_packetlog.unknown),
     "packetlog-crowded": plain(crowded),
     "packetlog-places": plain(places),
     "models": plain(models),
