@@ -92,7 +92,7 @@ def test_what_belongs_to_another_option_is_refused_without_it(kind: str) -> None
 
 def test_acting_on_a_queue_that_one_tap_cannot_see_says_what_to_give() -> None:
     ran = ran_with("one interface", "--act", "up0", "--model", "cca")
-    assert ran.status == 2 and "give the tap behind the queue with --egress" in ran.stderr
+    assert ran.status == 2 and "give the tap downstream of the queue with --egress" in ran.stderr
     ran = ran_with("one capture", "--act", "up0", "--model", "cca")
     assert ran.status == 2 and "give an interface with -i" in ran.stderr
 

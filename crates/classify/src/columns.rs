@@ -33,7 +33,7 @@ const VERDICT: [Field; 19] = [
         "How likely the label is right, as calibrated in training; empty for unknown.",
     )
     .nullable(),
-    Field::new("guess", Kind::Text, "The likeliest class, told also where the label is unknown."),
+    Field::new("guess", Kind::Text, "The likeliest class, also where the label is unknown."),
     Field::new("guess_confidence", Kind::F64, "How likely the guess is right."),
     Field::new(
         "stage",

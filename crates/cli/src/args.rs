@@ -12,7 +12,8 @@ use crate::packetlog::args::PacketlogArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
 
-/// Answers questions about network traffic from every packet.
+/// Analyse network traffic: top talkers, flows, service and device classification, selective packet
+/// recording, queue and congestion-control analysis, from captures or a live interface.
 #[derive(Debug, Parser)]
 #[command(
     name = "wirelens",
@@ -44,30 +45,35 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Who sends what: packets and bytes on the wire by source, pair, port, protocol or flow
+    /// Report top talkers: packets and bytes on the wire by source, pair, port, protocol or flow
     Top(TopArguments),
-    /// Who talks to whom: flows with packets, bytes, times, TCP flags and how they ended
+    /// Report flows: packets, bytes, times, TCP flags and how each ended
     Flows(FlowsArguments),
-    /// Packets or flows as the bits of their headers, in nPrint's layout: features for models
+    /// Write header bits of packets or flows in nPrint's layout: features for models
     Nprint(NprintArguments),
-    /// What flows are, such as a service or a device, from their first packets, by a trained model
+    /// Classify flows by service, device or your own labels, from their first packets
     Classify(ClassifyArguments),
-    /// Packets kept as their class deserves, of an interface or of captures, and found again
+    /// Record packets selectively by class (full, truncated, headers, sampled), within a disk
+    /// budget, and search the recording by host, flow, class and time
     #[command(alias = "log")]
     Packetlog(PacketlogArguments),
-    /// What flows do in a queue, told from a tap before it and one behind it
+    /// Measure how many bytes each heavy flow has in a bottleneck queue, and identify its
+    /// congestion control
+    ///
+    /// Needs captures or taps upstream and downstream of the queue; with a single tap, bytes in
+    /// flight and RTT are measured instead.
     Cca(CcaArguments),
-    /// Interfaces that can be listened on; also -D
+    /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),
-    /// What is in a capture: link types, times, counts, malformed headers by cause
+    /// Summarise a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
-    /// Save the complete rows of an output whose run was killed
+    /// Recover the complete rows of an output whose run was killed or found its disk full
     Recover(RecoverArguments),
-    /// Models, trained on captures with labels
+    /// Train models on labelled captures
     Train(TrainArguments),
-    /// How good models are, on captures with labels
+    /// Evaluate models on labelled captures
     Eval(EvalArguments),
-    /// Labelled traffic, made on this machine: real programs in network namespaces
+    /// Generate labelled traffic on this machine, with real programs in network namespaces
     Testbed(TestbedArguments),
 }
 
@@ -75,10 +81,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct InputArguments {
     /// Capture to read: a file, a folder of captures, or - for standard input; may be given
-    /// several times. pcap and pcapng, plain or compressed with gzip or zstd, told by content
+    /// several times. pcap and pcapng, plain or compressed with gzip or zstd, detected by content
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-")]
     pub read: Vec<PathBuf>,
-    /// Only frames that pass this filter (pcap-filter(7)); the same may stand at the end of the
+    /// Only frames that pass this filter (pcap-filter(7)); it may also be given at the end of the
     /// line
     #[arg(short = 'f', long = "filter", value_name = "EXPRESSION", conflicts_with = "expression")]
     pub filter: Option<String>,
@@ -104,7 +110,7 @@ pub struct InputArguments {
     /// Check arguments, inputs and filter, then stop without reading on
     #[arg(long)]
     pub check: bool,
-    /// No progress bar and no summary; errors are still told
+    /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
 }
@@ -136,14 +142,14 @@ pub struct LiveArguments {
 pub enum Latency {
     /// Frames come in blocks of many, after 10 to 20 ms
     Throughput,
-    /// Each frame comes at once
+    /// Each frame is delivered immediately
     Low,
 }
 
 /// Where results go, and how they look.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
-    /// Write to this file; its suffix tells the format (.csv, .jsonl, .parquet, .arrow)
+    /// Write to this file; its suffix sets the format (.csv, .jsonl, .parquet, .arrow)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the output [default: from the suffix of FILE, else table]
@@ -219,8 +225,8 @@ pub struct TopArguments {
   wirelens flows -r capture.pcap --names nfstream -o flows.csv
   wirelens flows -i eth0 tcp                              each flow when it has ended
 
-A table shows the heaviest flows; every other format holds every flow. What a flow is and when
-it ends is told in docs/guide/flows.md.")]
+A table shows the heaviest flows; every other format holds every flow. docs/guide/flows.md
+defines what a flow is and when it ends.")]
 pub struct FlowsArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -240,7 +246,7 @@ pub struct FlowsArguments {
     /// A flow has ended when it had no packet for so long
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     pub idle_timeout: packet::Span,
-    /// A flow this old is cut, and goes on as another
+    /// A flow this old ends, and its next packet begins a new one
     #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
     pub active_timeout: packet::Span,
     /// Write each flow once for each window of this length in which it has packets
@@ -255,7 +261,7 @@ pub struct FlowsArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
-    /// Add what this trained cascade says of each flow, whose time-outs are the model's
+    /// Add the label of this trained cascade to each flow; time-outs are the model's
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "stats", "names"])]
     pub model: Option<PathBuf>,
@@ -380,9 +386,9 @@ impl SortBy {
 
 Of CSV and JSON lines all complete lines are saved, of Parquet all complete row groups, of
 Arrow all complete batches. The partial file stays as it is; the next run replaces it. The run
-that writes it may even go on: then what it has written so far is saved.")]
+that writes it may still be running: then what it has written so far is saved.")]
 pub struct RecoverArguments {
-    /// File that a killed run left behind
+    /// File that a killed run, or one whose disk was full, left behind
     #[arg(value_name = "FILE.partial")]
     pub partial: PathBuf,
     /// Write to this file; the format stays the same [default: FILE, without .partial]
@@ -391,7 +397,7 @@ pub struct RecoverArguments {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
-    /// Do not say what was saved; errors are still told
+    /// Do not print what was recovered; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
 }

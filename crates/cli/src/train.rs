@@ -28,10 +28,10 @@ pub struct TrainArguments {
 /// What can be trained.
 #[derive(Debug, Subcommand)]
 pub enum TrainCommand {
-    /// A cascade of models that names services or devices, from labelled captures
+    /// Train a cascade of models that classifies services or devices, on labelled captures
     ///
-    /// It needs the Python package with what trains models; docs/guide/train.md says how to install
-    /// it and how to go about training. `wirelens train classify --help` shows all options.
+    /// Needs the Python package with its extra `train`; docs/guide/train.md says how to install
+    /// it and how to train. `wirelens train classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train classify -r captures/ --flows flows.tsv --label app -o models/apps
   wirelens train classify --folders by-device/ -o models/devices --depths 1-10
@@ -39,10 +39,10 @@ pub enum TrainCommand {
 
 Time: each of the models that ship took a quarter of an hour on two cores.")]
     Classify(HandedOn),
-    /// Small forests that judge packets for `wirelens packetlog`, from labelled captures
+    /// Train small forests that classify packets for `wirelens packetlog`, on labelled captures
     ///
-    /// It needs the Python package with what trains models; docs/guide/packetlog-train.md says how
-    /// to install it and how to go about training. `wirelens train packetlog --help` shows all
+    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md says how
+    /// to install it and how to train. `wirelens train packetlog --help` shows all
     /// options.
     #[command(after_help = "Examples:
   wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
@@ -50,9 +50,9 @@ Time: each of the models that ship took a quarter of an hour on two cores.")]
 
 Time: the model that ships took a quarter of an hour on two cores.")]
     Packetlog(HandedOn),
-    /// Networks that name congestion controls for `wirelens cca`, from runs of the testbed
+    /// Train networks that identify congestion controls for `wirelens cca`, on testbed runs
     ///
-    /// It needs the Python package with what trains models, and PyTorch; docs/guide/cca-train.md
+    /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
     /// says how to install both. `wirelens train cca --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
@@ -73,9 +73,9 @@ pub struct EvalArguments {
 /// What can be judged.
 #[derive(Debug, Subcommand)]
 pub enum EvalCommand {
-    /// A cascade on labelled captures, beside each of its models and a table of ports
+    /// Evaluate a cascade on labelled captures, compared with each of its models and a port table
     ///
-    /// It needs the Python package with what trains models; docs/guide/train.md says how to install
+    /// Needs the Python package with its extra `train`; docs/guide/train.md says how to install
     /// it. `wirelens eval classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
@@ -83,9 +83,9 @@ pub enum EvalCommand {
 
 Time: some minutes for the runs of a data set.")]
     Classify(HandedOn),
-    /// Forests of the packet log on labelled captures, beside NetBeacon and a table of ports
+    /// Evaluate packet log forests on labelled captures, compared with NetBeacon and a port table
     ///
-    /// It needs the Python package with what trains models; docs/guide/packetlog-train.md says how
+    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md says how
     /// to install it. `wirelens eval packetlog --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval packetlog --model models/mine -r testbed-runs/other
@@ -93,9 +93,9 @@ Time: some minutes for the runs of a data set.")]
 
 Time: some minutes for the runs of a data set.")]
     Packetlog(HandedOn),
-    /// A model of congestion controls on runs of the testbed that it was not trained on
+    /// Evaluate a model of congestion controls on held-out testbed runs
     ///
-    /// It needs the Python package with what trains models, and PyTorch; docs/guide/cca-train.md
+    /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
     /// says how to install both. `wirelens eval cca --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval cca --model models/queue -r testbed-runs/other
@@ -108,7 +108,7 @@ Time: some minutes for the runs of a data set.")]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct HandedOn {
-    /// Options, as `--help` tells them
+    /// Options; `--help` lists them
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub options: Vec<OsString>,
 }

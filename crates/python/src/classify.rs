@@ -73,7 +73,9 @@ impl ClassifyOptions {
             };
         }
         let wanted = match cascade.every() {
-            None => String::from("the model was trained on flows, each told of once; leave it out"),
+            None => {
+                String::from("the model was trained on flows, each reported once; leave it out")
+            }
             every @ Some(_) => {
                 format!("the model was trained on windows; wanted `{}`", text(every))
             }

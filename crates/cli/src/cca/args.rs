@@ -17,29 +17,30 @@ use crate::duration::parse_duration;
   wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
   wirelens cca -i lan0 --egress exit:up0 -m cca --act up0 --act-dry-run
-  wirelens cca -i lan0 --egress xmit:wan0                             where no next hop is ours
+  wirelens cca -i lan0 --egress xmit:wan0                             no next hop to tap
   wirelens cca -r one.pcap                                            one tap: bytes in flight
 
-One tap stands before the queue, the other behind it: captures, by the same clock or nearly so, or
-interfaces, at which what they receive is seen: -i on the router, --egress at the next hop, since a
-router's own egress is seen before the queue. NETNS:DEV is in another network namespace. Where the
-next hop cannot be tapped, xmit:DEV takes what the kernel hands to the driver of the router's own
-device: nearly every packet, and what sequence numbers show to be missing is told. The queue
-is told from sequence numbers, so both must see the same TCP flows; 80 bytes of each frame do.
-A flow's share is that of the bytes in the queue of all flows that are told.
+One tap is upstream of the queue, the other downstream. Taps are captures with the same clock,
+or nearly so, or interfaces, of which received packets are read: -i on the router and --egress
+at the next hop, since a router's own egress is tapped upstream of the queue. NETNS:DEV is in
+another network namespace. If the next hop cannot be tapped, xmit:DEV reads what the kernel
+hands to the driver of the router's own device: nearly every packet; packets that sequence
+numbers show to be missing are reported. Queue occupancy is measured from sequence numbers, so
+both taps must see the same TCP flows; 80 bytes of each frame are enough. A flow's share is of
+the bytes in the queue of all reported flows.
 
-Without --egress there is one tap, which has to see both ways of a flow: what is told then is
-what the flow has in flight beyond it, sent and not acknowledged; that is no queue's share.")]
+Without --egress there is a single tap, which has to see both directions of a flow. It measures
+bytes in flight beyond the tap, sent and not acknowledged; they are no share of a queue.")]
 pub struct CcaArguments {
-    /// Captures made before the queue.
+    /// Captures made upstream of the queue.
     #[command(flatten)]
     pub input: InputArguments,
     /// Interface that receives what goes to the queue, instead of captures
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     pub interface: Option<String>,
-    /// Behind the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the router
-    /// itself hands to a driver, which misses packets [default: one tap]
+    /// Downstream of the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the
+    /// router itself hands to a driver, which misses packets [default: a single tap]
     #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
@@ -48,34 +49,34 @@ pub struct CcaArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Name congestion controls by this model: `cca`, which ships, or a folder that `wirelens train
-    /// cca` wrote
+    /// Identify congestion controls by this model: `cca`, which ships, or a folder that `wirelens
+    /// train cca` wrote
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// How often flows are told
+    /// How often flows are reported
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub every: Span,
     /// How long a slot is, in which packets are put together
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = parse_duration)]
     pub slot: Span,
-    /// Flows that are told each time, the heaviest; 0 for all
+    /// Flows that are reported each time, the heaviest; 0 for all
     #[arg(short = 'n', long = "rows", value_name = "FLOWS", default_value_t = 10)]
     pub rows: usize,
     /// What has passed a tap by the end of a slot
     #[arg(long, value_name = "RULE", default_value = "highest")]
     pub passed: PassedRule,
-    /// With two taps: look at this share of the packets with data, chosen by chance at each tap
+    /// With two taps: read this share of the packets with data, sampled at random at each tap
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
     pub sample: f64,
-    /// Have the kernel tell every packet, and not the slots alone: the same, for more work
+    /// Have the kernel report every packet instead of slots: the same results, for more CPU time
     #[arg(long, requires = "interface")]
     pub each_packet: bool,
-    /// What is added to stamps behind the queue, such as -3ms [default: what makes no packet leave
-    /// before it came, if one seems to; 0 of standard input]
+    /// Offset added to downstream timestamps, such as -3ms [default: the smallest by which no
+    /// packet leaves before it arrived; 0 for standard input]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
     #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
-    /// Flows that are followed at once; packets of others are counted
+    /// Flows that are followed at the same time; packets of others are counted
     /// [default: 65536]
     #[arg(long, value_name = "FLOWS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
@@ -105,8 +106,8 @@ pub enum ViewWhen {
 pub enum PassedRule {
     /// All before the highest byte that was seen
     Highest,
-    /// All before the first packet of the next slot: as in the paper, and upset by what is sent
-    /// again
+    /// All before the first packet of the next slot: as in the paper, and biased by
+    /// retransmissions
     First,
 }
 

@@ -188,7 +188,9 @@ fn run_live(
     let mut view = has_view.then(|| View::new(interface, &egress));
     let mut act = Act::begin(&arguments.act, by, &printed.controls, has_view)?;
     if !arguments.input.quiet {
-        eprintln!("listening on {interface}, and behind the queue on {egress}; Ctrl-C ends it");
+        eprintln!(
+            "listening on {interface}, and downstream of the queue on {egress}; Ctrl-C ends it"
+        );
     }
     let len = period_len(arguments, options);
     watch.run(len, arguments.duration, rules(arguments), namer.as_mut(), |told| {
@@ -260,7 +262,7 @@ fn offset(
     if offset != Span::default() && !quiet {
         eprintln!(
             "wirelens: packets seem to leave before they came, or far too late: clocks differ; \
-             {:+.6} s are added to stamps behind the queue (--egress-offset sets another)",
+             {:+.6} s are added to downstream timestamps (--egress-offset sets another)",
             offset.as_seconds_f64()
         );
     }

@@ -56,8 +56,8 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "departures",
         Kind::Text,
-        "`xmit` where departures are taken from the router's own driver, which is not told of \
-         every packet; empty where a tap behind the queue sees all.",
+        "`xmit` where departures are taken from the router's own driver, which does not \
+         see every packet; empty where a downstream tap sees all.",
     )
     .nullable(),
     Field::new(

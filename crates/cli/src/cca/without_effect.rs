@@ -34,12 +34,12 @@ fn rules(arguments: &CcaArguments, taps: &Taps) -> [Rule; 11] {
     let Taps { are_live, are_two } = *taps;
     let act = arguments.act.act.is_some();
     [
-        (act, are_live, "--act: what captures tell of is past; give an interface with -i"),
+        (act, are_live, "--act: captures cannot be acted on; give an interface with -i"),
         (
             act,
             are_two,
             "--act: one tap sees no queue, and there is nothing to group flows by; give the tap \
-             behind the queue with --egress",
+             downstream of the queue with --egress",
         ),
         (arguments.view.is_some(), are_live, "--view: of interfaces; give one with -i"),
         (

@@ -20,7 +20,7 @@ use crate::duration::parse_duration;
   wirelens classify -r calls.pcap --model my-calls/ --every 1s  each second, by your model
 
 A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services
-or devices. What verdicts say and when flows are decided is told in docs/guide/classify.md.")]
+or devices. docs/guide/classify.md explains verdicts, and when flows are decided.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -38,8 +38,8 @@ pub struct ClassifyArguments {
     /// model says: 0 gives every flow a class [default: as the model says]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
     pub unknown_below: Option<f64>,
-    /// Say it of each flow anew in each window of this length, with a model that was trained on
-    /// such windows: 1s. A flow without packets in a window is not told of
+    /// Classify each flow again in each window of this length, with a model that was trained on
+    /// such windows: 1s. A flow without packets in a window has no row
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub every: Option<Span>,
     /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
@@ -52,7 +52,7 @@ pub struct ClassifyArguments {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub consumers: u16,
     /// Flows that wait for more packets at most; one more is decided by the last model asked. With
-    /// --every, flows that are followed at most; one more is not told of
+    /// --every, flows that are followed at most; one more is not reported
     #[arg(long, value_name = "FLOWS", default_value_t = classify::Options::WAITING_MAX_DEFAULT)]
     #[arg(value_parser = parse_waiting)]
     pub waiting_max: usize,
@@ -64,7 +64,7 @@ pub struct ClassifyArguments {
 /// Where verdicts go, and how they look.
 #[derive(Debug, Args)]
 pub struct ClassifyOutputArguments {
-    /// Write to this file; its suffix tells the format (.csv, .jsonl, .parquet, .arrow)
+    /// Write to this file; its suffix sets the format (.csv, .jsonl, .parquet, .arrow)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the output [default: from the suffix of FILE, else table]

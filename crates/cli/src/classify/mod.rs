@@ -153,7 +153,7 @@ fn match_windows(
     match (cascade.every(), arguments.every) {
         (None, None) => Ok(()),
         (None, Some(_)) => Err(Failure::usage(format_args!(
-            "--every: {model} was trained on flows, each told of once; leave it out, or give a \
+            "--every: {model} was trained on flows, each reported once; leave it out, or give a \
              model of windows"
         ))),
         (Some(every), asked) if asked != Some(every) => Err(Failure::usage(format_args!(
@@ -168,7 +168,7 @@ fn match_windows(
 }
 
 /// What windows can be told by.
-const WAYS: &str = "windows are told by one thread, as a table, csv, jsonl, parquet or arrow";
+const WAYS: &str = "windows are reported by one thread, as a table, csv, jsonl, parquet or arrow";
 
 /// What models look at of a frame.
 pub(crate) fn needs(cascade: &Cascade) -> Needs {

@@ -168,7 +168,7 @@ const STATISTICS: [Field; 52] = joined(&[
 const LABEL: [Field; 7] = [
     text("label", "What the flow is: a class of the model, its IP protocol, or unknown."),
     real("confidence", "How likely the label is right; empty for unknown.").nullable(),
-    text("guess", "The likeliest class, told also where the label is unknown."),
+    text("guess", "The likeliest class, also where the label is unknown."),
     real("guess_confidence", "How likely the guess is right."),
     text("stage", "The model that decided: fastest, fast or slow; none where the protocol did."),
     small("packets_used", "Packets of the flow that it was shown."),

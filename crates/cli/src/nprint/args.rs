@@ -18,8 +18,8 @@ use crate::duration::parse_duration;
   wirelens nprint -r capture.pcap --all-ip --icmp -p 16 -F 0 --format jsonl
 
 Without -4, -6, -t, -u, --icmp and -p the rows have IPv4, TCP and UDP: 1024 bits. Names of columns,
-their order and the values are nPrint 1.2.1's; where rows differ from nPrint's, and why, is told in
-docs/specs/feature-schema.md.")]
+their order and the values are nPrint 1.2.1's; docs/specs/feature-schema.md lists where rows
+differ from nPrint's, and why.")]
 pub struct NprintArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct NprintArguments {
     /// Which bits.
     #[command(flatten)]
     pub bits: BitArguments,
-    /// The first column of a packet's row; nPrint's numbers 0 to 5 are known as well
+    /// The first column of a packet's row; nPrint's numbers 0 to 5 are accepted as well
     #[arg(short = 'O', long = "index", value_name = "WHICH", default_value = "src_ip")]
     pub index: IndexBy,
     /// Add a column `rts`: microseconds since the row before
@@ -56,7 +56,7 @@ pub struct NprintArguments {
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     #[arg(requires = "depth")]
     pub idle_timeout: packet::Span,
-    /// A flow this old is cut, and goes on as another
+    /// A flow this old ends, and its next packet begins a new one
     #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
     #[arg(requires = "depth")]
     pub active_timeout: packet::Span,
@@ -88,11 +88,11 @@ pub struct BitArguments {
     /// ICMP: 64 bits (nPrint's -i)
     #[arg(long)]
     pub icmp: bool,
-    /// The first BYTES behind the transport header: 8 bits each
+    /// The first BYTES of payload after the transport header: 8 bits each
     #[arg(short = 'p', long, value_name = "BYTES", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(..=i64::from(model::PAYLOAD_LEN_MAX)))]
     pub payload: u16,
-    /// What stands where a packet has no such bit
+    /// Value of bits that a packet does not have
     #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = -1)]
     #[arg(allow_negative_numbers = true)]
     pub fill: i8,
@@ -110,7 +110,7 @@ pub struct BitArguments {
 /// Where rows go.
 #[derive(Debug, Args)]
 pub struct NprintOutputArguments {
-    /// Write to this file; its suffix tells the format (.csv, .jsonl, .parquet, .arrow, .npy)
+    /// Write to this file; its suffix sets the format (.csv, .jsonl, .parquet, .arrow, .npy)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the output [default: from the suffix of FILE, else csv]
@@ -132,7 +132,7 @@ pub enum NprintFormat {
     Parquet,
     /// Apache Arrow IPC
     Arrow,
-    /// NumPy's matrix of int8; what is no bit goes beside it, to FILE.index.csv
+    /// NumPy's matrix of int8; columns that are no bits go to FILE.index.csv
     Npy,
 }
 

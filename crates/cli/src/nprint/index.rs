@@ -28,11 +28,7 @@ pub(super) const FLOW: Schema = &[
         "Earliest stamp; empty where the capture tells no time.",
     )
     .nullable(),
-    Field::new(
-        "packets",
-        Kind::U64,
-        "Packets of both sides, also those behind the last one shown.",
-    ),
+    Field::new("packets", Kind::U64, "Packets of both sides, also those after the last one shown."),
 ];
 
 /// Hands the values of [`FLOW`] to `put`.

@@ -22,19 +22,19 @@ pub struct PacketlogArguments {
 /// What to do with a log of packets.
 #[derive(Debug, Subcommand)]
 pub enum PacketlogCommand {
-    /// Keep packets of an interface, or of captures, each as its class deserves
+    /// Record packets of an interface, or of captures, selectively by class
     Record(Box<RecordArguments>),
-    /// Choose another mode for a recorder that runs
+    /// Switch a running recorder to another mode
     Mode(ModeArguments),
-    /// How a recorder is doing that runs
+    /// Show the status of a running recorder
     Status(StatusArguments),
-    /// Which modes there are, and what each keeps
+    /// List modes, and what each keeps
     Modes(ModesArguments),
-    /// Find packets again, by time, host, flow and class
+    /// Search packets by time, host, flow and class
     Query(QueryArguments),
-    /// How much was seen and kept of each class
+    /// Show how much of each class was seen and kept
     Stats(StatsArguments),
-    /// Make a log whole whose recorder was killed; the next recorder does it as well
+    /// Repair a log whose recorder was killed; the next recorder does it as well
     Recover(FolderArguments),
     /// Compress files that are complete
     Compress(CompressArguments),
@@ -57,17 +57,18 @@ pub struct FolderArguments {
   wirelens packetlog record -i eth0 --settings log.toml --mode night
   wirelens packetlog record -i eth0 --model /srv/models/our-traffic
 
-While it runs `wirelens packetlog mode NAME` changes what is kept, without losing a packet. When
-disk, buffers or the capture fall behind it changes the mode itself, tells so, and goes back when
-they have recovered. The files are pcapng, for Wireshark and tcpdump as they are; `wirelens
-packetlog query` finds packets in them. docs/guide/packetlog.md tells all of it.
+While it runs, `wirelens packetlog mode NAME` changes what is kept, without losing a packet.
+Under resource pressure (disk, buffers, capture) it switches the mode itself, prints so, and
+switches back when the pressure is over. The files are pcapng, readable by Wireshark and
+tcpdump; `wirelens packetlog query` searches them. docs/guide/packetlog.md has the details.
 
 The model that ships recognises volume: scans, floods and spoofing. On exploits, credential theft,
-discovery, web attacks and command-and-control traffic of networks that it was not trained on it is
-no better than chance, log-ins are found in part, and it marks 5 to 15 % of their benign packets, in
-short captures more. Train a model on your own traffic with `wirelens train packetlog`.
+discovery, web attacks and command-and-control traffic of networks that it was not trained on it
+is no better than chance, some log-in attempts are found, and it marks 5 to 15 % of benign
+packets there, in short captures more. Train a model on your own traffic with `wirelens train
+packetlog`.
 
-The exit status is 1 where packets that were to be kept are not in the log.")]
+The exit status is 1 if packets that were to be kept are not in the log.")]
 pub struct RecordArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -75,7 +76,7 @@ pub struct RecordArguments {
     /// Or listening on an interface.
     #[command(flatten)]
     pub live: LiveArguments,
-    /// Folder of the log; made where there is none, gone on with where there is one
+    /// Folder of the log; created if there is none, continued if there is one
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = FOLDER)]
     pub folder: PathBuf,
     /// Folder of a model of `wirelens train packetlog`, or the name of one that ships
@@ -90,7 +91,7 @@ pub struct RecordArguments {
     /// How the log is written.
     #[command(flatten)]
     pub files: FileArguments,
-    /// Keep the chosen mode whatever runs short; warnings are still told
+    /// Keep the chosen mode under resource pressure; warnings are still printed
     #[arg(long)]
     pub fixed_mode: bool,
     /// Add events to this file, a JSON object a line [default: events.jsonl in the log's folder]
@@ -136,7 +137,7 @@ pub struct FileArguments {
     /// Let the folder's group read the log; otherwise only its owner can
     #[arg(long)]
     pub group_readable: bool,
-    /// How class and confidence stand beside a packet
+    /// How class and confidence are stored with a packet
     #[arg(long, value_name = "HOW", default_value = "option")]
     pub notes: Notes,
     /// Compress files once they are complete, with zstd at this level
@@ -197,7 +198,7 @@ pub struct StatusArguments {
     /// Which recorder.
     #[command(flatten)]
     pub folder: FolderArguments,
-    /// How to tell it
+    /// Format of the status
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: StatusFormat,
 }
@@ -219,8 +220,9 @@ pub enum StatusFormat {
   wirelens packetlog modes
   wirelens packetlog modes --settings log.toml
 
-`anomalous` and `benign` are what the model says. The one that ships recognises volume (scans,
-floods, spoofing) and little else at places that it was not trained on: docs/guide/packetlog.md")]
+`anomalous` and `benign` are the model's classes. The one that ships recognises volume (scans,
+floods, spoofing) and little else on networks that it was not trained on:
+docs/guide/packetlog.md")]
 pub struct ModesArguments {
     /// File with modes of one's own, in TOML
     #[arg(long, value_name = "FILE.toml")]
@@ -235,8 +237,8 @@ pub struct ModesArguments {
   wirelens packetlog query --flow 1:wCb3OG7yAFWelaUydu0D+125CLM= -w - | tshark -r -
   wirelens packetlog query --log /srv/log --host 192.0.2.7 tcp port 443 -w out.pcapng
 
-Without -w it says how many packets there are. A host or a class that is given more than
-once is met by any of its values; different conditions are met together.")]
+Without -w it prints how many packets there are. A host or a class given more than once
+matches any of its values; different conditions must all match.")]
 pub struct QueryArguments {
     /// Which log.
     #[command(flatten)]
@@ -268,7 +270,7 @@ pub struct QueryArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "write")]
     pub force: bool,
-    /// Do not say what was found; errors are still told
+    /// Do not print what was found; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
 }

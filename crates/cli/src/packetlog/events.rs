@@ -168,7 +168,7 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
         "shortage" => {
             let (resource, seen, limit) = (of("resource"), of("seen"), of("limit"));
             let why = event.get("error").map(|_| format!(": {}", of("error"))).unwrap_or_default();
-            format!("{resource} runs short: {seen} (limit {limit}){why}")
+            format!("resource pressure: {resource} {seen} (limit {limit}){why}")
         }
         "recovered" => format!("{} has recovered: {}", of("resource"), of("seen")),
         "mode" => format!("mode {} instead of {}: {}", of("to"), of("from"), of("cause")),
@@ -217,7 +217,10 @@ mod tests {
         assert_eq!((&lines[1]["generation"], &lines[1]["took_us"]), (&json!(2), &json!(5)));
         let loss = json!({"resource": "log_loss", "seen": 7, "limit": 1, "error": "x: read-only"});
         let Value::Object(loss) = loss else { unreachable!() };
-        assert_eq!(sentence("shortage", &loss), "log_loss runs short: 7 (limit 1): x: read-only");
+        assert_eq!(
+            sentence("shortage", &loss),
+            "resource pressure: log_loss 7 (limit 1): x: read-only"
+        );
         assert!(lines[1]["time_ns"].as_u64().unwrap() > 0);
     }
 }

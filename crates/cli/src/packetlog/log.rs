@@ -115,11 +115,11 @@ pub(super) fn tell_recovered(recovered: &Recovered, quiet: bool) {
 /// What was put right, where anything was.
 pub(super) fn recovered_line(recovered: &Recovered) -> Option<String> {
     let told = [
-        (recovered.indexes_made, "indexes made anew"),
+        (recovered.indexes_made, "indexes rebuilt"),
         (recovered.chunks_found, "blocks that no index had named"),
         (recovered.chunks_mended, "torn blocks mended"),
         (recovered.packets_saved, "packets saved from them"),
-        (recovered.bytes_lost, "bytes cut off behind tears"),
+        (recovered.bytes_lost, "bytes cut off after damage"),
         (recovered.files_deleted, "files without a packet deleted"),
         (recovered.faults, "places that are no block, passed over"),
     ];

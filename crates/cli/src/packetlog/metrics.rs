@@ -6,9 +6,9 @@ use serde_json::Value;
 
 /// Each metric: its name, kind, help, and where it stands in the status.
 const METRICS: &[(&str, &str, &str, &str)] = &[
-    ("packets_seen_total", "counter", "Packets that came.", "/packets/seen"),
-    ("packets_kept_total", "counter", "Packets in the log, whole or in part.", "/packets/kept"),
-    ("packets_waiting", "gauge", "Packets on their way into the log.", "/packets/waiting"),
+    ("packets_seen_total", "counter", "Packets received.", "/packets/seen"),
+    ("packets_kept_total", "counter", "Packets in the log, in full or truncated.", "/packets/kept"),
+    ("packets_waiting", "gauge", "Packets that wait to be written.", "/packets/waiting"),
     (
         "packets_passed_over_total",
         "counter",
@@ -27,14 +27,14 @@ const METRICS: &[(&str, &str, &str, &str)] = &[
         "Packets lost because the capture's ring had no room.",
         "/packets/ring_lost",
     ),
-    ("seen_bytes_total", "counter", "Bytes on the wire of packets that came.", "/bytes/seen"),
+    ("seen_bytes_total", "counter", "Bytes on the wire of received packets.", "/bytes/seen"),
     ("kept_bytes_total", "counter", "Bytes of packets that were kept.", "/bytes/kept"),
     ("mode_switches_total", "counter", "Changes of mode.", "/switches"),
     ("events_lost_total", "counter", "Events that could not be written.", "/events_lost"),
-    ("disk_free_ratio", "gauge", "Free share of what the log may fill.", "/disk_free"),
-    ("queue_ratio", "gauge", "Share of the blocks that wait for the disk.", "/queue"),
-    ("copy_ratio", "gauge", "What is copied, as a share of what the disk takes.", "/copy"),
-    ("busy_ratio", "gauge", "Share of its time that the packets' thread works.", "/busy"),
+    ("disk_free_ratio", "gauge", "Free fraction of what the log may fill.", "/disk_free"),
+    ("queue_ratio", "gauge", "Fraction of the blocks that wait for the disk.", "/queue"),
+    ("copy_ratio", "gauge", "Bytes copied, as a fraction of what the disk takes.", "/copy"),
+    ("busy_ratio", "gauge", "Fraction of time that the packets' thread is busy.", "/busy"),
 ];
 
 /// The text.
@@ -51,7 +51,8 @@ pub(crate) fn text(status: &Value) -> String {
     let _ = writeln!(text, "# HELP wirelens_packetlog_mode_info The mode in force.");
     let _ = writeln!(text, "# TYPE wirelens_packetlog_mode_info gauge");
     let _ = writeln!(text, "wirelens_packetlog_mode_info{{mode=\"{mode}\"}} 1");
-    let _ = writeln!(text, "# HELP wirelens_packetlog_shortage A resource that runs short.");
+    let _ =
+        writeln!(text, "# HELP wirelens_packetlog_shortage Whether a resource is under pressure.");
     let _ = writeln!(text, "# TYPE wirelens_packetlog_shortage gauge");
     let short = status["shortages"].as_array().map(Vec::as_slice).unwrap_or_default();
     for shortage in packetlog::manager::Shortage::ALL {

@@ -245,7 +245,7 @@ fn lines(plan: &Plan, report: &QueryReport, sums: &Sums, found_in: Duration) -> 
         sums.packets.iter().map(|(class, count)| format!("{count} {class}")).collect();
     let of = if classes.is_empty() { String::new() } else { format!(" ({})", classes.join(", ")) };
     format!(
-        "{packets} packets{of}, {} bytes\n{} of {} blocks hold what was asked for, told in {:.1} \
+        "{packets} packets{of}, {} bytes\n{} of {} blocks match, found in {:.1} \
          ms; {} packets in them\n",
         sums.bytes,
         plan.wanted_count,

@@ -14,14 +14,14 @@ use crate::top::grouped;
 
 pub(crate) const SCHEMA: Schema = &[
     Field::new("class", Kind::Text, "The class, as the model names it."),
-    Field::new("seen_packets", Kind::U64, "Packets that came."),
+    Field::new("seen_packets", Kind::U64, "Packets received."),
     Field::new("seen_bytes", Kind::U64, "Their bytes on the wire."),
     Field::new(
         "kept_packets",
         Kind::U64,
         "Packets that were kept, in the log or overwritten since.",
     ),
-    Field::new("stored_packets", Kind::U64, "Packets that are in the log, whole or in part."),
+    Field::new("stored_packets", Kind::U64, "Packets in the log, in full or truncated."),
     Field::new("stored_wire_bytes", Kind::U64, "Bytes that those had on the wire."),
     Field::new("kept_bytes", Kind::U64, "Bytes of the packets in the log that were kept."),
     Field::new("lost_packets", Kind::U64, "Packets that were to be kept and are lost."),
@@ -147,7 +147,7 @@ fn text(stats: &LogStats) -> String {
         ));
     }
     if !stats.is_whole && stats.file_count > 0 {
-        text.push_str("this log has no account: what was lost or deleted is known in part only\n");
+        text.push_str("this log has no account: losses and deletions are only partly known\n");
     }
     text
 }

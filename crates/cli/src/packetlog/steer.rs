@@ -81,11 +81,11 @@ fn lines(status: &Value) -> String {
     let (mode, chosen) = (text("mode"), text("chosen"));
     let chosen = if chosen == mode { String::new() } else { format!(" (chosen: {chosen})") };
     let short = words(&status["shortages"]);
-    let short = if short.is_empty() { String::from("nothing") } else { short };
+    let short = if short.is_empty() { String::from("none") } else { short };
     let (seen, kept) = (number("/bytes/seen"), number("/bytes/kept"));
     let kept_share = if seen == 0 { 0.0 } else { kept as f64 / seen as f64 * 100.0 };
     format!(
-        "mode          {mode}{chosen}\nruns short    {short}\n\
+        "mode          {mode}{chosen}\npressure      {short}\n\
          packets       {} seen = {} kept + {} waiting + {} passed over + {} lost; \
          {} lost by the ring\n\
          bytes         {seen} seen, {kept} kept ({kept_share:.1} %)\n\

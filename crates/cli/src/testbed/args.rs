@@ -25,7 +25,7 @@ const OUTPUT_DEFAULT: &str = "testbed-runs";
 Time: a run takes from some seconds to four minutes, a data set up to three hours.
 
 It takes root, Linux and Python 3.11. All traffic stays in network namespaces that are made for
-the run and removed after it. docs/guide/testbed.md tells more.")]
+the run and removed after it. docs/guide/testbed.md has the details.")]
 pub struct TestbedArguments {
     /// What to do.
     #[command(subcommand)]
@@ -35,17 +35,17 @@ pub struct TestbedArguments {
 /// What to do with the testbed.
 #[derive(Debug, Subcommand)]
 pub enum TestbedCommand {
-    /// Run one scenario: its captures, and what is true of them
+    /// Run one scenario: captures and their ground truth
     Run(RunArguments),
-    /// Make a data set, many runs; goes on where it stopped
+    /// Make a data set of many runs; continues where it stopped
     Make(MakeArguments),
-    /// Can this machine run them, and what is missing
+    /// Check whether this machine can run scenarios, and what is missing
     Check(CheckArguments),
     /// Remove what killed runs left on this machine
     Clean,
     /// List scenarios and data sets that ship
     Scenarios,
-    /// Draw what happened in a run
+    /// Plot the queue of a run
     Plot(PlotArguments),
     /// A link with delay and loss between two network namespaces
     #[command(hide = true)]
@@ -78,7 +78,7 @@ pub struct RunArguments {
     /// may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub set: Vec<String>,
-    /// No progress; errors are still told
+    /// No progress; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
 }
@@ -91,7 +91,7 @@ pub struct RunArguments {
 
 Time: that of its runs together, from some minutes to hours; --parallel shortens it.
 
-Runs that are complete are not made again. Ctrl-C ends it; the same line goes on.")]
+Runs that are complete are not made again. Ctrl-C ends it; the same line continues.")]
 pub struct MakeArguments {
     /// Data set to make
     #[arg(value_name = "DATASET.toml")]
@@ -106,7 +106,7 @@ pub struct MakeArguments {
     /// [default: as many as the data set says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: Option<u16>,
-    /// No progress; errors are still told
+    /// No progress; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
 }
@@ -137,7 +137,7 @@ pub struct PlotArguments {
     /// Folder of a run
     #[arg(value_name = "RUN_DIR")]
     pub run: PathBuf,
-    /// Write the picture to this file [default: beside what it shows, in the run's folder]
+    /// Write the plot to this file [default: queue.png in the run's folder]
     #[arg(short = 'o', long = "output", value_name = "FILE.png")]
     pub output: Option<PathBuf>,
 }

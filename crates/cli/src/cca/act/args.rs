@@ -11,10 +11,10 @@ use crate::duration::parse_duration;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting on the queue")]
 pub struct ActArguments {
-    /// Let controls share the link: group the flows that are followed by control into classes on
-    /// this device, by which the router sends. CHANGES THE MACHINE: its queue becomes an htb, under
-    /// a tbf where there is one, and a BPF program steers flows; both go when the command ends.
-    /// What waits in the queue at those two moments is lost. Flows beyond -n share the class of the
+    /// Share the link between congestion controls: group flows by congestion control into classes
+    /// on this device, the router's egress. CHANGES THE MACHINE: its queue becomes an htb, under a
+    /// tbf where there is one, and a BPF program steers flows; both are removed when the command
+    /// ends. Packets queued at those two moments are lost. Flows beyond -n share the class of the
     /// rest
     #[arg(long, value_name = "[NETNS:]DEV", requires = "interface")]
     pub act: Option<String>,
@@ -25,12 +25,12 @@ pub struct ActArguments {
     #[arg(long, value_name = "BYTES", requires = "act")]
     #[arg(value_parser = clap::value_parser!(u64).range(3_000..=4_000_000_000))]
     pub act_buffer: Option<u64>,
-    /// Take controls from this file instead of a model: lines `SENDER[:PORT] CONTROL`, read anew
-    /// each period
+    /// Take congestion controls from this file instead of a model: lines `SENDER[:PORT] CONTROL`,
+    /// read again each period
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_by: Option<PathBuf>,
-    /// Periods in which a flow has to be named the same before it comes into a class; three times
-    /// as many before it leaves one for another
+    /// Periods in which a flow must have the same congestion control before it joins a class;
+    /// three times as many before it moves to another
     #[arg(long, value_name = "PERIODS", default_value_t = 3, requires = "act")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub act_after: u32,
@@ -41,7 +41,7 @@ pub struct ActArguments {
     /// Add what is done and why to this file, a line of JSON each [default: standard error]
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_events: Option<PathBuf>,
-    /// Change nothing, and tell what would be done
+    /// Change nothing, and report what would be done
     #[arg(long, requires = "act")]
     pub act_dry_run: bool,
     /// Remove what a run with --act left on this device, if it was killed, and stop

@@ -71,8 +71,8 @@ fn namer(folder: Option<&Path>, model: Model) -> Result<Namer, Failure> {
     match model.reads() {
         Reads::Flight(_) => Ok(Namer::new(model)),
         Reads::Queue(_) => Err(Failure::usage(format_args!(
-            "{}: a model of two taps, one before and one behind a queue; give the one behind with \
-             --egress, or a model that was trained on bytes in flight",
+            "{}: a model of two taps, upstream and downstream of a queue; give the downstream tap \
+             with --egress, or a model that was trained on bytes in flight",
             folder.unwrap_or(Path::new("")).display()
         ))),
     }

@@ -41,14 +41,14 @@ pub(super) const SCHEMA: Schema = &[
     count("flight_max_bytes", "The most of them at any moment.").nullable(),
     count("sacked_max_bytes", "The most of them that the receiver had out of order (SACK).")
         .nullable(),
-    count("sent_bytes", "Bytes of data that passed, what was sent again included."),
+    count("sent_bytes", "Bytes of data that passed, retransmissions included."),
     count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
     count("resent_packets", "Packets with data that had passed before."),
     Field::new(
         "drops",
         Kind::F64,
-        "Packets lost beyond the tap, an estimate: those sent again of which the receiver was not \
-         known to have all.",
+        "Packets lost beyond the tap, an estimate: retransmitted packets that the receiver was not \
+         known to have in full.",
     ),
     real("rtt_s", "The mean time from data to its acknowledgement, in seconds."),
     real("rtt_min_s", "The shortest of them."),
