@@ -114,9 +114,22 @@ def line(label: str, counts: Sequence[int]) -> str:
 def home() -> str:
     """The devices of the home, by flows."""
     text = "| device of the home | flows | named | as |\n|---|---:|---:|---|\n"
-    found = [row for row in foreign_rows() if "device" in row and int(row["flows"]) >= FLOWS_MIN]
+    found = [row for row in foreign_rows() if row["set"] == "home" and "device" in row]
+    found = [row for row in found if int(row["flows"]) >= FLOWS_MIN]
     for row in sorted(found, key=lambda row: -int(row["flows"])):
         share = int(row["named"]) / int(row["flows"])
         names = ", ".join(name for name, _ in Counter(row["names"]).most_common())
         text += f"| {row['device']} | {int(row['flows']):,} | {share:.3f} | {names} |\n"
+    return text
+
+
+def known() -> str:
+    """Units of products that the model knows, in use in another home."""
+    text = "| product | flows | named | named right | names |\n|---|---:|---:|---:|---|\n"
+    for row in (row for row in foreign_rows() if row["set"] == "known"):
+        whole = int(row["flows"])
+        counts = Counter(row["names"]).most_common()
+        names = ", ".join(f"{name} ({count})" for name, count in counts)
+        named, right = int(row["named"]) / whole, int(row["right"]) / whole
+        text += f"| {row['device']} | {whole:,} | {named:.3f} | {right:.3f} | {names} |\n"
     return text

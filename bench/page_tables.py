@@ -135,6 +135,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "devices-without": plain(page_devices.without),
     "devices-foreign": plain(page_devices.foreign),
     "devices-home": plain(page_devices.home),
+    "devices-known": plain(page_devices.known),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

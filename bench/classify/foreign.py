@@ -1,19 +1,23 @@
-"""How many flows of foreign places a model that ships names, none of which can be right.
+"""How many flows of other places a model that ships names: foreign ones, whose names cannot be
+right, and those of products that it knows.
 
     python bench/classify/foreign.py ROWS.jsonl --data DATA [--model models/devices]
 
-DATA has `devices`, `services` and `attacks`, each with a MANIFEST.tsv. Judged are captures of no
-device that the model knows, and whose content trained nothing:
+DATA has `devices`, `services`, `attacks` and `latency`, each with a MANIFEST.tsv. The content of no
+capture trained the model:
 
 - home: a smart home of 14 devices, with a row a device as well, by its hardware address
 - place: cameras, locks and hubs of another place
 - tests: captures of `services` of families that trained nothing
 - benign: benign captures of `attacks`
 
+- known: three units of products that the model knows, in use in another home and years newer, in
+  captures of `latency`; with the class that is right
+
 A row a capture, or a device: flows, those named by `wirelens classify`, those whose name has a
 probability of 0.9 or more, and the names. A device's flows are those of its address, in all
-captures of the home; a flow between two devices is a flow of both. The last row is that of the home
-without the device that has most flows.
+captures of the home; a flow between two devices is a flow of both. A row `without` is that of the
+home without the device that has most flows.
 """
 
 import argparse
@@ -32,6 +36,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "target/release/wirelens"
 TRAINED = ROOT / "models/recipes/devices-foreign.txt"
 SURE = 0.9
+# Capture at the tap that has most of the unit's flows, hardware address, product, class.
+KNOWN = (
+    ("philips-hue__no-firewall__lan.pcap.gz", "00:17:88:74:c2:dc", "Philips Hue bridge", "Hue"),
+    ("tplink-plug__no-firewall__wlan2.4.pcap.gz", "50:c7:bf:ed:0a:54", "TP-Link plug",
+     "TP-LinkPlug"),
+    ("dlink-cam__no-firewall__wlan2.4.pcap.gz", "b0:c5:54:43:54:83", "D-Link camera", "D-LinkCam"),
+)  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -98,6 +109,12 @@ def measure(model: Path, data: Path) -> Iterator[Row]:
             largest, most = counts["flows"], row
     counts, said_by = verdicts(model, home, "--filter", f"not ether host {most['mac']}")
     yield {"set": "home", "without": most["device"], "model": said_by, **counts}
+    for name, mac, device, wanted in KNOWN:
+        path = data / "latency/smarthome" / name
+        counts, said_by = verdicts(model, [path], "--filter", f"ether host {mac}")
+        right = counts["names"].get(wanted, 0)
+        yield {"set": "known", "device": device, "class": wanted, "model": said_by, **counts,
+               "right": right}  # fmt: skip
 
 
 def main() -> None:
