@@ -22,6 +22,7 @@ from wirelens._wirelens import Batch, __version__
 from wirelens.errors import (
     CaptureNotFoundError,
     CaptureUnreadableError,
+    CaptureWarning,
     DamagedCaptureWarning,
     EmptyCaptureError,
     FilterError,
@@ -43,6 +44,7 @@ __all__ = [
     "Batch",
     "CaptureNotFoundError",
     "CaptureUnreadableError",
+    "CaptureWarning",
     "DamagedCaptureWarning",
     "EmptyCaptureError",
     "Field",

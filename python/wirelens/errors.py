@@ -60,8 +60,15 @@ class ModelError(WirelensError, ValueError):
     """A model cannot be read, or cannot be written as trees of header bits."""
 
 
-class DamagedCaptureWarning(WirelensError, UserWarning):
-    """A capture could not be read to its end; results cover what came before.
+class CaptureWarning(WirelensError, UserWarning):
+    """Packets of a capture were read and cannot be used as they are.
+
+    Such as those of a link type that is not decoded; the text has the type and the count.
+    """
+
+
+class DamagedCaptureWarning(CaptureWarning):
+    """A capture could not be read, or not to its end; results cover the rest.
 
     It is warned of, not raised. To have it raised:
     ``warnings.simplefilter("error", wirelens.DamagedCaptureWarning)``.

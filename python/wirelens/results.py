@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from wirelens import frames
 from wirelens._wirelens import Batch, Collected, Reader
-from wirelens.errors import DamagedCaptureWarning
+from wirelens.errors import CaptureWarning, DamagedCaptureWarning
 
 Row = TypeVar("Row")
 
@@ -330,7 +330,7 @@ class Stream(_Result[Row]):
 
     @property
     def damages(self) -> list[str]:
-        """Why captures could not be read to their ends; empty before the end."""
+        """Why captures could not be read, or not to their ends; empty before the end."""
         return self._last.damages
 
     def close(self) -> None:
@@ -373,7 +373,9 @@ def table_of(reader: Reader, make_row: Callable[[list[str]], Callable[..., Row]]
 
 
 def warn_of(reader: Reader, stacklevel: int) -> None:
-    """Warns of each capture that could not be read to its end."""
+    """Warns of each capture that could not be read to its end, and of packets without use."""
+    for notice in reader.notices:
+        warnings.warn(notice, CaptureWarning, stacklevel=stacklevel)
     for damage in reader.damages:
         warnings.warn(damage, DamagedCaptureWarning, stacklevel=stacklevel)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import wirelens
 from captures import Frame, write_pcap
+from captures import Frame, write_pcap
 from command import DEMO
 from command import wirelens as command
 
@@ -147,6 +148,27 @@ def test_damage_is_a_warning_and_results_are_kept(tmp_path: Path) -> None:
         warnings.simplefilter("error", wirelens.DamagedCaptureWarning)
         with pytest.raises(wirelens.WirelensError):
             wirelens.top(path)
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.pcapng").symlink_to(DEMO)
+    (tmp_path / "broken.pcap").write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(3))
+    said = command("top", "-q", "-r", tmp_path).stderr.removeprefix("wirelens: ").strip()
+    assert "broken.pcap" in said
+    with pytest.warns(wirelens.DamagedCaptureWarning) as caught:
+        assert wirelens.top(tmp_path).column("packets")
+    assert [str(warning.message) for warning in caught] == [said]
+
+
+def test_packets_of_a_link_type_that_is_not_decoded_are_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "radio.pcap"
+    write_pcap(path, [Frame(n, b"\x41\x88", 2) for n in range(5)], link=195)
+    said = "5 packets of link type IEEE802_15_4_WITHFCS (195)"
+    for ask in (lambda: list(wirelens.flows(path)), lambda: len(wirelens.top(path))):
+        with pytest.warns(wirelens.CaptureWarning, match="5 packets of link type") as caught:
+            assert not ask()
+        (warning,) = caught
+        assert said in str(warning.message) and warning.filename == __file__
 
 
 def test_names_need_not_be_text(tmp_path: Path) -> None:

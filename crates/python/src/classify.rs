@@ -125,6 +125,7 @@ fn ending(cascade: &Cascade, inputs: &Inputs, found: Found) -> Result<Ending, Re
     others.extend(odd(&counts));
     Ok(Ending {
         received: done.received,
+        refused: inputs.resolved.refused.clone(),
         outcome: Some(done.outcome),
         others,
         ended: Some(done.counts),

@@ -85,6 +85,7 @@ fn ending(inputs: &Inputs, done: Done) -> Ending {
     let summary = summary::lines(inputs, &done.received, Some(&done.stage())) + &done.lines();
     Ending {
         received: done.received,
+        refused: inputs.resolved.refused.clone(),
         outcome: Some(done.outcome),
         others: vec![("late", done.late), ("clock_steps", done.clock_steps)],
         ended: Some(done.counts),

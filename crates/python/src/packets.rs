@@ -128,7 +128,8 @@ pub(crate) fn packets(
         rows.hand_to(&mut handed)?;
         handed.finish()?;
         let summary = summary::lines(&inputs, &received, None);
-        Ok(Ending { received, outcome: None, others: Vec::new(), ended: None, summary })
+        let refused = inputs.resolved.refused;
+        Ok(Ending { received, refused, outcome: None, others: Vec::new(), ended: None, summary })
     })
 }
 

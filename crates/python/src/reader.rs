@@ -37,6 +37,8 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// What became of the packets, once all were read.
 pub(crate) struct Ending {
     pub(crate) received: Received,
+    /// Why files in folders were left out, a line each.
+    pub(crate) refused: Vec<String>,
     pub(crate) outcome: Option<Outcome>,
     /// What else was counted, by name.
     pub(crate) others: Vec<(&'static str, u64)>,
@@ -258,12 +260,20 @@ impl Reader {
         self.schema.fields().iter().zip(self.columns).map(field).collect()
     }
 
-    /// Why captures could not be read to their ends; known at the end.
+    /// Why captures could not be read, or not to their ends; known at the end.
     #[getter]
     fn damages(&self, py: Python<'_>) -> Vec<String> {
-        let texts =
-            |ending: &Ending| ending.received.damages.iter().map(ToString::to_string).collect();
+        let texts = |ending: &Ending| {
+            let damages = ending.received.damages.iter().map(ToString::to_string);
+            ending.refused.iter().cloned().chain(damages).collect()
+        };
         self.ending(py, texts).unwrap_or_default()
+    }
+
+    /// What is not as it should be about packets that were read; known at the end.
+    #[getter]
+    fn notices(&self, py: Python<'_>) -> Vec<String> {
+        self.ending(py, |ending| ending.received.notices()).unwrap_or_default()
     }
 
     /// The lines that the command prints at the end; known at the end.

@@ -79,6 +79,7 @@ pub(crate) fn read_each(
     let summary = summary::lines(&all, &whole.received, Some(&whole.stage())) + &whole.lines();
     Ok(Ending {
         received: whole.received,
+        refused: all.resolved.refused,
         outcome: Some(whole.outcome),
         others: vec![("late", whole.late), ("clock_steps", whole.clock_steps)],
         ended: Some(whole.counts),

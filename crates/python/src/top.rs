@@ -69,6 +69,7 @@ pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> 
         let summary = summary::lines(&inputs, &done.received, Some(&stage)) + &done.lines();
         Ok(Ending {
             received: done.received,
+            refused: inputs.resolved.refused,
             outcome: Some(done.outcome),
             others: vec![
                 ("late", done.late),
