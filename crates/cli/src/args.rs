@@ -2,11 +2,16 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use session::KEY_COUNTS;
+use session::choice::Choice;
+use session::duration::parse_duration;
+use session::flows::Names;
+use session::top::{By, SortBy};
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
-use crate::duration::parse_duration;
 use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
 use crate::testbed::args::TestbedArguments;
@@ -198,12 +203,14 @@ pub struct TopArguments {
     pub output: OutputArguments,
     /// What to add up by
     #[arg(long, value_name = "KEY", default_value = "source")]
+    #[arg(value_parser = choice::<By>())]
     pub by: By,
     /// Rows to show, of each window if there are windows; 0 shows all
     #[arg(short = 'n', long = "rows", value_name = "ROWS", default_value_t = 10)]
     pub rows: usize,
     /// Order of the rows, largest first
     #[arg(long, value_name = "MEASURE", default_value = "bytes")]
+    #[arg(value_parser = choice::<SortBy>())]
     pub sort: SortBy,
     /// Add up each window of this length for itself, such as 1s, 100ms or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -242,6 +249,7 @@ pub struct FlowsArguments {
     pub rows: Option<usize>,
     /// Order of the rows of a table, largest first [default: bytes]
     #[arg(long, value_name = "MEASURE")]
+    #[arg(value_parser = choice::<SortBy>())]
     pub sort: Option<SortBy>,
     /// A flow has ended when it had no packet for so long
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
@@ -257,6 +265,7 @@ pub struct FlowsArguments {
     pub stats: bool,
     /// Names, units and order of the columns
     #[arg(long, value_name = "NAMES", default_value = "wirelens")]
+    #[arg(value_parser = choice::<Names>())]
     pub names: Names,
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
@@ -284,41 +293,6 @@ pub struct DevicesArguments {
     pub output: OutputArguments,
 }
 
-/// Whose names columns have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Names {
-    /// Our own
-    Wirelens,
-    /// NFStream's, statistics included, for programs written for it
-    Nfstream,
-}
-
-/// What `top` adds up by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum By {
-    /// Source address
-    Source,
-    /// Destination address
-    Destination,
-    /// Source and destination address, each direction for itself
-    Pair,
-    /// Transport protocol and the lower of the two port numbers, which is mostly the service's
-    Port,
-    /// IP protocol, or EtherType where there is no IP
-    Protocol,
-    /// Conversation: both directions of one 5-tuple together, written from its first sender's side
-    Flow,
-}
-
-/// What rows are ordered by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum SortBy {
-    /// Bytes on the wire
-    Bytes,
-    /// Packets
-    Packets,
-}
-
 /// Arguments of `wirelens info`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -332,50 +306,6 @@ pub struct InfoArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-}
-
-/// The value that a flag would take under this name, for askers that have no flags; else what was
-/// wanted.
-fn named<T: ValueEnum>(name: &str, noun: &str) -> Result<T, String> {
-    T::from_str(name, false).map_err(|_| {
-        let names: Vec<_> = T::value_variants()
-            .iter()
-            .filter_map(ValueEnum::to_possible_value)
-            .map(|value| value.get_name().to_owned())
-            .collect();
-        let (last, others) = names.split_last().map_or(("", &names[..]), |(l, o)| (l, o));
-        format!("`{name}` is no {noun}; give {} or {last}", others.join(", "))
-    })
-}
-
-impl By {
-    /// The key that `--by` calls so.
-    ///
-    /// # Errors
-    /// What was seen and what was wanted.
-    pub fn named(name: &str) -> Result<Self, String> {
-        named(name, "key to add up by")
-    }
-}
-
-impl Names {
-    /// The names that `--names` calls so.
-    ///
-    /// # Errors
-    /// What was seen and what was wanted.
-    pub fn named(name: &str) -> Result<Self, String> {
-        named(name, "set of names")
-    }
-}
-
-impl SortBy {
-    /// The measure that `--sort` calls so.
-    ///
-    /// # Errors
-    /// What was seen and what was wanted.
-    pub fn named(name: &str) -> Result<Self, String> {
-        named(name, "measure to sort by")
-    }
 }
 
 /// Arguments of `wirelens recover`.
@@ -402,6 +332,12 @@ pub struct RecoverArguments {
     pub quiet: bool,
 }
 
+/// Reads one of a few words.
+fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let values = T::ALL.iter().map(|value| PossibleValue::new(value.name()).help(value.about()));
+    PossibleValuesParser::new(values).try_map(|name| T::named(&name))
+}
+
 /// A positive number of frames.
 fn parse_frame_count(text: &str) -> Result<u64, String> {
     match text.parse() {
@@ -409,9 +345,6 @@ fn parse_frame_count(text: &str) -> Result<u64, String> {
         _ => Err(String::from("wanted a number of frames, at least 1")),
     }
 }
-
-/// Keys that may be kept: at least one in each partition, and slots are numbered by 32 bits.
-pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;
 
 /// Keys kept unless told otherwise.
 pub const KEY_COUNT_DEFAULT: usize = 16_000_000;

@@ -12,10 +12,10 @@ use packet::Span;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
 use crate::failure::Failure;
-use crate::flows::FlowsRequest;
 use crate::interrupt;
-use crate::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
-use crate::top::TopRequest;
+use session::flows::FlowsRequest;
+use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
+use session::top::TopRequest;
 
 /// Finds the inputs that were typed; from here on an interrupt stops the run. `transport` tells
 /// whether transport headers are needed.
@@ -85,7 +85,7 @@ pub(crate) fn request(arguments: &InputArguments) -> InputRequest {
         snaplen: arguments.snaplen,
         decapsulate: !arguments.no_decap,
         thread_count: arguments.threads.map(usize::from),
-        shows_progress: !arguments.quiet,
+        painter: (!arguments.quiet).then_some(crate::progress::painter),
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use capture::{FilterError, OpenError};
 use sink::{FormatError, OutputError, RecoverError, WriteError};
 
-use crate::reading::InputError;
+use session::reading::InputError;
+use session::shipped::ModelError;
 
 /// How a run ended; README's table of exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +59,15 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Filter(error) => error.into(),
+            error => Self::error(error),
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::IsFile { .. } => Self::usage(error),
             error => Self::error(error),
         }
     }

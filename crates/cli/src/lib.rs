@@ -2,47 +2,39 @@
 //!
 //! Only the doors print, exit and read settings. Data goes to standard output,
 //! everything else to standard error. What a command asks for is separate from how it was typed:
-//! the other door, the Python package, asks [`reading`], [`top`] and [`flows`] for the same.
+//! the other door, the Python package, asks [`session`] for the same.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
 mod asked;
-pub mod captures;
 pub mod cca;
 pub mod classify;
 mod copied;
 mod devices;
-pub mod duration;
 mod failure;
-pub mod first;
 pub mod flows;
 mod info;
 mod interrupt;
 mod live;
 pub mod nprint;
-#[cfg(feature = "onnx")]
-pub mod onnx;
 mod output;
 pub mod packetlog;
 mod progress;
 mod python;
-pub mod reading;
 mod recover;
-mod shipped;
-pub mod summary;
+mod summary;
 pub mod testbed;
 pub mod top;
 pub mod train;
 mod version;
-pub mod windows;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+pub use session::Host;
 
 use crate::args::{Arguments, Command};
 use crate::failure::{Failure, Status};
@@ -51,29 +43,15 @@ use crate::failure::{Failure, Status};
 /// the reference pages.
 #[must_use]
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
-    let mut declared = top::declared_columns();
-    declared.extend(flows::declared_columns());
+    let mut declared = session::top::declared_columns();
+    declared.extend(session::flows::declared_columns());
     declared.extend(nprint::declared_columns());
-    declared.extend(classify::declared_columns());
+    declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());
     declared.extend(cca::declared_columns());
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
-}
-
-/// Who runs us.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Host {
-    /// The program `wirelens`.
-    Program,
-    /// A Python, which has the command as a module.
-    Python {
-        /// Its program.
-        interpreter: PathBuf,
-        /// The folder of the package `wirelens`.
-        package: PathBuf,
-    },
 }
 
 /// Runs the command with these arguments, the program's name first.

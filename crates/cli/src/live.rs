@@ -13,7 +13,8 @@ use packet::Span;
 use crate::args::LiveArguments;
 use crate::failure::Failure;
 use crate::interrupt::Reopen;
-use crate::reading::Opened;
+use session::clock::now;
+use session::reading::Opened;
 
 /// Rows wait no longer than this for a row group to be full.
 const HELD_MAX: Duration = Duration::from_secs(10);
@@ -96,10 +97,4 @@ impl Upkeep {
         }
         Ok(rows)
     }
-}
-
-/// Monotonic time, for people who wait: nothing that is computed depends on it.
-#[allow(clippy::disallowed_methods)]
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }

@@ -1,5 +1,6 @@
 //! The progress bar of a long run, on standard error, only where a person looks at it.
 
+use std::any::Any;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,9 +22,9 @@ pub(crate) struct Bar {
 
 impl Bar {
     /// A bar for `bytes_total` bytes, or a spinner where the end is not known;
-    /// nothing unless it `shows` and standard error is a terminal.
-    pub(crate) fn start(progress: &Arc<Progress>, bytes_total: Option<u64>, shows: bool) -> Self {
-        if !shows || !std::io::stderr().is_terminal() {
+    /// nothing unless standard error is a terminal.
+    pub(crate) fn start(progress: &Arc<Progress>, bytes_total: Option<u64>) -> Self {
+        if !std::io::stderr().is_terminal() {
             return Self { finished: None, painter: None };
         }
         let (finished, wait) = mpsc::channel();
@@ -31,6 +32,11 @@ impl Bar {
         let painter = thread::spawn(move || paint(&progress, bytes_total, &wait));
         Self { finished: Some(finished), painter: Some(painter) }
     }
+}
+
+/// What a run shows of its progress.
+pub(crate) fn painter(progress: &Arc<Progress>, bytes_total: Option<u64>) -> Box<dyn Any> {
+    Box::new(Bar::start(progress, bytes_total))
 }
 
 impl Drop for Bar {

@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Host;
 use crate::failure::Failure;
+use session::Host;
 
 /// Python that runs libraries.
 pub(crate) const PYTHON_SETTING: &str = "WIRELENS_PYTHON";

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use cca::flight::{FlightInput, FlightMissing, FlightSlot, FlightTap, FlightWindow};
 use cca::inputs::{Empty, Passed, Scratch, Throughput};
 use cca::{FlowWay, Input, Period, Rules, Sampler, Tap, TapOptions, Window};
-use cli::flows::Done;
-use cli::reading::{InputRequest, Inputs, Opened};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use packet::community_id::community_id;
 use packet::{SlotClock, Source as _, Span, TapSlot};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::flows::Done;
+use session::reading::{InputRequest, Inputs, Opened};
 
 use crate::options::{InputOptions, duration, refused, seed, within};
 use crate::reader::{Ending, Outlet, Reader};

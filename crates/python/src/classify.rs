@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{Cascade, Cause, Counts, Options};
-use cli::args::KEY_COUNTS;
-use cli::classify::rows::{self, Found, RowsRequest};
-use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use packet::Span;
 use pyo3::prelude::*;
+use session::KEY_COUNTS;
+use session::classify::rows::{self, Found, RowsRequest};
+use session::classify::{read, wants_inner};
+use session::reading::{InputRequest, Inputs, Opened, hash_seed};
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::onnx::host;
@@ -94,12 +95,12 @@ pub(crate) fn classify_flows(
 ) -> PyResult<Reader> {
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let host = host(py)?;
-    let read = py.detach(|| rows::read(&options.model, &host));
-    let cascade = read.map_err(|text| Refusal::new(Kind::Model, text))?;
+    let read = py.detach(|| read(&options.model, &host));
+    let cascade = read.map_err(|error| Refusal::new(Kind::Model, error))?;
     let cascade = Arc::new(options.with_unknown(cascade)?);
     options.match_windows(&cascade)?;
     let request = options.request(Arc::clone(&cascade))?;
-    let inputs = InputRequest { decapsulate: rows::wants_inner(&cascade), ..inputs.request()? };
+    let inputs = InputRequest { decapsulate: wants_inner(&cascade), ..inputs.request()? };
     let columns = cascade.schema(inputs.asks_for_several());
     Reader::start(py, columns, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
@@ -119,7 +120,7 @@ pub(crate) fn classify_flows(
 fn ending(cascade: &Cascade, inputs: &Inputs, found: Found) -> Result<Ending, Refusal> {
     // A run that was stopped half-way has flows that are not decided, and nobody who listens.
     let summary =
-        found.lines(cascade, inputs).map_err(|text| Refusal::new(Kind::Internal, text))?;
+        found.lines(cascade, inputs).map_err(|error| Refusal::new(Kind::Internal, error))?;
     let Found { done, counts } = found;
     let mut others = vec![("late", done.late), ("clock_steps", done.clock_steps)];
     others.extend(odd(&counts));

@@ -4,10 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cli::args::KEY_COUNTS;
-use cli::first::compute;
-use cli::flows::FlowsRequest;
-use cli::reading::{InputRequest, Inputs, hash_seed};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::flow::{EndedFlow, FlowOptions, FlowPacket, FlowSlot, FromFrames, Held};
 use engine::run::Control;
@@ -17,6 +13,10 @@ use packet::community_id::CommunityId;
 use packet::{Frame, HashSeed, LinkType};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::KEY_COUNTS;
+use session::first::compute;
+use session::flows::FlowsRequest;
+use session::reading::{InputRequest, Inputs, hash_seed};
 
 use crate::batch::Collected;
 use crate::options::{InputOptions, duration, seed, within};

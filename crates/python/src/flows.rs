@@ -1,13 +1,14 @@
 //! `wirelens.flows`.
 
-use cli::args::{KEY_COUNTS, Names};
-use cli::captures::Captures;
-use cli::flows::{Done, FlowsRequest, Laid, Layout, Output, Rows, compute};
-use cli::reading::{Inputs, Opened, hash_seed};
-use cli::summary;
 use engine::flow::{FlowOptions, FlowRecord, FlowStatistics};
 use packet::Span;
 use pyo3::prelude::*;
+use session::KEY_COUNTS;
+use session::captures::Captures;
+use session::choice::Choice as _;
+use session::flows::{Done, FlowsRequest, Laid, Layout, Names, Output, Rows, compute};
+use session::reading::{Inputs, Opened, hash_seed};
+use session::summary;
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::options::{InputOptions, duration, refused_name, seed, within};

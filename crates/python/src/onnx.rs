@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use cli::Host;
 use model::onnx::{FILE_LEN_MAX, OnnxError, OnnxFile, Wiring};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::Host;
 
 use crate::first::FeatureOptions;
 use crate::refusal::{Kind, Refusal};
@@ -96,7 +96,7 @@ impl OnnxModel {
             File::open(&path)
                 .and_then(|file| file.take(end).read_to_end(&mut bytes))
                 .map_err(|error| refused(format_args!("{name}: {error}")))?;
-            let library = cli::onnx::library(&host).map_err(refused)?;
+            let library = session::onnx::library(&host).map_err(refused)?;
             let (row_len, number_count) = (features.records_len(), features.names().len());
             let wiring = Wiring { features, columns, class_count, input, output };
             let model = OnnxFile::new(library, bytes, wiring)

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use cli::duration::parse_duration;
-use cli::reading::InputRequest;
 use packet::Span;
 use pyo3::FromPyObject;
+use session::duration::parse_duration;
+use session::reading::InputRequest;
 
 use crate::refusal::{Kind, Refusal};
 
@@ -51,7 +51,7 @@ impl InputOptions {
             snaplen: snaplen.transpose()?,
             decapsulate: self.decapsulate,
             thread_count: thread_count.transpose()?,
-            shows_progress: false,
+            painter: None,
         })
     }
 }

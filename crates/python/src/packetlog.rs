@@ -4,8 +4,6 @@ pub(crate) mod judged;
 
 use std::sync::Arc;
 
-use cli::flows::Done;
-use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use packet::{HashSeed, Record, Source as _};
@@ -14,6 +12,8 @@ use packetlog::features::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use session::flows::Done;
+use session::reading::{InputRequest, Inputs, Opened, hash_seed};
 
 pub(crate) use judged::{PacketForests, judgements};
 

@@ -1,12 +1,12 @@
 //! `wirelens.packets`: each record as a row.
 
-use cli::reading::{Inputs, Opened};
-use cli::summary;
 use engine::census::ether_type_name;
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::wire::tcp::Tcp;
 use packet::{Direction, Frame, Layers, Protocol, Source as _, Timestamp};
 use pyo3::prelude::*;
+use session::reading::{Inputs, Opened};
+use session::summary;
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::options::{InputOptions, within};

@@ -15,13 +15,13 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
-use cli::reading::Received;
 use engine::columns::Schema;
 use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
 use engine::run::Control;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
+use session::reading::Received;
 use sink::arrow::Batches;
 
 use crate::batch::{Batch, Collected, schema_capsule};

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use capture::{FilterError, OpenError};
-use cli::reading::{InputError, Unaccounted};
 use engine::columns::RowRefused;
 use pyo3::prelude::*;
+use session::reading::{InputError, Unaccounted};
 use sink::{OutputError, WriteError};
 
 /// The classes of `wirelens/errors.py`.

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
-use cli::flows::Done;
-use cli::reading::{InputRequest, Inputs, Opened};
-use cli::summary;
 use engine::columns::{Columns, Field, Kind as Holds, Value};
 use engine::run::Control;
 use model::FlowFeatures;
@@ -15,6 +12,9 @@ use model::first::BitColumns;
 use packet::Timestamp;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::flows::Done;
+use session::reading::{InputRequest, Inputs, Opened};
+use session::summary;
 
 use crate::batch::Collected;
 use crate::handed::Handed;

@@ -1,10 +1,11 @@
 //! `wirelens.top`.
 
-use cli::args::{KEY_COUNTS, SortBy};
-use cli::reading::{Inputs, Opened, hash_seed};
-use cli::summary::{self, StageSummary};
-use cli::top::{By, Output, Row, Shown, TopRequest, compute, needs_transport, schema};
 use pyo3::prelude::*;
+use session::KEY_COUNTS;
+use session::choice::Choice as _;
+use session::reading::{Inputs, Opened, hash_seed};
+use session::summary::{self, StageSummary};
+use session::top::{By, Output, Row, Shown, SortBy, TopRequest, compute, needs_transport, schema};
 
 use crate::handed::Handed;
 use crate::options::{InputOptions, duration, refused_name, seed, within};

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use cli::reading::InputRequest;
-use cli::windows::{FlowWindow, WindowsRequest, compute};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use model::{Headers, Identity, WindowFeatures};
@@ -11,6 +9,8 @@ use packet::Timestamp;
 use packet::community_id::CommunityId;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::reading::InputRequest;
+use session::windows::{FlowWindow, WindowsRequest, compute};
 
 use crate::batch::Collected;
 use crate::first::{FeatureOptions, FirstOptions};

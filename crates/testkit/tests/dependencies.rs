@@ -25,6 +25,10 @@ const ROWS: &[(&str, MayUse)] = &[
     ("l4s", APPLICATION),
     ("sink", Only(&["engine"])),
     ("testbed", Only(&["capture", "packet"])),
+    (
+        "session",
+        Only(&["capture", "cca", "classify", "engine", "l4s", "model", "packet", "packetlog"]),
+    ),
     ("cli", Anything),
     ("python", Anything),
     ("testkit", Anything),
@@ -114,6 +118,7 @@ fn forbidden_edges_are_refused() {
         (edge("cca", "l4s", true, false), edge("cca", "model", true, false)),
         (edge("cca", "capture", true, false), edge("cli", "capture", true, false)),
         (edge("sink", "cca", true, false), edge("sink", "engine", true, false)),
+        (edge("session", "cli", true, false), edge("session", "classify", true, false)),
         (edge("testbed", "engine", true, false), edge("testbed", "capture", true, false)),
         (edge("engine", "testkit", true, false), edge("engine", "testkit", true, true)),
         (edge("engine", "arrow-array", false, false), edge("sink", "arrow-array", false, false)),

@@ -7,7 +7,7 @@ use packet::Span;
 
 use super::act::args::ActArguments;
 use crate::args::{InputArguments, OutputArguments};
-use crate::duration::parse_duration;
+use session::duration::parse_duration;
 
 /// Arguments of `wirelens cca`.
 #[derive(Debug, Args)]

@@ -22,13 +22,10 @@ use cca::{Model, Pair, Period, Rules, Sampler, TapOptions, Walk};
 use engine::columns::Schema;
 use packet::{SlotClock, Span};
 
-use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
-use crate::reading::{InputError, InputRequest, Inputs};
-use crate::shipped::Kind;
-use crate::summary::{self, StageSummary};
+use crate::summary;
 use act::Act;
 use args::{CcaArguments, PassedRule};
 use departures::Departures;
@@ -36,6 +33,10 @@ use live::{Device, Watch};
 use naming::Namer;
 use printed::Printed;
 use rows::Told;
+use session::Host;
+use session::reading::{InputError, InputRequest, Inputs};
+use session::shipped::Kind;
+use session::summary::StageSummary;
 use taps::{Side, Sides};
 use view::View;
 

@@ -7,7 +7,7 @@ use cca::{Pair, TapOptions};
 use engine::group::Outcome;
 use packet::{Batch, Record, Source as _, Span, Timestamp};
 
-use crate::reading::{InOrder, InputError, InputRequest, Inputs, Received};
+use session::reading::{InOrder, InputError, InputRequest, Inputs, Received};
 
 /// Stamps are compared over so much of the captures' beginnings.
 const COMPARED: Span = Span::from_seconds(2);
@@ -23,7 +23,7 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn open(inputs: Inputs) -> Result<Self, InputError> {
-        let opened = crate::reading::Opened::Files(inputs.open()?);
+        let opened = session::reading::Opened::Files(inputs.open()?);
         let source = inputs.in_order(opened);
         let shift = Span::default();
         Ok(Self { inputs, source, shift, has_ended: false, shifted: Vec::new() })

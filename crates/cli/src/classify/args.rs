@@ -7,7 +7,7 @@ use packet::Span;
 
 use super::lines::Style;
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
-use crate::duration::parse_duration;
+use session::duration::parse_duration;
 
 /// Arguments of `wirelens classify`.
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use sink::{Existing, OutputFile, WriteError};
 use super::args::ClassifyArguments;
 use crate::copied::Copied;
 use crate::failure::Failure;
-use crate::reading::{Inputs, Opened};
+use session::reading::{Inputs, Opened};
 
 /// What is to be written when all verdicts are there.
 pub(super) struct Commented {

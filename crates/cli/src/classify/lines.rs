@@ -10,9 +10,9 @@ use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyOutputArguments;
 use super::{eve, zeek};
-use crate::captures::Captures;
 use crate::failure::Failure;
 use crate::live::Held;
+use session::captures::Captures;
 
 /// Text gathered before it is written.
 const TEXT_LEN: usize = 256 * 1024;

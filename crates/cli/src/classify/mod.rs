@@ -1,58 +1,39 @@
 //! `wirelens classify`: what flows are, from their first packets.
 
 pub mod args;
-pub(crate) mod artifact;
 mod commented;
 mod eve;
 mod lines;
-pub(crate) mod outside;
-pub mod rows;
-pub(crate) mod serve;
-pub(crate) mod summary;
 mod table;
 mod zeek;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::{Cascade, Counts, TakeVerdicts, Verdict, columns};
+use classify::{Cascade, TakeVerdicts, Verdict};
 use engine::columns::{Columns, Schema};
 use engine::run::Control;
-use model::Headers;
-use model::block::Block;
+use session::Host;
+use session::captures::Captures;
+use session::classify::serve::{self, Request};
+use session::classify::{
+    ROWS_PER_PIECE, account_for, lines as closing_lines, needs, read, rows, wants_inner,
+};
+use session::reading::{Inputs, hash_seed};
+use session::summary::StageSummary;
 
-use crate::Host;
 use crate::asked;
-use crate::captures::Captures;
 use crate::failure::{Failure, Status};
-use crate::flows::Done;
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
-use crate::reading::{Inputs, Needs, hash_seed};
-use crate::summary::StageSummary;
+use crate::summary;
 use args::ClassifyArguments;
 use commented::Commented;
 use lines::{Lines, Style};
-use serve::Request;
-
-/// Rows turned into columns at once, so that text buffers stay small.
-const ROWS_PER_PIECE: usize = 1 << 12;
-
-/// What is read of RTP.
-const RTP_HEADER_LEN: u16 = 12;
-
-/// The columns of verdicts.
-pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![
-        ("wirelens classify", columns::SCHEMAS[0]),
-        ("wirelens classify -r FOLDER", columns::SCHEMAS[1]),
-        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMAS[0]),
-    ]
-}
 
 /// Runs `wirelens classify`.
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
-    let cascade = artifact::read(&arguments.model, host)?;
+    let cascade = read(&arguments.model, host)?;
     let cascade = Arc::new(match arguments.unknown_below {
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
@@ -100,27 +81,12 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         table::print(&cascade, &counts)?;
     }
     let stage = StageSummary { name: "classify", ..done.stage() };
-    let status = crate::summary::print(&inputs, quiet, &done.received, Some(&stage))?;
+    let status = summary::print(&inputs, quiet, &done.received, Some(&stage))?;
     if !quiet {
-        eprint!("{}{}", done.lines(), summary::lines(&cascade, &counts));
+        eprint!("{}{}", done.lines(), closing_lines(&cascade, &counts));
     }
-    account_for(&cascade, &done, &counts)?;
+    account_for(&cascade, &done, &counts).map_err(Failure::error)?;
     Ok(status)
-}
-
-/// Every flow has its verdict.
-fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), Failure> {
-    // In windows a flow has as many verdicts as windows.
-    let is_of_flows = cascade.every().is_none();
-    let has_all = !is_of_flows || counts.decided() == done.counts.total();
-    if counts.begun != counts.decided() || !has_all {
-        return Err(Failure::error(format_args!(
-            "verdicts are missing: {} begun, {} verdicts; please report this",
-            counts.begun,
-            counts.decided()
-        )));
-    }
-    Ok(())
 }
 
 /// Tunnels are opened as they were in training.
@@ -130,7 +96,7 @@ pub(crate) fn match_headers(
     folder: &Path,
     no_decap: bool,
 ) -> Result<(), Failure> {
-    let wants_inner = cascade.features().headers() == Headers::Innermost;
+    let wants_inner = wants_inner(cascade);
     if wants_inner && no_decap {
         return Err(Failure::usage(format_args!(
             "--no-decap: {} was trained on the headers inside of tunnels; leave it out",
@@ -169,15 +135,6 @@ fn match_windows(
 
 /// What windows can be told by.
 const WAYS: &str = "windows are reported by one thread, as a table, csv, jsonl, parquet or arrow";
-
-/// What models look at of a frame.
-pub(crate) fn needs(cascade: &Cascade) -> Needs {
-    let layout_len = cascade.features().layout().len(Block::Payload);
-    let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
-    let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });
-    let len = Needs::TRANSPORT_LEN + u32::from(payload_len);
-    Needs { stage: "classify", len, takes_all: false }
-}
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

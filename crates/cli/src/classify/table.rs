@@ -9,7 +9,8 @@ use comfy_table::{CellAlignment, Table};
 use packet::{Protocol, Timestamp};
 
 use crate::failure::Failure;
-use crate::top::{grouped, share};
+use crate::top::grouped;
+use session::share;
 
 /// Prints a line a label.
 pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {

@@ -1,50 +1,25 @@
 //! Flows with what a trained cascade says of them: `wirelens flows --model`.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::serve::Decision;
-use classify::{Cascade, Options, StageName, Standing, TakeVerdicts, Verdict};
-use engine::columns::{Columns, Value};
-use engine::flow::{EndedFlow, FlowRecord, Held, TakeEnded};
+use classify::{Options, Standing, TakeVerdicts, Verdict};
+use engine::flow::{EndedFlow, TakeEnded};
 use engine::run::Control;
+use session::Host;
+use session::captures::Captures;
+use session::classify::serve::Request;
+use session::classify::{Outside, lines, needs, read};
+use session::flows::{LabelledRows, ROWS_PER_PIECE};
+use session::reading::hash_seed;
 
-use super::row::{self, Kept, Row};
-use super::{FlowsArguments, ROWS_PER_PIECE};
-use crate::Host;
+use crate::args::FlowsArguments;
 use crate::asked;
-use crate::captures::Captures;
-use crate::classify::serve::Request;
-use crate::classify::{artifact, match_headers, needs, outside::Outside};
+use crate::classify::match_headers;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
-use crate::reading::hash_seed;
 use crate::summary;
-
-/// What a cascade says of a flow, as columns.
-struct Labelled<'a> {
-    cascade: &'a Cascade,
-    label: Cow<'a, str>,
-    guess: Cow<'a, str>,
-    decision: Decision,
-}
-
-impl Kept for Labelled<'_> {
-    fn push<'a>(&'a self, _: &FlowRecord, row: &mut Row<'a>) {
-        let confidence = Value::F64(self.decision.confidence);
-        row.extend([
-            Value::Text(&self.label),
-            if self.decision.label.is_unknown() { Value::Null } else { confidence },
-            Value::Text(&self.guess),
-            confidence,
-            Value::Str(self.decision.stage.map_or("none", StageName::name)),
-            Value::U16(self.decision.packets_used),
-            Value::Str(self.cascade.id()),
-        ]);
-    }
-}
 
 /// Verdicts are written with their flows.
 struct Unwanted;
@@ -55,11 +30,9 @@ impl TakeVerdicts for Unwanted {
 
 /// Where flows go.
 struct Written<'a> {
-    cascade: &'a Cascade,
     /// Nothing after a file could not be begun anew.
     rows: Option<output::Rows>,
-    columns: Columns,
-    captures: Captures,
+    columns: LabelledRows<'a>,
     upkeep: Option<Upkeep>,
     control: &'a Control,
     failure: Option<Failure>,
@@ -69,19 +42,7 @@ impl Written<'_> {
     fn put(&mut self, flows: &[EndedFlow<Standing>]) -> Result<(), Failure> {
         let Some(rows) = &mut self.rows else { return Ok(()) };
         for piece in flows.chunks(ROWS_PER_PIECE) {
-            self.columns.clear();
-            for (record, Held(standing)) in piece {
-                let Standing::Decided(decision) = *standing else {
-                    return Err(Failure::error("a flow has no verdict; please report this"));
-                };
-                let cascade = self.cascade;
-                let label = decision.label.name(cascade);
-                let guess = decision.label.guess(cascade);
-                let labelled = Labelled { cascade, label, guess, decision };
-                row::push(&mut self.columns, None, record, &labelled, &self.captures)
-                    .map_err(Failure::error)?;
-            }
-            rows.write(&self.columns)?;
+            rows.write(self.columns.fill(piece).map_err(Failure::error)?)?;
         }
         if let Some(upkeep) = &mut self.upkeep
             && let Some(rows) = self.rows.take()
@@ -110,7 +71,7 @@ pub(super) fn run(
     folder: &Path,
     host: &Host,
 ) -> Result<Status, Failure> {
-    let cascade = artifact::read(folder, host)?;
+    let cascade = read(folder, host)?;
     let cascade = Arc::new(match arguments.unknown_below {
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
@@ -142,13 +103,10 @@ pub(super) fn run(
         seed: hash_seed(arguments.input.seed),
         pace: None,
     };
-    let captures = Captures::of(&inputs);
-    let schema = row::LABELLED[usize::from(captures.are_named())];
+    let columns = LabelledRows::new(&cascade, Captures::of(&inputs));
     let written = Written {
-        cascade: &cascade,
-        rows: Some(output::create(&arguments.output, format, schema)?),
-        columns: Columns::new(schema),
-        captures,
+        rows: Some(output::create(&arguments.output, format, columns.schema())?),
+        columns,
         upkeep: Upkeep::of(&opened),
         control: &inputs.control,
         failure: None,
@@ -166,7 +124,7 @@ pub(super) fn run(
     rows.map_or(Ok(()), output::Rows::finish)?;
     let status = summary::print(&inputs, quiet, &done.received, Some(&done.stage()))?;
     if !quiet {
-        eprint!("{}{}", done.lines(), crate::classify::summary::lines(&cascade, &counts));
+        eprint!("{}{}", done.lines(), lines(&cascade, &counts));
     }
     Ok(status)
 }

@@ -1,64 +1,24 @@
 //! `wirelens flows`: who talks to whom, from first packet to end.
 
-mod compute;
 mod labelled;
-mod layout;
-mod nfstream;
-mod row;
 mod table;
 
-pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
-pub use layout::{Laid, Layout, Rows};
-
-use engine::columns::Schema;
 use engine::flow::{FlowRecord, FlowStatistics};
+use session::Host;
+use session::captures::Captures;
+use session::flows::{Done, FlowsRequest, Laid, Layout, NEEDS, Output, Rows, compute, heaviest};
+use session::reading::{Inputs, Opened};
+use session::top::SortBy;
 
-use crate::Host;
-pub use crate::args::Names;
-use crate::args::{FlowsArguments, SortBy};
+use crate::args::FlowsArguments;
 use crate::asked;
-use crate::captures::Captures;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
-use crate::reading::{Inputs, Needs, Opened};
-use crate::summary::{self, StageSummary};
-
-/// What flows are made of.
-pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
+use crate::summary;
 
 /// Rows of a table unless others are asked for.
 const ROWS_SHOWN: usize = 10;
-
-/// Rows turned into columns at once, so that text buffers stay small.
-const ROWS_PER_PIECE: usize = 1 << 14;
-
-/// The columns of flows, in every form.
-pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![
-        ("wirelens flows", row::PLAIN[0]),
-        ("wirelens flows --window DURATION", row::WINDOWED[0]),
-        ("wirelens flows --stats", row::WITH_STATISTICS[0]),
-        ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
-        ("wirelens flows -r FOLDER", row::PLAIN[1]),
-        ("wirelens flows --model DIR", row::LABELLED[0]),
-    ]
-}
-
-impl Done {
-    /// What the summary says of the packets.
-    #[must_use]
-    pub fn stage(&self) -> StageSummary<'_> {
-        StageSummary {
-            name: "flows",
-            outcome: &self.outcome,
-            key: "an IP header",
-            // Told with the flows, in words of their own.
-            late: 0,
-            beyond_max_keys: 0,
-        }
-    }
-}
 
 /// Runs `wirelens flows`.
 pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Failure> {
@@ -148,7 +108,7 @@ impl Written {
     }
 }
 
-impl<S: layout::Laid> Output<S> for Written {
+impl<S: Laid> Output<S> for Written {
     type Error = Failure;
 
     fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Failure> {

@@ -6,10 +6,11 @@ use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
 use packet::Timestamp;
 
-use super::Output;
-use crate::captures::Captures;
 use crate::failure::Failure;
-use crate::top::{grouped, share};
+use crate::top::grouped;
+use session::captures::Captures;
+use session::flows::Output;
+use session::share;
 
 const TITLES: [&str; 10] = [
     "protocol",

@@ -15,8 +15,8 @@ use crate::args::InfoArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
-use crate::reading::{Inputs, Received};
 use crate::summary;
+use session::reading::{Inputs, Received};
 
 /// What one capture holds.
 struct Capture {

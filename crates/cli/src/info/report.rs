@@ -10,7 +10,8 @@ use packet::file::{Decoder, Format, Interface, Section};
 
 use super::Capture;
 use crate::failure::Failure;
-use crate::top::{grouped, share};
+use crate::top::grouped;
+use session::share;
 
 /// Prints what one capture holds.
 pub(super) fn print(capture: &Capture) -> Result<(), Failure> {

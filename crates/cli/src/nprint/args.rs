@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::InputArguments;
 use crate::args::parse_key_count;
-use crate::duration::parse_duration;
+use session::duration::parse_duration;
 
 /// Arguments of `wirelens nprint`.
 #[derive(Debug, Args)]

@@ -6,9 +6,9 @@ use model::{FlowFeatures, Headers, Subscription};
 use super::index;
 use super::rows::Rows;
 use crate::failure::Failure;
-use crate::first::{KeepFirst, compute};
-use crate::flows::{Done, FlowsRequest};
-use crate::reading::{Inputs, Opened};
+use session::first::{KeepFirst, compute};
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Opened};
 
 /// Writes rows to their end.
 pub(super) fn run(

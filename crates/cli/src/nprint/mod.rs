@@ -15,11 +15,12 @@ use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionErr
 
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::flows::{Done, FlowsRequest};
-use crate::reading::{Inputs, Needs, Opened, hash_seed};
-use crate::summary::{self, StageSummary};
+use crate::summary;
 use args::{BitArguments, NprintArguments};
 use rows::{Rows, Shape};
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Needs, Opened, hash_seed};
+use session::summary::StageSummary;
 
 /// What rows are made of; the payload is not counted.
 const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN, takes_all: false };

@@ -11,7 +11,7 @@ use super::args::NprintArguments;
 use super::index::PacketIndex;
 use super::rows::Rows;
 use crate::failure::Failure;
-use crate::reading::{Inputs, Opened, Received};
+use session::reading::{Inputs, Opened, Received};
 
 struct Packets<'a> {
     layout: Layout,

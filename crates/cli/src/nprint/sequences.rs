@@ -9,9 +9,9 @@ use super::args::{NprintFormat, NprintOutputArguments};
 use super::index;
 use super::rows::table;
 use crate::failure::Failure;
-use crate::first::compute;
-use crate::flows::{Done, FlowsRequest};
-use crate::reading::{Inputs, Opened};
+use session::first::compute;
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Opened};
 
 /// Values gathered in columns before they are handed on.
 const VALUES_PER_PIECE: usize = 1 << 18;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
-use crate::duration::parse_duration;
+use session::duration::parse_duration;
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::events::Events;
 use super::settings::Settings;
 use crate::failure::Failure;
-use crate::live::now;
+use session::clock::now;
 
 /// Rates are taken over this time.
 const RATE_SPAN: Duration = Duration::from_millis(500);

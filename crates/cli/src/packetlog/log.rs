@@ -22,8 +22,8 @@ use super::args::{Direct, FileArguments, Notes, RecordArguments, WhenFull};
 use super::desk::{Gauges, Writer};
 use super::settings::Settings;
 use crate::failure::Failure;
-use crate::live::now;
-use crate::reading::Opened;
+use session::clock::now;
+use session::reading::Opened;
 
 /// Time since the first call, on a clock that only goes forward.
 fn monotonic() -> Duration {

@@ -18,9 +18,9 @@ use std::path::Path;
 
 use engine::columns::Schema;
 
-use crate::Host;
 use crate::failure::{Failure, Status};
 pub(crate) use events::realtime_ns;
+use session::Host;
 
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
 

@@ -17,7 +17,7 @@ use sink::{Existing, OutputFile, WriteError};
 use super::args::QueryArguments;
 use crate::copied::Copied;
 use crate::failure::{Failure, Status};
-use crate::live::now;
+use session::clock::now;
 
 /// Runs `wirelens packetlog query`.
 pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {

@@ -24,13 +24,14 @@ use super::events::Events;
 use super::log;
 use super::settings::Settings;
 use super::socket::Socket;
-use crate::Host;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::live::{self, now};
-use crate::reading::{Inputs, Needs, Opened, Received, hash_seed};
-use crate::shipped::Kind;
+use crate::live;
 use crate::summary;
+use session::Host;
+use session::clock::now;
+use session::reading::{Inputs, Needs, Opened, Received, hash_seed};
+use session::shipped::Kind;
 
 /// The resources are looked at this often, whatever happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use testbed::Place;
 use testbed::record::{CountSettings, TapSettings};
 use testbed::relay::Prefix;
 
-use crate::duration::parse_delay;
+use session::duration::parse_delay;
 
 /// Where runs go unless told otherwise.
 const OUTPUT_DEFAULT: &str = "testbed-runs";

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::args::TestbedCommand;
-use crate::Host;
 use crate::failure::{Failure, Status};
 use crate::python::{Python, install_line};
+use session::Host;
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::args::{RelayArguments, parse_loss};
 use super::{commands, say, say_report};
-use crate::duration::parse_delay;
 use crate::failure::{Failure, Status};
+use session::duration::parse_delay;
 
 pub(super) fn run(arguments: RelayArguments) -> Result<Status, Failure> {
     let commands = commands()?;

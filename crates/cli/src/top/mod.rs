@@ -1,40 +1,20 @@
 //! `wirelens top`: who sends what.
 
-mod compute;
-mod largest;
-mod row;
 mod table;
 mod view;
 
-pub use compute::{Done, Output, Shown, TopRequest, compute, needs, needs_transport, schema};
-pub use row::Row;
-pub(crate) use table::{grouped, share};
+pub(crate) use table::grouped;
 
-use engine::columns::Schema;
-use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
+use session::summary::StageSummary;
+use session::top::{Output, Row, Shown, compute, needs, needs_transport, schema};
 
 use crate::args::TopArguments;
-pub use crate::args::{By, SortBy};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Rows, Show};
-use crate::summary::{self, StageSummary};
-use row::Presented as _;
+use crate::summary;
 use view::View;
-
-/// The columns of each grouping, without windows and with them.
-pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![
-        ("wirelens top --by source", BySource::SCHEMA),
-        ("wirelens top --by destination", ByDestination::SCHEMA),
-        ("wirelens top --by pair", ByPair::SCHEMA),
-        ("wirelens top --by port", ByPort::SCHEMA),
-        ("wirelens top --by protocol", ByProtocol::SCHEMA),
-        ("wirelens top --by flow", ByFlow::SCHEMA),
-        ("wirelens top --by source --window DURATION", BySource::WINDOWED_SCHEMA),
-    ]
-}
 
 /// Runs `wirelens top`.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {

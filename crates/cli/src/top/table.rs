@@ -4,8 +4,9 @@ use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table};
 
-use super::{Row, Shown};
 use crate::failure::Failure;
+use session::share;
+use session::top::{Row, Shown};
 
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.
@@ -63,10 +64,4 @@ pub(crate) fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// The part of `whole` that `part` is; of nothing, nothing.
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -8,10 +8,10 @@ use capture::Progress;
 use packet::Span;
 
 use super::table::{grouped, lines};
-use super::{Row, Shown};
 use crate::failure::Failure;
-use crate::live::now;
-use crate::reading::Inputs;
+use session::clock::now;
+use session::reading::Inputs;
+use session::top::{Row, Shown};
 
 /// How often it is painted unless windows are asked for.
 pub(super) const REFRESH: Span = Span::from_seconds(1);

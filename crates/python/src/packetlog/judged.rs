@@ -5,8 +5,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cli::flows::Done;
-use cli::reading::{InputRequest, Inputs, Opened, hash_seed};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use model::numeric::BLOCK_ROWS;
@@ -15,6 +13,8 @@ use packetlog::model::FILE_LEN_MAX;
 use packetlog::{Basis, Classifier, Judged, Model};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use session::flows::Done;
+use session::reading::{InputRequest, Inputs, Opened, hash_seed};
 
 use crate::options::{InputOptions, seed};
 use crate::reader::{Ending, Outlet, Reader};

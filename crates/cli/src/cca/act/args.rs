@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use packet::Span;
 
-use crate::duration::parse_duration;
+use session::duration::parse_duration;
 
 /// Acting on the queue.
 #[derive(Debug, Args)]

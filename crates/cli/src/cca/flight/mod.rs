@@ -19,9 +19,10 @@ use super::printed::Printed;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::Show;
-use crate::reading::{InOrder, InputRequest, Inputs, Interface, Needs, Opened};
-use crate::summary::{self, StageSummary};
+use crate::summary;
 use rows::Told;
+use session::reading::{InOrder, InputRequest, Inputs, Interface, Needs, Opened};
+use session::summary::StageSummary;
 
 /// Headers of TCP with all their options.
 const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };

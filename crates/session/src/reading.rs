@@ -1,8 +1,9 @@
 //! From a request to sources, and sources through stages.
 //!
 //! Nothing here knows who asks: the command, whose arguments become an [`InputRequest`], or the
-//! Python package. Nothing here prints, but for the progress bar that a request may ask for.
+//! Python package. Nothing here prints: a door that shows progress lends a [`Painter`].
 
+use std::any::Any;
 use std::fmt;
 use std::fs;
 use std::num::NonZero;
@@ -16,20 +17,24 @@ use capture::live::{self, LiveOptions, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
 use capture::{Damage, DamageCause, FilterError};
-use capture::{FileSource, Filter, Input, OpenError, ReadOptions, Report, Unused, open};
+use capture::{
+    FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, Unused, open,
+};
 use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
 use packet::{HashSeed, LinkType, Source};
 
-use crate::progress::Bar;
-
 /// Bytes kept of frames from an interface: headers with options and extensions, in a tunnel or two.
 const HEADERS_KEPT_LEN: u32 = 256;
 
 /// Parts per thread: enough that no thread waits long for the last one.
 const PARTS_PER_THREAD: usize = 4;
+
+/// Begins a picture of how far reading is, of so many bytes where that is known; it ends when what
+/// is returned is dropped.
+pub type Painter = fn(&Arc<Progress>, Option<u64>) -> Box<dyn Any>;
 
 /// Which frames to read, and how, whoever asks.
 #[derive(Clone, Debug)]
@@ -48,8 +53,8 @@ pub struct InputRequest {
     pub decapsulate: bool,
     /// Threads to use; one per core unless given.
     pub thread_count: Option<usize>,
-    /// Whether a person waits at a terminal: then standard error shows how far reading is.
-    pub shows_progress: bool,
+    /// Shows how far reading is, where a person waits for it.
+    pub painter: Option<Painter>,
 }
 
 /// An interface, and how it is listened on.
@@ -71,7 +76,7 @@ impl Default for InputRequest {
             snaplen: None,
             decapsulate: true,
             thread_count: None,
-            shows_progress: false,
+            painter: None,
         }
     }
 }
@@ -180,7 +185,7 @@ pub struct Inputs {
     pub control: Arc<Control>,
     /// Whether rows say which capture they are from.
     pub asks_for_several: bool,
-    shows_progress: bool,
+    painter: Option<Painter>,
 }
 
 /// What became of the frames before they reached a stage.
@@ -254,7 +259,7 @@ impl Inputs {
             count: request.count,
             control,
             asks_for_several: request.asks_for_several(),
-            shows_progress: request.shows_progress,
+            painter: request.painter,
         })
     }
 
@@ -378,9 +383,10 @@ impl Inputs {
         }
     }
 
-    /// A progress bar over all inputs, until it is dropped.
-    pub(crate) fn bar(&self) -> Bar {
-        let shows_progress = self.shows_progress && self.interface.is_none();
+    /// A picture of how far reading all inputs is, until it is dropped.
+    #[must_use]
+    pub fn bar(&self) -> Option<Box<dyn Any>> {
+        let painter = self.painter.filter(|_| self.interface.is_none())?;
         let len = |input: &Input| match input {
             Input::Stdin => None,
             Input::File(path) => {
@@ -388,7 +394,7 @@ impl Inputs {
             }
         };
         let total = self.resolved.inputs.iter().map(len).sum();
-        Bar::start(&self.options.progress, total, shows_progress)
+        Some(painter(&self.options.progress, total))
     }
 }
 

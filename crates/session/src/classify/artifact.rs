@@ -7,13 +7,15 @@ use std::path::Path;
 use classify::Cascade;
 
 use crate::Host;
-use crate::failure::Failure;
-use crate::shipped::Kind;
+use crate::shipped::{Kind, ModelError};
 
 const KIND: Kind = Kind { marker: "cascade.json", made_by: "wirelens train classify" };
 
 /// Reads the cascade in a folder, or the one of this name that ships.
-pub(crate) fn read(asked: &Path, host: &Host) -> Result<Cascade, Failure> {
+///
+/// # Errors
+/// [`ModelError`]: there is none, or it cannot be served.
+pub fn read(asked: &Path, host: &Host) -> Result<Cascade, ModelError> {
     let folder = KIND.find(asked, host)?;
     let file = |name: &str, len_max: usize| {
         let file = File::open(folder.join(name))?;
@@ -32,8 +34,5 @@ pub(crate) fn read(asked: &Path, host: &Host) -> Result<Cascade, Failure> {
         let _ = host;
         Cascade::read(file)
     };
-    cascade.map_err(|error| {
-        // The error begins with the file's name.
-        Failure::error(format_args!("{}/{error}", folder.display()))
-    })
+    cascade.map_err(|error| ModelError::Cascade { folder, error })
 }

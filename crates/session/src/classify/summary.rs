@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use classify::{Cascade, Cause, Counts};
 
-use crate::top::share;
+use crate::share;
 
 /// What the summary says of verdicts, each line ended.
-pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
+pub fn lines(cascade: &Cascade, counts: &Counts) -> String {
     let decided = counts.decided();
     let mut text = format!("classify: {decided} verdicts by {}", cascade.id());
     let causes = Cause::ALL.iter().filter(|&&cause| counts.of(cause) > 0);

@@ -22,12 +22,17 @@ const PIECES_WAITING_MAX: usize = 64;
 const PIECES_AHEAD_MAX: usize = 32;
 
 /// What is asked of `classify`.
-pub(crate) struct Request {
-    pub(crate) cascade: Arc<Cascade>,
-    pub(crate) options: Options,
-    pub(crate) flow_count_max: usize,
-    pub(crate) seed: HashSeed,
-    pub(crate) pace: Option<f64>,
+pub struct Request {
+    /// By whom.
+    pub cascade: Arc<Cascade>,
+    /// How many flows may wait, and who answers.
+    pub options: Options,
+    /// Flows kept at most.
+    pub flow_count_max: usize,
+    /// Spreads flows.
+    pub seed: HashSeed,
+    /// So many times as fast as the capture was, where that is asked for.
+    pub pace: Option<f64>,
 }
 
 /// Verdicts on their way to the thread that writes them.
@@ -41,16 +46,16 @@ impl TakeVerdicts for Sent {
 }
 
 /// What one thread found.
-pub(crate) type Part = (Done, Counts);
+pub type Part = (Done, Counts);
 
 /// What is left of one run.
-pub(crate) struct Served<T, E> {
+pub struct Served<T, E> {
     /// What became of packets, flows and verdicts; how frames were received is not told.
-    pub(crate) part: Part,
+    pub part: Part,
     /// Who received the verdicts.
-    pub(crate) output: T,
+    pub output: T,
     /// Who received the flows.
-    pub(crate) ended: E,
+    pub ended: E,
 }
 
 impl Request {
@@ -66,7 +71,7 @@ impl Request {
     }
 
     /// Runs a source to its end.
-    pub(crate) fn run<T: TakeVerdicts, E: TakeEnded<Standing>>(
+    pub fn run<T: TakeVerdicts, E: TakeEnded<Standing>>(
         &self,
         source: &mut impl Source,
         outside: Outside,
@@ -109,7 +114,7 @@ impl Request {
 }
 
 /// Reads everything, and hands verdicts to `output` as they come.
-pub(crate) fn serve<T: TakeVerdicts>(
+pub fn serve<T: TakeVerdicts>(
     request: &Request,
     inputs: &Inputs,
     opened: Opened,

@@ -9,7 +9,7 @@ use classify::Clock;
 use engine::run::Control;
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
-use crate::live::now;
+use crate::clock::now;
 
 /// A sleep ends this much late; what is left is waited for awake.
 const SLEEP_LATENESS: Duration = Duration::from_micros(300);
@@ -18,7 +18,7 @@ const SLEEP_LATENESS: Duration = Duration::from_micros(300);
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// When a frame of a capture becomes readable.
-pub(crate) struct Pace {
+pub struct Pace {
     factor: f64,
     /// The first stamp, and when it was.
     start: OnceLock<(Timestamp, Instant)>,
@@ -44,7 +44,7 @@ impl Pace {
 
 /// Which clock tells how long a verdict took.
 #[derive(Clone)]
-pub(crate) enum Outside {
+pub enum Outside {
     /// None: captures are read as fast as that goes.
     None,
     /// From the stamp that the kernel gave a frame: the time in its ring is counted.

@@ -1,20 +1,17 @@
 //! Verdicts as rows, for those who take them as they come: the package for Python.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use classify::{Cascade, Counts, Options, TakeVerdicts, Verdict, columns};
 use engine::columns::{Columns, RowRefused};
 use engine::run::Control;
-use model::Headers;
 use packet::HashSeed;
 
 use super::serve::{self, Request};
-use super::{ROWS_PER_PIECE, account_for, artifact, needs, summary};
-use crate::Host;
+use super::{ROWS_PER_PIECE, VerdictsMissing, account_for, summary};
 use crate::captures::Captures;
 use crate::flows::Done;
-use crate::reading::{Inputs, Needs, Opened};
+use crate::reading::{Inputs, Opened};
 use crate::summary::StageSummary;
 
 /// What is asked.
@@ -36,26 +33,6 @@ pub struct Found {
     pub done: Done,
     /// Of verdicts.
     pub counts: Counts,
-}
-
-/// Reads the cascade in a folder, or the one of this name that ships.
-///
-/// # Errors
-/// Why it cannot be served, in a line.
-pub fn read(folder: &Path, host: &Host) -> Result<Cascade, String> {
-    artifact::read(folder, host).map_err(|failure| failure.message().to_owned())
-}
-
-/// Whether it was trained on the headers inside of tunnels.
-#[must_use]
-pub fn wants_inner(cascade: &Cascade) -> bool {
-    cascade.features().headers() == Headers::Innermost
-}
-
-/// What it looks at of a frame.
-#[must_use]
-pub fn looks_at(cascade: &Cascade) -> Needs {
-    needs(cascade)
 }
 
 /// Asks about all flows, and hands rows over as verdicts come.
@@ -86,10 +63,10 @@ impl Found {
     /// The closing lines of the command.
     ///
     /// # Errors
-    /// A flow without a verdict, in a line.
-    pub fn lines(&self, cascade: &Cascade, inputs: &Inputs) -> Result<String, String> {
+    /// [`VerdictsMissing`]: a flow without a verdict.
+    pub fn lines(&self, cascade: &Cascade, inputs: &Inputs) -> Result<String, VerdictsMissing> {
         let Self { done, counts } = self;
-        account_for(cascade, done, counts).map_err(|failure| failure.message().to_owned())?;
+        account_for(cascade, done, counts)?;
         let stage = StageSummary { name: "classify", ..done.stage() };
         let received = crate::summary::lines(inputs, &done.received, Some(&stage));
         Ok(received + &done.lines() + &summary::lines(cascade, counts))
@@ -97,7 +74,10 @@ impl Found {
 }
 
 /// Puts verdicts in the place of what was there.
-pub(super) fn fill(
+///
+/// # Errors
+/// [`RowRefused`] where columns hold over 4 GiB of text.
+pub fn fill(
     into: &mut Columns,
     cascade: &Cascade,
     captures: &Captures,

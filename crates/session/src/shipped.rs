@@ -1,25 +1,123 @@
 //! Folders of models, by path or by the name of one that ships.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use model::sums::{SUMS_FILE, SUMS_LEN_MAX, Sums};
+use classify::CascadeError;
+use model::sums::{SUMS_FILE, SUMS_LEN_MAX, Sums, SumsError};
 
 use crate::Host;
-use crate::failure::Failure;
 
 /// Folders above the program in which models are looked for: `target/release`, `target`, all.
 const PLACES_ABOVE: usize = 3;
 
+/// Why there is no model.
+#[derive(Debug)]
+pub enum ModelError {
+    /// A bare name, and no model that ships has it.
+    NoneShips {
+        /// What was asked for.
+        asked: PathBuf,
+        /// The names of those that ship.
+        ships: Vec<String>,
+        /// Whether a folder of the current one has this name, and a model in it.
+        is_folder: bool,
+        /// The command that writes such models.
+        made_by: &'static str,
+    },
+    /// A path to nothing.
+    NoFolder {
+        /// The path.
+        folder: PathBuf,
+        /// The command that writes such models.
+        made_by: &'static str,
+    },
+    /// A path to a file.
+    IsFile {
+        /// The path.
+        file: PathBuf,
+        /// A file that a model's folder has.
+        marker: &'static str,
+    },
+    /// A file of it cannot be read.
+    Unreadable {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+        /// The command that writes such models.
+        made_by: &'static str,
+    },
+    /// A file is not as the folder's `SHA256SUMS` lists it.
+    Unsealed {
+        /// The folder.
+        folder: PathBuf,
+        /// What differs.
+        error: SumsError,
+    },
+    /// A cascade that cannot be served.
+    Cascade {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why; begins with the file's name.
+        error: CascadeError,
+    },
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneShips { asked, ships, is_folder, made_by } => {
+                let asked = asked.display();
+                write!(f, "{asked}: ")?;
+                match ships.as_slice() {
+                    [] => f.write_str(
+                        "no model that ships is here (they are in `models` of a checkout)",
+                    )?,
+                    names => write!(
+                        f,
+                        "no model that ships has this name (they are {})",
+                        names.join(", ")
+                    )?,
+                }
+                if *is_folder {
+                    write!(f, "; for the folder of this name give ./{asked}")
+                } else {
+                    write!(f, "; give ./NAME or another path to the folder that `{made_by}` wrote")
+                }
+            }
+            Self::NoFolder { folder, made_by } => write!(
+                f,
+                "{}: no such folder; give the folder that `{made_by}` wrote, or the name of a \
+                 model that ships",
+                folder.display()
+            ),
+            Self::IsFile { file, marker } => {
+                write!(f, "{}: a file; a model is a folder with {marker} in it", file.display())
+            }
+            Self::Unreadable { file, error, made_by } => write!(
+                f,
+                "{}: {error}; give a folder that `{made_by}` wrote, with all its files",
+                file.display()
+            ),
+            Self::Unsealed { folder, error } => write!(f, "{}: {error}", folder.display()),
+            Self::Cascade { folder, error } => write!(f, "{}/{error}", folder.display()),
+        }
+    }
+}
+
+impl std::error::Error for ModelError {}
+
 /// A kind of model.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// A file that each of its folders has.
-    pub(crate) marker: &'static str,
+    pub marker: &'static str,
     /// The command that writes such folders.
-    pub(crate) made_by: &'static str,
+    pub made_by: &'static str,
 }
 
 impl Kind {
@@ -28,60 +126,45 @@ impl Kind {
     ///
     /// A folder of the current one never goes before a model that ships: who runs a command in a
     /// place that others can write to would take theirs.
-    pub(crate) fn find(self, asked: &Path, host: &Host) -> Result<PathBuf, Failure> {
+    pub fn find(self, asked: &Path, host: &Host) -> Result<PathBuf, ModelError> {
         let places = places(host);
         let Some(folder) = self.meant(asked, &places) else {
-            let hint = if asked.join(self.marker).is_file() {
-                format!("for the folder of this name give ./{}", asked.display())
-            } else {
-                format!("give ./NAME or another path to the folder that `{}` wrote", self.made_by)
-            };
-            return Err(Failure::error(format_args!(
-                "{}: {}; {hint}",
-                asked.display(),
-                self.known(&places),
-            )));
+            return Err(ModelError::NoneShips {
+                asked: asked.to_owned(),
+                ships: self.known(&places),
+                is_folder: asked.join(self.marker).is_file(),
+                made_by: self.made_by,
+            });
         };
         if !folder.exists() {
-            return Err(Failure::error(format_args!(
-                "{}: no such folder; give the folder that `{}` wrote, or the name of a model that \
-                 ships",
-                asked.display(),
-                self.made_by
-            )));
+            return Err(ModelError::NoFolder { folder, made_by: self.made_by });
         }
         if folder.is_file() {
-            return Err(Failure::usage(format_args!(
-                "{}: a file; a model is a folder with {} in it",
-                folder.display(),
-                self.marker
-            )));
+            return Err(ModelError::IsFile { file: folder, marker: self.marker });
         }
         Ok(folder)
     }
 
     /// Reads a file of such a folder, which has to be as the folder's `SHA256SUMS` lists it. Longer
     /// files than this are handed out cut, one byte longer.
-    pub(crate) fn read_sealed(
+    pub fn read_sealed(
         self,
         folder: &Path,
         name: &str,
         len_max: usize,
-    ) -> Result<Vec<u8>, Failure> {
-        let shown = folder.display();
+    ) -> Result<Vec<u8>, ModelError> {
         let read = |name: &str, len_max: usize| {
-            read_up_to(&folder.join(name), len_max).map_err(|error| {
-                let (file, made_by) = (folder.join(name), self.made_by);
-                let file = file.display();
-                Failure::error(format_args!(
-                    "{file}: {error}; give a folder that `{made_by}` wrote, with all its files"
-                ))
+            let file = folder.join(name);
+            read_up_to(&file, len_max).map_err(|error| ModelError::Unreadable {
+                file,
+                error,
+                made_by: self.made_by,
             })
         };
         let bytes = read(name, len_max)?;
         let sums = Sums::read(&read(SUMS_FILE, SUMS_LEN_MAX)?);
         sums.and_then(|sums| sums.check(name, &bytes))
-            .map_err(|error| Failure::error(format_args!("{shown}: {error}")))?;
+            .map_err(|error| ModelError::Unsealed { folder: folder.to_owned(), error })?;
         Ok(bytes)
     }
 
@@ -97,20 +180,15 @@ impl Kind {
         found.find(|model| model.join(self.marker).is_file())
     }
 
-    /// What ships, as a part of a message.
-    fn known(self, places: &[PathBuf]) -> String {
+    /// The names of those that ship.
+    fn known(self, places: &[PathBuf]) -> Vec<String> {
         let folders = places.iter().filter_map(|models| models.read_dir().ok()).flatten().flatten();
         let models = folders.filter(|folder| folder.path().join(self.marker).is_file());
         let mut names: Vec<_> =
             models.map(|model| model.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names.dedup();
-        match names.as_slice() {
-            [] => String::from("no model that ships is here (they are in `models` of a checkout)"),
-            names => {
-                format!("no model that ships has this name (they are {})", names.join(", "))
-            }
-        }
+        names
     }
 }
 
@@ -155,10 +233,10 @@ mod tests {
         for own in ["./web", "sub/web", "web/", "..", "."] {
             assert_eq!(KIND.meant(Path::new(own), &places), Some(own.into()), "{own}");
         }
-        let told = KIND.find(Path::new("wbe"), &host).unwrap_err().message().to_owned();
+        let told = KIND.find(Path::new("wbe"), &host).unwrap_err().to_string();
         assert!(told.starts_with("wbe: no model that ships has this name"), "{told}");
         assert!(told.contains("web") && told.contains("wirelens train something"), "{told}");
-        let told = KIND.find(&model.join(KIND.marker), &host).unwrap_err().message().to_owned();
+        let told = KIND.find(&model.join(KIND.marker), &host).unwrap_err().to_string();
         assert!(told.ends_with("a model is a folder with model.json in it"), "{told}");
     }
 
@@ -168,7 +246,7 @@ mod tests {
         let (file, sums) = (root.path().join(KIND.marker), root.path().join(SUMS_FILE));
         let refusal = || {
             let read = KIND.read_sealed(root.path(), KIND.marker, 10);
-            read.unwrap_err().message().to_owned()
+            read.unwrap_err().to_string()
         };
         std::fs::write(&file, "{}").unwrap();
         let told = refusal();

@@ -1,0 +1,80 @@
+//! What flows are, from their first packets, by a trained cascade.
+
+mod artifact;
+mod outside;
+pub mod rows;
+pub mod serve;
+mod summary;
+
+pub use artifact::read;
+pub use outside::Outside;
+pub use summary::lines;
+
+use std::fmt;
+
+use classify::{Cascade, Counts, columns};
+use engine::columns::Schema;
+use model::Headers;
+use model::block::Block;
+
+use crate::flows::Done;
+use crate::reading::Needs;
+
+/// Rows turned into columns at once, so that text buffers stay small.
+pub const ROWS_PER_PIECE: usize = 1 << 12;
+
+/// What is read of RTP.
+const RTP_HEADER_LEN: u16 = 12;
+
+/// The columns of verdicts.
+#[must_use]
+pub fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("wirelens classify", columns::SCHEMAS[0]),
+        ("wirelens classify -r FOLDER", columns::SCHEMAS[1]),
+        ("wirelens classify --every DURATION", columns::WINDOW_SCHEMAS[0]),
+    ]
+}
+
+/// Flows without a verdict, or with two: a fault of ours, never of the traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VerdictsMissing {
+    begun: u64,
+    decided: u64,
+}
+
+impl fmt::Display for VerdictsMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { begun, decided } = self;
+        write!(f, "verdicts are missing: {begun} begun, {decided} verdicts; please report this")
+    }
+}
+
+impl std::error::Error for VerdictsMissing {}
+
+/// Checks that every flow has its verdict.
+///
+/// # Errors
+/// [`VerdictsMissing`] where one has none.
+pub fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), VerdictsMissing> {
+    let (begun, decided) = (counts.begun, counts.decided());
+    // In windows a flow has as many verdicts as windows.
+    let has_all = cascade.every().is_some() || decided == done.counts.total();
+    if begun == decided && has_all { Ok(()) } else { Err(VerdictsMissing { begun, decided }) }
+}
+
+/// Whether it was trained on the headers inside of tunnels.
+#[must_use]
+pub fn wants_inner(cascade: &Cascade) -> bool {
+    cascade.features().headers() == Headers::Innermost
+}
+
+/// What models look at of a frame.
+#[must_use]
+pub fn needs(cascade: &Cascade) -> Needs {
+    let layout_len = cascade.features().layout().len(Block::Payload);
+    let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
+    let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });
+    let len = Needs::TRANSPORT_LEN + u32::from(payload_len);
+    Needs { stage: "classify", len, takes_all: false }
+}

@@ -1,0 +1,97 @@
+//! Flows with what a trained cascade says of them, as columns.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use classify::serve::Decision;
+use classify::{Cascade, StageName, Standing};
+use engine::columns::{Columns, RowRefused, Schema, Value};
+use engine::flow::{EndedFlow, FlowRecord, Held};
+
+use super::row::{self, Kept, Row};
+use crate::captures::Captures;
+
+/// Why flows are no rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LabelledError {
+    /// A flow has ended without a verdict: a fault of ours, never of the traffic.
+    NoVerdict,
+    /// Columns would hold over 4 GiB of text.
+    Row(RowRefused),
+}
+
+impl fmt::Display for LabelledError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVerdict => f.write_str("a flow has no verdict; please report this"),
+            Self::Row(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LabelledError {}
+
+/// Turns flows and their verdicts into columns, piece by piece.
+pub struct LabelledRows<'a> {
+    cascade: &'a Cascade,
+    captures: Captures,
+    columns: Columns,
+}
+
+/// What a cascade says of a flow, as columns.
+struct Labelled<'a> {
+    cascade: &'a Cascade,
+    label: Cow<'a, str>,
+    guess: Cow<'a, str>,
+    decision: Decision,
+}
+
+impl Kept for Labelled<'_> {
+    fn push<'a>(&'a self, _: &FlowRecord, row: &mut Row<'a>) {
+        let confidence = Value::F64(self.decision.confidence);
+        row.extend([
+            Value::Text(&self.label),
+            if self.decision.label.is_unknown() { Value::Null } else { confidence },
+            Value::Text(&self.guess),
+            confidence,
+            Value::Str(self.decision.stage.map_or("none", StageName::name)),
+            Value::U16(self.decision.packets_used),
+            Value::Str(self.cascade.id()),
+        ]);
+    }
+}
+
+impl<'a> LabelledRows<'a> {
+    /// Nothing filled yet, of flows in these captures.
+    #[must_use]
+    pub fn new(cascade: &'a Cascade, captures: Captures) -> Self {
+        let schema = row::LABELLED[usize::from(captures.are_named())];
+        Self { cascade, captures, columns: Columns::new(schema) }
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        self.columns.schema()
+    }
+
+    /// Puts flows in the place of what was there.
+    ///
+    /// # Errors
+    /// [`LabelledError`]
+    pub fn fill(&mut self, flows: &[EndedFlow<Standing>]) -> Result<&Columns, LabelledError> {
+        self.columns.clear();
+        for (record, Held(standing)) in flows {
+            let Standing::Decided(decision) = *standing else {
+                return Err(LabelledError::NoVerdict);
+            };
+            let cascade = self.cascade;
+            let label = decision.label.name(cascade);
+            let guess = decision.label.guess(cascade);
+            let labelled = Labelled { cascade, label, guess, decision };
+            row::push(&mut self.columns, None, record, &labelled, &self.captures)
+                .map_err(LabelledError::Row)?;
+        }
+        Ok(&self.columns)
+    }
+}

@@ -1,0 +1,59 @@
+//! Who talks to whom: flows, from a first packet to an end.
+
+mod compute;
+mod labelled;
+mod layout;
+mod nfstream;
+mod row;
+
+pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
+pub use labelled::{LabelledError, LabelledRows};
+pub use layout::{Laid, Layout, Rows};
+
+use engine::columns::Schema;
+
+use crate::choice::choice;
+use crate::reading::Needs;
+use crate::summary::StageSummary;
+
+/// What flows are made of.
+pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
+
+/// Rows turned into columns at once, so that text buffers stay small.
+pub const ROWS_PER_PIECE: usize = 1 << 14;
+
+choice! {
+    /// Whose names columns have.
+    Names: "set of names" {
+        Wirelens = "wirelens", "Our own";
+        Nfstream = "nfstream", "NFStream's, statistics included, for programs written for it";
+    }
+}
+
+/// The columns of flows, in every form.
+#[must_use]
+pub fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("wirelens flows", row::PLAIN[0]),
+        ("wirelens flows --window DURATION", row::WINDOWED[0]),
+        ("wirelens flows --stats", row::WITH_STATISTICS[0]),
+        ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
+        ("wirelens flows -r FOLDER", row::PLAIN[1]),
+        ("wirelens flows --model DIR", row::LABELLED[0]),
+    ]
+}
+
+impl Done {
+    /// What the summary says of the packets.
+    #[must_use]
+    pub fn stage(&self) -> StageSummary<'_> {
+        StageSummary {
+            name: "flows",
+            outcome: &self.outcome,
+            key: "an IP header",
+            // Reported with the flows, in words of their own.
+            late: 0,
+            beyond_max_keys: 0,
+        }
+    }
+}

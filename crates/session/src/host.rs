@@ -1,0 +1,17 @@
+//! Who runs us.
+
+use std::path::PathBuf;
+
+/// The process that asks: it decides where models and libraries are looked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Host {
+    /// The program `wirelens`.
+    Program,
+    /// A Python, which has Wirelens as a package.
+    Python {
+        /// Its program.
+        interpreter: PathBuf,
+        /// The folder of the package `wirelens`.
+        package: PathBuf,
+    },
+}

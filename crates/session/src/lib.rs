@@ -1,0 +1,35 @@
+//! Between the applications and the front doors: which frames are read and how, applications run
+//! on them, and what became of every packet.
+//!
+//! What is asked for is a value, and what goes wrong is a type, whoever asks: the command, whose
+//! arguments become a request, or the Python package. Nothing here parses arguments or prints.
+
+#![forbid(unsafe_code)]
+
+pub mod captures;
+pub mod choice;
+pub mod classify;
+pub mod clock;
+pub mod duration;
+pub mod first;
+pub mod flows;
+pub mod host;
+#[cfg(feature = "onnx")]
+pub mod onnx;
+pub mod reading;
+pub mod shipped;
+pub mod summary;
+pub mod top;
+pub mod windows;
+
+pub use host::Host;
+
+/// Keys that may be kept: at least one in each partition, and slots are numbered by 32 bits.
+pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;
+
+/// The share of `part` in `whole`; of nothing, 0.
+#[must_use]
+#[allow(clippy::cast_precision_loss)]
+pub fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

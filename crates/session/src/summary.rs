@@ -1,0 +1,130 @@
+//! The lines at the end of a run: what was read and what became of it.
+
+use std::fmt::Write as _;
+
+use capture::Report;
+use engine::group::Outcome;
+
+use crate::reading::{Inputs, Received};
+
+/// What a stage did with the frames it was given.
+pub struct StageSummary<'a> {
+    /// The stage.
+    pub name: &'a str,
+    /// Packets by what it did with them.
+    pub outcome: &'a Outcome,
+    /// What packets without a key lack, such as "an IP source".
+    pub key: &'a str,
+    /// Packets whose window was closed already.
+    pub late: u64,
+    /// Packets whose key found the table full.
+    pub beyond_max_keys: u64,
+}
+
+/// The lines, each ended, and what the command says beside them.
+#[must_use]
+pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+    let mut text = own_lines(inputs, received, stage);
+    for notice in inputs.resolved.refused.iter().chain(&received.notices()) {
+        let _ = writeln!(text, "{notice}");
+    }
+    text
+}
+
+/// The lines, each ended, without what the command says beside them.
+#[must_use]
+pub fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+    let mut text = received_lines(received);
+    if let Some(stage) = stage {
+        text.push_str(&stage_lines(stage, &received.report));
+    }
+    // A run on an interface has no other end.
+    if inputs.control.is_interrupted() && inputs.interface.is_none() {
+        text.push_str("interrupted: results cover what was read before\n");
+    }
+    let skipped = inputs.resolved.skipped.len();
+    if skipped > 0 {
+        let _ = writeln!(text, "left out of folders as no captures: {skipped}");
+    }
+    let refused = inputs.resolved.refused.len();
+    if refused > 0 {
+        let _ = writeln!(text, "left out of folders as unreadable: {refused}");
+    }
+    text
+}
+
+// Below: writing to a string cannot fail.
+
+/// What came in, as tcpdump says it, and what did not.
+fn received_lines(received: &Received) -> String {
+    let report = &received.report;
+    let passed = received.handed_out();
+    let mut text = format!(
+        "{passed} packets captured\n{} packets received by filter\n{} packets dropped",
+        report.received,
+        report.dropped.total()
+    );
+    if report.dropped.total() > 0 {
+        let _ = write!(text, " by the kernel: its ring was full (a larger one with -B)");
+    }
+    text.push('\n');
+    for (count, what) in [
+        (report.interface_dropped, "packets dropped by the interface, before they were received"),
+        (report.unread, "packets received after the last one that was counted"),
+        (report.interface_down_count, "times the interface went down"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "{count} {what}");
+        }
+    }
+    text
+}
+
+/// What a stage did with it.
+fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
+    let mut text = String::new();
+    let outcome = stage.outcome;
+    let _ = write!(
+        text,
+        "{}: {} processed = {} counted + {} without {} + {} cut short by the capture; {} malformed",
+        stage.name,
+        outcome.processed(),
+        outcome.keyed,
+        outcome.without_key,
+        stage.key,
+        outcome.cut,
+        outcome.malformed.total()
+    );
+    let causes: Vec<_> =
+        outcome.malformed.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    if !causes.is_empty() {
+        let _ = write!(text, " ({})", causes.join(", "));
+    }
+    text.push('\n');
+    let _ = writeln!(
+        text,
+        "{}: {} received = {} processed + {} filtered + {} dropped + {} malformed{}",
+        stage.name,
+        report.received,
+        outcome.processed(),
+        report.filtered,
+        report.dropped.total(),
+        outcome.malformed.total(),
+        if report.unread > 0 { format!(" + {} unread", report.unread) } else { String::new() },
+    );
+    if stage.late > 0 {
+        let _ = writeln!(
+            text,
+            "{}: {} late packets were counted in the oldest window still open",
+            stage.name, stage.late
+        );
+    }
+    if stage.beyond_max_keys > 0 {
+        let _ = writeln!(
+            text,
+            "{}: {} packets belong to keys beyond --max-keys and are in no row",
+            stage.name, stage.beyond_max_keys
+        );
+    }
+    text
+}

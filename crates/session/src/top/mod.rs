@@ -1,0 +1,50 @@
+//! Who sends what: packets and bytes by a key.
+
+mod compute;
+mod largest;
+mod row;
+
+pub use compute::{Done, Output, Shown, TopRequest, compute, needs, needs_transport, schema};
+pub use row::Row;
+
+use engine::columns::Schema;
+use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
+
+use crate::choice::choice;
+use row::Presented as _;
+
+choice! {
+    /// What `top` adds up by.
+    By: "key to add up by" {
+        Source = "source", "Source address";
+        Destination = "destination", "Destination address";
+        Pair = "pair", "Source and destination address, each direction for itself";
+        Port = "port",
+            "Transport protocol and the lower of the two port numbers, which is mostly the service's";
+        Protocol = "protocol", "IP protocol, or EtherType where there is no IP";
+        Flow = "flow",
+            "Conversation: both directions of one 5-tuple together, written from its first sender's side";
+    }
+}
+
+choice! {
+    /// What rows are ordered by.
+    SortBy: "measure to sort by" {
+        Bytes = "bytes", "Bytes on the wire";
+        Packets = "packets", "Packets";
+    }
+}
+
+/// The columns of each grouping, without windows and with them.
+#[must_use]
+pub fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("wirelens top --by source", BySource::SCHEMA),
+        ("wirelens top --by destination", ByDestination::SCHEMA),
+        ("wirelens top --by pair", ByPair::SCHEMA),
+        ("wirelens top --by port", ByPort::SCHEMA),
+        ("wirelens top --by protocol", ByProtocol::SCHEMA),
+        ("wirelens top --by flow", ByFlow::SCHEMA),
+        ("wirelens top --by source --window DURATION", BySource::WINDOWED_SCHEMA),
+    ]
+}
