@@ -9,13 +9,13 @@ use capture::input::Input;
 use capture::live::{Latency, LiveOptions};
 use engine::flow::FlowOptions;
 use packet::Span;
+use session::flows::FlowsRequest;
+use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
+use session::top::TopRequest;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
 use crate::failure::Failure;
 use crate::interrupt;
-use session::flows::FlowsRequest;
-use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
-use session::top::TopRequest;
 
 /// Finds the inputs that were typed; from here on an interrupt stops the run. `transport` tells
 /// whether transport headers are needed.

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use capture::{FilterError, OpenError};
-use sink::{FormatError, OutputError, RecoverError, WriteError};
-
 use session::reading::InputError;
 use session::shipped::ModelError;
+use sink::{FormatError, OutputError, RecoverError, WriteError};
 
 /// How a run ended; README's table of exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

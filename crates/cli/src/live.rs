@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use capture::live::LiveSource;
 use engine::run::Control;
 use packet::Span;
+use session::clock::now;
+use session::reading::Opened;
 
 use crate::args::LiveArguments;
 use crate::failure::Failure;
 use crate::interrupt::Reopen;
-use session::clock::now;
-use session::reading::Opened;
 
 /// Rows wait no longer than this for a row group to be full.
 const HELD_MAX: Duration = Duration::from_secs(10);

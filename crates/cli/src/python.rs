@@ -7,8 +7,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::failure::Failure;
 use session::Host;
+
+use crate::failure::Failure;
 
 /// Python that runs libraries.
 pub(crate) const PYTHON_SETTING: &str = "WIRELENS_PYTHON";

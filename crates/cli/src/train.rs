@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use session::Host;
 
 use crate::failure::{Failure, Status};
 use crate::python::{PYTHON_SETTING, Python, install_line};
-use session::Host;
 
 const CLASSIFY: &str = "wirelens.classify";
 const PACKETLOG: &str = "wirelens.packetlog";

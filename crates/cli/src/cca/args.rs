@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use packet::Span;
+use session::duration::parse_duration;
 
 use super::act::args::ActArguments;
 use crate::args::{InputArguments, OutputArguments};
-use session::duration::parse_duration;
 
 /// Arguments of `wirelens cca`.
 #[derive(Debug, Args)]

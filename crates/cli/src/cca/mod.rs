@@ -21,6 +21,10 @@ use cca::walk::WAIT_MAX;
 use cca::{Model, Pair, Period, Rules, Sampler, TapOptions, Walk};
 use engine::columns::Schema;
 use packet::{SlotClock, Span};
+use session::Host;
+use session::reading::{InputError, InputRequest, Inputs};
+use session::shipped::Kind;
+use session::summary::StageSummary;
 
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -33,10 +37,6 @@ use live::{Device, Watch};
 use naming::Namer;
 use printed::Printed;
 use rows::Told;
-use session::Host;
-use session::reading::{InputError, InputRequest, Inputs};
-use session::shipped::Kind;
-use session::summary::StageSummary;
 use taps::{Side, Sides};
 use view::View;
 

@@ -6,7 +6,6 @@ use capture::input::Input;
 use cca::{Pair, TapOptions};
 use engine::group::Outcome;
 use packet::{Batch, Record, Source as _, Span, Timestamp};
-
 use session::reading::{InOrder, InputError, InputRequest, Inputs, Received};
 
 /// Stamps are compared over so much of the captures' beginnings.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use packet::Span;
+use session::duration::parse_duration;
 
 use super::lines::Style;
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
-use session::duration::parse_duration;
 
 /// Arguments of `wirelens classify`.
 #[derive(Debug, Args)]

@@ -9,12 +9,12 @@ use classify::{Cascade, Verdict};
 use engine::flow::FlowClock;
 use packet::file::Interface;
 use packet::{FlowKey, Source as _, Timestamp};
+use session::reading::{Inputs, Opened};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyArguments;
 use crate::copied::Copied;
 use crate::failure::Failure;
-use session::reading::{Inputs, Opened};
 
 /// What is to be written when all verdicts are there.
 pub(super) struct Commented {

@@ -6,13 +6,13 @@ use std::os::fd::AsFd as _;
 
 use classify::{Cascade, Verdict};
 use packet::Timestamp;
+use session::captures::Captures;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyOutputArguments;
 use super::{eve, zeek};
 use crate::failure::Failure;
 use crate::live::Held;
-use session::captures::Captures;
 
 /// Text gathered before it is written.
 const TEXT_LEN: usize = 256 * 1024;

@@ -7,10 +7,10 @@ use classify::verdict::UNKNOWN;
 use classify::{Cascade, Counts, Label, StageName, Verdict};
 use comfy_table::{CellAlignment, Table};
 use packet::{Protocol, Timestamp};
+use session::share;
 
 use crate::failure::Failure;
 use crate::top::grouped;
-use session::share;
 
 /// Prints a line a label.
 pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {

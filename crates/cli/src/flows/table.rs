@@ -5,12 +5,12 @@ use std::io::Write as _;
 use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
 use packet::Timestamp;
-
-use crate::failure::Failure;
-use crate::top::grouped;
 use session::captures::Captures;
 use session::flows::Output;
 use session::share;
+
+use crate::failure::Failure;
+use crate::top::grouped;
 
 const TITLES: [&str; 10] = [
     "protocol",

@@ -10,13 +10,13 @@ use engine::Stage as _;
 use engine::census::Census;
 use engine::columns::Columns;
 use engine::run::run_one;
+use session::reading::{Inputs, Received};
 
 use crate::args::InfoArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::summary;
-use session::reading::{Inputs, Received};
 
 /// What one capture holds.
 struct Capture {

@@ -7,11 +7,11 @@ use comfy_table::{CellAlignment, Table};
 use engine::census::Census;
 use engine::table::Tally;
 use packet::file::{Decoder, Format, Interface, Section};
+use session::share;
 
 use super::Capture;
 use crate::failure::Failure;
 use crate::top::grouped;
-use session::share;
 
 /// Prints what one capture holds.
 pub(super) fn print(capture: &Capture) -> Result<(), Failure> {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use session::duration::parse_duration;
 
 use crate::args::InputArguments;
 use crate::args::parse_key_count;
-use session::duration::parse_duration;
 
 /// Arguments of `wirelens nprint`.
 #[derive(Debug, Args)]

@@ -2,13 +2,13 @@
 
 use engine::flow::Held;
 use model::{FlowFeatures, Headers, Subscription};
+use session::first::{KeepFirst, compute};
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Opened};
 
 use super::index;
 use super::rows::Rows;
 use crate::failure::Failure;
-use session::first::{KeepFirst, compute};
-use session::flows::{Done, FlowsRequest};
-use session::reading::{Inputs, Opened};
 
 /// Writes rows to their end.
 pub(super) fn run(

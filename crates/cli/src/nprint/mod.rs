@@ -12,15 +12,15 @@ use std::io::Write as _;
 use engine::columns::Schema;
 use engine::flow::FlowOptions;
 use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, Wanted};
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Needs, Opened, hash_seed};
+use session::summary::StageSummary;
 
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::summary;
 use args::{BitArguments, NprintArguments};
 use rows::{Rows, Shape};
-use session::flows::{Done, FlowsRequest};
-use session::reading::{Inputs, Needs, Opened, hash_seed};
-use session::summary::StageSummary;
 
 /// What rows are made of; the payload is not counted.
 const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN, takes_all: false };

@@ -6,12 +6,12 @@ use engine::group::Outcome;
 use engine::run::{Control, run_one};
 use model::Layout;
 use packet::{Batch, Frame, Protocol, Timestamp};
+use session::reading::{Inputs, Opened, Received};
 
 use super::args::NprintArguments;
 use super::index::PacketIndex;
 use super::rows::Rows;
 use crate::failure::Failure;
-use session::reading::{Inputs, Opened, Received};
 
 struct Packets<'a> {
     layout: Layout,

@@ -4,14 +4,14 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::{FlowPacket, FlowSlot, FromFrames, Held};
 use model::{FirstSteps, sequence};
 use packet::Frame;
+use session::first::compute;
+use session::flows::{Done, FlowsRequest};
+use session::reading::{Inputs, Opened};
 
 use super::args::{NprintFormat, NprintOutputArguments};
 use super::index;
 use super::rows::table;
 use crate::failure::Failure;
-use session::first::compute;
-use session::flows::{Done, FlowsRequest};
-use session::reading::{Inputs, Opened};
 
 /// Values gathered in columns before they are handed on.
 const VALUES_PER_PIECE: usize = 1 << 18;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
+use session::duration::parse_duration;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
-use session::duration::parse_duration;
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";

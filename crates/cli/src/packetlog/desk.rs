@@ -11,11 +11,11 @@ use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
+use session::clock::now;
 
 use super::events::Events;
 use super::settings::Settings;
 use crate::failure::Failure;
-use session::clock::now;
 
 /// Rates are taken over this time.
 const RATE_SPAN: Duration = Duration::from_millis(500);

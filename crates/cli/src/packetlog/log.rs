@@ -17,13 +17,13 @@ use packetlog::recorder::{
 };
 use packetlog::{ClassifierCounts, Model};
 use serde_json::{Value, json};
+use session::clock::now;
+use session::reading::Opened;
 
 use super::args::{Direct, FileArguments, Notes, RecordArguments, WhenFull};
 use super::desk::{Gauges, Writer};
 use super::settings::Settings;
 use crate::failure::Failure;
-use session::clock::now;
-use session::reading::Opened;
 
 /// Time since the first call, on a clock that only goes forward.
 fn monotonic() -> Duration {

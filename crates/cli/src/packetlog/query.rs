@@ -12,12 +12,12 @@ use capture::{Filter, FilterError};
 use packet::community_id::parse_community_id;
 use packet::{FlowKey, LinkType, Protocol};
 use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
+use session::clock::now;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
 use crate::copied::Copied;
 use crate::failure::{Failure, Status};
-use session::clock::now;
 
 /// Runs `wirelens packetlog query`.
 pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {

@@ -17,6 +17,10 @@ use packetlog::policy::{Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
 use packetlog::{Classifier, Judged, Model};
 use serde_json::json;
+use session::Host;
+use session::clock::now;
+use session::reading::{Inputs, Needs, Opened, Received, hash_seed};
+use session::shipped::Kind;
 
 use super::args::{RecordArguments, WhenFull};
 use super::desk::{self, Desk, Watched, Work};
@@ -28,10 +32,6 @@ use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::live;
 use crate::summary;
-use session::Host;
-use session::clock::now;
-use session::reading::{Inputs, Needs, Opened, Received, hash_seed};
-use session::shipped::Kind;
 
 /// The resources are looked at this often, whatever happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use packetlog::manager::{Limit, Limits, Shortage};
 use packetlog::policy::{Granularity, Mode};
 use serde::Deserialize;
+use session::duration::parse_duration;
 
 use crate::failure::Failure;
-use session::duration::parse_duration;
 
 /// More would be no choice.
 const MODES_MAX: usize = 256;

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
+use session::duration::parse_delay;
 use testbed::Place;
 use testbed::record::{CountSettings, TapSettings};
 use testbed::relay::Prefix;
-
-use session::duration::parse_delay;
 
 /// Where runs go unless told otherwise.
 const OUTPUT_DEFAULT: &str = "testbed-runs";

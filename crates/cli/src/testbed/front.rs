@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use session::Host;
 
 use super::args::TestbedCommand;
 use crate::failure::{Failure, Status};
 use crate::python::{Python, install_line};
-use session::Host;
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";

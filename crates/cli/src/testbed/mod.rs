@@ -12,10 +12,10 @@ use std::os::fd::AsFd as _;
 
 use ::testbed::TestbedError;
 use serde_json::Value;
+use session::Host;
 
 use crate::failure::{Failure, Status};
 use args::TestbedCommand;
-use session::Host;
 
 /// Runs `wirelens testbed`.
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {

@@ -3,11 +3,11 @@
 use ::testbed::lateness::Lateness;
 use ::testbed::relay::{Command, Relay, RelayReport, Settings, Towards, WayReport, WaySettings};
 use serde_json::{Value, json};
+use session::duration::parse_delay;
 
 use super::args::{RelayArguments, parse_loss};
 use super::{commands, say, say_report};
 use crate::failure::{Failure, Status};
-use session::duration::parse_delay;
 
 pub(super) fn run(arguments: RelayArguments) -> Result<Status, Failure> {
     let commands = commands()?;

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table};
-
-use crate::failure::Failure;
 use session::share;
 use session::top::{Row, Shown};
+
+use crate::failure::Failure;
 
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use capture::Progress;
 use packet::Span;
-
-use super::table::{grouped, lines};
-use crate::failure::Failure;
 use session::clock::now;
 use session::reading::Inputs;
 use session::top::{Row, Shown};
+
+use super::table::{grouped, lines};
+use crate::failure::Failure;
 
 /// How often it is painted unless windows are asked for.
 pub(super) const REFRESH: Span = Span::from_seconds(1);

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use packet::Span;
-
 use session::duration::parse_duration;
 
 /// Acting on the queue.

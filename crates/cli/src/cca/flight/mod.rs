@@ -12,6 +12,8 @@ use cca::{Model, Period, TapOptions, Walk};
 use engine::columns::Schema;
 use engine::group::Outcome;
 use packet::Source as _;
+use session::reading::{InOrder, InputRequest, Inputs, Interface, Needs, Opened};
+use session::summary::StageSummary;
 
 use super::args::CcaArguments;
 use super::naming::Namer;
@@ -21,8 +23,6 @@ use crate::failure::{Failure, Status};
 use crate::output::Show;
 use crate::summary;
 use rows::Told;
-use session::reading::{InOrder, InputRequest, Inputs, Interface, Needs, Opened};
-use session::summary::StageSummary;
 
 /// Headers of TCP with all their options.
 const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
