@@ -11,6 +11,7 @@ pub mod args;
 mod asked;
 pub mod cca;
 pub mod classify;
+mod clock;
 mod copied;
 mod devices;
 mod failure;
@@ -52,6 +53,11 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
+}
+
+/// A setting of this process.
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Runs the command with these arguments, the program's name first.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::clock::now;
 use capture::live::LiveSource;
 use engine::run::Control;
 use packet::Span;
-use session::clock::now;
 use session::reading::Opened;
 
 use crate::args::LiveArguments;

@@ -16,6 +16,7 @@ use crate::onnx::host;
 use crate::options::{InputOptions, duration, refused, seed, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::world::{CLOCK, environment};
 
 const CONSUMERS_MAX: usize = 256;
 const WAITING_MAX: usize = 100_000_000;
@@ -48,6 +49,7 @@ impl ClassifyOptions {
             options,
             flow_count_max: within("max_flows", self.max_flows, least, most)?,
             seed: hash_seed(seed(self.seed)?),
+            clock: CLOCK,
         })
     }
 
@@ -95,7 +97,7 @@ pub(crate) fn classify_flows(
 ) -> PyResult<Reader> {
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let host = host(py)?;
-    let read = py.detach(|| read(&options.model, &host));
+    let read = py.detach(|| read(&options.model, &host, environment));
     let cascade = read.map_err(|error| Refusal::new(Kind::Model, error))?;
     let cascade = Arc::new(options.with_unknown(cascade)?);
     options.match_windows(&cascade)?;

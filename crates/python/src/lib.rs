@@ -22,6 +22,7 @@ mod top;
 mod trees;
 mod values;
 mod windows;
+mod world;
 
 use pyo3::prelude::*;
 

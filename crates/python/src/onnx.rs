@@ -12,6 +12,7 @@ use session::Host;
 
 use crate::first::FeatureOptions;
 use crate::refusal::{Kind, Refusal};
+use crate::world::environment;
 
 /// Rows that are copied before they are scored.
 const ROWS_TOGETHER: usize = 64;
@@ -96,7 +97,7 @@ impl OnnxModel {
             File::open(&path)
                 .and_then(|file| file.take(end).read_to_end(&mut bytes))
                 .map_err(|error| refused(format_args!("{name}: {error}")))?;
-            let library = session::onnx::library(&host).map_err(refused)?;
+            let library = session::onnx::library(&host, environment).map_err(refused)?;
             let (row_len, number_count) = (features.records_len(), features.names().len());
             let wiring = Wiring { features, columns, class_count, input, output };
             let model = OnnxFile::new(library, bytes, wiring)

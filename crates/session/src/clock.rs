@@ -1,11 +1,15 @@
-//! Monotonic time, for people who wait and for replays: nothing that is computed of packets depends
-//! on it.
+//! Time outside of event time, for people who wait and for replays: nothing that is computed of
+//! packets depends on it.
 
 use std::time::Instant;
 
-/// The time now.
-#[allow(clippy::disallowed_methods)]
-#[must_use]
-pub fn now() -> Instant {
-    Instant::now()
+use packet::Timestamp;
+
+/// The clocks of a front door, which alone reads them.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Monotonic time.
+    pub now: fn() -> Instant,
+    /// The clock that the kernel's stamps are taken from.
+    pub realtime: fn() -> Timestamp,
 }

@@ -1,6 +1,10 @@
 //! Who runs us.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// Looks a setting of the process up, which a front door alone may do.
+pub type Environment = fn(&str) -> Option<OsString>;
 
 /// The process that asks: it decides where models and libraries are looked for.
 #[derive(Clone, PartialEq, Eq, Debug)]

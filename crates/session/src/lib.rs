@@ -22,7 +22,7 @@ pub mod summary;
 pub mod top;
 pub mod windows;
 
-pub use host::Host;
+pub use host::{Environment, Host};
 
 /// Keys that may be kept: at least one in each partition, and slots are numbered by 32 bits.
 pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;

@@ -4,13 +4,13 @@
 //! names; the package `onnxruntime` of the Python that runs the command, of the virtual environment
 //! that is active, of the Pythons in `PATH`, and of the user; the folders of the system.
 
-use std::env;
+use std::env::split_paths;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use model::onnx::{Library, OnnxError};
 
-use crate::Host;
+use crate::{Environment, Host};
 
 /// Names the library, where it is not to be looked for.
 const SETTING: &str = "ORT_DYLIB_PATH";
@@ -27,16 +27,16 @@ const SYSTEM: [&str; 5] = [
 ///
 /// # Errors
 /// [`OnnxError::Library`], with where it was looked for and how to get it.
-pub fn library(host: &Host) -> Result<Library, OnnxError> {
-    if let Some(named) = env::var_os(SETTING).filter(|named| !named.is_empty()) {
+pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxError> {
+    if let Some(named) = environment(SETTING).filter(|named| !named.is_empty()) {
         let path = std::path::absolute(&named).unwrap_or_else(|_| PathBuf::from(&named));
         return Library::load(&path);
     }
     let prefixes = prefixes(
         host,
-        env::var_os("VIRTUAL_ENV").as_deref(),
-        env::var_os("PATH").as_deref(),
-        env::var_os("HOME").as_deref(),
+        environment("VIRTUAL_ENV").as_deref(),
+        environment("PATH").as_deref(),
+        environment("HOME").as_deref(),
     );
     let packages = prefixes.iter().flat_map(|prefix| packages(prefix));
     let found = packages.chain(SYSTEM.map(PathBuf::from)).find_map(|folder| newest(&folder));
@@ -64,7 +64,7 @@ fn prefixes(
         prefixes.extend(above(interpreter));
     }
     prefixes.extend(active.map(PathBuf::from));
-    let in_path = path.map(|path| env::split_paths(path).map(|folder| folder.join("python3")));
+    let in_path = path.map(|path| split_paths(path).map(|folder| folder.join("python3")));
     let in_path = in_path.into_iter().flatten().filter(|python| python.is_file());
     prefixes.extend(in_path.filter_map(|python| above(&python)));
     prefixes.extend(home.map(|home| Path::new(home).join(".local")));
@@ -120,7 +120,7 @@ mod tests {
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();
         fs::write(bin.join("python3"), "").unwrap();
-        let path = env::join_paths([Path::new("relative"), &bin, &bin]).unwrap();
+        let path = std::env::join_paths([Path::new("relative"), &bin, &bin]).unwrap();
         let found = prefixes(
             &Host::Python {
                 interpreter: PathBuf::from("/opt/own/bin/python"),

@@ -23,6 +23,8 @@ use session::reading::{Inputs, hash_seed};
 use session::summary::StageSummary;
 
 use crate::asked;
+use crate::clock::CLOCK;
+use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
@@ -33,7 +35,7 @@ use lines::{Lines, Style};
 
 /// Runs `wirelens classify`.
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
-    let cascade = read(&arguments.model, host)?;
+    let cascade = read(&arguments.model, host, environment)?;
     let cascade = Arc::new(match arguments.unknown_below {
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
@@ -60,6 +62,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         flow_count_max: arguments.max_flows,
         seed: hash_seed(arguments.input.seed),
         pace: arguments.pace,
+        clock: CLOCK,
     };
     let upkeep = Upkeep::of(&opened);
     let commented = arguments.output.pcapng.as_deref();

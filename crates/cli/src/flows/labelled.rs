@@ -16,6 +16,8 @@ use session::reading::hash_seed;
 use crate::args::FlowsArguments;
 use crate::asked;
 use crate::classify::match_headers;
+use crate::clock::CLOCK;
+use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
@@ -71,7 +73,7 @@ pub(super) fn run(
     folder: &Path,
     host: &Host,
 ) -> Result<Status, Failure> {
-    let cascade = read(folder, host)?;
+    let cascade = read(folder, host, environment)?;
     let cascade = Arc::new(match arguments.unknown_below {
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
@@ -102,6 +104,7 @@ pub(super) fn run(
         flow_count_max: arguments.max_flows,
         seed: hash_seed(arguments.input.seed),
         pace: None,
+        clock: CLOCK,
     };
     let columns = LabelledRows::new(&cascade, Captures::of(&inputs));
     let written = Written {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::clock::now;
 use capture::report::Progress;
 use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
-use session::clock::now;
 
 use super::events::Events;
 use super::settings::Settings;

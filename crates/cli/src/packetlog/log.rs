@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::clock::now;
 use packet::Span;
 use packet::file::{Interface, Section};
 use packetlog::log::Recovered;
@@ -17,7 +18,6 @@ use packetlog::recorder::{
 };
 use packetlog::{ClassifierCounts, Model};
 use serde_json::{Value, json};
-use session::clock::now;
 use session::reading::Opened;
 
 use super::args::{Direct, FileArguments, Notes, RecordArguments, WhenFull};

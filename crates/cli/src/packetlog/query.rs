@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use crate::clock::now;
 use capture::filter::Program;
 use capture::{Filter, FilterError};
 use packet::community_id::parse_community_id;
 use packet::{FlowKey, LinkType, Protocol};
 use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
-use session::clock::now;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use crate::clock::now;
 use capture::live::LiveSource;
 use capture::report::Progress;
 use engine::Stage;
@@ -18,7 +19,6 @@ use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
 use packetlog::{Classifier, Judged, Model};
 use serde_json::json;
 use session::Host;
-use session::clock::now;
 use session::reading::{Inputs, Needs, Opened, Received, hash_seed};
 use session::shipped::Kind;
 

@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::clock::now;
 use capture::Progress;
 use packet::Span;
-use session::clock::now;
 use session::reading::Inputs;
 use session::top::{Row, Shown};
 

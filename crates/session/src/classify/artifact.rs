@@ -6,8 +6,8 @@ use std::path::Path;
 
 use classify::Cascade;
 
-use crate::Host;
 use crate::shipped::{Kind, ModelError};
+use crate::{Environment, Host};
 
 const KIND: Kind = Kind { marker: "cascade.json", made_by: "wirelens train classify" };
 
@@ -15,7 +15,7 @@ const KIND: Kind = Kind { marker: "cascade.json", made_by: "wirelens train class
 ///
 /// # Errors
 /// [`ModelError`]: there is none, or it cannot be served.
-pub fn read(asked: &Path, host: &Host) -> Result<Cascade, ModelError> {
+pub fn read(asked: &Path, host: &Host, environment: Environment) -> Result<Cascade, ModelError> {
     let folder = KIND.find(asked, host)?;
     let file = |name: &str, len_max: usize| {
         let file = File::open(folder.join(name))?;
@@ -28,10 +28,10 @@ pub fn read(asked: &Path, host: &Host) -> Result<Cascade, ModelError> {
         Ok(bytes)
     };
     #[cfg(feature = "onnx")]
-    let cascade = Cascade::read_with(file, || crate::onnx::library(host));
+    let cascade = Cascade::read_with(file, || crate::onnx::library(host, environment));
     #[cfg(not(feature = "onnx"))]
     let cascade = {
-        let _ = host;
+        let _ = environment;
         Cascade::read(file)
     };
     cascade.map_err(|error| ModelError::Cascade { folder, error })

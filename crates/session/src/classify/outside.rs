@@ -3,13 +3,13 @@
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use classify::Clock;
+use classify::Clock as TakesTime;
 use engine::run::Control;
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
-use crate::clock::now;
+use crate::clock::Clock;
 
 /// A sleep ends this much late; what is left is waited for awake.
 const SLEEP_LATENESS: Duration = Duration::from_micros(300);
@@ -20,19 +20,24 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// When a frame of a capture becomes readable.
 pub struct Pace {
     factor: f64,
+    clock: Clock,
     /// The first stamp, and when it was.
     start: OnceLock<(Timestamp, Instant)>,
 }
 
 impl Pace {
     /// So many times as fast as the capture was.
-    pub(super) const fn new(factor: f64) -> Self {
-        Self { factor, start: OnceLock::new() }
+    pub(super) const fn new(factor: f64, clock: Clock) -> Self {
+        Self { factor, clock, start: OnceLock::new() }
+    }
+
+    fn now(&self) -> Instant {
+        (self.clock.now)()
     }
 
     /// When a frame with this stamp is to be handed out; the first one is at once.
     fn due(&self, stamp: Timestamp) -> Instant {
-        let (first, start) = *self.start.get_or_init(|| (stamp, now()));
+        let (first, start) = *self.start.get_or_init(|| (stamp, self.now()));
         let since = stamp.since(first).as_ns().max(0);
         #[allow(clippy::cast_precision_loss)]
         let seconds = since as f64 / 1e9 / self.factor;
@@ -48,29 +53,22 @@ pub enum Outside {
     /// None: captures are read as fast as that goes.
     None,
     /// From the stamp that the kernel gave a frame: the time in its ring is counted.
-    Live,
+    Live(Clock),
     /// From when the replay let a frame out.
     Paced(Arc<Pace>),
 }
 
-impl Clock for Outside {
+impl TakesTime for Outside {
     fn latency_ns(&self, stamp: Timestamp) -> Option<u64> {
         match self {
             Self::None => None,
-            Self::Live => u64::try_from(realtime().since(stamp).as_ns()).ok(),
+            Self::Live(clock) => u64::try_from((clock.realtime)().since(stamp).as_ns()).ok(),
             Self::Paced(pace) => {
-                let late = now().checked_duration_since(pace.due(stamp))?;
+                let late = pace.now().checked_duration_since(pace.due(stamp))?;
                 u64::try_from(late.as_nanos()).ok()
             }
         }
     }
-}
-
-/// The clock that stamps are taken from.
-#[allow(clippy::disallowed_methods)]
-fn realtime() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Frames of a batch, copied: a batch of a capture that is mostly silent lasts for minutes.
@@ -137,7 +135,7 @@ impl<'a> Paced<'a> {
 
     fn wait_until(&self, due: Instant) {
         loop {
-            let left = due.saturating_duration_since(now());
+            let left = due.saturating_duration_since(self.pace.now());
             if left.is_zero() || self.control.is_stopped() {
                 return;
             }
@@ -161,7 +159,7 @@ impl Source for Paced<'_> {
         if self.control.is_stopped() {
             return None;
         }
-        let time = now();
+        let time = self.pace.now();
         self.next = first + 1;
         while self.due(self.next).is_some_and(|due| due <= time) {
             self.next += 1;
@@ -175,6 +173,9 @@ impl Source for Paced<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[allow(clippy::disallowed_methods)]
+    const CLOCK: Clock = Clock { now: Instant::now, realtime: || Timestamp::UNKNOWN };
 
     /// Frames of one byte, their number, some at a time and a second apart.
     struct Seconds {
@@ -211,13 +212,13 @@ mod tests {
 
     #[test]
     fn every_frame_is_handed_out_once_and_in_order() {
-        let (pace, control) = (Pace::new(1e6), Control::default());
+        let (pace, control) = (Pace::new(1e6, CLOCK), Control::default());
         let mut paced = Paced::new(seconds(), &pace, &control);
         let mut seen = Vec::new();
         while let Some(batch) = paced.next_batch() {
             for frame in batch.frames() {
                 // Nobody sees a frame before its time has come.
-                assert!(pace.due(frame.record.timestamp) <= now());
+                assert!(pace.due(frame.record.timestamp) <= pace.now());
                 seen.extend_from_slice(frame.bytes);
             }
         }
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_stop_leaves_what_was_not_handed_out() {
-        let (pace, control) = (Pace::new(1.0), Control::default());
+        let (pace, control) = (Pace::new(1.0, CLOCK), Control::default());
         let mut paced = Paced::new(seconds(), &pace, &control);
         assert_eq!(paced.next_batch().map(|batch| batch.records.len()), Some(1));
         control.stop();
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_due_when_the_factor_says() {
-        let pace = Pace::new(2.0);
+        let pace = Pace::new(2.0, CLOCK);
         let first = Timestamp::from_parts(1_000, 0);
         let start = pace.due(first);
         let half = pace.due(Timestamp::from_parts(1_001, 0)).duration_since(start);

@@ -10,6 +10,7 @@ use packet::HashSeed;
 use super::serve::{self, Request};
 use super::{ROWS_PER_PIECE, VerdictsMissing, account_for, summary};
 use crate::captures::Captures;
+use crate::clock::Clock;
 use crate::flows::Done;
 use crate::reading::{Inputs, Opened};
 use crate::summary::StageSummary;
@@ -25,6 +26,8 @@ pub struct RowsRequest {
     pub flow_count_max: usize,
     /// Spreads flows.
     pub seed: HashSeed,
+    /// What verdicts are timed by.
+    pub clock: Clock,
 }
 
 /// What became of packets, flows and verdicts.
@@ -45,7 +48,7 @@ pub fn compute<E: From<RowRefused>>(
     opened: Opened,
     put: impl FnMut(&Columns) -> Result<(), E>,
 ) -> Result<Found, E> {
-    let RowsRequest { cascade, options, flow_count_max, seed } = request;
+    let RowsRequest { cascade, options, flow_count_max, seed, clock } = request;
     let output = Rows {
         columns: Columns::new(cascade.schema(inputs.asks_for_several)),
         captures: Captures::of(inputs),
@@ -54,7 +57,7 @@ pub fn compute<E: From<RowRefused>>(
         control: &inputs.control,
         failure: None,
     };
-    let request = Request { cascade, options, flow_count_max, seed, pace: None };
+    let request = Request { cascade, options, flow_count_max, seed, pace: None, clock };
     let ((done, counts), output) = serve::serve(&request, inputs, opened, output);
     output.failure.map_or(Ok(Found { done, counts }), Err)
 }

@@ -12,6 +12,7 @@ use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
 use super::outside::{Outside, Pace, Paced, read_ahead};
+use crate::clock::Clock;
 use crate::flows::Done;
 use crate::reading::{Inputs, Opened, Received};
 
@@ -33,6 +34,8 @@ pub struct Request {
     pub seed: HashSeed,
     /// So many times as fast as the capture was, where that is asked for.
     pub pace: Option<f64>,
+    /// What verdicts and replays are timed by.
+    pub clock: Clock,
 }
 
 /// Verdicts on their way to the thread that writes them.
@@ -135,7 +138,7 @@ pub fn serve<T: TakeVerdicts>(
                 left = paced.1;
                 paced.0
             } else if is_live {
-                apart(request, &mut source, Outside::Live, control, &mut output)
+                apart(request, &mut source, Outside::Live(request.clock), control, &mut output)
             } else {
                 let served = request.run(&mut source, Outside::None, 1, control, output, ());
                 output = served.output;
@@ -159,7 +162,7 @@ fn paced<T: TakeVerdicts>(
     control: &Control,
     output: &mut T,
 ) -> (Part, u64) {
-    let pace = Arc::new(Pace::new(factor));
+    let pace = Arc::new(Pace::new(factor, request.clock));
     let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
     thread::scope(|scope| {
         let reading = scope.spawn(move || read_ahead(source, &to));
@@ -222,7 +225,7 @@ fn side_by_side<T: TakeVerdicts>(
     mut output: T,
 ) -> (Part, T) {
     let control = &inputs.control;
-    let parts = beside(request, &mut sources, &Outside::Live, control, &mut output);
+    let parts = beside(request, &mut sources, &Outside::Live(request.clock), control, &mut output);
     let (mut whole, mut counts) = (Done::default(), Counts::default());
     for (done, part_counts) in parts {
         whole.outcome.fold(&done.outcome);

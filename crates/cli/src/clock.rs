@@ -1,0 +1,22 @@
+//! The clocks, which are read here alone.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use packet::Timestamp;
+use session::clock::Clock;
+
+/// What runs are lent.
+pub(crate) const CLOCK: Clock = Clock { now, realtime };
+
+/// Monotonic time, for people who wait: nothing that is computed depends on it.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The clock that stamps are taken from.
+#[allow(clippy::disallowed_methods)]
+fn realtime() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
