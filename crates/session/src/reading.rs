@@ -17,9 +17,7 @@ use capture::live::{self, LiveOptions, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
 use capture::{Damage, DamageCause, FilterError};
-use capture::{
-    FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, Unused, open,
-};
+use capture::{FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, Unused, open};
 use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
@@ -474,7 +472,8 @@ impl Received {
     }
 
     /// The same, without what was read ahead of a limit.
-    pub(crate) fn up_to(sources: &[FileSource], unused: &Unused) -> Self {
+    #[must_use]
+    pub fn up_to(sources: &[FileSource], unused: &Unused) -> Self {
         let mut received = Self::of(sources);
         received.report.received = received.report.received.saturating_sub(unused.count);
         received.report.subtract_undecoded(unused);
