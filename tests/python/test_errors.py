@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import wirelens
 from captures import Frame, write_pcap
-from captures import Frame, write_pcap
 from command import DEMO
 from command import wirelens as command
 
