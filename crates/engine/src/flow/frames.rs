@@ -6,16 +6,14 @@
 
 use packet::{Batch, Frame, HashSeed};
 
-use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
+use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
+use super::pass::{Labels, Lens, Pass, PassDone, Piece};
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::FlowRest;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
-use super::table::{Ended, FlowTable};
+use super::table::Ended;
 use crate::group::Outcome;
-
-/// Packets taken in together; see [`FlowTable::observe`].
-const PIECE_LEN: usize = 64;
 
 /// Flows handed over at once of those that are left at the end.
 const FLOWS_PER_PIECE: usize = 1 << 12;
@@ -90,21 +88,14 @@ impl<S> TakeEnded<S> for () {
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
-/// Flows of one reader, with their frames at hand.
-pub struct FlowFrames<K: FromFrames, T> {
-    seed: HashSeed,
-    clock: FlowClock,
-    table: FlowTable,
+/// Flows of one reader, with their frames at hand: a pass with one lens.
+pub struct FlowFrames<K: FromFrames, T>(Pass<Keeper<K, T>>);
+
+/// The lens: what is kept of frames, by flow.
+struct Keeper<K: FromFrames, T> {
     states: SideSlab<Held<K::State>>,
     keep: K,
     output: T,
-    outcome: Outcome,
-    counts: FlowCounts,
-    /// Packets that wait for company, and which of the batch's records each of them is.
-    packets: Vec<FlowPacket>,
-    records: Vec<usize>,
-    slots: Vec<FlowSlot>,
-    just_ended: Vec<Ended>,
     ended: Vec<EndedFlow<K::State>>,
 }
 
@@ -126,101 +117,67 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
     /// No flows yet.
     #[must_use]
     pub fn new(options: FlowOptions, seed: HashSeed, keep: K, output: T) -> Self {
-        Self {
-            seed,
-            clock: FlowClock::new(options.idle_timeout, options.window),
-            table: FlowTable::new(options),
-            states: SideSlab::default(),
-            keep,
-            output,
-            outcome: Outcome::default(),
-            counts: FlowCounts::default(),
-            packets: Vec::with_capacity(PIECE_LEN),
-            records: Vec::with_capacity(PIECE_LEN),
-            slots: Vec::with_capacity(PIECE_LEN),
-            just_ended: Vec::new(),
-            ended: Vec::new(),
-        }
+        let states = SideSlab::default();
+        let keeper = Keeper { states, keep, output, ended: Vec::new() };
+        Self(Pass::new(options, seed, keeper))
     }
 
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
-    pub fn finish(mut self) -> FramesDone<K, T> {
-        let mark = self.clock.last_mark();
-        let end = mark.watermark;
-        self.keep.on_mark(&mut States(&mut self.states), mark);
-        self.hand_over();
-        let rest = FlowRest { table: self.table, states: self.states, end };
-        rest.table.for_each_live(end, |reason, packets, bytes, _, _| {
-            self.counts.add_parts(reason, packets, bytes);
+    pub fn finish(self) -> FramesDone<K, T> {
+        let PassDone { lens, table, last, outcome, clock, mut counts } = self.0.finish();
+        let Keeper { states, keep, mut output, .. } = lens;
+        let end = last.watermark;
+        table.for_each_live(end, |reason, packets, bytes, _, _| {
+            counts.add_parts(reason, packets, bytes);
         });
-        let output = &mut self.output;
+        let rest = FlowRest { table, states, end };
         let rests = if T::WANTS_ANY { vec![rest] } else { Vec::new() };
         let drained = FlowRest::drain(rests, FLOWS_PER_PIECE, |flows| {
             output.take(flows);
             Ok::<(), std::convert::Infallible>(())
         });
         let Ok(()) = drained;
-        let Self { keep, output, outcome, clock, counts, .. } = self;
         FramesDone { keep, output, outcome, clock, counts }
     }
+}
 
-    fn on_mark(&mut self, batch: &Batch<'_>, mark: FlowMark) {
-        self.take_in(batch);
-        self.keep.on_mark(&mut States(&mut self.states), mark);
-        match mark.kind {
-            MarkKind::Step => self.table.step(mark.watermark),
-            MarkKind::Tick | MarkKind::Last => self.table.expire(mark.watermark),
-        }
-        self.collect_ended();
-        self.hand_over();
-    }
-
-    /// Takes in the packets that wait.
-    fn take_in(&mut self, batch: &Batch<'_>) {
-        if self.packets.is_empty() {
-            return;
-        }
-        for packet in &self.packets {
-            self.table.prefetch(packet.hash);
-        }
-        self.table.observe(&self.packets, &mut self.slots);
-        for &slot in &self.slots {
+impl<K: FromFrames, T: TakeEnded<K::State>> Lens for Keeper<K, T> {
+    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
+        for &slot in piece.slots {
             self.states.prefetch(slot);
         }
-        let places = self.packets.iter().zip(&self.slots).zip(&self.records);
-        for ((packet, &slot), &record) in places {
-            let record = batch.records.get(record);
-            if let (Some(Held(state)), Some(record)) = (self.states.state(slot), record) {
-                self.keep.on_frame(state, &Frame::new(batch.bytes, record), packet, slot);
+        for (_, frame, packet, slot) in piece.flows() {
+            if let Some(Held(state)) = self.states.state(slot) {
+                self.keep.on_frame(state, &frame, packet, slot);
             }
         }
-        self.packets.clear();
-        self.records.clear();
-        self.collect_ended();
     }
 
-    fn collect_ended(&mut self) {
-        self.just_ended.extend(self.table.take_ended());
-        if self.just_ended.is_empty() {
-            return;
-        }
-        for ended in &self.just_ended {
-            self.counts.add(&ended.record);
+    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+        for ended in ended {
             if let Some(Held(state)) = self.states.state(ended.slot) {
                 self.keep.on_end(state, ended);
             }
         }
         self.keep.on_pause(&mut States(&mut self.states));
-        for Ended { record, slot, .. } in self.just_ended.drain(..) {
-            let state = self.states.state(slot).map(std::mem::take);
+        for Ended { record, slot, .. } in ended {
+            let state = self.states.state(*slot).map(std::mem::take);
             if T::WANTS_ANY {
-                self.ended.push((record, state.unwrap_or_default()));
+                self.ended.push((*record, state.unwrap_or_default()));
             }
         }
     }
 
-    fn hand_over(&mut self) {
+    fn on_batch_end(&mut self, _: &mut Labels) {
+        self.keep.on_pause(&mut States(&mut self.states));
+    }
+
+    fn on_mark(&mut self, mark: FlowMark, _: &mut Labels) {
+        self.keep.on_mark(&mut States(&mut self.states), mark);
+    }
+
+    fn on_marked(&mut self, _: FlowMark) {
         if !self.ended.is_empty() {
             self.ended.sort_by_key(|(record, _)| record.order());
             self.output.take(&self.ended);
@@ -231,27 +188,6 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
 
 impl<K: FromFrames, T: TakeEnded<K::State>> crate::Stage for FlowFrames<K, T> {
     fn on_batch(&mut self, batch: &Batch<'_>) {
-        for (index, frame) in batch.frames().enumerate() {
-            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
-            if let Some(mark) = mark {
-                self.on_mark(batch, mark);
-            }
-            match FlowPacket::from_frame(&frame, self.seed, time) {
-                Some(packet) => {
-                    self.outcome.keyed += 1;
-                    self.packets.push(packet);
-                    self.records.push(index);
-                    if self.packets.len() >= PIECE_LEN {
-                        self.take_in(batch);
-                    }
-                }
-                None => self.outcome.add_absent(&frame),
-            }
-        }
-        self.take_in(batch);
-        self.keep.on_pause(&mut States(&mut self.states));
-        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
-            self.on_mark(batch, mark);
-        }
+        self.0.on_batch(batch);
     }
 }

@@ -10,7 +10,8 @@
 //!   [`SideSlab`];
 //! - [`FlowOwner`] joins a table, a per-flow state and a [`Collect`]or, and is
 //!   what [`exchange`](crate::exchange) runs;
-//! - [`FlowFrames`] does all of it on one thread, for what is made of the frames' own bytes.
+//! - [`pass::Pass`] does all of it on one thread, for any number of lenses that look at the frames;
+//! - [`FlowFrames`] is a pass with one lens, which keeps something of each flow's frames.
 //!
 //! Bytes for each flow: 128 in the table, 12 to 24 in its index, and what the
 //! applications keep beside. Fixed: 100 KiB of lists an owner.
@@ -22,6 +23,7 @@ mod frames;
 mod index;
 mod options;
 mod owner;
+pub mod pass;
 mod record;
 mod rest;
 mod segmented;

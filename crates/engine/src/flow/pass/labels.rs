@@ -1,0 +1,104 @@
+//! What applications have said of flows, for the applications after them.
+
+use super::super::extract::FlowPacket;
+use super::super::slab::{FlowSlot, PerFlow, SideSlab};
+
+/// What a label is about. A flow has at most one of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum LabelKind {
+    /// The application protocol.
+    Service,
+    /// The device that has the flow.
+    Device,
+    /// Whether it is out of the ordinary.
+    Anomaly,
+    /// Its congestion control.
+    Control,
+    /// The queue that it is sent to.
+    Queue,
+}
+
+impl LabelKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 5] =
+        [Self::Service, Self::Device, Self::Anomaly, Self::Control, Self::Queue];
+}
+
+/// No label; no application may give it.
+const NONE: u16 = u16::MAX;
+
+/// The labels of a flow.
+#[derive(Clone, Copy)]
+struct OfFlow([u16; LabelKind::ALL.len()]);
+
+impl Default for OfFlow {
+    fn default() -> Self {
+        Self([NONE; LabelKind::ALL.len()])
+    }
+}
+
+impl PerFlow for OfFlow {
+    fn on_packet(&mut self, _: &FlowPacket) {}
+}
+
+/// A label that was given in the piece at hand.
+#[derive(Clone, Copy)]
+struct Given {
+    slot: FlowSlot,
+    kind: LabelKind,
+    label: u16,
+    /// The place of the deciding packet among those of the piece.
+    place: usize,
+}
+
+/// The labels of a pass's flows.
+///
+/// **A label holds from the flow's packet after the deciding one**, never for earlier packets of
+/// the same piece: what a lens reads does not depend on where pieces and batches are cut.
+#[derive(Default)]
+pub struct Labels {
+    kept: SideSlab<OfFlow>,
+    given: Vec<Given>,
+}
+
+impl Labels {
+    /// The label that holds for a packet: of the flow in `slot`, at this place of the piece.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, kind: LabelKind, slot: FlowSlot, place: usize) -> Option<u16> {
+        let before =
+            |given: &&Given| given.slot == slot && given.kind == kind && given.place < place;
+        let label = match self.given.iter().filter(before).max_by_key(|given| given.place) {
+            Some(given) => given.label,
+            None => self.kept.kept(slot).0[kind as usize],
+        };
+        (label != NONE).then_some(label)
+    }
+
+    /// Labels the flow in `slot`, decided by its packet at this place of the piece. The largest
+    /// number is no label, and takes one away.
+    #[inline]
+    pub fn give(&mut self, kind: LabelKind, slot: FlowSlot, place: usize, label: u16) {
+        self.given.push(Given { slot, kind, label, place });
+    }
+
+    /// Labels a flow between pieces, at a mark or at an end of others: from its next packet on.
+    pub fn give_now(&mut self, kind: LabelKind, slot: FlowSlot, label: u16) {
+        debug_assert!(self.given.is_empty(), "between pieces");
+        if let Some(OfFlow(labels)) = self.kept.state(slot) {
+            labels[kind as usize] = label;
+        }
+    }
+
+    /// The piece is over: what was given in it holds for all that comes.
+    pub(super) fn settle(&mut self) {
+        // In the order of deciding packets, of which the last one counts.
+        self.given.sort_by_key(|given| given.place);
+        for Given { slot, kind, label, .. } in std::mem::take(&mut self.given) {
+            if let Some(OfFlow(labels)) = self.kept.state(slot) {
+                labels[kind as usize] = label;
+            }
+        }
+    }
+}

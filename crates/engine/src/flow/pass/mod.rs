@@ -1,0 +1,160 @@
+//! One clock, one key, one hash and one flow table for all that look at the same packets.
+//!
+//! A [`Pass`] finds each packet's flow once and lends it to its [`Lens`]es, some frames at a time.
+//! What one lens says of a flow is a label for those after it ([`Labels`]).
+
+mod labels;
+mod lens;
+
+pub use labels::{LabelKind, Labels};
+pub use lens::{LabelClash, LabelUse, Lens, Lenses, Piece};
+
+use packet::{Batch, HashSeed};
+
+use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
+use super::options::FlowOptions;
+use super::record::FlowCounts;
+use super::slab::FlowSlot;
+use super::table::{Ended, FlowTable};
+use crate::group::Outcome;
+
+/// Packets taken in together; see [`FlowTable::observe`].
+const PIECE_LEN: usize = 64;
+
+/// Flows of one reader, and who looks at them.
+///
+/// The order within a pass: a piece and its labels, flows that its packets ended; a mark, what ends
+/// by it, the mark again.
+pub struct Pass<L> {
+    seed: HashSeed,
+    clock: FlowClock,
+    table: FlowTable,
+    labels: Labels,
+    lens: L,
+    outcome: Outcome,
+    counts: FlowCounts,
+    /// The packets of the piece at hand, and which of the batch's records each of them is.
+    packets: Vec<FlowPacket>,
+    places: Vec<usize>,
+    slots: Vec<FlowSlot>,
+    /// Where the piece begins in its batch.
+    start: usize,
+    just_ended: Vec<Ended>,
+}
+
+/// What is left of a pass.
+pub struct PassDone<L> {
+    /// Who looked.
+    pub lens: L,
+    /// The flows that have not ended.
+    pub table: FlowTable,
+    /// The last mark: where time came to.
+    pub last: FlowMark,
+    /// What became of the packets.
+    pub outcome: Outcome,
+    /// Event time.
+    pub clock: FlowClock,
+    /// Flows that have ended, by how.
+    pub counts: FlowCounts,
+}
+
+impl<L: Lens> Pass<L> {
+    /// No flows yet.
+    #[must_use]
+    pub fn new(options: FlowOptions, seed: HashSeed, lens: L) -> Self {
+        Self {
+            seed,
+            clock: FlowClock::new(options.idle_timeout, options.window),
+            table: FlowTable::new(options),
+            labels: Labels::default(),
+            lens,
+            outcome: Outcome::default(),
+            counts: FlowCounts::default(),
+            packets: Vec::with_capacity(PIECE_LEN),
+            places: Vec::with_capacity(PIECE_LEN),
+            slots: Vec::with_capacity(PIECE_LEN),
+            start: 0,
+            just_ended: Vec::new(),
+        }
+    }
+
+    /// The input has ended.
+    #[must_use]
+    pub fn finish(mut self) -> PassDone<L> {
+        let last = self.clock.last_mark();
+        self.lens.on_mark(last, &mut self.labels);
+        self.lens.on_marked(last);
+        let Self { lens, table, outcome, clock, counts, .. } = self;
+        PassDone { lens, table, last, outcome, clock, counts }
+    }
+
+    /// Takes in the frames that wait, up to this record of the batch.
+    fn take_in(&mut self, batch: &Batch<'_>, end: usize) {
+        if self.start >= end {
+            return;
+        }
+        for packet in &self.packets {
+            self.table.prefetch(packet.hash);
+        }
+        self.table.observe(&self.packets, &mut self.slots);
+        let Self { packets, places, slots, labels, .. } = self;
+        let piece = Piece { batch, records: self.start..end, packets, places, slots };
+        self.lens.on_piece(&piece, labels);
+        labels.settle();
+        self.packets.clear();
+        self.places.clear();
+        self.start = end;
+        self.hand_over_ended();
+    }
+
+    fn hand_over_ended(&mut self) {
+        self.just_ended.extend(self.table.take_ended());
+        if self.just_ended.is_empty() {
+            return;
+        }
+        for ended in &self.just_ended {
+            self.counts.add(&ended.record);
+        }
+        self.lens.on_ended(&self.just_ended, &mut self.labels);
+        self.just_ended.clear();
+    }
+
+    fn on_mark(&mut self, mark: FlowMark) {
+        self.lens.on_mark(mark, &mut self.labels);
+        match mark.kind {
+            MarkKind::Step => self.table.step(mark.watermark),
+            MarkKind::Tick | MarkKind::Last => self.table.expire(mark.watermark),
+        }
+        self.hand_over_ended();
+        self.lens.on_marked(mark);
+    }
+}
+
+impl<L: Lens> crate::Stage for Pass<L> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        self.start = 0;
+        for (index, frame) in batch.frames().enumerate() {
+            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+            if let Some(mark) = mark {
+                self.take_in(batch, index);
+                self.on_mark(mark);
+            }
+            match FlowPacket::from_frame(&frame, self.seed, time) {
+                Some(packet) => {
+                    self.outcome.keyed += 1;
+                    self.packets.push(packet);
+                    self.places.push(index);
+                    if self.packets.len() >= PIECE_LEN {
+                        self.take_in(batch, index + 1);
+                    }
+                }
+                None => self.outcome.add_absent(&frame),
+            }
+        }
+        self.take_in(batch, batch.records.len());
+        self.lens.on_batch_end(&mut self.labels);
+        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
+            self.on_mark(mark);
+        }
+    }
+}
