@@ -272,7 +272,7 @@ pub struct FlowsArguments {
     pub max_flows: usize,
     /// Add the label of this trained cascade to each flow; time-outs are the model's
     #[arg(long, value_name = "DIR")]
-    #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "stats", "names"])]
+    #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "names"])]
     pub model: Option<PathBuf>,
     /// With --model: call a flow unknown where its best guess is less likely right than P, 0 to 1,
     /// whatever the model says [default: as the model says]

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use classify::{Options, Standing, TakeVerdicts, Verdict};
-use engine::flow::{EndedFlow, TakeEnded};
+use engine::flow::{EndedFlow, FlowStatistics, TakeEnded};
 use engine::run::Control;
 use session::Host;
 use session::captures::Captures;
 use session::classify::serve::Request;
-use session::classify::{Outside, lines, needs, read};
-use session::flows::{LabelledRows, ROWS_PER_PIECE};
+use session::classify::{lines, needs, read};
+use session::flows::{LabelledRows, Laid, ROWS_PER_PIECE};
 use session::reading::hash_seed;
 
 use crate::args::FlowsArguments;
@@ -41,7 +41,7 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    fn put(&mut self, flows: &[EndedFlow<Standing>]) -> Result<(), Failure> {
+    fn put<P: Laid>(&mut self, flows: &[EndedFlow<(Standing, P)>]) -> Result<(), Failure> {
         let Some(rows) = &mut self.rows else { return Ok(()) };
         for piece in flows.chunks(ROWS_PER_PIECE) {
             rows.write(self.columns.fill(piece).map_err(Failure::error)?)?;
@@ -55,8 +55,8 @@ impl Written<'_> {
     }
 }
 
-impl TakeEnded<Standing> for Written<'_> {
-    fn take(&mut self, flows: &[EndedFlow<Standing>]) {
+impl<P: Laid> TakeEnded<(Standing, P)> for Written<'_> {
+    fn take(&mut self, flows: &[EndedFlow<(Standing, P)>]) {
         if self.failure.is_some() {
             return;
         }
@@ -106,7 +106,7 @@ pub(super) fn run(
         pace: None,
         clock: CLOCK,
     };
-    let columns = LabelledRows::new(&cascade, Captures::of(&inputs));
+    let columns = LabelledRows::new(&cascade, Captures::of(&inputs), arguments.stats);
     let written = Written {
         rows: Some(output::create(&arguments.output, format, columns.schema())?),
         columns,
@@ -118,7 +118,11 @@ pub(super) fn run(
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
     let control = &inputs.control;
-    let served = request.run(&mut source, Outside::None, 1, control, Unwanted, written);
+    let served = if arguments.stats {
+        request.run_with::<FlowStatistics, _, _>(&mut source, control, Unwanted, written)
+    } else {
+        request.run_with::<(), _, _>(&mut source, control, Unwanted, written)
+    };
     drop(bar);
     let (mut done, counts) = served.part;
     done.received = source.received();

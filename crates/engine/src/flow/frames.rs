@@ -51,13 +51,24 @@ pub trait FromFrames {
 }
 
 /// What is kept for flows, by where they stand.
-pub struct States<'a, S: Clone + Default + Send>(&'a mut SideSlab<Held<S>>);
+pub struct States<'a, S>(pub(super) &'a mut dyn OfSlot<S>);
 
-impl<S: Clone + Default + Send> States<'_, S> {
+/// Finds what is kept for a flow.
+pub(super) trait OfSlot<S> {
+    fn of(&mut self, slot: FlowSlot) -> Option<&mut S>;
+}
+
+impl<S: Clone + Default + Send> OfSlot<S> for SideSlab<Held<S>> {
+    fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
+        self.existing(slot).map(|Held(state)| state)
+    }
+}
+
+impl<S> States<'_, S> {
     /// What is kept for the flow in `slot`, unless it has given its place to another.
     #[inline]
     pub fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
-        self.0.existing(slot).map(|Held(state)| state)
+        self.0.of(slot)
     }
 }
 

@@ -31,6 +31,7 @@ mod slab;
 mod statistics;
 mod table;
 mod wheel;
+mod with;
 
 pub use collect::{AllEnded, Collect, Heaviest};
 pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
@@ -42,3 +43,4 @@ pub use rest::FlowRest;
 pub use slab::{FlowSlot, PerFlow, SideSlab};
 pub use statistics::{FlowStatistics, SideStatistics, Spread};
 pub use table::{Ended, FlowTable};
+pub use with::With;

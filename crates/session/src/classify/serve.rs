@@ -7,7 +7,7 @@ use std::thread;
 use classify::{
     Cascade, Classifier, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
 };
-use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
+use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames, PerFlow, TakeEnded, With};
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
@@ -94,6 +94,23 @@ impl Request {
         }
         let classifier = Classifier::new(cascade, options, outside, output);
         let (done, keep, ended) = self.through(source, flows, control, classifier, ended);
+        let (counts, output) = keep.finish();
+        Served { part: (done, counts), output, ended }
+    }
+
+    /// Runs a source to its end, and keeps something else of each flow as well. Only of models of
+    /// flows, not of windows.
+    pub fn run_with<P: PerFlow, T: TakeVerdicts, E: TakeEnded<(Standing, P)>>(
+        &self,
+        source: &mut impl Source,
+        control: &Control,
+        output: T,
+        ended: E,
+    ) -> Served<T, E> {
+        let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(1));
+        let classifier = Classifier::new(cascade, self.options, Outside::None, output);
+        let keep = With::<_, P>::new(classifier);
+        let (done, With { keep, .. }, ended) = self.through(source, flows, control, keep, ended);
         let (counts, output) = keep.finish();
         Served { part: (done, counts), output, ended }
     }

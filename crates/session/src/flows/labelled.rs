@@ -8,6 +8,7 @@ use classify::{Cascade, StageName, Standing};
 use engine::columns::{Columns, RowRefused, Schema, Value};
 use engine::flow::{EndedFlow, FlowRecord, Held};
 
+use super::layout::Laid;
 use super::row::{self, Kept, Row};
 use crate::captures::Captures;
 
@@ -38,16 +39,18 @@ pub struct LabelledRows<'a> {
     columns: Columns,
 }
 
-/// What a cascade says of a flow, as columns.
-struct Labelled<'a> {
+/// What is kept for a flow, and what a cascade says of it, as columns.
+struct Labelled<'a, P> {
+    kept: &'a P,
     cascade: &'a Cascade,
     label: Cow<'a, str>,
     guess: Cow<'a, str>,
     decision: Decision,
 }
 
-impl Kept for Labelled<'_> {
-    fn push<'a>(&'a self, _: &FlowRecord, row: &mut Row<'a>) {
+impl<P: Kept> Kept for Labelled<'_, P> {
+    fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
+        self.kept.push(record, row);
         let confidence = Value::F64(self.decision.confidence);
         row.extend([
             Value::Text(&self.label),
@@ -62,10 +65,11 @@ impl Kept for Labelled<'_> {
 }
 
 impl<'a> LabelledRows<'a> {
-    /// Nothing filled yet, of flows in these captures.
+    /// Nothing filled yet, of flows in these captures, with statistics or without.
     #[must_use]
-    pub fn new(cascade: &'a Cascade, captures: Captures) -> Self {
-        let schema = row::LABELLED[usize::from(captures.are_named())];
+    pub fn new(cascade: &'a Cascade, captures: Captures, has_statistics: bool) -> Self {
+        let schemas = if has_statistics { row::LABELLED_WITH_STATISTICS } else { row::LABELLED };
+        let schema = schemas[usize::from(captures.are_named())];
         Self { cascade, captures, columns: Columns::new(schema) }
     }
 
@@ -79,16 +83,19 @@ impl<'a> LabelledRows<'a> {
     ///
     /// # Errors
     /// [`LabelledError`]
-    pub fn fill(&mut self, flows: &[EndedFlow<Standing>]) -> Result<&Columns, LabelledError> {
+    pub fn fill<P: Laid>(
+        &mut self,
+        flows: &[EndedFlow<(Standing, P)>],
+    ) -> Result<&Columns, LabelledError> {
         self.columns.clear();
-        for (record, Held(standing)) in flows {
+        for (record, Held((standing, kept))) in flows {
             let Standing::Decided(decision) = *standing else {
                 return Err(LabelledError::NoVerdict);
             };
             let cascade = self.cascade;
             let label = decision.label.name(cascade);
             let guess = decision.label.guess(cascade);
-            let labelled = Labelled { cascade, label, guess, decision };
+            let labelled = Labelled { kept, cascade, label, guess, decision };
             row::push(&mut self.columns, None, record, &labelled, &self.captures)
                 .map_err(LabelledError::Row)?;
         }

@@ -40,6 +40,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
         ("wirelens flows -r FOLDER", row::PLAIN[1]),
         ("wirelens flows --model DIR", row::LABELLED[0]),
+        ("wirelens flows --model DIR --stats", row::LABELLED_WITH_STATISTICS[0]),
     ]
 }
 

@@ -181,6 +181,10 @@ pub(super) type Schemas = [Schema; 2];
 pub(super) const PLAIN: Schemas = [&FLOW, &joined::<17>(&[&FLOW, &CAPTURE])];
 pub(super) const LABELLED: Schemas =
     [&joined::<23>(&[&FLOW, &LABEL]), &joined::<24>(&[&FLOW, &LABEL, &CAPTURE])];
+pub(super) const LABELLED_WITH_STATISTICS: Schemas = [
+    &joined::<75>(&[&FLOW, &STATISTICS, &LABEL]),
+    &joined::<76>(&[&FLOW, &STATISTICS, &LABEL, &CAPTURE]),
+];
 pub(super) const WINDOWED: Schemas =
     [&joined::<17>(&[&WINDOW, &FLOW]), &joined::<18>(&[&WINDOW, &FLOW, &CAPTURE])];
 pub(super) const WITH_STATISTICS: Schemas =
