@@ -40,6 +40,7 @@ build: ## build the command, target/release/wirelens
 python: ## build the Python package and install it into .venv
 	@bash tools/setup.sh test
 	@rm -rf target/wheels
+	.venv/bin/python tools/build_package.py
 	.venv/bin/maturin build --quiet --release --locked --interpreter .venv/bin/python \
 		--out target/wheels
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
@@ -121,4 +122,4 @@ capture: build ## make the capture that ships anew (root; Linux network namespac
 	rm -r target/testbed/demo-1
 
 clean: ## remove what was built, the virtual environment included
-	rm -rf target fuzz/target .venv
+	rm -rf target fuzz/target .venv python/wirelens/bin

@@ -4,9 +4,15 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow
@@ -15,6 +21,9 @@ import wirelens
 from command import DEMO, ENVIRONMENT, PROGRAM, ROOT
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "wirelens"
+PACKAGE = Path(wirelens.__path__[0])
+PACKAGED = PACKAGE / "bin/wirelens"
+PATIENCE_S = 20
 MODULES = [module.name for module in pkgutil.iter_modules(wirelens.__path__, "wirelens.")]
 
 
@@ -46,6 +55,133 @@ def test_the_script_is_the_command(arguments: list[str | Path]) -> None:
 
 def test_versions_agree() -> None:
     assert ran([SCRIPT], "--version")[1].decode() == f"wirelens {wirelens.__version__}\n"
+
+
+@contextmanager
+def waiting(program: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of the command on a pipe on which nothing comes any more."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [program, "top", "--format", "csv", "-r", "-"]
+    run = subprocess.Popen(command, env=environment, **pipes)
+    try:
+        assert run.stdin
+        run.stdin.write(DEMO.read_bytes()[:200_000])
+        run.stdin.flush()
+        end = time.monotonic() + PATIENCE_S
+        # Until the program has taken over SIGINT; Python catches it, too.
+        while time.monotonic() < end and (is_python(run) or not catches(run)):
+            time.sleep(0.02)
+        yield run
+    finally:
+        run.kill()
+        run.wait()
+
+
+def is_python(run: subprocess.Popen[bytes]) -> bool:
+    return os.path.samefile(f"/proc/{run.pid}/exe", sys.executable)
+
+
+def mask(run: subprocess.Popen[bytes], name: str) -> int:
+    status = Path(f"/proc/{run.pid}/status").read_text()
+    return int(re.findall(rf"^{name}:\s+(\w+)$", status, re.MULTILINE)[0], 16)
+
+
+def catches(run: subprocess.Popen[bytes]) -> bool:
+    return bool(mask(run, "SigCgt") >> (signal.SIGINT - 1) & 1)
+
+
+def test_the_script_becomes_the_packaged_program() -> None:
+    unset = {name: value for name, value in ENVIRONMENT.items() if name != "WIRELENS_PYTHON"}
+    with waiting(SCRIPT, unset) as run:
+        assert os.path.samefile(f"/proc/{run.pid}/exe", PACKAGED)
+        settings = Path(f"/proc/{run.pid}/environ").read_bytes().split(b"\0")
+        assert f"WIRELENS_PYTHON={sys.executable}".encode() in settings
+
+
+def test_signals_mean_what_they_mean_to_the_program() -> None:
+    ended = []
+    for program in (PROGRAM, SCRIPT):
+        with waiting(program, ENVIRONMENT) as run:
+            ignored, caught = mask(run, "SigIgn"), mask(run, "SigCgt")
+            run.send_signal(signal.SIGINT)
+            err = run.communicate(timeout=PATIENCE_S)[1]
+            assert b"interrupted" in err, err
+            ended.append((run.returncode, ignored, caught))
+    assert ended[0] == ended[1]
+
+
+def test_a_python_that_is_set_stays() -> None:
+    done = subprocess.run(
+        [SCRIPT, "train", "classify"],
+        check=False, capture_output=True, text=True,
+        env=ENVIRONMENT | {"WIRELENS_PYTHON": "/nowhere/python"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("wirelens: train: cannot run /nowhere/python"), done.stderr
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A folder that holds the package, far from any checkout."""
+    shutil.copytree(PACKAGE, tmp_path / "packages/wirelens")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def ran_elsewhere(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "wirelens", *arguments],
+        check=False, capture_output=True, text=True, cwd=folder / "empty",
+        env=ENVIRONMENT | {"PYTHONPATH": os.fspath(folder / "packages")},
+    )  # fmt: skip
+
+
+def test_models_that_ship_are_found_in_the_package(elsewhere: Path) -> None:
+    arguments = ["classify", "-r", DEMO, "--model", "services", "--format", "csv"]
+    wanted = ran([PROGRAM], *arguments)
+    done = ran_elsewhere(elsewhere, *arguments)
+    assert (done.returncode, done.stdout.encode()) == wanted[:2]
+    shutil.rmtree(elsewhere / "packages/wirelens/models/services")
+    done = ran_elsewhere(elsewhere, *arguments)
+    assert done.returncode == 1
+    assert "services: no model that ships has this name" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "seen"),
+    [
+        (Path.unlink, "No such file or directory"),
+        (lambda program: program.chmod(0o644), "Permission denied"),
+        (lambda program: program.write_bytes(b"\x7fELF, of some other machine"), "Exec format error"),
+    ],
+    ids=["missing", "not-executable", "foreign"],
+)
+def test_without_its_program_the_script_says_so(
+    elsewhere: Path, damage: Callable[[Path], object], seen: str
+) -> None:
+    program = elsewhere / "packages/wirelens/bin/wirelens"
+    damage(program)
+    done = ran_elsewhere(elsewhere, "--version")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(f"wirelens: {program}: {seen}; wanted "), done.stderr
+    assert "install the package again" in done.stderr
+
+
+@pytest.mark.parametrize("path", [PACKAGED, *PACKAGE.glob("_wirelens*.so")], ids=lambda p: p.name)
+def test_what_is_compiled_has_no_symbols(path: Path) -> None:
+    command = ["readelf", "--wide", "--sections", path]
+    sections = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert " .text " in sections
+    assert " .symtab " not in sections and " .debug_" not in sections
+
+
+def test_a_part_of_the_sources_is_no_package(tmp_path: Path) -> None:
+    tool = Path("tools/build_package.py")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / tool, tmp_path / tool)
+    status, out, err = ran([sys.executable], tmp_path / tool)
+    assert (status, out, err.count(b"\n")) == (1, b"", 1)
+    assert b"no crates/cli in it" in err and b"in a clone" in err
 
 
 @pytest.mark.parametrize("name", ["wirelens", *MODULES])

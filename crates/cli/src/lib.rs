@@ -2,7 +2,8 @@
 //!
 //! Only the doors print, exit and read settings. Data goes to standard output,
 //! everything else to standard error. What a command asks for is separate from how it was typed:
-//! the other door, the Python package, asks [`session`] for the same.
+//! the other front end, the Python extension, asks [`session`] for the same and knows nothing of
+//! this crate; its package carries the program.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -16,6 +17,7 @@ mod copied;
 mod devices;
 mod failure;
 pub mod flows;
+mod host;
 mod info;
 mod interrupt;
 mod live;
@@ -35,7 +37,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-pub use session::Host;
+use session::Host;
 
 use crate::args::{Arguments, Command};
 use crate::failure::{Failure, Status};
@@ -60,17 +62,12 @@ fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// Runs the command with these arguments, the program's name first.
+/// Runs the command with these arguments, the program's name first. `testbed`, `train` and `eval`
+/// take the process over, to become its Python part.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    ExitCode::from(status(arguments, &Host::Program))
-}
-
-/// The same, for a process that is not ours to end: its exit status. Only `testbed`,
-/// `train` and `eval` take the process over, to become its Python part.
-pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
     let words: Vec<OsString> = arguments.into_iter().collect();
     let status = match Arguments::try_parse_from(&words) {
-        Ok(arguments) => run(arguments, host).unwrap_or_else(|failure| failure.report()),
+        Ok(arguments) => run(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let is_usage = error.use_stderr();
@@ -86,7 +83,7 @@ pub fn status(arguments: impl IntoIterator<Item = OsString>, host: &Host) -> u8 
             status
         }
     };
-    status as u8
+    ExitCode::from(status as u8)
 }
 
 /// What somebody who knows other tools may have meant.

@@ -1,6 +1,6 @@
-//! The front door for Python: what was asked in Python becomes the command's own requests, what
-//! they find becomes Arrow. Translation only; names, defaults and documentation that a user
-//! meets stand in `python/wirelens/`.
+//! The front end for Python: what is asked in Python becomes requests of `session`, the same that
+//! the command makes, and what they find becomes Arrow. Translation only; names, defaults and
+//! documentation that a user meets stand in `python/wirelens/`.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,6 @@ use pyo3::prelude::*;
 /// The compiled half of the package `wirelens`.
 #[pymodule]
 mod _wirelens {
-    use std::ffi::OsString;
-
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -68,12 +66,5 @@ mod _wirelens {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
-    }
-
-    /// Runs the command with these arguments, the program's name first; its exit status.
-    #[pyfunction]
-    fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
-        let host = crate::onnx::host(py)?;
-        Ok(py.detach(|| cli::status(arguments, &host)))
     }
 }

@@ -32,8 +32,8 @@ pub(crate) const fn text(name: &'static str, about: &'static str) -> Field {
 /// Name, type, and whether values may be missing.
 type DeclaredColumn = (&'static str, String, bool);
 
-/// The columns of every table, by the words that ask for it: those of the command, then those that
-/// Python alone has.
+/// The columns of every table that Python has, by the words that ask for it: those that `session`
+/// makes for the command as well, then those of Python alone.
 #[pyfunction]
 pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
     let own: [(&str, &[Field]); 6] = [
@@ -45,7 +45,12 @@ pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
         ("wirelens.packetlog.judgements", &crate::packetlog::judged::ROWS),
     ];
     let column = |field: &Field| (field.name, format!("{:?}", field.kind), field.is_nullable);
-    let all = cli::declared_columns().into_iter().chain(own);
+    let shared = [
+        session::top::declared_columns(),
+        session::flows::declared_columns(),
+        session::classify::declared_columns(),
+    ];
+    let all = shared.into_iter().flatten().chain(own);
     all.map(|(table, fields)| (table.to_owned(), fields.iter().map(column).collect())).collect()
 }
 

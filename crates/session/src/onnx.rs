@@ -1,8 +1,9 @@
 //! Where the shared library of ONNX Runtime is, for those who have a model in ONNX.
 //!
 //! It is looked for in this order, and the first that is found is loaded: what `ORT_DYLIB_PATH`
-//! names; the package `onnxruntime` of the Python that runs the command, of the virtual environment
-//! that is active, of the Pythons in `PATH`, and of the user; the folders of the system.
+//! names; the package `onnxruntime` of the Python that runs the command, of the one in which
+//! Wirelens is installed, of the virtual environment that is active, of the Pythons in `PATH`, and
+//! of the user; the folders of the system.
 
 use std::env::split_paths;
 use std::ffi::OsStr;
@@ -60,8 +61,10 @@ fn prefixes(
 ) -> Vec<PathBuf> {
     let above = |program: &Path| Some(program.parent()?.parent()?.to_owned());
     let mut prefixes = Vec::new();
-    if let Host::Python { interpreter, .. } = host {
+    if let Host::Python { interpreter, package } = host {
         prefixes.extend(above(interpreter));
+        // PREFIX/lib/pythonX.Y/site-packages/wirelens
+        prefixes.extend(package.ancestors().nth(4).map(Path::to_owned));
     }
     prefixes.extend(active.map(PathBuf::from));
     let in_path = path.map(|path| split_paths(path).map(|folder| folder.join("python3")));
@@ -124,7 +127,7 @@ mod tests {
         let found = prefixes(
             &Host::Python {
                 interpreter: PathBuf::from("/opt/own/bin/python"),
-                package: PathBuf::new(),
+                package: PathBuf::from("/opt/package/lib/python3.11/site-packages/wirelens"),
             },
             Some(OsStr::new("/opt/active")),
             Some(&path),
@@ -132,6 +135,7 @@ mod tests {
         );
         let wanted = [
             "/opt/own".as_ref(),
+            "/opt/package".as_ref(),
             "/opt/active".as_ref(),
             folder.path(),
             "/home/me/.local".as_ref(),

@@ -9,7 +9,7 @@ use session::Host;
 
 use super::args::TestbedCommand;
 use crate::failure::{Failure, Status};
-use crate::python::{Python, install_line};
+use crate::python::Python;
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";
@@ -19,7 +19,7 @@ const PACKAGE: &str = "wirelens_testbed";
 const LIBRARY_FOLDER: &str = "testbed";
 
 pub(super) fn run(command: &TestbedCommand, host: &Host) -> Result<Status, Failure> {
-    let program = own_program(host)?;
+    let program = own_program()?;
     let library = library(&program)?;
     let python = Python::find("testbed", host, library.as_deref().and_then(Path::parent));
     if library.is_none() && !python.has_module(PACKAGE)? {
@@ -88,25 +88,10 @@ fn text(path: &Path) -> Result<&str, Failure> {
     })
 }
 
-/// The file that runs the command `wirelens`, for the library to start parts of itself.
-fn own_program(host: &Host) -> Result<PathBuf, Failure> {
-    match host {
-        Host::Program => env::current_exe().map_err(|error| {
-            Failure::error(format_args!("testbed: this program's own file: {error}"))
-        }),
-        // pip puts the script beside the Python that it is for.
-        Host::Python { interpreter, .. } => {
-            let script = interpreter.with_file_name("wirelens");
-            if script.is_file() {
-                return Ok(script);
-            }
-            Err(Failure::error(format_args!(
-                "testbed: {}: not found; wanted the script that pip puts beside its Python; {}",
-                script.display(),
-                install_line(&interpreter.display().to_string(), "")
-            )))
-        }
-    }
+/// The file of this program, for the library to start parts of itself.
+fn own_program() -> Result<PathBuf, Failure> {
+    env::current_exe()
+        .map_err(|error| Failure::error(format_args!("testbed: this program's own file: {error}")))
 }
 
 /// Folder of the library, where it is not left to Python to find it.
@@ -172,12 +157,6 @@ mod tests {
     #[test]
     fn the_nearest_library_above_the_program_is_found() {
         let root = tempfile::tempdir().unwrap();
-        let interpreter = root.path().join("python3");
-        let script = root.path().join("wirelens");
-        let host = Host::Python { interpreter, package: PathBuf::new() };
-        assert!(own_program(&host).is_err());
-        std::fs::write(&script, "").unwrap();
-        assert_eq!(own_program(&host).unwrap(), script);
         let library = root.path().join("testbed");
         std::fs::create_dir_all(library.join(PACKAGE)).unwrap();
         std::fs::write(library.join(PACKAGE).join("__main__.py"), "").unwrap();
