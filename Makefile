@@ -37,12 +37,13 @@ build: ## build the command, target/release/wirelens
 	@bash tools/setup.sh base
 	cargo build --release --locked
 
+# maturin warns of a build backend that is not itself; tools/build_package.py calls it.
 python: ## build the Python package and install it into .venv
 	@bash tools/setup.sh test
 	@rm -rf target/wheels
 	.venv/bin/python tools/build_package.py
 	.venv/bin/maturin build --quiet --release --locked --interpreter .venv/bin/python \
-		--out target/wheels
+		--out target/wheels 2> >(grep -v '`build-backend` in pyproject.toml' >&2)
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
 		--no-deps target/wheels/wirelens-*.whl
 
