@@ -5,6 +5,7 @@ they are not three. DeePCCI's best is the best of all ways in which it was read,
 Dragonfly's network is read in that column.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
@@ -246,3 +247,30 @@ def shipped() -> str:
     head = ["intervals of `heldout`", "F1 on `heldout`"]
     head += ["intervals of `transfer`", "F1 on `transfer`"]
     return grid(head, made)
+
+
+def foreign() -> str:
+    """Of flows by the control that their sender had: how many are named, and how surely."""
+    rows = read("2026-11-23-cca-foreign/rows.jsonl")
+    text = (
+        "| control | known to the model | runs | named after 1 to 10 s | with 0.9 or more |"
+        " named after 10 s and more | with 0.9 or more | mostly as |\n"
+        "|---|---|---:|---:|---:|---:|---:|---|\n"
+    )
+    known = ("bbr", "cubic", "reno")
+    controls = sorted({str(row["control"]) for row in rows}, key=lambda name: (name not in known, name))
+    for control in controls:
+        cells, most = [], ""
+        for length in ("1s to 10s", "10s and more"):
+            members = [row for row in rows if (row["control"], row["length"]) == (control, length)]
+            answers = sum(row["answers"] for row in members)
+            named = Counter[str]()
+            for row in members:
+                named.update({n: c for n, c in row["names"].items() if not n.startswith("unnamed")})
+            sure = sum(row.get("sure", 0) for row in members)
+            cells += [f"{named.total() / answers:.3f}", f"{sure / answers:.3f}"]
+            most = max(named, key=lambda name: named[name], default="")
+        runs = len({row["run"] for row in rows if row["control"] == control})
+        is_known = "yes" if control in known else "no"
+        text += f"| {control} | {is_known} | {runs} | {' | '.join(cells)} | {most} |\n"
+    return text

@@ -130,6 +130,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-left-out": plain(page_cca.left_out),
     "cca-inputs": plain(page_cca.inputs),
     "cca-shipped": plain(page_cca.shipped),
+    "cca-foreign": plain(page_cca.foreign),
     "devices-splits": plain(page_devices.splits),
     "devices-units": plain(page_devices.units),
     "devices-without": plain(page_devices.without),
