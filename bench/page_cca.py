@@ -258,7 +258,9 @@ def foreign() -> str:
         "|---|---|---:|---:|---:|---:|---:|---|\n"
     )
     known = ("bbr", "cubic", "reno")
-    controls = sorted({str(row["control"]) for row in rows}, key=lambda name: (name not in known, name))
+    controls = sorted(
+        {str(row["control"]) for row in rows}, key=lambda name: (name not in known, name)
+    )
     for control in controls:
         cells, most = [], ""
         for length in ("1s to 10s", "10s and more"):

@@ -83,6 +83,26 @@ def test_a_set_of_foreign_flows_is_of_the_model_that_ships() -> None:
         assert row["model"] == page_tables.fingerprint("devices"), row
 
 
+def test_the_card_says_what_flows_of_other_controls_are_named() -> None:
+    rows = [
+        row
+        for row in page_rows.read("2026-11-23-cca-foreign/rows.jsonl")
+        if row["length"] == "10s and more" and row["control"] not in ("bbr", "cubic", "reno")
+    ]
+    found: dict[str, list[float]] = {"named": [], "sure": []}
+    for control in {row["control"] for row in rows}:
+        of = [row for row in rows if row["control"] == control]
+        answers = sum(row["answers"] for row in of)
+        named = sum(n for row in of for name, n in row["names"].items() if "unnamed" not in name)
+        found["named"].append(named / answers)
+        found["sure"].append(sum(row.get("sure", 0) for row in of) / answers)
+    card = (ROOT / "models/cca/card.md").read_text(encoding="utf-8")
+    for shares, wanted in zip(
+        found.values(), ("{:.2f} to {:.2f} name one", "{:.2f} to {:.2f} with a"), strict=True
+    ):
+        assert wanted.format(min(shares), max(shares)) in card
+
+
 def test_what_no_row_has_is_said() -> None:
     page = ROOT / "docs/evaluation/cca.md"
     for text, wanted in [
