@@ -3,9 +3,9 @@
     .venv/bin/python bench/cca/foreign.py OUT.jsonl RUN...
     .venv/bin/python bench/cca/foreign.py OUT.jsonl            prints the tables
 
-Each run is read by `wirelens cca --model cca`, once a second, as a user would. A row is one run, one
-control as it was configured and one length of time that was looked at: how many answers there were,
-how many named a control and which, and how sure they were.
+Each run is read by `wirelens cca --model cca`, once a second, as a user would. A row is one run,
+one control as it was configured and one length of the observation interval: how many answers there
+were, how many named a control and which, and how sure they were.
 """
 
 import argparse
@@ -72,7 +72,8 @@ def measure(run: Path) -> list[dict[str, Any]]:
 
 def tables(rows: list[dict[str, Any]]) -> str:
     """Share named by control and length, and calibration."""
-    text = "| control | looked at | answers | named | sure (0.9) | mostly as |\n|---|---|---:|---:|---:|---|\n"
+    text = "| control | interval | answers | named | sure (0.9) | mostly as |\n"
+    text += "|---|---|---:|---:|---:|---|\n"
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["control"], row["length"]].append(row)
