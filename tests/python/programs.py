@@ -1,5 +1,6 @@
 """Programs of their own and threads of ours, for tests of what comes while it is read."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -15,9 +16,13 @@ def program(text: str, *arguments: str | Path) -> list[str | Path]:
 
 
 def reader_threads() -> int:
-    """Threads of ours in this process."""
-    names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
-    return sum(name.startswith("wirelens-reader") for name in names)
+    """Threads of this process that read for a stream."""
+    count = 0
+    for path in Path("/proc/self/task").glob("*/comm"):
+        # A thread may end between the list and the look at it.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            count += path.read_text().startswith("wirelens-reader")
+    return count
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:

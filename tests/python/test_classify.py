@@ -36,7 +36,7 @@ def test_verdicts_are_those_of_the_command(options: dict[str, int]) -> None:
     assert len(frame) == len(wanted)
     assert str(frame.dtypes["other_segmentation"]) == "int8"
     texts = ["src_ip", "src_port", "community_id"]
-    texts += [ "label", "stage", "packets_used", "cause", "model"]
+    texts += ["label", "stage", "packets_used", "cause", "model"]
     assert [[as_text(getattr(row, name)) for name in texts] for row in verdicts] == [
         [row[name] for name in texts] for row in wanted
     ]

@@ -152,7 +152,10 @@ def test_models_that_ship_are_found_in_the_package(elsewhere: Path) -> None:
     [
         (Path.unlink, "No such file or directory"),
         (lambda program: program.chmod(0o644), "Permission denied"),
-        (lambda program: program.write_bytes(b"\x7fELF, of some other machine"), "Exec format error"),
+        (
+            lambda program: program.write_bytes(b"\x7fELF, of some other machine"),
+            "Exec format error",
+        ),
     ],
     ids=["missing", "not-executable", "foreign"],
 )

@@ -116,7 +116,8 @@ def test_malformed_packets_are_named(tmp_path: Path) -> None:
 
 def test_what_is_not_decoded_is_counted_by_link_type(tmp_path: Path) -> None:
     write_pcap(tmp_path / "a.pcap", [Frame(n, b"\x41\x88", 2) for n in range(5)], link=195)
-    table = wirelens.top(tmp_path / "a.pcap")
+    with pytest.warns(wirelens.CaptureWarning):
+        table = wirelens.top(tmp_path / "a.pcap")
     assert table.counts["undecoded"] == {"IEEE802_15_4_WITHFCS": 5}
     assert "link type IEEE802_15_4_WITHFCS (195)" in table.summary
     assert wirelens.top(DEMO).counts["undecoded"] == {}
