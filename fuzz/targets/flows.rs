@@ -16,6 +16,7 @@ use engine::flow::{
 };
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
+use packet::flow_key::MarkedKey;
 use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Protocol, Span, Timestamp};
 
 const SEED: HashSeed = HashSeed::new(7);
@@ -97,7 +98,7 @@ fn packet(number: u8, is_low: bool, tcp_flags: u8, ns: i64, wire_len: u32) -> Fl
     };
     let (key, _) = FlowKey::from_tuple(a, b, 1_000, 80, Protocol::TCP);
     FlowPacket {
-        key,
+        marked_key: MarkedKey::new(key, u16::from(tcp_flags)),
         timestamp: Timestamp::from_ns(ns),
         hash: key.key_hash(SEED),
         wire_len,

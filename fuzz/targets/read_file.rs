@@ -72,8 +72,8 @@ fn check_merged(files: [&[u8]; 2], options: &ReadOptions, frames: &Frames) {
             frame.record.timestamp
         }));
     }
-    let (sources, waiting_count) = merged.into_sources();
-    assert_eq!((sources.len(), waiting_count), (2, 0));
+    let (sources, waiting) = merged.into_sources();
+    assert_eq!((sources.len(), waiting.count), (2, 0));
     let mut expected: Vec<_> =
         frames.frames.iter().flat_map(|(record, _)| [record.timestamp; 2]).collect();
     if expected.is_sorted() {
