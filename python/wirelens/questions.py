@@ -202,8 +202,9 @@ def flows(
     Returns
     -------
     Stream
-        Iterates over rows; a value that a flow does not have is None. ``.fields`` tells what
-        each column means and its unit, ``.counts`` at the end how flows ended.
+        Iterates over rows; a value that a flow does not have is None. ``.fields`` has the
+        meaning and unit of each column, ``.counts`` at the end how flows ended. Where `source` is
+        a folder or a list, the last column, ``capture``, names the capture of the first packet.
 
     Raises
     ------
@@ -298,8 +299,10 @@ def classify_flows(
     Returns
     -------
     Stream
-        Iterates over verdicts, in the order in which they come. ``.fields`` tells what each
-        column means and its unit, ``.counts`` at the end how many flows were odd.
+        Iterates over verdicts, in the order in which they come. ``.fields`` has the
+        meaning and unit of each column, ``.counts`` at the end how many flows were odd. Where
+        `source` is a folder or a list, the last column, ``capture``, names the capture of the
+        first packet.
 
     Raises
     ------

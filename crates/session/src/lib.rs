@@ -1,5 +1,5 @@
 //! Between the applications and the front doors: which frames are read and how, applications run
-//! on them, and what became of every packet.
+//! on them, and the account of every packet.
 //!
 //! What is asked for is a value, and what goes wrong is a type, whoever asks: the command, whose
 //! arguments become a request, or the Python package. Nothing here parses arguments or prints.

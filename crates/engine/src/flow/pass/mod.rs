@@ -50,7 +50,7 @@ pub struct PassDone<L> {
     pub table: FlowTable,
     /// The last mark: where time came to.
     pub last: FlowMark,
-    /// What became of the packets.
+    /// Packets by what was done with them.
     pub outcome: Outcome,
     /// Event time.
     pub clock: FlowClock,
