@@ -21,6 +21,9 @@ python=${PYTHON:-$here/../.venv/bin/python}
 kind=$1 data=$2
 shift 2
 
+# shellcheck source=models/devices_data.sh
+source "$here/devices_data.sh"
+
 # Each capture's label is the name of its folder; two of one device, as in EdnetCam1, are one.
 devices_of() {
   printf 'file\tlabel\n'
@@ -59,21 +62,7 @@ case $kind in
     [ $# -ge 1 ] || { echo "devices: wanted: CAPTURES and FOREIGN" >&2; exit 2; }
     foreign=$(realpath "$1")
     shift
-    mkdir "$place/foreign"
-    while read -r name; do
-      [ -f "$foreign/$name" ] || {
-        echo "$foreign/$name: no such file; wanted: all that models/recipes/devices-foreign.txt lists" >&2
-        exit 2
-      }
-      ln -s "$foreign/$name" "$place/foreign/$name"
-    done < "$here/recipes/devices-foreign.txt"
-    {
-      printf 'file\tlabel\n'
-      (cd "$place" && ls -- data/*/*.pcap) | while read -r file; do
-        printf '%s\t%s\n' "$file" "$(basename "$(dirname "$file")")"
-      done
-      (cd "$place" && ls -- foreign/*) | sed 's/$/\tforeign/'
-    } > "$place/devices.tsv"
+    lay_out_devices "$place" "$foreign"
     train -r data -r foreign --flows devices.tsv "$@"
     ;;
   packetlog)

@@ -11,12 +11,12 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command import DEMO, ENVIRONMENT, PROGRAM, ROOT, TIME_MAX_S, Ran, wirelens
-from disks import new_mounts, run
+from disks import run
 from packetlog_model import write_model
 
 Words = Callable[[Path, Path], list[str | Path]]
@@ -78,12 +78,6 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran = wirelens("flows", *CAPTURE, "--format", "csv")
     (folder / "left.csv.partial").write_bytes(ran.stdout + b"torn")
     return folder
-
-
-@pytest.fixture
-def mounts() -> Iterator[None]:
-    with new_mounts():
-        yield
 
 
 def refused(ran: Ran, path: Path) -> None:

@@ -4,12 +4,11 @@ Refused before the work where that can be known, and never half of it left.
 """
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import ROOT, Ran, wirelens
-from disks import new_mounts, run
+from disks import run
 from packetlog_model import write_model
 from testbed_runs import DATASETS, SCENARIOS, left_behind, need_root, testbed
 from wirelens import written
@@ -27,12 +26,6 @@ TRAINS = pytest.mark.skipif(
     importlib.util.find_spec("sklearn") is None,
     reason="not installed: sklearn; bash tools/setup.sh train",
 )
-
-
-@pytest.fixture
-def mounts() -> Iterator[None]:
-    with new_mounts():
-        yield
 
 
 def disk_of(folder: Path, options: str) -> Path:

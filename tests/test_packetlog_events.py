@@ -3,19 +3,12 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import DEMO, ENVIRONMENT, PROGRAM, TIME_MAX_S, Ran, wirelens
-from disks import new_mounts, run
+from disks import run
 from packetlog_model import write_model
-
-
-@pytest.fixture
-def mounts() -> Iterator[None]:
-    with new_mounts():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import DEMO, WIDE_DATA, Ran, wirelens
-from disks import new_mounts, run
+from disks import run
 from packetlog_lab import accounted
 from packetlog_model import write_model
 
 SMALL = ("--block-bytes", "64K", "--mode", "log-all")
-
-
-@pytest.fixture
-def mounts() -> Iterator[None]:
-    with new_mounts():
-        yield
 
 
 @pytest.fixture(scope="module")

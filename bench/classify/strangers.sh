@@ -17,31 +17,20 @@ nfstream=${NFSTREAM:-$python}
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
+# shellcheck source=models/devices_data.sh
+source "$here/models/devices_data.sh"
+
 judge() {
   (cd "$place" && "$python" -m wirelens.classify eval -q "$@")
-}
-
-# Names of captures are those of the training, since a family is sealed by its name.
-lay_out() {
-  ln -s "$here/models" "$place/models"
-  ln -s "$data/devices/sentinel" "$place/data"
-  mkdir "$place/foreign"
-  while read -r name; do
-    ln -s "$data/services/$name" "$place/foreign/$name"
-  done < "$here/models/recipes/devices-foreign.txt"
-  {
-    printf 'file\tlabel\n'
-    (cd "$place" && ls -- data/*/*.pcap) | while read -r file; do
-      printf '%s\t%s\n' "$file" "$(basename "$(dirname "$file")")"
-    done
-    (cd "$place" && ls -- foreign/*) | sed 's/$/\tforeign/'
-  } > "$place/devices.tsv"
 }
 
 as_services=(--model models/services --label ndpi_proto --classes models/recipes/services-classes.tsv
   --known-ports models/recipes/services-ports.tsv)
 
-lay_out
+# Names of captures are those of the training, since a family is sealed by its name.
+ln -s "$data/devices/sentinel" "$place/data"
+lay_out_devices "$place" "$data/services"
+ln -s "$here/models" "$place/models"
 ln -s "$data/services" "$place/CAPTURES"
 judge "${as_services[@]}" -r CAPTURES --flows CAPTURES/flows.tsv --manifest CAPTURES/MANIFEST.tsv \
   --sealed 0.2 --rows sealed.jsonl -o sealed.md

@@ -14,9 +14,9 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The clock that stamps are taken from.
+/// The clock that stamps are taken from, and that other logs have.
 #[allow(clippy::disallowed_methods)]
-fn realtime() -> Timestamp {
+pub(crate) fn realtime() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::{Options, Standing, TakeVerdicts, Verdict};
+use classify::{Options, Standing};
 use engine::flow::{EndedFlow, FlowStatistics, TakeEnded};
 use engine::run::Control;
 use session::Host;
@@ -22,13 +22,6 @@ use crate::failure::{Failure, Status};
 use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
 use crate::summary;
-
-/// Verdicts are written with their flows.
-struct Unwanted;
-
-impl TakeVerdicts for Unwanted {
-    fn take(&mut self, _: &[Verdict]) {}
-}
 
 /// Where flows go.
 struct Written<'a> {
@@ -118,15 +111,15 @@ pub(super) fn run(
     let mut source = inputs.in_order(opened);
     let bar = inputs.bar();
     let control = &inputs.control;
-    let served = if arguments.stats {
-        request.run_with::<FlowStatistics, _, _>(&mut source, control, Unwanted, written)
+    let (part, written) = if arguments.stats {
+        request.run_with::<FlowStatistics, _>(&mut source, control, written)
     } else {
-        request.run_with::<(), _, _>(&mut source, control, Unwanted, written)
+        request.run_with::<(), _>(&mut source, control, written)
     };
     drop(bar);
-    let (mut done, counts) = served.part;
+    let (mut done, counts) = part;
     done.received = source.received();
-    let Written { rows, failure, .. } = served.ended;
+    let Written { rows, failure, .. } = written;
     failure.map_or(Ok(()), Err)?;
     rows.map_or(Ok(()), output::Rows::finish)?;
     let status = summary::print(&inputs, quiet, &done.received, Some(&done.stage()))?;

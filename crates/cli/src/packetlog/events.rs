@@ -4,12 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use packetlog::manager::{Cause, Decision};
 use packetlog::own::{Access, append_own};
 use serde_json::{Map, Value, json};
 
+use crate::clock::realtime;
 use crate::failure::Failure;
 
 /// Where events go: to a file, and to standard error where somebody watches.
@@ -186,10 +186,8 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
 }
 
 /// Wall-clock time, for who reads events beside other logs.
-#[allow(clippy::disallowed_methods)]
 pub(crate) fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(realtime().as_ns()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -48,18 +48,15 @@ impl TakeVerdicts for Sent {
     }
 }
 
+/// Verdicts are written with their flows.
+struct Unwanted;
+
+impl TakeVerdicts for Unwanted {
+    fn take(&mut self, _: &[Verdict]) {}
+}
+
 /// What one thread found.
 pub type Part = (Done, Counts);
-
-/// What is left of one run.
-pub struct Served<T, E> {
-    /// What became of packets, flows and verdicts; how frames were received is not told.
-    pub part: Part,
-    /// Who received the verdicts.
-    pub output: T,
-    /// Who received the flows.
-    pub ended: E,
-}
 
 impl Request {
     /// Flows as they were in training.
@@ -74,15 +71,14 @@ impl Request {
     }
 
     /// Runs a source to its end.
-    pub fn run<T: TakeVerdicts, E: TakeEnded<Standing>>(
+    fn run<T: TakeVerdicts>(
         &self,
         source: &mut impl Source,
         outside: Outside,
         table_count: usize,
         control: &Control,
         output: T,
-        ended: E,
-    ) -> Served<T, E> {
+    ) -> (Part, T) {
         let waiting_max = self.options.waiting_max.div_ceil(table_count.max(1));
         let options = Options { waiting_max, ..self.options };
         let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(table_count));
@@ -90,29 +86,28 @@ impl Request {
             let classifier = WindowClassifier::new(cascade, features, options, outside, output);
             let (done, keep, _) = self.through(source, flows, control, classifier, ());
             let (counts, output) = keep.finish();
-            return Served { part: (done, counts), output, ended };
+            return ((done, counts), output);
         }
         let classifier = Classifier::new(cascade, options, outside, output);
-        let (done, keep, ended) = self.through(source, flows, control, classifier, ended);
+        let (done, keep, ()) = self.through(source, flows, control, classifier, ());
         let (counts, output) = keep.finish();
-        Served { part: (done, counts), output, ended }
+        ((done, counts), output)
     }
 
-    /// Runs a source to its end, and keeps something else of each flow as well. Only of models of
-    /// flows, not of windows.
-    pub fn run_with<P: PerFlow, T: TakeVerdicts, E: TakeEnded<(Standing, P)>>(
+    /// Runs a source to its end, hands flows over with their verdicts, and keeps something else of
+    /// each as well. Only of models of flows, not of windows.
+    pub fn run_with<P: PerFlow, E: TakeEnded<(Standing, P)>>(
         &self,
         source: &mut impl Source,
         control: &Control,
-        output: T,
         ended: E,
-    ) -> Served<T, E> {
+    ) -> (Part, E) {
         let (cascade, flows) = (Arc::clone(&self.cascade), self.flows(1));
-        let classifier = Classifier::new(cascade, self.options, Outside::None, output);
+        let classifier = Classifier::new(cascade, self.options, Outside::None, Unwanted);
         let keep = With::<_, P>::new(classifier);
         let (done, With { keep, .. }, ended) = self.through(source, flows, control, keep, ended);
-        let (counts, output) = keep.finish();
-        Served { part: (done, counts), output, ended }
+        let (counts, _) = keep.finish();
+        ((done, counts), ended)
     }
 
     /// Runs a source through a classifier to its end.
@@ -157,9 +152,9 @@ pub fn serve<T: TakeVerdicts>(
             } else if is_live {
                 apart(request, &mut source, Outside::Live(request.clock), control, &mut output)
             } else {
-                let served = request.run(&mut source, Outside::None, 1, control, output, ());
-                output = served.output;
-                served.part
+                let part;
+                (part, output) = request.run(&mut source, Outside::None, 1, control, output);
+                part
             };
             drop(bar);
             done.received = source.received();
@@ -220,7 +215,7 @@ fn beside<S: Source + Send, T: TakeVerdicts>(
     thread::scope(|scope| {
         let serve = |source| {
             let (output, outside) = (Sent(sender.clone()), outside.clone());
-            scope.spawn(move || request.run(source, outside, count, control, output, ()).part)
+            scope.spawn(move || request.run(source, outside, count, control, output).0)
         };
         let serving: Vec<_> = sources.iter_mut().map(serve).collect();
         drop(sender);

@@ -94,9 +94,10 @@ impl Labels {
     /// The piece is over: what was given in it holds for all that comes.
     pub(super) fn settle(&mut self) {
         // In the order of deciding packets, of which the last one counts.
-        self.given.sort_by_key(|given| given.place);
-        for Given { slot, kind, label, .. } in std::mem::take(&mut self.given) {
-            if let Some(OfFlow(labels)) = self.kept.state(slot) {
+        let Self { kept, given } = self;
+        given.sort_by_key(|given| given.place);
+        for Given { slot, kind, label, .. } in given.drain(..) {
+            if let Some(OfFlow(labels)) = kept.state(slot) {
                 labels[kind as usize] = label;
             }
         }
