@@ -21,6 +21,7 @@ pub mod shipped;
 pub mod summary;
 pub mod top;
 pub mod windows;
+pub mod written;
 
 pub use host::{Environment, Host};
 

@@ -27,7 +27,17 @@ const ROWS: &[(&str, MayUse)] = &[
     ("testbed", Only(&["capture", "packet"])),
     (
         "session",
-        Only(&["capture", "cca", "classify", "engine", "l4s", "model", "packet", "packetlog"]),
+        Only(&[
+            "capture",
+            "cca",
+            "classify",
+            "engine",
+            "l4s",
+            "model",
+            "packet",
+            "packetlog",
+            "sink",
+        ]),
     ),
     ("cli", Anything),
     (

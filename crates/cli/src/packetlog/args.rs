@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 use session::duration::parse_duration;
+use session::written::parse_bytes;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
 
@@ -311,41 +312,4 @@ fn parse_host(text: &str) -> Result<std::net::IpAddr, String> {
         true => format!("{wanted}; of a network ask with an expression: net {text}"),
         false => String::from(wanted),
     })
-}
-
-/// Bytes, as `4096`, `64K`, `1.5G` or `2T`; letters count in powers of 1024.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "wanted a number of bytes, such as 4096, 64K, 512M, 1.5G or 2T";
-    let letter = text.chars().last().unwrap_or_default();
-    let shift = match letter.to_ascii_uppercase() {
-        'K' => 10,
-        'M' => 20,
-        'G' => 30,
-        'T' => 40,
-        _ => 0,
-    };
-    let number = if shift > 0 { text.trim_end_matches(letter) } else { text };
-    let number: f64 = number.replace('_', "").parse().map_err(|_| WANTED)?;
-    let bytes = number * f64::from(1_u32 << (shift / 2)) * f64::from(1_u32 << (shift / 2));
-    if !(1.0..=1e18).contains(&bytes) {
-        return Err(String::from(WANTED));
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    Ok(bytes as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_read_with_their_letters() {
-        let cases = [("4096", 4096), ("64K", 65_536), ("1.5G", 3 << 29), ("2t", 2 << 40)];
-        for (text, wanted) in cases {
-            assert_eq!(parse_bytes(text), Ok(wanted), "{text}");
-        }
-        for text in ["", "G", "-1", "0", "1X", "nan", "1e30"] {
-            assert!(parse_bytes(text).unwrap_err().contains("1.5G"), "{text}");
-        }
-    }
 }
