@@ -31,7 +31,7 @@ pub mod windows;
 
 pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
-pub use serve::{Classifier, Clock, Options, Standing, TakeVerdicts};
+pub use serve::{Classifier, Clock, Decided, Options, Progress, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
-pub use verdict::{Cause, Label, Verdict};
+pub use verdict::{Cause, Label, UNKNOWN, Verdict};
 pub use windows::WindowClassifier;

@@ -25,7 +25,7 @@ struct Names(BTreeMap<(u32, u32), u16>);
 
 impl Lens for Names {
     fn labels(&self) -> LabelUse {
-        LabelUse { reads: &[], gives: &[LabelKind::Service] }
+        LabelUse { reads: vec![], gives: vec![LabelKind::Service] }
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
@@ -45,7 +45,7 @@ struct Odd;
 
 impl Lens for Odd {
     fn labels(&self) -> LabelUse {
-        LabelUse { reads: &[LabelKind::Service], gives: &[LabelKind::Anomaly] }
+        LabelUse { reads: vec![LabelKind::Service], gives: vec![LabelKind::Anomaly] }
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
@@ -65,7 +65,7 @@ struct Reads {
 
 impl Lens for Reads {
     fn labels(&self) -> LabelUse {
-        LabelUse { reads: &[LabelKind::Anomaly, LabelKind::Service], gives: &[] }
+        LabelUse { reads: vec![LabelKind::Anomaly, LabelKind::Service], gives: vec![] }
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
@@ -141,7 +141,7 @@ struct Uses(LabelUse);
 
 impl Lens for Uses {
     fn labels(&self) -> LabelUse {
-        self.0
+        self.0.clone()
     }
 
     fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
@@ -151,8 +151,10 @@ impl Lens for Uses {
 fn lenses_that_cannot_share_a_pass_are_refused() {
     use LabelKind::{Anomaly, Queue, Service};
     let clash = |uses: &[(&'static [LabelKind], &'static [LabelKind])]| {
-        let lens =
-            |&(reads, gives)| Box::new(Uses(LabelUse { reads, gives })) as Box<dyn Lens + Send>;
+        let lens = |&(reads, gives): &(&[LabelKind], &[LabelKind])| {
+            let (reads, gives) = (reads.to_vec(), gives.to_vec());
+            Box::new(Uses(LabelUse { reads, gives })) as Box<dyn Lens + Send>
+        };
         Lenses::in_order(uses.iter().map(lens).collect()).err()
     };
     assert_eq!(clash(&[(&[Service], &[Anomaly]), (&[], &[Service])]), None);
@@ -161,7 +163,7 @@ fn lenses_that_cannot_share_a_pass_are_refused() {
     assert_eq!(twice, Some(LabelClash::GivenTwice(Service)));
     let circle = clash(&[(&[Service], &[Anomaly]), (&[Anomaly], &[Service])]);
     assert_eq!(circle, Some(LabelClash::Circle(Service)));
-    assert!(circle.unwrap().to_string().contains("wait for each other's labels, Service"));
+    assert!(circle.unwrap().to_string().contains("wait for each other's labels, service"));
 }
 
 /// Labels what it hears of at marks.

@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod application;
+pub mod applications;
 pub mod captures;
 pub mod choice;
 pub mod classify;
@@ -16,10 +18,15 @@ pub mod flows;
 pub mod host;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+pub mod outlet;
 pub mod reading;
+pub mod rules;
+pub mod run;
 pub mod shipped;
 pub mod summary;
+pub mod toml_text;
 pub mod top;
+mod weight;
 pub mod windows;
 pub mod written;
 

@@ -106,6 +106,28 @@ pub struct Decision {
     pub stage: Option<StageName>,
 }
 
+/// A flow that was decided, for who is to know before its verdict is handed over at a mark.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Decided {
+    /// Where the flow stands.
+    pub slot: FlowSlot,
+    /// What it is called.
+    pub label: Label,
+    /// How many packets the model was shown: the last of them decided, unless the flow was closed.
+    pub packets_used: u16,
+    /// Why then.
+    pub cause: Cause,
+}
+
+/// How far an undecided flow is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Its packets that were looked at.
+    pub packet_count: usize,
+    /// Whether no more are looked at: it has waited long enough, or may not wait.
+    pub is_closed: bool,
+}
+
 /// Asks the models of a cascade about flows.
 pub struct Classifier<C, O> {
     cascade: Arc<Cascade>,
@@ -125,6 +147,8 @@ pub struct Classifier<C, O> {
     now: Timestamp,
     due: Vec<u32>,
     verdicts: Vec<Verdict>,
+    /// Where somebody wants to know, flows that were decided since the last look.
+    decided: Option<Vec<Decided>>,
     counts: Counts,
 }
 
@@ -152,8 +176,30 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             now: Timestamp::MIN,
             due: Vec::new(),
             verdicts: Vec::new(),
+            decided: None,
             counts,
         }
+    }
+
+    /// From here on also notes flows when they are decided, for
+    /// [`take_decided`](Self::take_decided).
+    pub fn note_decided(&mut self) {
+        self.decided.get_or_insert_default();
+    }
+
+    /// The flows that were decided since the last call, save those that have given their place to
+    /// others.
+    pub fn take_decided(&mut self) -> impl Iterator<Item = Decided> + '_ {
+        self.decided.iter_mut().flat_map(|decided| decided.drain(..))
+    }
+
+    /// How far a flow is that is not decided.
+    #[must_use]
+    pub fn progress(&self, standing: Standing) -> Option<Progress> {
+        let Standing::Undecided(place) = standing else { return None };
+        let flow = self.undecided.get(place)?;
+        let packet_count = flow.packets.packet_count();
+        Some(Progress { packet_count, is_closed: flow.closed.is_some() })
     }
 
     /// What became of the flows, and who received the verdicts.
@@ -188,8 +234,11 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         if is_other && self.cascade.names_protocols {
             let latency_ns = self.clock.latency_ns(packet.timestamp);
             let verdict = named_by_protocol(packet, latency_ns);
-            let Verdict { confidence, label, packets_used, stage, .. } = verdict;
+            let Verdict { confidence, label, packets_used, stage, cause, .. } = verdict;
             self.verdicts.push(verdict);
+            if let Some(decided) = &mut self.decided {
+                decided.push(Decided { slot, label, packets_used, cause });
+            }
             return Standing::Decided(Decision { confidence, label, packets_used, stage });
         }
         self.counts.cut_headers += u64::from(is_cut(frame, &self.cascade));
@@ -393,6 +442,9 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         });
         if let Some(state) = flow.slot.and_then(|slot| states.of(slot)) {
             *state = Standing::Decided(Decision { confidence, label, packets_used, stage });
+        }
+        if let (Some(decided), Some(slot)) = (&mut self.decided, flow.slot) {
+            decided.push(Decided { slot, label, packets_used, cause });
         }
         self.waiting_count -= usize::from(flow.is_waiting);
         self.undecided.release(place);

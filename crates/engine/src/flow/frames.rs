@@ -10,7 +10,7 @@ use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
 use super::pass::{Labels, Lens, Pass, PassDone, Piece};
 use super::record::{FlowCounts, FlowRecord};
-use super::rest::FlowRest;
+use super::rest::Left;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
 use super::table::Ended;
 use crate::group::Outcome;
@@ -61,6 +61,13 @@ pub(super) trait OfSlot<S> {
 impl<S: Clone + Default + Send> OfSlot<S> for SideSlab<Held<S>> {
     fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
         self.existing(slot).map(|Held(state)| state)
+    }
+}
+
+impl<'a, S: Clone + Default + Send> States<'a, S> {
+    /// Those that a lens keeps by itself.
+    pub fn in_slab(slab: &'a mut SideSlab<Held<S>>) -> Self {
+        Self(slab)
     }
 }
 
@@ -136,19 +143,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
     pub fn finish(self) -> FramesDone<K, T> {
-        let PassDone { lens, table, last, outcome, clock, mut counts } = self.0.finish();
-        let Keeper { states, keep, mut output, .. } = lens;
-        let end = last.watermark;
-        table.for_each_live(end, |reason, packets, bytes, _, _| {
-            counts.add_parts(reason, packets, bytes);
-        });
-        let rest = FlowRest { table, states, end };
-        let rests = if T::WANTS_ANY { vec![rest] } else { Vec::new() };
-        let drained = FlowRest::drain(rests, FLOWS_PER_PIECE, |flows| {
-            output.take(flows);
-            Ok::<(), std::convert::Infallible>(())
-        });
-        let Ok(()) = drained;
+        let PassDone { lens: Keeper { keep, output, .. }, outcome, clock, counts } = self.0.finish();
         FramesDone { keep, output, outcome, clock, counts }
     }
 }
@@ -194,6 +189,18 @@ impl<K: FromFrames, T: TakeEnded<K::State>> Lens for Keeper<K, T> {
             self.output.take(&self.ended);
             self.ended.clear();
         }
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+        if !T::WANTS_ANY {
+            return;
+        }
+        let Self { states, output, ended, .. } = self;
+        left.in_order(FLOWS_PER_PIECE, |flows| {
+            ended.clear();
+            ended.extend(flows.iter().map(|&(record, slot)| (record, states.kept(slot))));
+            output.take(ended);
+        });
     }
 }
 

@@ -39,7 +39,7 @@ pub use frames::{EndedFlow, FlowFrames, FramesDone, FromFrames, Held, States, Ta
 pub use options::FlowOptions;
 pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};
-pub use rest::FlowRest;
+pub use rest::{FlowRest, Left};
 pub use slab::{FlowSlot, PerFlow, SideSlab};
 pub use statistics::{FlowStatistics, SideStatistics, Spread};
 pub use table::{Ended, FlowTable};

@@ -14,6 +14,40 @@ pub struct FlowRest<S> {
     pub(super) end: Timestamp,
 }
 
+/// The flows of a pass that had not ended when its input did; lent.
+pub struct Left<'a> {
+    table: &'a FlowTable,
+    end: Timestamp,
+}
+
+impl<'a> Left<'a> {
+    /// Those of a table at a time.
+    pub(super) const fn new(table: &'a FlowTable, end: Timestamp) -> Self {
+        Self { table, end }
+    }
+
+    /// Hands them to `take` with their slots, at most `piece_len` at a time, in the order of
+    /// [`FlowRecord::order`].
+    pub fn in_order(&self, piece_len: usize, mut take: impl FnMut(&[(FlowRecord, FlowSlot)])) {
+        let Self { table, end } = *self;
+        let mut places: Vec<(Timestamp, FlowSlot)> = Vec::new();
+        table.for_each_live(end, |_, _, _, slot, _| {
+            places.extend(table.first(slot).map(|first| (first, slot)));
+        });
+        places.sort_unstable_by(|a, b| {
+            let order = |slot| table.live(slot, end).map(|record| record.order());
+            a.0.cmp(&b.0).then_with(|| order(a.1).cmp(&order(b.1)))
+        });
+        let mut piece = Vec::with_capacity(piece_len.min(places.len()));
+        for places in places.chunks(piece_len.max(1)) {
+            piece.clear();
+            let records = places.iter().map(|&(_, slot)| Some((table.live(slot, end)?, slot)));
+            piece.extend(records.flatten());
+            take(&piece);
+        }
+    }
+}
+
 /// A flow among several rests: which rest, which slot, and its earliest stamp.
 type Place = (Timestamp, u32, FlowSlot);
 

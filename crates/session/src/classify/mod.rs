@@ -1,11 +1,13 @@
 //! What flows are, from their first packets, by a trained cascade.
 
+mod application;
 mod artifact;
 mod outside;
 pub mod rows;
 pub mod serve;
 mod summary;
 
+pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
 pub use outside::Outside;
 pub use summary::lines;

@@ -1,11 +1,13 @@
 //! Who talks to whom: flows, from a first packet to an end.
 
+mod application;
 mod compute;
 mod labelled;
 mod layout;
 mod nfstream;
 mod row;
 
+pub use application::{Flows, Settings};
 pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
 pub use labelled::{LabelledError, LabelledRows};
 pub use layout::{Laid, Layout, Rows};
@@ -45,13 +47,16 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
 }
 
 impl Done {
+    /// What packets without a flow lack.
+    pub const KEY: &'static str = "an IP header";
+
     /// What the summary says of the packets.
     #[must_use]
     pub fn stage(&self) -> StageSummary<'_> {
         StageSummary {
             name: "flows",
             outcome: &self.outcome,
-            key: "an IP header",
+            key: Self::KEY,
             // Reported with the flows, in words of their own.
             late: 0,
             beyond_max_keys: 0,

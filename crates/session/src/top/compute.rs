@@ -218,11 +218,22 @@ impl<G: Presented, O: Output> Run<'_, G, O> {
 
     /// Hands on the rows of one window, or of the whole run.
     fn put(&mut self, window_start: Option<Timestamp>, groups: &Groups<G>) -> Result<(), O::Error> {
-        let (rows, total) = largest(groups, self.request.row_count_max, self.request.sort);
-        let schema = schema_of(self.grouping, self.request.window.is_some());
-        let key_count = groups.key_count();
-        self.output.put(&Shown { window_start, rows: &rows, total, key_count, schema })
+        shown(self.grouping, self.request, window_start, groups, |shown| self.output.put(shown))
     }
+}
+
+/// Hands the largest of one window, or of the whole run, to `put`.
+pub(super) fn shown<G: Presented, E>(
+    grouping: G,
+    request: &TopRequest,
+    window_start: Option<Timestamp>,
+    groups: &Groups<G>,
+    put: impl FnOnce(&Shown<'_, G::Row>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (rows, total) = largest(groups, request.row_count_max, request.sort);
+    let schema = schema_of(grouping, request.window.is_some());
+    let key_count = groups.key_count();
+    put(&Shown { window_start, rows: &rows, total, key_count, schema })
 }
 
 /// Rows turned into columns at once, so that text buffers stay small.

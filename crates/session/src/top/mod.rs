@@ -1,9 +1,11 @@
 //! Who sends what: packets and bytes by a key.
 
+mod application;
 mod compute;
 mod largest;
 mod row;
 
+pub use application::{Settings, Top};
 pub use compute::{Done, Output, Shown, TopRequest, compute, needs, needs_transport, schema};
 pub use row::Row;
 

@@ -17,12 +17,33 @@ pub enum LabelKind {
     Control,
     /// The queue that it is sent to.
     Queue,
+    /// How many bytes it has brought.
+    Weight,
 }
 
 impl LabelKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Service, Self::Device, Self::Anomaly, Self::Control, Self::Queue];
+    pub const ALL: [Self; 6] = [
+        Self::Service,
+        Self::Device,
+        Self::Anomaly,
+        Self::Control,
+        Self::Queue,
+        Self::Weight,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Device => "device",
+            Self::Anomaly => "anomaly",
+            Self::Control => "control",
+            Self::Queue => "queue",
+            Self::Weight => "weight",
+        }
+    }
 }
 
 /// No label; no application may give it.

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use packet::{Batch, Frame};
+use packet::{Batch, Frame, Timestamp};
 
 use super::super::extract::{FlowMark, FlowPacket};
+use super::super::rest::Left;
 use super::super::slab::FlowSlot;
 use super::super::table::Ended;
 use super::labels::{LabelKind, Labels};
@@ -37,21 +38,27 @@ impl<'a> Piece<'a> {
         })
     }
 
+    /// Every frame, whether it has a flow or not, as a batch: for who looks at frames alone.
+    #[must_use]
+    pub fn as_batch(&self) -> Batch<'a> {
+        let records = self.batch.records.get(self.records.clone()).unwrap_or_default();
+        Batch { bytes: self.batch.bytes, records, tick: None }
+    }
+
     /// Every frame, whether it has a flow or not.
     pub fn frames(&self) -> impl Iterator<Item = Frame<'a>> + use<'a> {
-        let batch = self.batch;
-        let records = batch.records.get(self.records.clone()).unwrap_or_default();
-        records.iter().map(move |record| Frame::new(batch.bytes, record))
+        let Batch { bytes, records, .. } = self.as_batch();
+        records.iter().map(move |record| Frame::new(bytes, record))
     }
 }
 
 /// Which labels a lens reads, and which it gives.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct LabelUse {
     /// Read of others.
-    pub reads: &'static [LabelKind],
+    pub reads: Vec<LabelKind>,
     /// Given by this one alone.
-    pub gives: &'static [LabelKind],
+    pub gives: Vec<LabelKind>,
 }
 
 /// An application's view of a pass. One method is required.
@@ -74,6 +81,10 @@ pub trait Lens {
     #[inline]
     fn on_batch_end(&mut self, _labels: &mut Labels) {}
 
+    /// A source that waits says that all up to this time was handed over.
+    #[inline]
+    fn on_tick(&mut self, _time: Timestamp) {}
+
     /// Event time has come so far; what ends by it ends after this.
     #[inline]
     fn on_mark(&mut self, _mark: FlowMark, _labels: &mut Labels) {}
@@ -81,11 +92,14 @@ pub trait Lens {
     /// What ended by the mark has been handed to [`on_ended`](Self::on_ended).
     #[inline]
     fn on_marked(&mut self, _mark: FlowMark) {}
+
+    /// The input has ended, and its last mark was told. These flows had not ended.
+    #[inline]
+    fn on_left(&mut self, _left: &Left<'_>, _labels: &Labels) {}
 }
 
 /// Lenses in an order in which each comes after those whose labels it reads.
-#[derive(Default)]
-pub struct Lenses(Vec<Box<dyn Lens + Send>>);
+pub struct Lenses<L: ?Sized = dyn Lens + Send>(Vec<Box<L>>);
 
 /// Why lenses cannot share a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,12 +114,14 @@ impl fmt::Display for LabelClash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GivenTwice(kind) => {
-                write!(f, "two applications give {kind:?} labels; wanted: one at most")
+                let kind = kind.name();
+                write!(f, "two applications give {kind} labels; wanted: one at most")
             }
             Self::Circle(kind) => write!(
                 f,
-                "applications wait for each other's labels, {kind:?} among them; wanted: an order \
-                 in which each reads what those before it give"
+                "applications wait for each other's labels, {} among them; wanted: an order \
+                 in which each reads what those before it give",
+                kind.name()
             ),
         }
     }
@@ -113,12 +129,12 @@ impl fmt::Display for LabelClash {
 
 impl std::error::Error for LabelClash {}
 
-impl Lenses {
+impl<L: Lens + ?Sized> Lenses<L> {
     /// Puts lenses in order; those that do not depend on each other keep theirs.
     ///
     /// # Errors
     /// [`LabelClash`] where there is no order.
-    pub fn in_order(lenses: Vec<Box<dyn Lens + Send>>) -> Result<Self, LabelClash> {
+    pub fn in_order(lenses: Vec<Box<L>>) -> Result<Self, LabelClash> {
         let mut waiting = lenses;
         for kind in LabelKind::ALL {
             if waiting.iter().filter(|lens| lens.labels().gives.contains(&kind)).count() > 1 {
@@ -127,7 +143,7 @@ impl Lenses {
         }
         let mut ordered = Vec::with_capacity(waiting.len());
         while !waiting.is_empty() {
-            let awaited = |lens: &dyn Lens, others: &[Box<dyn Lens + Send>]| {
+            let awaited = |lens: &L, others: &[Box<L>]| {
                 let given = |kind: &&LabelKind| {
                     others.iter().any(|other| other.labels().gives.contains(kind))
                 };
@@ -144,10 +160,16 @@ impl Lenses {
         }
         Ok(Self(ordered))
     }
+
+    /// The lenses in their order, after the pass.
+    #[must_use]
+    pub fn into_inner(self) -> Vec<Box<L>> {
+        self.0
+    }
 }
 
 /// Dispatched once a piece, never once a packet.
-impl Lens for Lenses {
+impl<L: Lens + ?Sized> Lens for Lenses<L> {
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_piece(piece, labels));
     }
@@ -160,11 +182,19 @@ impl Lens for Lenses {
         self.0.iter_mut().for_each(|lens| lens.on_batch_end(labels));
     }
 
+    fn on_tick(&mut self, time: Timestamp) {
+        self.0.iter_mut().for_each(|lens| lens.on_tick(time));
+    }
+
     fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_mark(mark, labels));
     }
 
     fn on_marked(&mut self, mark: FlowMark) {
         self.0.iter_mut().for_each(|lens| lens.on_marked(mark));
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+        self.0.iter_mut().for_each(|lens| lens.on_left(left, labels));
     }
 }

@@ -14,6 +14,7 @@ use packet::{Batch, HashSeed};
 use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
 use super::options::FlowOptions;
 use super::record::FlowCounts;
+use super::rest::Left;
 use super::slab::FlowSlot;
 use super::table::{Ended, FlowTable};
 use crate::group::Outcome;
@@ -24,7 +25,7 @@ const PIECE_LEN: usize = 64;
 /// Flows of one reader, and who looks at them.
 ///
 /// The order within a pass: a piece and its labels, flows that its packets ended; a mark, what ends
-/// by it, the mark again.
+/// by it, the mark again; after the last mark, the flows that are left.
 pub struct Pass<L> {
     seed: HashSeed,
     clock: FlowClock,
@@ -46,15 +47,11 @@ pub struct Pass<L> {
 pub struct PassDone<L> {
     /// Who looked.
     pub lens: L,
-    /// The flows that have not ended.
-    pub table: FlowTable,
-    /// The last mark: where time came to.
-    pub last: FlowMark,
     /// Packets by what was done with them.
     pub outcome: Outcome,
     /// Event time.
     pub clock: FlowClock,
-    /// Flows that have ended, by how.
+    /// Flows by how they ended, those included that the end of the input ended.
     pub counts: FlowCounts,
 }
 
@@ -84,8 +81,12 @@ impl<L: Lens> Pass<L> {
         let last = self.clock.last_mark();
         self.lens.on_mark(last, &mut self.labels);
         self.lens.on_marked(last);
-        let Self { lens, table, outcome, clock, counts, .. } = self;
-        PassDone { lens, table, last, outcome, clock, counts }
+        let Self { mut lens, table, labels, outcome, clock, mut counts, .. } = self;
+        table.for_each_live(last.watermark, |reason, packets, bytes, _, _| {
+            counts.add_parts(reason, packets, bytes);
+        });
+        lens.on_left(&Left::new(&table, last.watermark), &labels);
+        PassDone { lens, outcome, clock, counts }
     }
 
     /// Takes in the frames that wait, up to this record of the batch.
@@ -153,7 +154,9 @@ impl<L: Lens> crate::Stage for Pass<L> {
         }
         self.take_in(batch, batch.records.len());
         self.lens.on_batch_end(&mut self.labels);
-        if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
+        let Some(time) = batch.tick else { return };
+        self.lens.on_tick(time);
+        if let Some(mark) = self.clock.on_tick(time) {
             self.on_mark(mark);
         }
     }

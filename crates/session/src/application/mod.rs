@@ -1,0 +1,160 @@
+//! What an application is to everything that runs it: a name, settings, columns, needs, and a lens
+//! on the packets of a pass.
+//!
+//! One that is written anew implements [`Application`] and [`Watcher`], and is named in the list of
+//! `crate::applications`; nothing else knows of it. `docs/specs/application.md` says the same for
+//! readers.
+
+mod ready;
+mod wants;
+
+use std::fmt;
+
+use engine::columns::Schema;
+use engine::flow::pass::{LabelKind, Lens};
+use engine::group::Outcome;
+use engine::run::Control;
+use packet::HashSeed;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+pub use ready::{Entry, Ready, Reading};
+pub use wants::{Clash, United, Wants};
+
+use crate::captures::Captures;
+use crate::clock::Clock;
+use crate::outlet::Outlet;
+use crate::{Environment, Host};
+
+/// An application: what is computed of packets, and written as rows.
+pub trait Application: Send + Sized + 'static {
+    /// Its name: of its table in a file of settings, of its rows, of its counters.
+    const NAME: &'static str;
+    /// What it answers, in a line.
+    const ABOUT: &'static str;
+    /// Its settings with their defaults, as they stand in a file that `--init` writes: lines of
+    /// TOML with comments, without the table's name.
+    const EXAMPLE: &'static str;
+    /// Whether it writes rows; one that does not has a place of its own for what it keeps.
+    const HAS_ROWS: bool = true;
+
+    /// Its settings, from a file, from arguments, or from Python.
+    type Settings: DeserializeOwned + Default;
+
+    /// Finds what the settings name, such as a model, and checks them.
+    ///
+    /// # Errors
+    /// [`Refusal`], which names the setting.
+    fn ready(settings: Self::Settings, site: &Site<'_>) -> Result<Self, Refusal>;
+
+    /// What it looks at, and how flows have to be cut for it.
+    fn wants(&self) -> Wants;
+
+    /// The columns of its rows; `has_capture` says that rows name the capture they are from.
+    fn schema(&self, has_capture: bool) -> Schema;
+
+    /// Which labels the words of a rule may be about, with the words that this application gives.
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        Vec::new()
+    }
+
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`Refusal`]: a file or folder that cannot be written.
+    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal>;
+}
+
+/// The process that an application runs in, lent while it gets ready.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// Where models are looked for.
+    pub host: &'a Host,
+    /// Looks a setting of the process up.
+    pub environment: Environment,
+    /// Time outside of event time.
+    pub clock: Clock,
+    /// Whether frames come from an interface.
+    pub is_live: bool,
+}
+
+/// What an application is given when it begins.
+pub struct Opening {
+    /// Where its rows go; none where it has no rows.
+    pub outlet: Option<Outlet>,
+    /// The captures by name, where rows say which one they are from.
+    pub captures: Captures,
+    /// Spreads keys.
+    pub seed: HashSeed,
+    /// Stops the run where its results cannot be kept.
+    pub control: Arc<Control>,
+    /// How far reading is, and what was lost on the way.
+    pub progress: Arc<capture::Progress>,
+    /// Time outside of event time.
+    pub clock: Clock,
+    /// Whether frames come from an interface.
+    pub is_live: bool,
+    /// What rules make of labels.
+    pub rules: crate::rules::InForce,
+    /// The labels that rules read, which have to be given in the piece that decides.
+    pub read_labels: Vec<LabelKind>,
+}
+
+/// A lens that says at the end what became of its packets.
+pub trait Watcher: Lens + Send {
+    /// The pass is over: hands on what is left, and says what became of everything. `flows` is what
+    /// the pass itself says of packets and flows.
+    ///
+    /// # Errors
+    /// [`Refusal`]: results that could not be kept.
+    fn close(self: Box<Self>, flows: &crate::flows::Done) -> Result<Closing, Refusal>;
+}
+
+/// What an application says at the end.
+#[derive(Debug, Default)]
+pub struct Closing {
+    /// What became of each packet.
+    pub outcome: Outcome,
+    /// What packets without a key lack, such as "an IP header".
+    pub key: &'static str,
+    /// Packets whose window was closed already.
+    pub late: u64,
+    /// Packets whose key found a table full.
+    pub beyond_max_keys: u64,
+    /// Lines of its own, each ended.
+    pub lines: String,
+    /// What was lost although it was to be kept; the run ends with an error.
+    pub loss: Option<String>,
+}
+
+/// Why an application does not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The setting that it is about, where it is about one.
+    pub key: Option<&'static str>,
+    /// What was seen, what was wanted, what to try.
+    pub message: String,
+}
+
+impl Refusal {
+    /// About a setting.
+    pub fn of(key: &'static str, message: impl fmt::Display) -> Self {
+        Self { key: Some(key), message: message.to_string() }
+    }
+
+    /// About no setting.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self { key: None, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.key {
+            Some(key) => write!(f, "{key}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

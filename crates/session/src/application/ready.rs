@@ -1,0 +1,105 @@
+//! Applications behind one list, whatever their settings are.
+
+use engine::columns::Schema;
+use engine::flow::pass::LabelKind;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::{Application, Opening, Refusal, Site, Wants, Watcher};
+use crate::toml_text::{Mistakes, fields_of, read_table};
+
+/// An application in the list.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it answers, in a line.
+    pub about: &'static str,
+    /// Its settings with their defaults, with comments.
+    pub example: &'static str,
+    /// Whether it writes rows.
+    pub has_rows: bool,
+    /// The keys of its settings.
+    pub keys: fn() -> &'static [&'static str],
+    /// Reads its settings, and gets ready.
+    pub read: fn(Reading<'_, '_>) -> Option<Box<dyn Ready>>,
+}
+
+/// A table of settings that is read, and where its mistakes go.
+pub struct Reading<'a, 't> {
+    /// The table, without the keys that every application has.
+    pub table: Spanned<DeTable<'t>>,
+    /// The process.
+    pub site: Site<'a>,
+    /// What is wrong with it.
+    pub mistakes: &'a mut Mistakes<'t>,
+}
+
+/// An application that is ready to begin.
+pub trait Ready: Send {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// As [`Application::wants`].
+    fn wants(&self) -> Wants;
+    /// As [`Application::schema`].
+    fn schema(&self, has_capture: bool) -> Schema;
+    /// As [`Application::gives`].
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)>;
+    /// As [`Application::open`].
+    ///
+    /// # Errors
+    /// [`Refusal`]
+    fn open(self: Box<Self>, opening: Opening) -> Result<Box<dyn Watcher>, Refusal>;
+}
+
+impl<A: Application> Ready for A {
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+
+    fn wants(&self) -> Wants {
+        Application::wants(self)
+    }
+
+    fn schema(&self, has_capture: bool) -> Schema {
+        Application::schema(self, has_capture)
+    }
+
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        Application::gives(self)
+    }
+
+    fn open(self: Box<Self>, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+        Application::open(*self, opening)
+    }
+}
+
+impl Entry {
+    /// The entry of an application.
+    #[must_use]
+    pub const fn of<A: Application>() -> Self {
+        Self {
+            name: A::NAME,
+            about: A::ABOUT,
+            example: A::EXAMPLE,
+            has_rows: A::HAS_ROWS,
+            keys: fields_of::<A::Settings>,
+            read: read::<A>,
+        }
+    }
+}
+
+fn read<A: Application>(reading: Reading<'_, '_>) -> Option<Box<dyn Ready>> {
+    let Reading { table, site, mistakes } = reading;
+    let at = table.span();
+    let settings: A::Settings = read_table(A::NAME, &table, mistakes)?;
+    match A::ready(settings, &site) {
+        Ok(application) => Some(Box::new(application)),
+        Err(Refusal { key, message }) => {
+            let place = key.and_then(|key| table.get_ref().get_key_value(key));
+            let at = place.map_or(at, |(key, _)| key.span());
+            let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
+            mistakes.add(at, format_args!("[{}] {key}{message}", A::NAME));
+            None
+        }
+    }
+}

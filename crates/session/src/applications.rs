@@ -1,0 +1,10 @@
+//! The applications there are: what a settings file may have tables of.
+
+use crate::application::Entry;
+use crate::classify::Classify;
+use crate::flows::Flows;
+use crate::top::Top;
+
+/// All of them, in the order of their pages.
+pub const APPLICATIONS: &[Entry] =
+    &[Entry::of::<Top>(), Entry::of::<Flows>(), Entry::of::<Classify>()];

@@ -1,0 +1,222 @@
+//! The way of rows out of a pass: a bounded queue of columns for each table, and one thread that
+//! writes them.
+//!
+//! A pass never waits for a disk longer than its input can. From captures it waits, and every row
+//! is written; from an interface it does not: rows that find the queue full are dropped and
+//! counted.
+
+mod writer;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::columns::Columns;
+use engine::run::Control;
+
+pub use writer::{RowsError, RowsWriter};
+
+/// Pieces of rows that wait for the thread that writes them.
+const PIECES_WAITING_MAX: usize = 64;
+
+/// Rows wait no longer than this for a row group to be full.
+const HELD_MAX: Duration = Duration::from_secs(10);
+
+/// What to do with rows for which the queue has no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenBehind {
+    /// Wait until there is.
+    Wait,
+    /// Drop and count them.
+    Drop,
+}
+
+/// What became of an outlet's rows; read while they come.
+#[derive(Debug, Default)]
+pub struct OutletCounts {
+    /// Rows that were handed in.
+    pub received: AtomicU64,
+    /// Rows that were written.
+    pub written: AtomicU64,
+    /// Rows for which the queue had no room.
+    pub dropped: AtomicU64,
+    /// Rows that could not be written: their writer had failed.
+    pub failed: AtomicU64,
+}
+
+/// How often it is looked whether rows were held for long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Since when rows are held back.
+struct Held {
+    now: fn() -> Instant,
+    since: Instant,
+}
+
+impl Held {
+    fn is_long(&mut self) -> bool {
+        let now = (self.now)();
+        let is_long = now.saturating_duration_since(self.since) >= HELD_MAX;
+        if is_long {
+            self.since = now;
+        }
+        is_long
+    }
+}
+
+enum Message {
+    Rows(Columns),
+    Reopen,
+}
+
+struct Shared {
+    counts: OutletCounts,
+    failure: Mutex<Option<RowsError>>,
+}
+
+/// Where an application hands in its rows.
+pub struct Outlet {
+    sender: SyncSender<Message>,
+    when_behind: WhenBehind,
+    shared: Arc<Shared>,
+}
+
+/// The writing end.
+pub struct OutletWriter {
+    name: &'static str,
+    sender: SyncSender<Message>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+/// Begins a thread that writes rows; where it fails, `control` ends the run. Rows of an interface
+/// are handed on every now and then by this clock.
+#[must_use]
+pub fn begin(
+    name: &'static str,
+    rows: RowsWriter,
+    when_behind: WhenBehind,
+    now: fn() -> Instant,
+    control: Arc<Control>,
+) -> (Outlet, OutletWriter) {
+    let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
+    let shared =
+        Arc::new(Shared { counts: OutletCounts::default(), failure: Mutex::default() });
+    let of_thread = Arc::clone(&shared);
+    let held = (when_behind == WhenBehind::Drop).then(|| Held { now, since: now() });
+    let thread = thread::spawn(move || {
+        let mut rows = Some(rows);
+        if let Err(error) = write(&receiver, &mut rows, &of_thread.counts, held) {
+            *lock(&of_thread.failure) = Some(error);
+            control.fail();
+            for message in receiver {
+                if let Message::Rows(columns) = message {
+                    add(&of_thread.counts.failed, &columns);
+                }
+            }
+        }
+    });
+    let outlet = Outlet { sender: sender.clone(), when_behind, shared: Arc::clone(&shared) };
+    (outlet, OutletWriter { name, sender, shared, thread })
+}
+
+fn add(counter: &AtomicU64, columns: &Columns) {
+    counter.fetch_add(columns.row_count() as u64, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes until nobody hands in rows any more. Nothing is in `rows` after a file could not be begun
+/// anew.
+fn write(
+    receiver: &Receiver<Message>,
+    rows: &mut Option<RowsWriter>,
+    counts: &OutletCounts,
+    mut held: Option<Held>,
+) -> Result<(), RowsError> {
+    loop {
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(Message::Rows(columns)) => {
+                if let Some(rows) = rows {
+                    rows.write(&columns)?;
+                }
+                add(&counts.written, &columns);
+            }
+            Ok(Message::Reopen) => {
+                if let Some(open) = rows.take() {
+                    *rows = Some(open.reopen()?);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if let (Some(held), Some(rows)) = (&mut held, rows.as_mut())
+            && held.is_long()
+        {
+            rows.flush_held()?;
+        }
+    }
+    rows.take().map_or(Ok(()), RowsWriter::finish)
+}
+
+impl Outlet {
+    /// Hands in rows.
+    pub fn put(&self, columns: Columns) {
+        let counts = &self.shared.counts;
+        let row_count = columns.row_count() as u64;
+        if row_count == 0 {
+            return;
+        }
+        counts.received.fetch_add(row_count, Ordering::Relaxed);
+        let is_dropped = match self.when_behind {
+            // The writer leaves last; if it is gone the run is being abandoned.
+            WhenBehind::Wait => self.sender.send(Message::Rows(columns)).is_err(),
+            WhenBehind::Drop => match self.sender.try_send(Message::Rows(columns)) {
+                Ok(()) => false,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => true,
+            },
+        };
+        if is_dropped {
+            counts.dropped.fetch_add(row_count, Ordering::Relaxed);
+        }
+    }
+}
+
+impl OutletWriter {
+    /// The table's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What became of rows so far.
+    #[must_use]
+    pub fn counts(&self) -> &OutletCounts {
+        &self.shared.counts
+    }
+
+    /// Has the file finished, and a new one begun, behind the rows that were handed in.
+    pub fn reopen(&self) {
+        let _ = self.sender.send(Message::Reopen);
+    }
+
+    /// Waits until all is written. The rows that were dropped.
+    ///
+    /// # Errors
+    /// What the writer met.
+    pub fn finish(self) -> Result<u64, RowsError> {
+        let Self { sender, shared, thread, .. } = self;
+        drop(sender);
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+        match lock(&shared.failure).take() {
+            Some(error) => Err(error),
+            None => Ok(shared.counts.dropped.load(Ordering::Relaxed)),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Rows into a file, or into a stream that somebody reads.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Write as _;
+
+use engine::columns::{Columns, Schema};
+use sink::{Format, FormatError, OutputError, OutputFile, WriteError, Writer};
+
+/// Why rows cannot be written.
+#[derive(Debug)]
+pub enum RowsError {
+    /// The file cannot be created, or not be given its name.
+    Output(OutputError),
+    /// What is written does not arrive.
+    Write(WriteError),
+    /// No format was named.
+    Format(FormatError),
+}
+
+impl RowsError {
+    /// Whether the reader of a pipe has seen enough: no error.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        matches!(self, Self::Write(error) if error.is_broken_pipe())
+    }
+}
+
+impl fmt::Display for RowsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output(error) => error.fmt(f),
+            Self::Write(error) => error.fmt(f),
+            Self::Format(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RowsError {}
+
+impl From<OutputError> for RowsError {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<WriteError> for RowsError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<FormatError> for RowsError {
+    fn from(error: FormatError) -> Self {
+        Self::Format(error)
+    }
+}
+
+impl From<std::io::Error> for RowsError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Write(WriteError::Io(error))
+    }
+}
+
+/// Rows on their way into a file or a stream.
+pub enum RowsWriter {
+    /// A file that gets its name when it is complete.
+    File(Box<Writer<OutputFile>>),
+    /// What a door lends, such as standard output.
+    Stream(Box<Writer<File>>),
+}
+
+impl RowsWriter {
+    /// Into a file.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn to_file(format: Format, schema: Schema, file: OutputFile) -> Result<Self, RowsError> {
+        Ok(Self::File(Box::new(Writer::to_file(format, schema, file)?)))
+    }
+
+    /// Into a stream.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn to_stream(format: Format, schema: Schema, stream: File) -> Result<Self, RowsError> {
+        Ok(Self::Stream(Box::new(Writer::streaming(format, schema, stream)?)))
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn write(&mut self, rows: &Columns) -> Result<(), RowsError> {
+        match self {
+            Self::File(writer) => writer.write(rows)?,
+            Self::Stream(writer) => writer.write(rows)?,
+        }
+        Ok(())
+    }
+
+    /// Hands on what is held back, so that it outlives this process.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn flush_held(&mut self) -> Result<(), RowsError> {
+        match self {
+            Self::File(writer) => writer.flush_held()?,
+            Self::Stream(writer) => writer.flush_held()?,
+        }
+        Ok(())
+    }
+
+    /// Finishes a file and goes on in a new one; a stream goes on.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn reopen(self) -> Result<Self, RowsError> {
+        match self {
+            Self::File(writer) => {
+                let (writer, _) = writer.reopen()?;
+                Ok(Self::File(Box::new(writer)))
+            }
+            stream @ Self::Stream(_) => Ok(stream),
+        }
+    }
+
+    /// Finishes; a file gets its name.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn finish(self) -> Result<(), RowsError> {
+        match self {
+            Self::File(writer) => {
+                writer.finish()?.finish()?;
+            }
+            Self::Stream(writer) => {
+                writer.finish()?.flush()?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! Verdicts steer verdicts: what becomes of a flow's packets once it has a label.
+//!
+//! Rules are asked in the order in which they are written, for each thing that can be steered; the
+//! first that fits counts. A label holds from the flow's packet after the deciding one, so what a
+//! rule does begins there, and does not depend on how packets are batched.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::flow::FlowSlot;
+use engine::flow::pass::{LabelKind, Labels};
+use packetlog::policy::Granularity;
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::toml_text::{Mistakes, read_table, suggestion};
+use crate::written;
+
+/// What rules may steer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Keep so much of the flow's packets.
+    Keep(Granularity),
+    /// Look at its congestion control, or do not.
+    Follow(bool),
+}
+
+/// A rule that is in force.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule {
+    kind: LabelKind,
+    fits: Fits,
+    acts: Vec<Act>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Fits {
+    /// One of these labels.
+    One(Vec<u16>),
+    /// This one, or one of a higher number.
+    From(u16),
+}
+
+/// All rules of a run at a moment.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    thresholds: Vec<u64>,
+}
+
+/// The words that there are for labels, and who gives them.
+pub type Words = Vec<(LabelKind, &'static str, Vec<String>)>;
+
+/// What may stand in a `[[rule]]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    service: Option<OneOrMore>,
+    device: Option<OneOrMore>,
+    anomaly: Option<OneOrMore>,
+    #[serde(deserialize_with = "written::bytes_if_any")]
+    bytes: Option<u64>,
+    keep: Option<String>,
+    cca: Option<bool>,
+}
+
+/// A word, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn words(&self) -> &[String] {
+        match self {
+            Self::One(word) => std::slice::from_ref(word),
+            Self::More(words) => words,
+        }
+    }
+}
+
+/// What a run has beside its rules.
+pub struct Known<'a> {
+    /// The words of labels.
+    pub words: &'a Words,
+    /// Applications of the run by name.
+    pub applications: &'a [&'static str],
+}
+
+impl Rules {
+    /// Reads the rules of a file.
+    #[must_use]
+    pub fn read(
+        tables: &[Spanned<DeTable<'_>>],
+        known: &Known<'_>,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Self {
+        let written: Vec<_> = tables
+            .iter()
+            .filter_map(|table| Some((table, read_table::<Written>("rule", table, mistakes)?)))
+            .collect();
+        let mut thresholds: Vec<u64> =
+            written.iter().filter_map(|(_, written)| written.bytes).collect();
+        thresholds.sort_unstable();
+        thresholds.dedup();
+        let rules = written.iter().filter_map(|(table, written)| {
+            let rule = rule(written, known, &thresholds);
+            rule.map_err(|(key, message)| {
+                let place = table.get_ref().get_key_value(key);
+                let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+                mistakes.add(at, format_args!("[[rule]] {message}"));
+            })
+            .ok()
+        });
+        let rules = rules.collect();
+        Self { rules, thresholds }
+    }
+
+    /// The sizes that flows are told apart by, in bytes, smallest first. The label of a flow is
+    /// the number of the largest that it has reached.
+    #[must_use]
+    pub fn thresholds(&self) -> &[u64] {
+        &self.thresholds
+    }
+
+    /// The kinds of labels that they ask for, of which this is steered.
+    #[must_use]
+    pub fn reads(&self, steers: impl Fn(Act) -> bool) -> Vec<LabelKind> {
+        let steering = |rule: &&Rule| rule.acts.iter().any(|&act| steers(act));
+        let mut kinds: Vec<_> = self.rules.iter().filter(steering).map(|rule| rule.kind).collect();
+        kinds.sort_by_key(|kind| *kind as u8);
+        kinds.dedup();
+        kinds
+    }
+
+    /// How much is kept of a flow's packet at this place of a piece, where a rule says it.
+    #[inline]
+    #[must_use]
+    pub fn keep(&self, labels: &Labels, slot: FlowSlot, place: usize) -> Option<Granularity> {
+        self.first(labels, slot, place, |act| match act {
+            Act::Keep(granularity) => Some(granularity),
+            Act::Follow(_) => None,
+        })
+    }
+
+    /// Whether the congestion control of a flow is looked at. Where a rule says that some are,
+    /// others are not.
+    #[inline]
+    #[must_use]
+    pub fn follows(&self, labels: &Labels, slot: FlowSlot, place: usize) -> bool {
+        let said = self.first(labels, slot, place, |act| match act {
+            Act::Follow(follows) => Some(follows),
+            Act::Keep(_) => None,
+        });
+        said.unwrap_or(!self.chooses_follows())
+    }
+
+    /// Whether a rule says whose congestion control is looked at.
+    #[must_use]
+    pub fn chooses_follows(&self) -> bool {
+        self.rules.iter().any(|rule| rule.acts.contains(&Act::Follow(true)))
+    }
+
+    fn first<T>(
+        &self,
+        labels: &Labels,
+        slot: FlowSlot,
+        place: usize,
+        act: impl Fn(Act) -> Option<T>,
+    ) -> Option<T> {
+        self.rules.iter().find_map(|rule| {
+            let said = rule.acts.iter().find_map(|&one| act(one))?;
+            let label = labels.of(rule.kind, slot, place)?;
+            let fits = match &rule.fits {
+                Fits::One(labels) => labels.contains(&label),
+                Fits::From(least) => label >= *least,
+            };
+            fits.then_some(said)
+        })
+    }
+}
+
+/// The key that is wrong, and why.
+type Wrong = (&'static str, String);
+
+fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule, Wrong> {
+    let words = [
+        (LabelKind::Service, "service", &written.service),
+        (LabelKind::Device, "device", &written.device),
+        (LabelKind::Anomaly, "anomaly", &written.anomaly),
+    ];
+    let mut conditions: Vec<(LabelKind, Fits)> = Vec::new();
+    for (kind, key, words) in words {
+        if let Some(words) = words {
+            conditions.push((kind, fits(kind, key, words.words(), known)?));
+        }
+    }
+    if let Some(bytes) = written.bytes {
+        let least = thresholds.iter().position(|&known| known == bytes).unwrap_or_default();
+        conditions.push((LabelKind::Weight, Fits::From(u16::try_from(least).unwrap_or(u16::MAX - 1))));
+    }
+    let condition = match conditions.pop() {
+        Some(condition) if conditions.is_empty() => condition,
+        Some(_) => {
+            let wanted = "wanted: one condition a rule; two rules are two conditions";
+            return Err(("", format!("more than one of service, device, anomaly and bytes; {wanted}")));
+        }
+        None => {
+            let wanted = "wanted: service, device, anomaly or bytes";
+            return Err(("", format!("says of no flow that it is about it; {wanted}")));
+        }
+    };
+    let mut acts = Vec::new();
+    let has = |name| known.applications.contains(&name);
+    if let Some(text) = &written.keep {
+        if !has("packetlog") {
+            return Err(("keep", String::from("keep: nothing is kept without a [packetlog] table")));
+        }
+        let granularity = text.parse().map_err(|error| ("keep", format!("keep: {error}")))?;
+        acts.push(Act::Keep(granularity));
+    }
+    if let Some(follows) = written.cca {
+        if !has("cca") {
+            return Err(("cca", String::from("cca: there is no [cca] table that could be steered")));
+        }
+        acts.push(Act::Follow(follows));
+    }
+    if acts.is_empty() {
+        let wanted = "wanted: keep = \"full\" (or header, partial, nothing), or cca = true";
+        return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
+    }
+    let (kind, fits) = condition;
+    Ok(Rule { kind, fits, acts })
+}
+
+fn fits(
+    kind: LabelKind,
+    key: &'static str,
+    wanted: &[String],
+    known: &Known<'_>,
+) -> Result<Fits, Wrong> {
+    let Some((_, giver, words)) = known.words.iter().find(|(given, ..)| *given == kind) else {
+        let name = if kind == LabelKind::Anomaly { "packetlog" } else { "classify" };
+        return Err((
+            key,
+            format!("{key}: no application of this run says so; wanted: a [{name}] table that does"),
+        ));
+    };
+    let mut labels = Vec::new();
+    for word in wanted {
+        // Anything but the first class, which is traffic that is known and unimportant.
+        if kind == LabelKind::Anomaly && word == "any" {
+            labels.extend((1..).take(words.len().saturating_sub(1)));
+            continue;
+        }
+        let Some(label) = words.iter().position(|known| known == word) else {
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            return Err((
+                key,
+                format!("{key}: the model of [{giver}] has no `{word}`; {}", suggestion(word, &words)),
+            ));
+        };
+        labels.push(u16::try_from(label).unwrap_or(u16::MAX - 1));
+    }
+    Ok(Fits::One(labels))
+}
+
+/// The rules in force, shared by those who go by them and whoever changes them.
+#[derive(Clone, Default)]
+pub struct InForce(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    rules: Mutex<Arc<Rules>>,
+    generation: AtomicU64,
+}
+
+impl InForce {
+    /// Puts rules in force.
+    pub fn change(&self, rules: Rules) {
+        *self.lock() = Arc::new(rules);
+        self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn now(&self) -> Arc<Rules> {
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Rules>> {
+        // Rules are replaced whole: what a thread left that fell is rules all the same.
+        self.0.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For who goes by rules: asked once a batch.
+pub struct Following {
+    shared: InForce,
+    generation: u64,
+    rules: Arc<Rules>,
+}
+
+impl Following {
+    /// From what is in force.
+    #[must_use]
+    pub fn new(shared: &InForce) -> Self {
+        let generation = shared.0.generation.load(Ordering::Acquire);
+        Self { shared: shared.clone(), generation, rules: shared.now() }
+    }
+
+    /// Takes up rules that were changed.
+    #[inline]
+    pub fn look(&mut self) {
+        let generation = self.shared.0.generation.load(Ordering::Acquire);
+        if generation != self.generation {
+            (self.generation, self.rules) = (generation, self.shared.now());
+        }
+    }
+
+    /// The rules to go by until the next look.
+    #[inline]
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+}
