@@ -14,6 +14,7 @@ use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
 use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
+use crate::run::args::RunArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
 
@@ -68,6 +69,8 @@ pub enum Command {
     /// Needs captures or taps upstream and downstream of the queue; with a single tap, bytes in
     /// flight and RTT are measured instead.
     Cca(CcaArguments),
+    /// Run any set of applications on one pass over packets, as a file of settings says
+    Run(RunArguments),
     /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),
     /// Summarise a capture: link types, times, counts, malformed headers by cause

@@ -27,6 +27,7 @@ pub mod packetlog;
 mod progress;
 mod python;
 mod recover;
+pub mod run;
 mod summary;
 pub mod testbed;
 pub mod top;
@@ -67,7 +68,7 @@ fn environment(name: &str) -> Option<OsString> {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = arguments.into_iter().collect();
     let status = match Arguments::try_parse_from(&words) {
-        Ok(arguments) => run(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
+        Ok(arguments) => start(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
             let is_usage = error.use_stderr();
@@ -123,7 +124,7 @@ fn lacks_interface(error: &clap::Error) -> bool {
     }
 }
 
-fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
+fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
     if arguments.version {
         return version::print(arguments.verbose);
     }
@@ -137,6 +138,7 @@ fn run(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
         Some(Command::Cca(arguments)) => cca::run(&arguments, host),
+        Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),

@@ -96,7 +96,7 @@ impl Rules {
     pub fn read(
         tables: &[Spanned<DeTable<'_>>],
         known: &Known<'_>,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut Mistakes,
     ) -> Self {
         let written: Vec<_> = tables
             .iter()
@@ -117,6 +117,18 @@ impl Rules {
         });
         let rules = rules.collect();
         Self { rules, thresholds }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The sizes that flows are told apart by, in bytes, smallest first. The label of a flow is
@@ -200,13 +212,17 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
     }
     if let Some(bytes) = written.bytes {
         let least = thresholds.iter().position(|&known| known == bytes).unwrap_or_default();
-        conditions.push((LabelKind::Weight, Fits::From(u16::try_from(least).unwrap_or(u16::MAX - 1))));
+        conditions
+            .push((LabelKind::Weight, Fits::From(u16::try_from(least).unwrap_or(u16::MAX - 1))));
     }
     let condition = match conditions.pop() {
         Some(condition) if conditions.is_empty() => condition,
         Some(_) => {
             let wanted = "wanted: one condition a rule; two rules are two conditions";
-            return Err(("", format!("more than one of service, device, anomaly and bytes; {wanted}")));
+            return Err((
+                "",
+                format!("more than one of service, device, anomaly and bytes; {wanted}"),
+            ));
         }
         None => {
             let wanted = "wanted: service, device, anomaly or bytes";
@@ -217,14 +233,20 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
     let has = |name| known.applications.contains(&name);
     if let Some(text) = &written.keep {
         if !has("packetlog") {
-            return Err(("keep", String::from("keep: nothing is kept without a [packetlog] table")));
+            return Err((
+                "keep",
+                String::from("keep: nothing is kept without a [packetlog] table"),
+            ));
         }
         let granularity = text.parse().map_err(|error| ("keep", format!("keep: {error}")))?;
         acts.push(Act::Keep(granularity));
     }
     if let Some(follows) = written.cca {
         if !has("cca") {
-            return Err(("cca", String::from("cca: there is no [cca] table that could be steered")));
+            return Err((
+                "cca",
+                String::from("cca: there is no [cca] table that could be steered"),
+            ));
         }
         acts.push(Act::Follow(follows));
     }
@@ -246,7 +268,9 @@ fn fits(
         let name = if kind == LabelKind::Anomaly { "packetlog" } else { "classify" };
         return Err((
             key,
-            format!("{key}: no application of this run says so; wanted: a [{name}] table that does"),
+            format!(
+                "{key}: no application of this run says so; wanted: a [{name}] table that does"
+            ),
         ));
     };
     let mut labels = Vec::new();
@@ -260,7 +284,10 @@ fn fits(
             let words: Vec<_> = words.iter().map(String::as_str).collect();
             return Err((
                 key,
-                format!("{key}: the model of [{giver}] has no `{word}`; {}", suggestion(word, &words)),
+                format!(
+                    "{key}: the model of [{giver}] has no `{word}`; {}",
+                    suggestion(word, &words)
+                ),
             ));
         };
         labels.push(u16::try_from(label).unwrap_or(u16::MAX - 1));

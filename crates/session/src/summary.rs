@@ -80,8 +80,9 @@ fn received_lines(received: &Received) -> String {
     text
 }
 
-/// What a stage did with it.
-fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
+/// What a stage did with what came in.
+#[must_use]
+pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
     let mut text = String::new();
     let outcome = stage.outcome;
     let _ = write!(

@@ -14,9 +14,9 @@ use toml::de::{DeString, DeTable, DeValue};
 const LIKENESS_MIN: f64 = 0.8;
 
 /// What is wrong with a text, in the order of lines.
-pub struct Mistakes<'t> {
+pub struct Mistakes {
     path: PathBuf,
-    text: &'t str,
+    text: String,
     found: Vec<Mistake>,
 }
 
@@ -37,19 +37,39 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl<'t> Mistakes<'t> {
+impl Mistake {
+    /// At the same place.
+    #[must_use]
+    pub fn with(&self, message: impl fmt::Display) -> Self {
+        let message = message.to_string().replace('\n', "; ");
+        Self { message, ..self.clone() }
+    }
+}
+
+impl Mistakes {
     /// None found yet in this text.
     #[must_use]
-    pub fn of(path: &Path, text: &'t str) -> Self {
-        Self { path: path.to_owned(), text, found: Vec::new() }
+    pub fn of(path: &Path, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned(), found: Vec::new() }
+    }
+
+    /// A place in the text, of which nothing is said yet.
+    #[must_use]
+    pub fn place(&self, at: Range<usize>) -> Mistake {
+        let before = self.text.get(..at.start).unwrap_or(&self.text);
+        let line = before.matches('\n').count() + 1;
+        Mistake { line, path: self.path.clone(), message: String::new() }
     }
 
     /// Adds one about this part of the text.
     pub fn add(&mut self, at: Range<usize>, message: impl fmt::Display) {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let message = message.to_string().replace('\n', "; ");
-        self.found.push(Mistake { line, path: self.path.clone(), message });
+        let place = self.place(at);
+        self.add_at(&place, message);
+    }
+
+    /// Adds one about a place.
+    pub fn add_at(&mut self, place: &Mistake, message: impl fmt::Display) {
+        self.found.push(place.with(message));
     }
 
     /// All that were found, by line.
@@ -118,7 +138,7 @@ impl<'de> Deserializer<'de> for Catcher<'_> {
 pub fn read_table<T: DeserializeOwned>(
     name: &str,
     table: &Spanned<DeTable<'_>>,
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut Mistakes,
 ) -> Option<T> {
     let at = table.span();
     let mut rest = table.get_ref().clone();

@@ -3,6 +3,8 @@
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
 
+use crate::application::{Closing, Refusal, Watcher};
+use crate::flows::Done;
 use crate::rules::{Following, InForce};
 
 /// What is known of a flow.
@@ -55,5 +57,16 @@ impl Lens for Weight {
 
     fn on_batch_end(&mut self, _: &mut Labels) {
         self.rules.look();
+    }
+}
+
+/// No application: it says nothing.
+impl Watcher for Weight {
+    fn name(&self) -> &'static str {
+        ""
+    }
+
+    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+        Ok(Closing::default())
     }
 }

@@ -143,7 +143,8 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
     pub fn finish(self) -> FramesDone<K, T> {
-        let PassDone { lens: Keeper { keep, output, .. }, outcome, clock, counts } = self.0.finish();
+        let PassDone { lens: Keeper { keep, output, .. }, outcome, clock, counts } =
+            self.0.finish();
         FramesDone { keep, output, outcome, clock, counts }
     }
 }

@@ -18,10 +18,11 @@ use packet::HashSeed;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-pub use ready::{Entry, Ready, Reading};
+pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
 use crate::captures::Captures;
+use crate::classify::Pace;
 use crate::clock::Clock;
 use crate::outlet::Outlet;
 use crate::{Environment, Host};
@@ -94,6 +95,8 @@ pub struct Opening {
     pub clock: Clock,
     /// Whether frames come from an interface.
     pub is_live: bool,
+    /// At which speed captures are replayed, where they are.
+    pub pace: Option<Arc<Pace>>,
     /// What rules make of labels.
     pub rules: crate::rules::InForce,
     /// The labels that rules read, which have to be given in the piece that decides.
@@ -102,6 +105,9 @@ pub struct Opening {
 
 /// A lens that says at the end what became of its packets.
 pub trait Watcher: Lens + Send {
+    /// The application's name.
+    fn name(&self) -> &'static str;
+
     /// The pass is over: hands on what is left, and says what became of everything. `flows` is what
     /// the pass itself says of packets and flows.
     ///

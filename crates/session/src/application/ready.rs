@@ -31,7 +31,7 @@ pub struct Reading<'a, 't> {
     /// The process.
     pub site: Site<'a>,
     /// What is wrong with it.
-    pub mistakes: &'a mut Mistakes<'t>,
+    pub mistakes: &'a mut Mistakes,
 }
 
 /// An application that is ready to begin.

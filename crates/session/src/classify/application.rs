@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Cause, Classifier, Decided, Label, Options, Progress, Standing, TakeVerdicts, Verdict,
-    UNKNOWN, WindowClassifier,
+    Cascade, Cause, Classifier, Decided, Label, Options, Progress, Standing, TakeVerdicts, UNKNOWN,
+    Verdict, WindowClassifier,
 };
 use engine::columns::{Columns, Schema};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
@@ -127,8 +127,11 @@ model = \"services\"
     fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
         let Self { cascade, kind, options, .. } = self;
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        let outside =
-            if opening.is_live { Outside::Live(opening.clock) } else { Outside::None };
+        let outside = match opening.pace {
+            Some(pace) => Outside::Paced(pace),
+            None if opening.is_live => Outside::Live(opening.clock),
+            None => Outside::None,
+        };
         let out = Out {
             cascade: Arc::clone(&cascade),
             captures: opening.captures,
@@ -296,6 +299,10 @@ impl Lens for Flows {
 }
 
 impl Watcher for Flows {
+    fn name(&self) -> &'static str {
+        Classify::NAME
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let (counts, out) = self.classifier.finish();
         closing(&self.cascade, &counts, out, flows)
@@ -349,6 +356,10 @@ impl Lens for Windows {
 }
 
 impl Watcher for Windows {
+    fn name(&self) -> &'static str {
+        Classify::NAME
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let (counts, out) = self.classifier.finish();
         closing(&self.cascade, &counts, out, flows)

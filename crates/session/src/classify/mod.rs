@@ -9,7 +9,8 @@ mod summary;
 
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
-pub use outside::Outside;
+pub use outside::{Outside, Pace};
+pub(crate) use outside::{Paced, read_ahead};
 pub use summary::lines;
 
 use std::fmt;

@@ -27,7 +27,7 @@ pub struct Pace {
 
 impl Pace {
     /// So many times as fast as the capture was.
-    pub(super) const fn new(factor: f64, clock: Clock) -> Self {
+    pub(crate) const fn new(factor: f64, clock: Clock) -> Self {
         Self { factor, clock, start: OnceLock::new() }
     }
 
@@ -72,7 +72,7 @@ impl TakesTime for Outside {
 }
 
 /// Frames of a batch, copied: a batch of a capture that is mostly silent lasts for minutes.
-pub(super) struct Piece {
+pub(crate) struct Piece {
     bytes: Vec<u8>,
     records: Vec<Record>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Piece {
 /// Copies a source to its end, or until nobody takes pieces any more; how many frames were read.
 ///
 /// It is a thread of its own: reading stalls where a capture comes from a disk, a replay must not.
-pub(super) fn read_ahead(source: &mut impl Source, to: &SyncSender<Piece>) -> u64 {
+pub(crate) fn read_ahead(source: &mut impl Source, to: &SyncSender<Piece>) -> u64 {
     let mut count = 0;
     while let Some(batch) = source.next_batch() {
         let mut piece = Piece { bytes: Vec::new(), records: Vec::with_capacity(BATCH_LEN_MAX) };
@@ -99,7 +99,7 @@ pub(super) fn read_ahead(source: &mut impl Source, to: &SyncSender<Piece>) -> u6
 }
 
 /// Hands out frames that were read ahead when their time has come.
-pub(super) struct Paced<'a> {
+pub(crate) struct Paced<'a> {
     ahead: Receiver<Piece>,
     pace: &'a Pace,
     control: &'a Control,
@@ -112,13 +112,13 @@ pub(super) struct Paced<'a> {
 
 impl<'a> Paced<'a> {
     /// None handed out yet.
-    pub(super) fn new(ahead: Receiver<Piece>, pace: &'a Pace, control: &'a Control) -> Self {
+    pub(crate) fn new(ahead: Receiver<Piece>, pace: &'a Pace, control: &'a Control) -> Self {
         let (bytes, records) = (Vec::new(), Vec::new());
         Self { ahead, pace, control, bytes, records, next: 0, handed: 0 }
     }
 
     /// Frames that were handed out. Others were read if the run was stopped.
-    pub(super) const fn handed(&self) -> u64 {
+    pub(crate) const fn handed(&self) -> u64 {
         self.handed
     }
 

@@ -179,6 +179,10 @@ impl<S: PerFlow + Laid> Lens for Watching<S> {
 }
 
 impl<S: PerFlow + Laid> Watcher for Watching<S> {
+    fn name(&self) -> &'static str {
+        Flows::NAME
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let (outcome, key) = (flows.outcome.clone(), Done::KEY);
         match self.out.refusal {

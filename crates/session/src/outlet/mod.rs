@@ -7,7 +7,7 @@
 
 mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -71,8 +71,10 @@ enum Message {
     Reopen,
 }
 
+#[derive(Default)]
 struct Shared {
     counts: OutletCounts,
+    is_abandoned: AtomicBool,
     failure: Mutex<Option<RowsError>>,
 }
 
@@ -102,13 +104,12 @@ pub fn begin(
     control: Arc<Control>,
 ) -> (Outlet, OutletWriter) {
     let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
-    let shared =
-        Arc::new(Shared { counts: OutletCounts::default(), failure: Mutex::default() });
+    let shared = Arc::new(Shared::default());
     let of_thread = Arc::clone(&shared);
     let held = (when_behind == WhenBehind::Drop).then(|| Held { now, since: now() });
     let thread = thread::spawn(move || {
         let mut rows = Some(rows);
-        if let Err(error) = write(&receiver, &mut rows, &of_thread.counts, held) {
+        if let Err(error) = write(&receiver, &mut rows, &of_thread, held) {
             *lock(&of_thread.failure) = Some(error);
             control.fail();
             for message in receiver {
@@ -135,7 +136,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn write(
     receiver: &Receiver<Message>,
     rows: &mut Option<RowsWriter>,
-    counts: &OutletCounts,
+    shared: &Shared,
     mut held: Option<Held>,
 ) -> Result<(), RowsError> {
     loop {
@@ -144,7 +145,7 @@ fn write(
                 if let Some(rows) = rows {
                     rows.write(&columns)?;
                 }
-                add(&counts.written, &columns);
+                add(&shared.counts.written, &columns);
             }
             Ok(Message::Reopen) => {
                 if let Some(open) = rows.take() {
@@ -160,7 +161,10 @@ fn write(
             rows.flush_held()?;
         }
     }
-    rows.take().map_or(Ok(()), RowsWriter::finish)
+    match rows.take() {
+        Some(rows) if !shared.is_abandoned.load(Ordering::Acquire) => rows.finish(),
+        _ => Ok(()),
+    }
 }
 
 impl Outlet {
@@ -202,6 +206,14 @@ impl OutletWriter {
     /// Has the file finished, and a new one begun, behind the rows that were handed in.
     pub fn reopen(&self) {
         let _ = self.sender.send(Message::Reopen);
+    }
+
+    /// Ends without a file: the run did not begin.
+    pub fn abandon(self) {
+        let Self { sender, shared, thread, .. } = self;
+        shared.is_abandoned.store(true, Ordering::Release);
+        drop(sender);
+        let _ = thread.join();
     }
 
     /// Waits until all is written. The rows that were dropped.

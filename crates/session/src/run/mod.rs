@@ -1,1 +1,16 @@
+//! Any set of applications on one pass: what `wirelens run` does.
+//!
+//! A [`Plan`] is what a file of settings asks for, read and checked; [`Session`] is the plan with its
+//! inputs and outputs open.
 
+mod example;
+mod input;
+mod plan;
+mod reload;
+mod session;
+
+pub use example::example;
+pub use input::InputSettings;
+pub use plan::{Plan, Planned, RunSettings, read};
+pub use reload::Reload;
+pub use session::{Doors, Finished, RunError, Session};

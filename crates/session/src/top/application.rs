@@ -170,6 +170,10 @@ impl<G: Presented> Lens for Whole<G> {
 }
 
 impl<G: Presented> Watcher for Whole<G> {
+    fn name(&self) -> &'static str {
+        Top::NAME
+    }
+
     fn close(self: Box<Self>, _: &flows::Done) -> Result<Closing, Refusal> {
         let Self { stage, mut out } = *self;
         let (groups, outcome) = stage.finish();
@@ -235,6 +239,10 @@ impl<G: Presented> Lens for Windowed<G> {
 }
 
 impl<G: Presented> Watcher for Windowed<G> {
+    fn name(&self) -> &'static str {
+        Top::NAME
+    }
+
     fn close(mut self: Box<Self>, _: &flows::Done) -> Result<Closing, Refusal> {
         let last = self.extract.last_mark();
         self.closed.push(self.owner.on_mark(last));

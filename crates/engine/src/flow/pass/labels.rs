@@ -23,14 +23,8 @@ pub enum LabelKind {
 
 impl LabelKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
-        Self::Service,
-        Self::Device,
-        Self::Anomaly,
-        Self::Control,
-        Self::Queue,
-        Self::Weight,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Service, Self::Device, Self::Anomaly, Self::Control, Self::Queue, Self::Weight];
 
     /// Its name.
     #[must_use]

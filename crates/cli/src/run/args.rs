@@ -1,0 +1,49 @@
+//! What can be typed after `wirelens run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `wirelens run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens run --init > wirelens.toml            settings to begin with, each explained
+  wirelens run -c wirelens.toml --check          every mistake with its line, nothing is read
+  wirelens run -c wirelens.toml                  all of its applications on one pass
+  wirelens run -c wirelens.toml -r day/          the same on other captures
+  wirelens run -c wirelens.toml -i eth0          or on an interface, until Ctrl-C
+
+Each table of the settings is an application: its rows are those of the command of the same name.
+Rules let verdicts steer verdicts: packets of a service are kept whole, or only heavy flows are
+looked at by cca. On SIGHUP outputs are finished and begun anew, and rules are read again, without
+losing a packet. Paths are relative to the current folder. docs/guide/run.md has settings for a
+mirror port, a router, a laptop, a lab and a test bench.")]
+pub struct RunArguments {
+    /// Settings, in TOML
+    #[arg(
+        short = 'c',
+        long = "config",
+        value_name = "FILE.toml",
+        required_unless_present = "init"
+    )]
+    pub config: Option<PathBuf>,
+    /// Read these captures instead of those in the settings
+    #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", conflicts_with = "interface")]
+    pub read: Vec<PathBuf>,
+    /// Listen on this interface instead of what the settings name
+    #[arg(short = 'i', long = "interface", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Replay captures at their own speed, or FACTOR times as fast
+    #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(conflicts_with = "interface")]
+    pub pace: Option<f64>,
+    /// Check settings, models, inputs and filter, then stop
+    #[arg(long)]
+    pub check: bool,
+    /// Print settings with every application in them, to standard output
+    #[arg(long, conflicts_with_all = ["config", "read", "interface", "pace", "check", "quiet"])]
+    pub init: bool,
+    /// No progress bar and no summary; errors are still printed
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}

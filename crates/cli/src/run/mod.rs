@@ -1,0 +1,172 @@
+//! `wirelens run`: any set of applications on one pass.
+
+pub mod args;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use session::Host;
+use session::application::{Closing, Site};
+use session::reading::{Inputs, Opened};
+use session::run::{Doors, Finished, InputSettings, Plan, RunError, Session, example, read};
+use session::summary::{StageSummary, stage_lines};
+use session::toml_text::Mistake;
+
+use crate::asked;
+use crate::clock::CLOCK;
+use crate::environment;
+use crate::failure::{Failure, Status};
+use crate::interrupt::{self, Reopen};
+use crate::live;
+use crate::summary;
+use args::RunArguments;
+
+/// Bytes of a file of settings.
+const FILE_LEN_MAX: u64 = 1 << 20;
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Settings(mistakes) => settings(&mistakes),
+            RunError::Input(error) => error.into(),
+            RunError::Rows(_, error) if error.is_enough() => Self::enough(),
+            error => Self::error(error),
+        }
+    }
+}
+
+/// Every mistake a line.
+fn settings(mistakes: &[Mistake]) -> Failure {
+    let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+    Failure::usage(lines.join("\nwirelens: "))
+}
+
+/// Runs `wirelens run`.
+pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failure> {
+    let Some(path) = arguments.config.as_deref() else {
+        io::stdout().write_all(example().as_bytes())?;
+        return Ok(Status::Fine);
+    };
+    let plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    let (inputs, opened) = open(&plan, arguments.quiet)?;
+    if arguments.check {
+        if !arguments.quiet {
+            let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
+            eprintln!("{}: fine: {}", path.display(), names.join(", "));
+        }
+        return Ok(Status::Fine);
+    }
+    let duration = plan.input.duration;
+    let reopen = Reopen::on_hangup();
+    let begin = |opened: &Opened| {
+        live::begin_for(duration, opened, &inputs.control, arguments.quiet);
+    };
+    begin(&opened);
+    let doors = Doors { clock: CLOCK, stdout };
+    let session = Session::begin(plan, inputs, opened, doors)?;
+    let hangup = || {
+        reopen.take().then(|| match plan_again(path, arguments, host) {
+            Ok(plan) => plan,
+            Err(mistake) => Err(vec![mistake]),
+        })
+    };
+    let finished = session.run(hangup, |line| eprintln!("wirelens: {line}"))?;
+    tell(&finished, arguments.quiet)
+}
+
+/// A handle of our own on standard output: the standard one would flush at each line end.
+fn stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+type Read = Result<Plan, Vec<Mistake>>;
+
+/// Reads the settings, and what was typed instead of some of them.
+fn plan(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read, Failure> {
+    plan_again(path, arguments, host).map_err(|mistake| Failure::error(mistake.message))
+}
+
+fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read, Mistake> {
+    let name = path.display();
+    let unreadable = |message: String| Mistake { line: 1, path: path.to_owned(), message };
+    let len = fs::metadata(path).map(|metadata| metadata.len());
+    if len.is_ok_and(|len| len > FILE_LEN_MAX) {
+        let wanted = "wanted: settings in TOML of at most 1 MiB";
+        return Err(unreadable(format!("{name}: too large; {wanted}")));
+    }
+    let text = fs::read_to_string(path).map_err(|error| {
+        let hint = "settings to begin with are printed by `wirelens run --init`";
+        unreadable(format!("{name}: {error}; {hint}"))
+    })?;
+    let instead = instead(arguments);
+    let site = Site { host, environment, clock: CLOCK, is_live: false };
+    Ok(read(path, &text, &instead, &site))
+}
+
+/// What was typed instead of settings.
+fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
+    move |input| {
+        if !arguments.read.is_empty() {
+            input.read.clone_from(&arguments.read);
+            input.interface = None;
+        }
+        if let Some(interface) = &arguments.interface {
+            input.interface = Some(interface.clone());
+            input.read.clear();
+            input.pace = None;
+        }
+        input.pace = arguments.pace.or(input.pace);
+    }
+}
+
+fn open(plan: &Plan, quiet: bool) -> Result<(Inputs, Opened), Failure> {
+    let mut request = plan.input.request();
+    request.decapsulate = plan.wants.inner();
+    request.painter = (!quiet).then_some(crate::progress::painter);
+    let found = Inputs::find(&request, true, interrupt::control());
+    let inputs = found.map_err(|error| asked::explain(error, &request))?;
+    let outputs =
+        plan.applications.iter().map(|one| one.output.as_ref().map(|output| &output.path));
+    asked::spare(&inputs, outputs)?;
+    let opened = inputs.open_any(plan.wants.needs, 1)?;
+    Ok((inputs, opened))
+}
+
+fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
+    StageSummary {
+        name,
+        outcome: &closing.outcome,
+        key: closing.key,
+        late: closing.late,
+        beyond_max_keys: closing.beyond_max_keys,
+    }
+}
+
+/// What became of everything.
+fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
+    let Finished { inputs, received, closings, dropped } = finished;
+    let first = closings.first().map(|(name, closing)| stage(name, closing));
+    let status = summary::print(inputs, quiet, received, first.as_ref())?;
+    let mut losses = Vec::new();
+    for (at, (name, closing)) in closings.iter().enumerate() {
+        received.account_for(&closing.outcome).map_err(Failure::error)?;
+        if !quiet {
+            let own = if at > 0 {
+                stage_lines(&stage(name, closing), &received.report)
+            } else {
+                String::new()
+            };
+            eprint!("{own}{}", closing.lines);
+        }
+        losses.extend(closing.loss.clone());
+    }
+    for (name, count) in dropped {
+        losses.push(format!(
+            "{name}: {count} rows were dropped, as writing them was too slow; give a faster disk, or \
+             fewer rows"
+        ));
+    }
+    if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }
+}

@@ -1,0 +1,142 @@
+//! Which frames a run reads, as a file of settings says it.
+
+use std::path::PathBuf;
+
+use capture::live::{Latency, LiveOptions};
+use packet::Span;
+use serde::Deserialize;
+
+use crate::choice::choice;
+use crate::reading::{InputRequest, Interface};
+use crate::written;
+
+choice! {
+    /// What matters more on an interface.
+    Latencies: "latency" {
+        Throughput = "throughput", "Frames come in blocks of many, after 10 to 20 ms";
+        Low = "low", "Each frame is delivered immediately";
+    }
+}
+
+/// Settings of `[input]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct InputSettings {
+    /// Captures: files, folders of captures, or `-`.
+    #[serde(deserialize_with = "paths")]
+    pub read: Vec<PathBuf>,
+    /// The interface to listen on instead.
+    pub interface: Option<String>,
+    /// Only frames that pass this expression.
+    pub filter: Option<String>,
+    /// Stop after this many frames.
+    pub count: Option<u64>,
+    /// Use only so many bytes of each frame.
+    pub snaplen: Option<u32>,
+    /// Memory in which the kernel puts frames, in bytes.
+    #[serde(deserialize_with = "written::bytes_if_any")]
+    pub buffer_size: Option<u64>,
+    /// Whether frames are asked for that are for other stations.
+    pub promiscuous: bool,
+    /// What matters more.
+    #[serde(deserialize_with = "written::choice")]
+    pub latency: Latencies,
+    /// Stop listening after this time.
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub duration: Option<Span>,
+    /// Replay captures at so many times their own speed.
+    pub pace: Option<f64>,
+}
+
+impl Default for InputSettings {
+    fn default() -> Self {
+        Self {
+            read: Vec::new(),
+            interface: None,
+            filter: None,
+            count: None,
+            snaplen: None,
+            buffer_size: None,
+            promiscuous: true,
+            latency: Latencies::Throughput,
+            duration: None,
+            pace: None,
+        }
+    }
+}
+
+/// A path, or a list of them.
+fn paths<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "wanted the name of a capture, or a list of names")]
+    enum OneOrMore {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    Ok(match OneOrMore::deserialize(from)? {
+        OneOrMore::One(path) => vec![path],
+        OneOrMore::More(paths) => paths,
+    })
+}
+
+impl InputSettings {
+    /// Checks what serde cannot: the key that is wrong, and why.
+    ///
+    /// # Errors
+    /// The key and the message.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let of_interface = [
+            ("buffer-size", self.buffer_size.is_some()),
+            ("duration", self.duration.is_some()),
+            ("promiscuous", !self.promiscuous),
+            ("latency", self.latency != Latencies::Throughput),
+        ];
+        if self.interface.is_none()
+            && let Some((key, _)) = of_interface.into_iter().find(|(_, is_given)| *is_given)
+        {
+            let why = "has no effect on captures; leave it out, or give interface";
+            return Err((key, format!("{key} {why}")));
+        }
+        if self.interface.is_some() && self.pace.is_some() {
+            return Err(("pace", String::from("pace has no effect on an interface; leave it out")));
+        }
+        if self.interface.is_some() && !self.read.is_empty() {
+            let why = "captures or an interface can be read, not both in one run";
+            return Err(("read", format!("read and interface: {why}")));
+        }
+        match self.pace {
+            Some(pace) if !(1e-3..=1e6).contains(&pace) => {
+                Err(("pace", format!("pace = {pace}; wanted 0.001 to 1000000 times as fast")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As what is asked of [`crate::reading`].
+    #[must_use]
+    pub fn request(&self) -> InputRequest {
+        let usual = LiveOptions::default();
+        let interface = self.interface.clone().map(|name| Interface {
+            name,
+            options: LiveOptions {
+                latency: match self.latency {
+                    Latencies::Throughput => Latency::Throughput,
+                    Latencies::Low => Latency::Low,
+                },
+                ring_size_bytes: self.buffer_size.map_or(usual.ring_size_bytes, |bytes| {
+                    usize::try_from(bytes).unwrap_or(usize::MAX)
+                }),
+                is_promiscuous: self.promiscuous,
+                ..usual
+            },
+        });
+        InputRequest {
+            names: self.read.clone(),
+            interface,
+            filter: self.filter.clone(),
+            count: self.count,
+            snaplen: self.snaplen,
+            ..InputRequest::default()
+        }
+    }
+}

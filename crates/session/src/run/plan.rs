@@ -1,0 +1,313 @@
+//! A file of settings, read and checked: every mistake with its line.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sink::Format;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::input::InputSettings;
+use crate::application::{Entry, Reading, Ready, Site, United};
+use crate::applications::APPLICATIONS;
+use crate::rules::{Known, Rules, Words};
+use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
+
+/// What a file of settings asks for.
+pub struct Plan {
+    /// Which frames.
+    pub input: InputSettings,
+    /// Settings of the run as a whole.
+    pub run: RunSettings,
+    /// The applications, in the order of [`APPLICATIONS`].
+    pub applications: Vec<Planned>,
+    /// What rules make of labels.
+    pub rules: Rules,
+    /// What all applications want.
+    pub wants: United,
+    /// The text, to see at a reload what was changed.
+    pub(super) text: String,
+}
+
+/// An application that is ready to begin.
+pub struct Planned {
+    /// The application.
+    pub ready: Box<dyn Ready>,
+    /// Where its rows go; none where it has no rows.
+    pub output: Option<OutputSettings>,
+    /// Where it stands in the file, for what is wrong when it begins.
+    pub(super) place: Mistake,
+}
+
+/// Where an application's rows go.
+#[derive(Clone, Debug)]
+pub struct OutputSettings {
+    /// The file; `-` is standard output.
+    pub path: PathBuf,
+    /// How rows are written.
+    pub format: Format,
+    /// Whether a file that exists is replaced.
+    pub force: bool,
+}
+
+impl OutputSettings {
+    /// Whether rows go to standard output.
+    #[must_use]
+    pub fn is_stdout(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+}
+
+/// Settings of `[run]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RunSettings {
+    /// Seed of the hash that spreads keys; drawn at start where it is left out.
+    pub seed: Option<u64>,
+}
+
+/// The keys that every application with rows has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct WrittenOutput {
+    output: Option<PathBuf>,
+    format: Option<String>,
+    force: bool,
+}
+
+const OUTPUT_KEYS: [&str; 3] = ["output", "format", "force"];
+
+/// The formats by name.
+const FORMATS: [Format; 4] = [Format::Csv, Format::Jsonl, Format::Parquet, Format::Arrow];
+
+/// Reads a file of settings. `instead` changes its `[input]`, where a door was told other inputs.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn read(
+    path: &Path,
+    text: &str,
+    instead: &impl Fn(&mut InputSettings),
+    site: &Site<'_>,
+) -> Result<Plan, Vec<Mistake>> {
+    let mut mistakes = Mistakes::of(path, text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        mistakes.add(error.span().unwrap_or(0..0), error.message());
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes.into_found());
+    }
+    let plan = plan(path, text, root, instead, site, &mut mistakes);
+    match plan {
+        Some(plan) if mistakes.is_empty() => Ok(plan),
+        _ => Err(mistakes.into_found()),
+    }
+}
+
+fn plan(
+    path: &Path,
+    text: &str,
+    root: Spanned<DeTable<'_>>,
+    instead: &impl Fn(&mut InputSettings),
+    site: &Site<'_>,
+    mistakes: &mut Mistakes,
+) -> Option<Plan> {
+    let mut root = root.into_inner();
+    refuse_unknown(&root, mistakes);
+    let input = input(root.remove("input"), instead, mistakes);
+    let site = Site { is_live: input.as_ref().is_some_and(|i| i.interface.is_some()), ..*site };
+    let run = match table_of("run", root.remove("run"), mistakes) {
+        Some(table) => read_table("run", &table, mistakes),
+        None => Some(RunSettings::default()),
+    };
+    let rules = tables_of("rule", root.remove("rule"), mistakes);
+    let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Words::new());
+    for entry in APPLICATIONS {
+        for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
+            let at = table.span();
+            let Some((output, ready)) = application(entry, table, site, mistakes) else { continue };
+            if let Err(clash) = wants.add(entry.name, &ready.wants()) {
+                mistakes.add(at.clone(), clash);
+            }
+            for (kind, names) in ready.gives() {
+                if words.iter().any(|(given, ..)| *given == kind) {
+                    let kind = kind.name();
+                    mistakes.add(
+                        at.clone(),
+                        format_args!(
+                            "[{}] another application gives {kind} labels as well",
+                            entry.name
+                        ),
+                    );
+                }
+                words.push((kind, entry.name, names));
+            }
+            let place = mistakes.place(at);
+            planned.push(Planned {
+                ready,
+                output,
+                place: Mistake { path: path.to_owned(), ..place },
+            });
+        }
+    }
+    refuse_shared(&planned, mistakes);
+    let names: Vec<_> = planned.iter().map(|planned| planned.ready.name()).collect();
+    if names.is_empty() && mistakes.is_empty() {
+        let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
+        mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
+    }
+    let known = Known { words: &words, applications: &names };
+    // Of an application that is not there because of a mistake its rules are none.
+    let rules =
+        if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
+    let (input, run) = (input?, run?);
+    Some(Plan { input, run, applications: planned, rules, wants, text: text.to_owned() })
+}
+
+fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
+    let mut names = vec!["input", "run", "rule"];
+    names.extend(APPLICATIONS.iter().map(|entry| entry.name));
+    for key in root.keys() {
+        let name = key.get_ref().as_ref();
+        if !names.contains(&name) {
+            let told = suggestion(name, &names);
+            mistakes.add(key.span(), format_args!("there is no table [{name}]; {told}"));
+        }
+    }
+}
+
+fn input(
+    value: Option<Spanned<DeValue<'_>>>,
+    instead: &impl Fn(&mut InputSettings),
+    mistakes: &mut Mistakes,
+) -> Option<InputSettings> {
+    let Some(table) = table_of("input", value, mistakes) else {
+        let mut input = InputSettings::default();
+        instead(&mut input);
+        return Some(input);
+    };
+    let mut input: InputSettings = read_table("input", &table, mistakes)?;
+    instead(&mut input);
+    match input.check() {
+        Ok(()) => Some(input),
+        Err((key, message)) => {
+            let place = table.get_ref().get_key_value(key);
+            let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+            mistakes.add(at, format_args!("[input] {message}"));
+            None
+        }
+    }
+}
+
+/// A value that has to be a table.
+fn table_of<'t>(
+    name: &str,
+    value: Option<Spanned<DeValue<'t>>>,
+    mistakes: &mut Mistakes,
+) -> Option<Spanned<DeTable<'t>>> {
+    let value = value?;
+    let at = value.span();
+    match value.into_inner() {
+        DeValue::Table(table) => Some(Spanned::new(at, table)),
+        other => {
+            let seen = other.type_str();
+            mistakes.add(at, format_args!("{name} is of type {seen}; wanted: a table, [{name}]"));
+            None
+        }
+    }
+}
+
+/// A value that may be a table, or several of them.
+fn tables_of<'t>(
+    name: &str,
+    value: Option<Spanned<DeValue<'t>>>,
+    mistakes: &mut Mistakes,
+) -> Vec<Spanned<DeTable<'t>>> {
+    let Some(value) = value else { return Vec::new() };
+    let at = value.span();
+    match value.into_inner() {
+        DeValue::Array(array) => {
+            let array: DeArray<'t> = array;
+            let tables = array.into_iter().filter_map(|one| table_of(name, Some(one), mistakes));
+            tables.collect()
+        }
+        other => table_of(name, Some(Spanned::new(at, other)), mistakes).into_iter().collect(),
+    }
+}
+
+type ReadyWithOutput = (Option<OutputSettings>, Box<dyn Ready>);
+
+fn application(
+    entry: &Entry,
+    table: Spanned<DeTable<'_>>,
+    site: Site<'_>,
+    mistakes: &mut Mistakes,
+) -> Option<ReadyWithOutput> {
+    let at = table.span();
+    let mut own = table.into_inner();
+    let mut shared = DeTable::default();
+    if entry.has_rows {
+        for key in OUTPUT_KEYS {
+            shared.extend(own.remove_entry(key));
+        }
+    }
+    let output = output(entry, &Spanned::new(at.clone(), shared), mistakes);
+    let ready = (entry.read)(Reading { table: Spanned::new(at, own), site, mistakes });
+    Some((output?, ready?))
+}
+
+/// Where rows go; the outer none is a mistake.
+fn output(
+    entry: &Entry,
+    table: &Spanned<DeTable<'_>>,
+    mistakes: &mut Mistakes,
+) -> Option<Option<OutputSettings>> {
+    if !entry.has_rows {
+        return Some(None);
+    }
+    let name = entry.name;
+    let written: WrittenOutput = read_table(name, table, mistakes)?;
+    let mut refuse = |key: &str, message: String| {
+        let place = table.get_ref().get_key_value(key);
+        let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+        mistakes.add(at, format_args!("[{name}] {message}"));
+        None
+    };
+    let Some(path) = written.output else {
+        let wanted = format!("output = \"{name}.parquet\", or \"-\" for standard output");
+        return refuse("", format!("its rows go nowhere; give {wanted}"));
+    };
+    let named = written.format.as_deref().map(|seen| {
+        let found = FORMATS.into_iter().find(|format| format.name() == seen);
+        found.ok_or_else(|| suggestion(seen, &FORMATS.map(Format::name)))
+    });
+    let format = match named {
+        Some(Ok(format)) => format,
+        Some(Err(told)) => return refuse("format", format!("format: {told}")),
+        None if path.as_os_str() == "-" => Format::Jsonl,
+        None => match Format::from_suffix(&path) {
+            Ok(format) => format,
+            Err(error) => return refuse("output", format!("output: {error}")),
+        },
+    };
+    Some(Some(OutputSettings { path, format, force: written.force }))
+}
+
+/// Two tables in one file, or on standard output, would be neither.
+fn refuse_shared(planned: &[Planned], mistakes: &mut Mistakes) {
+    for (at, one) in planned.iter().enumerate() {
+        let Some(output) = &one.output else { continue };
+        let before = planned.get(..at).unwrap_or_default().iter();
+        let mut same = before
+            .filter(|other| other.output.as_ref().is_some_and(|other| other.path == output.path));
+        if let Some(other) = same.next() {
+            let (name, other) = (one.ready.name(), other.ready.name());
+            let path = output.path.display();
+            mistakes.add_at(
+                &one.place,
+                format_args!("[{name}] output: {path} is that of [{other}]; give another"),
+            );
+        }
+    }
+}

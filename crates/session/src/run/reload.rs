@@ -1,0 +1,70 @@
+//! Settings that are read again while a run goes on.
+
+use engine::flow::pass::LabelKind;
+use toml::Table;
+
+use super::plan::Plan;
+use crate::rules::InForce;
+use crate::toml_text::Mistake;
+
+/// What a run keeps of its settings, to see what was changed.
+pub struct Reload {
+    text: String,
+    rules: InForce,
+    /// The labels that applications give since rules read them.
+    given: Vec<LabelKind>,
+}
+
+impl Reload {
+    pub(super) fn new(text: String, rules: InForce, given: Vec<LabelKind>) -> Self {
+        Self { text, rules, given }
+    }
+
+    /// Takes up what can be changed while a run goes on: rules. What cannot is refused and said, and
+    /// so is a file with mistakes; then all stays as it was.
+    #[must_use]
+    pub fn take_up(&self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(mistakes) => {
+                let refused = "the settings were not taken up, and those before stay in force";
+                let told = mistakes.iter().map(ToString::to_string);
+                return told.chain([String::from(refused)]).collect();
+            }
+        };
+        let mut lines = Vec::new();
+        for name in changed(&self.text, &plan.text) {
+            if name != "rule" {
+                lines.push(format!("[{name}] was changed: that takes effect with the next start"));
+            }
+        }
+        let wanted = plan.rules.reads(|_| true);
+        if let Some(kind) = wanted.iter().find(|kind| !self.given.contains(kind)) {
+            let name = if *kind == LabelKind::Weight { "bytes" } else { kind.name() };
+            lines.push(format!(
+                "[[rule]] the first one about {name}: that takes effect with the next start; rules \
+                 were not changed"
+            ));
+        } else if plan.rules != *self.rules.now() {
+            let count = plan.rules.len();
+            self.rules.change(plan.rules);
+            lines.push(format!("rules were changed: {count} in force"));
+        }
+        if lines.is_empty() {
+            lines.push(String::from("nothing was changed in the settings"));
+        }
+        lines
+    }
+}
+
+/// The tables that differ.
+fn changed(before: &str, after: &str) -> Vec<String> {
+    // Both were read before.
+    let read = |text: &str| text.parse::<Table>().unwrap_or_default();
+    let (before, after) = (read(before), read(after));
+    let mut names: Vec<_> = before.keys().chain(after.keys()).cloned().collect();
+    names.sort();
+    names.dedup();
+    names.retain(|name| before.get(name) != after.get(name));
+    names
+}

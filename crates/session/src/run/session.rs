@@ -1,0 +1,314 @@
+//! A plan with its inputs and outputs open, from the first frame to the last row.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use engine::Stage as _;
+use engine::flow::FlowOptions;
+use engine::flow::pass::{Lenses, Pass, PassDone};
+use engine::run::Control;
+use packet::{HashSeed, Source};
+use sink::{Existing, OutputFile};
+
+use super::plan::{OutputSettings, Plan, Planned};
+use super::reload::Reload;
+use crate::application::{Closing, Opening, Refusal, Watcher};
+use crate::captures::Captures;
+use crate::classify::{Pace, Paced, read_ahead};
+use crate::clock::Clock;
+use crate::flows::Done;
+use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, WhenBehind};
+use crate::reading::{InOrder, InputError, Inputs, Opened, Received, hash_seed};
+use crate::rules::InForce;
+use crate::toml_text::Mistake;
+use crate::weight::Weight;
+
+/// Batches that are read ahead of a replay.
+const PIECES_AHEAD_MAX: usize = 32;
+
+/// What a front door lends to a run.
+#[derive(Clone, Copy)]
+pub struct Doors {
+    /// Time outside of event time.
+    pub clock: Clock,
+    /// A handle on standard output.
+    pub stdout: fn() -> io::Result<File>,
+}
+
+/// Why a run does not begin, or does not end well.
+#[derive(Debug)]
+pub enum RunError {
+    /// Something in the file of settings.
+    Settings(Vec<Mistake>),
+    /// Inputs cannot be read.
+    Input(InputError),
+    /// Rows cannot be written.
+    Rows(&'static str, RowsError),
+    /// An application cannot go on.
+    Application(&'static str, Refusal),
+    /// Results that were to be kept are not.
+    Loss(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(mistakes) => {
+                let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            Self::Input(error) => error.fmt(f),
+            Self::Rows(_, error) => error.fmt(f),
+            Self::Application(name, refusal) => write!(f, "{name}: {refusal}"),
+            Self::Loss(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<InputError> for RunError {
+    fn from(error: InputError) -> Self {
+        Self::Input(error)
+    }
+}
+
+/// A run that is about to begin.
+pub struct Session {
+    inputs: Inputs,
+    source: InOrder,
+    pass: Pass<Lenses<dyn Watcher>>,
+    names: Vec<&'static str>,
+    writers: Vec<OutletWriter>,
+    pace: Option<Arc<Pace>>,
+    reload: Reload,
+}
+
+/// What is left of a run.
+pub struct Finished {
+    /// What was read.
+    pub inputs: Inputs,
+    /// What became of it before applications saw it.
+    pub received: Received,
+    /// What each application says of itself, by name.
+    pub closings: Vec<(&'static str, Closing)>,
+    /// Rows that were dropped because writing them was too slow, by application.
+    pub dropped: Vec<(&'static str, u64)>,
+}
+
+impl Session {
+    /// Opens the outputs of a plan, and begins its applications. `inputs` were found with what the
+    /// plan wants, and `opened` from them.
+    ///
+    /// # Errors
+    /// [`RunError`]
+    pub fn begin(
+        plan: Plan,
+        inputs: Inputs,
+        opened: Opened,
+        doors: Doors,
+    ) -> Result<Self, RunError> {
+        let Plan { input, run, applications, rules, wants, text } = plan;
+        let is_live = inputs.interface.is_some();
+        let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
+        let in_force = InForce::default();
+        let read_labels = rules.reads(|_| true);
+        let has_sizes = !rules.thresholds().is_empty();
+        let reload = Reload::new(text, in_force.clone(), read_labels.clone());
+        in_force.change(rules);
+        let seed = hash_seed(run.seed);
+        let mut lenses: Vec<Box<dyn Watcher>> = Vec::new();
+        let mut names = Vec::new();
+        if has_sizes {
+            lenses.push(Box::new(Weight::new(&in_force)));
+        }
+        let mut begun = Begun(Vec::new());
+        for Planned { ready, output, place } in applications {
+            let name = ready.name();
+            let captures = Captures::of(&inputs);
+            let outlet = match output {
+                None => None,
+                Some(output) => {
+                    let rows = open_rows(&output, ready.schema(captures.are_named()), doors)
+                        .map_err(|error| wrong(&place, name, &error))?;
+                    let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
+                    let control = Arc::clone(&inputs.control);
+                    let (outlet, writer) =
+                        outlet::begin(name, rows, when, doors.clock.now, control);
+                    begun.0.push(writer);
+                    Some(outlet)
+                }
+            };
+            let opening = Opening {
+                outlet,
+                captures,
+                seed,
+                control: Arc::clone(&inputs.control),
+                progress: Arc::clone(&inputs.options.progress),
+                clock: doors.clock,
+                is_live,
+                pace: pace.clone(),
+                rules: in_force.clone(),
+                read_labels: read_labels.clone(),
+            };
+            let lens = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
+            lenses.push(lens);
+            names.push(name);
+        }
+        let lenses = Lenses::in_order(lenses)
+            .map_err(|clash| RunError::Application("run", Refusal::new(clash)))?;
+        let pass = pass(wants.flow_options(), seed, lenses);
+        let source = inputs.in_order(opened);
+        let writers = std::mem::take(&mut begun.0);
+        Ok(Self { inputs, source, pass, names, writers, pace, reload })
+    }
+
+    /// The names of its applications.
+    #[must_use]
+    pub fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
+    /// Reads to the end. `hangup` says whether the settings are to be read again, and if so what
+    /// they are now; `tell` takes what is to be said of that.
+    ///
+    /// # Errors
+    /// [`RunError`]
+    pub fn run(
+        self,
+        mut hangup: impl FnMut() -> Option<Result<Plan, Vec<Mistake>>>,
+        mut tell: impl FnMut(&str),
+    ) -> Result<Finished, RunError> {
+        let Self { inputs, mut source, mut pass, writers, pace, reload, .. } = self;
+        let control = Arc::clone(&inputs.control);
+        let bar = inputs.bar();
+        let mut after_batch = || {
+            if let Some(plan) = hangup() {
+                writers.iter().for_each(OutletWriter::reopen);
+                reload.take_up(plan).iter().for_each(|line| tell(line));
+            }
+        };
+        let left = match pace {
+            None => {
+                drive(&mut source, &mut pass, &control, &mut after_batch);
+                0
+            }
+            Some(pace) => paced(&mut source, &mut pass, &pace, &control, &mut after_batch),
+        };
+        drop(bar);
+        let PassDone { lens, outcome, clock, counts } = pass.finish();
+        let (late, clock_steps) = (clock.late, clock.steps);
+        let flows = Done { outcome, received: Received::default(), late, clock_steps, counts };
+        let mut closings = Vec::new();
+        let mut failure = None;
+        for watcher in lens.into_inner() {
+            let name = watcher.name();
+            match watcher.close(&flows) {
+                Ok(_) if name.is_empty() => {}
+                Ok(closing) => closings.push((name, closing)),
+                Err(refusal) => {
+                    failure.get_or_insert(RunError::Application(name, refusal));
+                }
+            }
+        }
+        let dropped = finish_rows(writers, &mut failure);
+        let mut received = source.received();
+        received.report.received = received.report.received.saturating_sub(left);
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(Finished { inputs, received, closings, dropped }),
+        }
+    }
+}
+
+/// Writers of a run that has not begun yet: where it does not, there is nothing to be kept.
+struct Begun(Vec<OutletWriter>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(OutletWriter::abandon);
+    }
+}
+
+fn pass(
+    options: FlowOptions,
+    seed: HashSeed,
+    lenses: Lenses<dyn Watcher>,
+) -> Pass<Lenses<dyn Watcher>> {
+    Pass::new(options, seed, lenses)
+}
+
+fn wrong(place: &Mistake, name: &str, error: &dyn fmt::Display) -> RunError {
+    RunError::Settings(vec![place.with(format_args!("[{name}] {error}"))])
+}
+
+fn open_rows(
+    output: &OutputSettings,
+    schema: engine::columns::Schema,
+    doors: Doors,
+) -> Result<RowsWriter, RowsError> {
+    if output.is_stdout() {
+        return RowsWriter::to_stream(output.format, schema, (doors.stdout)()?);
+    }
+    let existing = if output.force { Existing::Replace } else { Existing::Refuse };
+    let file = OutputFile::create(&output.path, existing)?;
+    RowsWriter::to_file(output.format, schema, file)
+}
+
+fn drive(
+    source: &mut impl Source,
+    pass: &mut Pass<Lenses<dyn Watcher>>,
+    control: &Control,
+    after_batch: &mut impl FnMut(),
+) {
+    while !control.is_stopped() || source.ends_by_itself() {
+        match source.next_batch() {
+            Some(batch) => pass.on_batch(&batch),
+            None => break,
+        }
+        after_batch();
+    }
+}
+
+/// At the capture's own speed, or so many times that; and how many frames were read, but not handed
+/// out before the run was stopped.
+fn paced(
+    source: &mut (impl Source + Send),
+    pass: &mut Pass<Lenses<dyn Watcher>>,
+    pace: &Pace,
+    control: &Control,
+    after_batch: &mut impl FnMut(),
+) -> u64 {
+    let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || read_ahead(source, &to));
+        let mut paced = Paced::new(ahead, pace, control);
+        drive(&mut paced, pass, control, after_batch);
+        let handed = paced.handed();
+        // Nobody listens to the reader from here on.
+        drop(paced);
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) - handed
+    })
+}
+
+/// Waits until all rows are written; the first that failed is why the run did.
+fn finish_rows(
+    writers: Vec<OutletWriter>,
+    failure: &mut Option<RunError>,
+) -> Vec<(&'static str, u64)> {
+    let mut dropped = Vec::new();
+    for writer in writers {
+        let name = writer.name();
+        match writer.finish() {
+            Ok(0) => {}
+            Ok(count) => dropped.push((name, count)),
+            // What could not be written explains what applications say.
+            Err(error) => *failure = Some(RunError::Rows(name, error)),
+        }
+    }
+    dropped
+}
