@@ -53,6 +53,9 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());
     declared.extend(cca::declared_columns());
+    for application in session::applications::APPLICATIONS {
+        declared.extend((application.declared)());
+    }
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared

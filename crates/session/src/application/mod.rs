@@ -54,6 +54,12 @@ pub trait Application: Send + Sized + 'static {
     /// The columns of its rows; `has_capture` says that rows name the capture they are from.
     fn schema(&self, has_capture: bool) -> Schema;
 
+    /// The columns that no command has, by the words that ask for them; for the reference pages.
+    #[must_use]
+    fn declared() -> Vec<(&'static str, Schema)> {
+        Vec::new()
+    }
+
     /// Which labels the words of a rule may be about, with the words that this application gives.
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
         Vec::new()

@@ -18,6 +18,8 @@ pub struct Entry {
     pub example: &'static str,
     /// Whether it writes rows.
     pub has_rows: bool,
+    /// As [`Application::declared`].
+    pub declared: fn() -> Vec<(&'static str, Schema)>,
     /// The keys of its settings.
     pub keys: fn() -> &'static [&'static str],
     /// Reads its settings, and gets ready.
@@ -82,6 +84,7 @@ impl Entry {
             about: A::ABOUT,
             example: A::EXAMPLE,
             has_rows: A::HAS_ROWS,
+            declared: A::declared,
             keys: fields_of::<A::Settings>,
             read: read::<A>,
         }

@@ -12,7 +12,7 @@ use engine::flow::FlowOptions;
 use engine::flow::pass::{Lenses, Pass, PassDone};
 use engine::run::Control;
 use packet::{HashSeed, Source};
-use sink::{Existing, OutputFile};
+use sink::{Existing, OutputError, OutputFile};
 
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
@@ -44,6 +44,8 @@ pub struct Doors {
 pub enum RunError {
     /// Something in the file of settings.
     Settings(Vec<Mistake>),
+    /// Something that is asked for there cannot be begun, such as an output that exists.
+    Begin(Mistake),
     /// Inputs cannot be read.
     Input(InputError),
     /// Rows cannot be written.
@@ -61,6 +63,7 @@ impl fmt::Display for RunError {
                 let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
+            Self::Begin(mistake) => mistake.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Rows(_, error) => error.fmt(f),
             Self::Application(name, refusal) => write!(f, "{name}: {refusal}"),
@@ -134,7 +137,7 @@ impl Session {
                 None => None,
                 Some(output) => {
                     let rows = open_rows(&output, ready.schema(captures.are_named()), doors)
-                        .map_err(|error| wrong(&place, name, &error))?;
+                        .map_err(|error| wrong_rows(&place, name, error))?;
                     let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
                     let control = Arc::clone(&inputs.control);
                     let (outlet, writer) =
@@ -243,7 +246,20 @@ fn pass(
 }
 
 fn wrong(place: &Mistake, name: &str, error: &dyn fmt::Display) -> RunError {
-    RunError::Settings(vec![place.with(format_args!("[{name}] {error}"))])
+    RunError::Begin(place.with(format_args!("[{name}] {error}")))
+}
+
+/// The same of a file, in the words of settings.
+fn wrong_rows(place: &Mistake, name: &'static str, error: RowsError) -> RunError {
+    match error {
+        RowsError::Output(OutputError::Exists(path)) => {
+            let path = path.display();
+            let try_this = "give force = true to replace it, or another name";
+            wrong(place, name, &format_args!("output: {path} exists already; {try_this}"))
+        }
+        error if error.is_enough() => RunError::Rows(name, error),
+        error => wrong(place, name, &error),
+    }
 }
 
 fn open_rows(

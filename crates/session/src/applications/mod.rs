@@ -1,10 +1,13 @@
 //! The applications there are: what a settings file may have tables of.
 
+mod unanswered;
+
 use crate::application::Entry;
 use crate::classify::Classify;
 use crate::flows::Flows;
 use crate::top::Top;
+use unanswered::Unanswered;
 
 /// All of them, in the order of their pages.
 pub const APPLICATIONS: &[Entry] =
-    &[Entry::of::<Top>(), Entry::of::<Flows>(), Entry::of::<Classify>()];
+    &[Entry::of::<Top>(), Entry::of::<Flows>(), Entry::of::<Classify>(), Entry::of::<Unanswered>()];

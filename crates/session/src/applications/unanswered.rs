@@ -1,0 +1,151 @@
+//! `unanswered`: flows in which one side alone has sent. A small application, whole: begin here to
+//! write one of your own (`docs/specs/application.md`).
+
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::{Ended, FlowMark, FlowRecord, Left};
+use packet::Timestamp;
+use packet::community_id::CommunityId;
+use serde::Deserialize;
+
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::flows::{Done, NEEDS};
+use crate::outlet::Outlet;
+
+/// What it writes: a row for each flow that nobody answered.
+const SCHEMA: Schema = &[
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("first_ns", Kind::TimestampNs, "Earliest stamp; empty where there is none.")
+        .nullable(),
+    Field::new("protocol", Kind::Text, "IP protocol."),
+    Field::new("src_ip", Kind::Text, "Who asks."),
+    Field::new("dst_ip", Kind::Text, "Who does not answer."),
+    Field::new("dst_port", Kind::U16, "On which port."),
+    Field::new("packets", Kind::U64, "Packets that were sent."),
+];
+
+/// Rows turned into columns at once.
+const ROWS_PER_PIECE: usize = 1 << 12;
+
+/// Its settings. Names in a file have `-` where these have `_`; what is left out is the default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Settings {
+    /// Flows of fewer packets are not told.
+    least_packets: u64,
+}
+
+/// The application: what is kept of its settings until a run begins.
+pub(super) struct Unanswered(Settings);
+
+impl Application for Unanswered {
+    const NAME: &'static str = "unanswered";
+    const ABOUT: &'static str = "Who asks and gets no answer: flows in which one side alone sent";
+    const EXAMPLE: &'static str = "\
+# Flows of fewer packets are not told.
+# least-packets = 0
+";
+
+    type Settings = Settings;
+
+    fn ready(settings: Settings, _: &Site<'_>) -> Result<Self, Refusal> {
+        Ok(Self(settings))
+    }
+
+    fn wants(&self) -> Wants {
+        // Headers as flows have them; how flows are cut is left to others.
+        Wants::frames(NEEDS)
+    }
+
+    fn schema(&self, _: bool) -> Schema {
+        SCHEMA
+    }
+
+    fn declared() -> Vec<(&'static str, Schema)> {
+        vec![("wirelens run, [unanswered]", SCHEMA)]
+    }
+
+    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+        let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+        let Settings { least_packets } = self.0;
+        Ok(Box::new(Watching { least_packets, outlet, ended: Vec::new(), refused: None }))
+    }
+}
+
+/// The lens: it sees flows end, and needs nothing of their packets.
+struct Watching {
+    least_packets: u64,
+    outlet: Outlet,
+    ended: Vec<FlowRecord>,
+    refused: Option<RowRefused>,
+}
+
+impl Watching {
+    fn take(&mut self, record: &FlowRecord) {
+        let packets = record.packets_total();
+        let sides = record.packets.iter().filter(|&&of_side| of_side > 0).count();
+        if sides == 1 && packets >= self.least_packets {
+            self.ended.push(*record);
+        }
+    }
+
+    /// Hands on what has gathered, in an order that does not depend on how flows are kept.
+    fn put(&mut self) {
+        self.ended.sort_by_key(FlowRecord::order);
+        for piece in self.ended.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(SCHEMA);
+            match piece.iter().try_for_each(|record| push(&mut columns, record)) {
+                Ok(()) => self.outlet.put(columns),
+                Err(refused) => self.refused = Some(refused),
+            }
+        }
+        self.ended.clear();
+    }
+}
+
+fn push(columns: &mut Columns, record: &FlowRecord) -> Result<(), RowRefused> {
+    let (source, destination) = record.endpoints();
+    let first = Some(record.first).filter(|&first| first != Timestamp::UNKNOWN);
+    columns.push_row(&[
+        Value::Text(&CommunityId(record.key)),
+        first.map(|first| Value::TimestampNs(first.as_ns())).into(),
+        Value::Text(&record.key.protocol()),
+        Value::Address(source.address),
+        Value::Address(destination.address),
+        Value::U16(destination.port),
+        Value::U64(record.packets_total()),
+    ])
+}
+
+impl Lens for Watching {
+    fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
+
+    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+        ended.iter().for_each(|ended| self.take(&ended.record));
+    }
+
+    fn on_marked(&mut self, _: FlowMark) {
+        self.put();
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+        left.in_order(ROWS_PER_PIECE, |flows| {
+            flows.iter().for_each(|(record, _)| self.take(record));
+            self.put();
+        });
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        Unanswered::NAME
+    }
+
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let outcome = flows.outcome.clone();
+        match self.refused {
+            Some(refused) => Err(Refusal::new(refused)),
+            None => Ok(Closing { outcome, key: Done::KEY, ..Closing::default() }),
+        }
+    }
+}
