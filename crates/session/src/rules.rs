@@ -204,6 +204,11 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         (LabelKind::Device, "device", &written.device),
         (LabelKind::Anomaly, "anomaly", &written.anomaly),
     ];
+    let given = words.iter().filter(|(.., words)| words.is_some()).count();
+    if given + usize::from(written.bytes.is_some()) > 1 {
+        let wanted = "wanted: one condition a rule; two rules are two conditions";
+        return Err(("", format!("more than one of service, device, anomaly and bytes; {wanted}")));
+    }
     let mut conditions: Vec<(LabelKind, Fits)> = Vec::new();
     for (kind, key, words) in words {
         if let Some(words) = words {
@@ -215,19 +220,9 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         conditions
             .push((LabelKind::Weight, Fits::From(u16::try_from(least).unwrap_or(u16::MAX - 1))));
     }
-    let condition = match conditions.pop() {
-        Some(condition) if conditions.is_empty() => condition,
-        Some(_) => {
-            let wanted = "wanted: one condition a rule; two rules are two conditions";
-            return Err((
-                "",
-                format!("more than one of service, device, anomaly and bytes; {wanted}"),
-            ));
-        }
-        None => {
-            let wanted = "wanted: service, device, anomaly or bytes";
-            return Err(("", format!("says of no flow that it is about it; {wanted}")));
-        }
+    let Some((kind, fits)) = conditions.pop() else {
+        let wanted = "wanted: service, device, anomaly or bytes";
+        return Err(("", format!("says of no flow that it is about it; {wanted}")));
     };
     let mut acts = Vec::new();
     let has = |name| known.applications.contains(&name);
@@ -254,7 +249,6 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         let wanted = "wanted: keep = \"full\" (or header, partial, nothing), or cca = true";
         return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
     }
-    let (kind, fits) = condition;
     Ok(Rule { kind, fits, acts })
 }
 
@@ -281,14 +275,11 @@ fn fits(
             continue;
         }
         let Some(label) = words.iter().position(|known| known == word) else {
-            let words: Vec<_> = words.iter().map(String::as_str).collect();
-            return Err((
-                key,
-                format!(
-                    "{key}: the model of [{giver}] has no `{word}`; {}",
-                    suggestion(word, &words)
-                ),
-            ));
+            // Protocols by number are no words that anybody means.
+            let words = words.iter().map(String::as_str);
+            let words: Vec<_> = words.filter(|word| !word.starts_with("protocol-")).collect();
+            let told = suggestion(word, &words);
+            return Err((key, format!("{key}: the model of [{giver}] has no `{word}`; {told}")));
         };
         labels.push(u16::try_from(label).unwrap_or(u16::MAX - 1));
     }

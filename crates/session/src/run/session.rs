@@ -124,12 +124,13 @@ impl Session {
         let reload = Reload::new(text, in_force.clone(), read_labels.clone());
         in_force.change(rules);
         let seed = hash_seed(run.seed);
+        // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
+        let mut begun = Begun(Vec::new());
         let mut lenses: Vec<Box<dyn Watcher>> = Vec::new();
         let mut names = Vec::new();
         if has_sizes {
             lenses.push(Box::new(Weight::new(&in_force)));
         }
-        let mut begun = Begun(Vec::new());
         for Planned { ready, output, place } in applications {
             let name = ready.name();
             let captures = Captures::of(&inputs);

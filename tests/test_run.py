@@ -1,0 +1,221 @@
+"""`wirelens run`: applications on one pass say what their commands say, and settings that make no
+sense are explained."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from captures import Frame, write_pcap
+from command import DEMO, PROGRAM, ROOT, captures, in_parallel, wirelens
+from run_settings import SEED, SINGLE, all_on, differing, run, written
+
+SECOND = 10**9
+CAPTURES = [DEMO, *sorted((ROOT / "testdata/testbed").rglob("*.pcap*"))]
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
+def test_rows_are_those_of_the_commands(tmp_path: Path, capture: Path) -> None:
+    assert differing(tmp_path, capture) is None
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("folder", ["benign", "protocols", "malformed", "hostile"])
+def test_rows_are_those_of_the_commands_on_any_capture(tmp_path: Path, folder: str) -> None:
+    def one(path: Path) -> str | None:
+        place = tmp_path / path.name
+        place.mkdir()
+        return differing(place, path)
+
+    found = {path.name: told for path, told in in_parallel(one, captures(folder)) if told}
+    assert not found
+
+
+def test_rows_of_a_folder_name_their_captures(tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for name in ("a.pcapng", "b.pcapng"):
+        (folder / name).write_bytes(DEMO.read_bytes())
+    assert differing(tmp_path, folder) is None
+    tables = all_on(tmp_path, folder)
+    ran = run(tmp_path, written(tables), "-q")
+    assert ran.status == 0, ran.stderr
+    assert "a.pcapng" in (tmp_path / "flows.csv").read_text()
+
+
+def test_a_replay_says_the_same(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    assert run(tmp_path, written(tables), "-q").status == 0
+    kept = {name: (tmp_path / f"{name}.csv").read_bytes() for name in ("top", "flows")}
+    for name in SINGLE:
+        (tmp_path / f"{name}.csv").unlink()
+    assert run(tmp_path, written(tables), "-q", "--pace", "1000").status == 0
+    assert {name: (tmp_path / f"{name}.csv").read_bytes() for name in kept} == kept
+
+
+def test_each_application_accounts_for_every_packet(tmp_path: Path) -> None:
+    ran = run(tmp_path, written(all_on(tmp_path, DEMO)))
+    assert ran.status == 0, ran.stderr
+    for name in SINGLE:
+        assert f"\n{name}: 4944 received = 4944 processed + 0 filtered" in ran.stderr
+
+
+def test_what_init_prints_is_taken(tmp_path: Path) -> None:
+    text = wirelens("run", "--init").stdout.decode()
+    checked = run(tmp_path, text, "-r", DEMO, "--check")
+    assert checked.status == 0, checked.stderr
+    # Every line that is left out says the same as the default that it shows.
+    plain = "\n".join(line.removeprefix("# ") if "= " in line and line[2:3].islower() else line
+                      for line in text.splitlines() if "unless" not in line)  # fmt: skip
+    for name in SINGLE:
+        assert f"\n[{name}]\n" in plain
+
+
+Settings = dict[str, dict[str, object]]
+
+
+def changed(**more: dict[str, object]) -> Callable[[Path], Settings]:
+    """All applications, with some settings changed."""
+
+    def tables(folder: Path) -> Settings:
+        tables = all_on(folder, DEMO)
+        for name, settings in more.items():
+            tables.setdefault(name, {}).update(settings)
+        return tables
+
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        (changed(flow={"output": "x.csv"}), ": there is no table [flow]; did you mean `flows`?"),
+        (changed(flows={"idle-timout": "3s"}), "[flows] has no key `idle-timout`; did you mean `idle-timeout`?"),
+        (changed(flows={"idle-timeout": 5}), "[flows] idle-timeout: wanted a number with a unit"),
+        (changed(flows={"idle-timeout": "60s"}), "[flows] wants an idle time-out of 60 s, [classify] wants 120 s"),
+        (changed(flows={"window": "1s"}), "[flows] wants windows of 1 s"),
+        (changed(top={"by": "sender"}), "[top] by: `sender` is no key to add up by"),
+        (changed(classify={"model": "servces"}), "[classify] model: servces: no model that ships"),
+        (changed(classify={"unknown-below": 2}), "[classify] unknown-below: "),
+        (changed(input={"pace": 0}), "[input] pace = 0; wanted 0.001"),
+        (changed(input={"buffer-size": "1M"}), "buffer-size has no effect on captures"),
+        (changed(flows={"format": "xml"}), "[flows] format: "),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_mistakes_are_told_with_their_line(
+    tmp_path: Path, tables: Callable[[Path], Settings], told: str
+) -> None:
+    ran = run(tmp_path, written(tables(tmp_path)), "--check")
+    assert ran.status == 2
+    line = next((line for line in ran.stderr.splitlines() if told in line), None)
+    assert line, ran.stderr
+    assert line.startswith(f"wirelens: {tmp_path}/wirelens.toml:")
+    assert not list(tmp_path.glob("*.csv*"))
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    text = '[flows]\nidle = 1\nstats = 3\n[top]\nrows = "x"\n[tops]\n'
+    ran = run(tmp_path, text, "-r", DEMO)
+    lines = [line.split(": ")[1].rsplit(":", 1)[1] for line in ran.stderr.splitlines()]
+    # Rows of flows and of top go nowhere as well.
+    assert (ran.status, lines) == (2, ["1", "2", "3", "4", "5", "6"]), ran.stderr
+
+
+def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
+    ran = run(tmp_path, "[flows]\noutput = x.csv\n", "-r", DEMO)
+    assert ran.status == 2
+    assert f"{tmp_path}/wirelens.toml:2: " in ran.stderr
+
+
+def test_an_output_that_exists_ends_the_run_before_it_begins(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    (tmp_path / "classify.csv").write_text("mine")
+    ran = run(tmp_path, written(tables))
+    assert ran.status == 1
+    assert "[classify] output: " in ran.stderr and "force = true" in ran.stderr
+    assert (tmp_path / "classify.csv").read_text() == "mine"
+    assert not (tmp_path / "flows.csv").exists(), "a file of rows, and no run"
+    tables["classify"]["force"] = True
+    assert run(tmp_path, written(tables), "-q").status == 0
+
+
+def test_a_capture_is_no_output(tmp_path: Path) -> None:
+    capture = tmp_path / "flows.csv"
+    capture.write_bytes(DEMO.read_bytes())
+    tables = all_on(tmp_path, capture)
+    tables["flows"]["force"] = True
+    ran = run(tmp_path, written(tables))
+    assert ran.status == 2 and "would take the place of" in ran.stderr
+    assert capture.read_bytes() == DEMO.read_bytes()
+
+
+def test_a_full_disk_is_an_error_and_names_the_file(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    tables["flows"] |= {"output": "/dev/full", "format": "csv"}
+    ran = run(tmp_path, written(tables))
+    assert ran.status == 1
+    assert "/dev/full" in ran.stderr or "No space left" in ran.stderr
+
+
+def test_rows_on_standard_output(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    tables["classify"] |= {"output": "-", "format": "csv"}
+    ran = run(tmp_path, written(tables), "-q")
+    shown = ["-q", "--seed", str(SEED), "--format", "csv"]
+    single = wirelens("classify", "--model", "services", "-r", DEMO, *shown)
+    assert ran.stdout == single.stdout
+
+
+def test_a_reader_that_has_seen_enough_ends_the_run_in_silence(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    tables["flows"] |= {"output": "-", "format": "csv"}
+    path = tmp_path / "wirelens.toml"
+    path.write_text(written(tables))
+    shell = f"{PROGRAM} run -q -c {path} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"service": "ssh"}, "does nothing with the flows"),
+        ({"cca": True}, "says of no flow"),
+        ({"service": "ssh", "device": "Aria", "cca": True}, "more than one of service, device"),
+        ({"service": "ssh", "keep": "full"}, "nothing is kept without a [packetlog] table"),
+        ({"device": "Aria", "cca": True}, "no application of this run says so"),
+        ({"service": "sshh", "cca": True}, "has no `sshh`; did you mean `ssh`?"),
+        ({"service": "ssh", "kep": "full"}, "[rule] has no key `kep`; did you mean `keep`?"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_rules_that_make_no_sense_are_explained(
+    tmp_path: Path, rule: dict[str, object], told: str
+) -> None:
+    ran = run(tmp_path, written(all_on(tmp_path, DEMO), [rule]), "--check")
+    assert ran.status == 2
+    assert told in ran.stderr
+
+
+def test_flows_that_nobody_answered(tmp_path: Path) -> None:
+    def segment(port: int, answers: bool, at_s: float) -> Frame:
+        ends = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
+        ports = port.to_bytes(2), (80).to_bytes(2)
+        order = -1 if answers else 1
+        udp = b"".join(ports[::order]) + (9).to_bytes(2) + bytes(2) + b"x"
+        ip = bytes((0x45, 0, 0, 20 + len(udp), 0, 0, 0, 0, 64, 17, 0, 0)) + b"".join(ends[::order])
+        data = bytes(12) + b"\x08\x00" + ip + udp
+        return Frame(int((10**9 + at_s) * SECOND), data, len(data))
+
+    capture = tmp_path / "a.pcap"
+    frames = [segment(1, False, 0), segment(1, True, 1), segment(2, False, 2), segment(2, False, 3),
+              segment(3, False, 4)]  # fmt: skip
+    write_pcap(capture, frames)
+    tables = {"input": {"read": capture}, "unanswered": {"output": "-", "format": "csv"}}
+    rows = run(tmp_path, written(tables), "-q").rows
+    assert [(row["src_ip"], row["dst_port"], row["packets"]) for row in rows] == [
+        ("10.0.0.1", "80", "2"), ("10.0.0.1", "80", "1")
+    ]  # fmt: skip
+    tables["unanswered"]["least-packets"] = 2
+    assert len(run(tmp_path, written(tables), "-q").rows) == 1
