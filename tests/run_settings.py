@@ -9,6 +9,7 @@ SINGLE: dict[str, tuple[dict[str, object], list[str]]] = {
     "top": ({"by": "flow", "rows": 0, "window": "1s"}, ["top", "--by", "flow", "-n", "0", "--window", "1s"]),
     "flows": ({"stats": True}, ["flows", "--stats"]),
     "classify": ({"model": "services"}, ["classify", "--model", "services"]),
+    "cca": ({"every": "100ms", "rows": 0}, ["cca", "--every", "100ms", "-n", "0"]),
 }  # fmt: skip
 SEED = 7
 
@@ -50,7 +51,7 @@ def differing(folder: Path, capture: Path) -> str | None:
     """Which application's rows are not those of its command; nothing where all are the same."""
     ran = run(folder, written(all_on(folder, capture)), "-q")
     for name, (_, command) in SINGLE.items():
-        shown = ["-q", "--seed", str(SEED), "--format", "csv"]
+        shown = ["-q", "--format", "csv", "--seed", str(SEED)]
         single = wirelens(*command, "-r", capture, *shown, time_max_s=120)
         if ran.status != single.status:
             return f"{name}: status {ran.status} and {single.status}: {ran.stderr} {single.stderr}"

@@ -52,7 +52,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(nprint::declared_columns());
     declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());
-    declared.extend(cca::declared_columns());
+    declared.extend(session::cca::declared_columns());
     for application in session::applications::APPLICATIONS {
         declared.extend((application.declared)());
     }

@@ -9,6 +9,7 @@
 pub mod application;
 pub mod applications;
 pub mod captures;
+pub mod cca;
 pub mod choice;
 pub mod classify;
 pub mod clock;

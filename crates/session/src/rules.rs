@@ -170,9 +170,14 @@ impl Rules {
         said.unwrap_or(!self.chooses_follows())
     }
 
-    /// Whether a rule says whose congestion control is looked at.
+    /// Whether any rule is about whose congestion control is looked at.
     #[must_use]
-    pub fn chooses_follows(&self) -> bool {
+    pub fn steers_follows(&self) -> bool {
+        self.rules.iter().any(|rule| rule.acts.iter().any(|act| matches!(act, Act::Follow(_))))
+    }
+
+    /// Whether a rule chooses whose congestion control is looked at, so that others' is not.
+    fn chooses_follows(&self) -> bool {
         self.rules.iter().any(|rule| rule.acts.contains(&Act::Follow(true)))
     }
 

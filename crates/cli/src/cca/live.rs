@@ -15,10 +15,10 @@ use testbed::sys::namespace;
 
 use super::args::CcaArguments;
 use super::departures::{Departures, Missed};
-use super::naming::Namer;
-use super::rows::Told;
 use crate::failure::Failure;
 use crate::interrupt;
+use session::cca::naming::Namer;
+use session::cca::rows::Told;
 
 /// One packet in so many is told of flows that are not followed. A flow that brings a hundredth of
 /// a link of 100 Mbit/s shows within half a second.

@@ -5,25 +5,24 @@ pub mod args;
 mod departures;
 mod flight;
 mod live;
-mod naming;
 mod printed;
-mod rows;
 mod table;
-mod taps;
 mod view;
 mod without_effect;
 
 use std::path::Path;
 
 use cca::inputs::{Empty, Passed, Throughput};
-use cca::model::{FILE_LEN_MAX, Reads};
+use cca::model::Reads;
 use cca::walk::WAIT_MAX;
 use cca::{Model, Pair, Period, Rules, Sampler, TapOptions, Walk};
-use engine::columns::Schema;
 use packet::{SlotClock, Span};
 use session::Host;
+use session::cca::naming::Namer;
+use session::cca::rows::Told;
+use session::cca::taps::{self, Side, Sides};
+use session::cca::{BEGUN_AGAIN, FLOWS_MAX, MODEL, ReadError, read_model};
 use session::reading::{InputError, InputRequest, Inputs};
-use session::shipped::Kind;
 use session::summary::StageSummary;
 
 use crate::asked;
@@ -34,29 +33,11 @@ use act::Act;
 use args::{CcaArguments, PassedRule};
 use departures::Departures;
 use live::{Device, Watch};
-use naming::Namer;
 use printed::Printed;
-use rows::Told;
-use taps::{Side, Sides};
 use view::View;
-
-/// A folder of a model.
-const MODEL: Kind = Kind { marker: "model.safetensors", made_by: "wirelens train cca" };
-
-/// Flows that are followed at once, where nothing else is asked for.
-const FLOWS_MAX: u32 = 65_536;
-
-/// What is said of packets that fit no window.
-const BEGUN_AGAIN: &str = "packets with data lie further than 2^30 bytes from those before, which \
-                           no window reaches: each is taken for the begin of another connection";
 
 /// The same packets of the same captures are left out each time.
 const SAMPLER_SEED: u64 = 7;
-
-/// The columns of the command.
-pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens cca", rows::SCHEMA), ("wirelens cca, of one tap", flight::SCHEMA)]
-}
 
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failure> {
@@ -65,7 +46,7 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
     }
     let clock = clock(arguments)?;
     let asked = arguments.model.as_deref();
-    let model = asked.map(|folder| read_model(&MODEL.find(folder, host)?, clock)).transpose()?;
+    let model = asked.map(|folder| model(folder, clock, host)).transpose()?;
     let looked_at = model.as_ref().map(Model::looked_at).unwrap_or_default();
     let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
     let options = TapOptions {
@@ -87,21 +68,14 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
 }
 
 /// Reads a model, which has to cut time as it is cut here.
-fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
-    let path = folder.join(MODEL.marker);
-    let shown = path.display();
-    let bytes = MODEL.read_sealed(folder, MODEL.marker, FILE_LEN_MAX)?;
-    let model =
-        Model::parse(&bytes).map_err(|error| Failure::error(format_args!("{shown}: {error}")))?;
-    if model.clock() != clock {
-        let (its, ours) = (model.clock().length(), clock.length());
-        return Err(Failure::usage(format_args!(
-            "--slot: slots of {}s, and the model was trained on {}s; leave --slot out or give its",
-            ours.as_seconds_f64(),
-            its.as_seconds_f64()
-        )));
-    }
-    Ok(model)
+fn model(folder: &Path, clock: SlotClock, host: &Host) -> Result<Model, Failure> {
+    read_model(&MODEL.find(folder, host)?, clock).map_err(|error| match error {
+        ReadError::Model(error) => error.into(),
+        ReadError::Slots { .. } => {
+            Failure::usage(format_args!("--slot: {error}; leave --slot out or give its"))
+        }
+        ReadError::File(..) => Failure::error(error),
+    })
 }
 
 /// A model of two taps.
@@ -258,7 +232,7 @@ fn offset(
     options: TapOptions,
     quiet: bool,
 ) -> Result<Span, Failure> {
-    let found = taps::offset(before, behind, options);
+    let found = taps::offset(before, behind, options, &crate::interrupt::control());
     let offset = found.map_err(|error: InputError| asked::explain(error, behind))?;
     if offset != Span::default() && !quiet {
         eprintln!(

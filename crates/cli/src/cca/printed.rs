@@ -3,28 +3,18 @@
 use cca::model::Told as Named;
 use cca::{FlowWay, Period};
 use comfy_table::{CellAlignment, Table};
-use engine::columns::{Columns, Schema, Value};
 use packet::SlotClock;
-use packet::community_id::CommunityId;
 
-use super::naming;
+use session::cca::{PeriodTold, naming};
+
 use crate::args::OutputArguments;
 use crate::failure::Failure;
 use crate::output::{self, Rows, Show};
 
-/// What flows did in a period.
-pub(super) trait PeriodTold {
-    /// Its columns.
-    const SCHEMA: Schema;
-
-    /// Whether no flow is told of.
-    fn is_empty(&self) -> bool;
-
-    /// To standard output, for people.
+/// What flows did in a period, as people read it.
+pub(super) trait Shown: PeriodTold {
+    /// To standard output.
     fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure>;
-
-    /// As rows.
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, Failure>;
 }
 
 /// A table or rows, with names of controls where there is a model.
@@ -47,41 +37,17 @@ impl Printed {
     }
 
     /// Nothing is said of a period without flows.
-    pub(super) fn put(&mut self, told: &impl PeriodTold, clock: SlotClock) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, told: &impl Shown, clock: SlotClock) -> Result<(), Failure> {
         match &mut self.rows {
             _ if told.is_empty() => Ok(()),
             None => told.print(clock, &self.controls),
-            Some(rows) => rows.write(&told.columns(clock, &self.controls)?),
+            Some(rows) => rows.write(&told.columns(clock, &self.controls).map_err(Failure::error)?),
         }
     }
 
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.rows.map_or(Ok(()), Rows::finish)
     }
-}
-
-/// Adds a row: when and whose, the first seven columns, and what else is told of the flow.
-pub(super) fn push_row(
-    columns: &mut Columns,
-    way: &FlowWay,
-    period: Period,
-    clock: SlotClock,
-    own: &[Value<'_>],
-) -> Result<(), Failure> {
-    let (source, destination) = way.key.endpoints(way.direction);
-    let length_ns = clock.length().as_ns().unsigned_abs();
-    let community_id = CommunityId(way.key);
-    let whose = [
-        Value::TimestampNs(clock.start(period.start).as_ns()),
-        Value::U64(length_ns.saturating_mul(period.len as u64)),
-        Value::Text(&community_id),
-        Value::Address(source.address),
-        Value::U16(source.port),
-        Value::Address(destination.address),
-        Value::U16(destination.port),
-    ];
-    let row = [&whose, own].concat();
-    columns.push_row(&row).map_err(Failure::error)
 }
 
 /// A flow as people read it, data going to the right.

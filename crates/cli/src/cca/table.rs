@@ -5,16 +5,22 @@ use std::io::Write as _;
 use cca::FlowPeriod;
 use packet::SlotClock;
 
-use super::printed;
-use super::rows::Told;
+use session::cca::rows::Told;
+
+use super::printed::{self, Shown};
 use crate::failure::Failure;
 use crate::top::grouped;
 
 /// A bar that stands for the whole queue.
 const BAR_LEN: usize = 20;
 
-/// Prints a period.
-pub(super) fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+impl Shown for Told {
+    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+        print(self, clock, controls)
+    }
+}
+
+fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let start = clock.start(told.period.start);
     writeln!(out, "from {start}, {:.0} bytes in the queue", told.cbiq_sum)?;

@@ -11,11 +11,13 @@ use packet::SlotClock;
 use terminal_size::{Height, Width};
 
 use super::args::ViewWhen;
-use super::rows::Told;
-use super::{naming, printed, table};
+use session::cca::naming;
+
+use super::{printed, table};
 use crate::failure::Failure;
 use crate::output::Show;
 use crate::top::grouped;
+use session::cca::rows::Told;
 
 /// Periods that a chart shows at most.
 const CHART_LEN_MAX: usize = 60;

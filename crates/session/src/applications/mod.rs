@@ -3,11 +3,17 @@
 mod unanswered;
 
 use crate::application::Entry;
+use crate::cca::Cca;
 use crate::classify::Classify;
 use crate::flows::Flows;
 use crate::top::Top;
 use unanswered::Unanswered;
 
 /// All of them, in the order of their pages.
-pub const APPLICATIONS: &[Entry] =
-    &[Entry::of::<Top>(), Entry::of::<Flows>(), Entry::of::<Classify>(), Entry::of::<Unanswered>()];
+pub const APPLICATIONS: &[Entry] = &[
+    Entry::of::<Top>(),
+    Entry::of::<Flows>(),
+    Entry::of::<Classify>(),
+    Entry::of::<Cca>(),
+    Entry::of::<Unanswered>(),
+];

@@ -221,9 +221,10 @@ impl Flows {
     /// after the deciding one.
     fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
         for decided in self.classifier.take_decided() {
-            let of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
+            let mut of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
             let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
-            let place = deciding.or_else(|| of_flow.last()).map_or(0, |followed| followed.place);
+            let place =
+                deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
             labels.give(kind, decided.slot, place, number(&self.cascade, decided.label));
         }
         self.followed.clear();

@@ -14,7 +14,6 @@ use packet::{SlotClock, Span, Timestamp};
 use serde_json::{Value, json};
 
 use super::live::{Device, ends};
-use super::rows::Told;
 use crate::failure::{Failure, Status};
 use crate::packetlog::realtime_ns;
 use args::ActArguments;
@@ -22,6 +21,7 @@ use by::By;
 use capture::tap::{FLOW_COUNT_MAX, FlowSteer};
 use events::Events;
 use machine::Machine;
+use session::cca::rows::Told;
 use tc::{Found, Queue};
 
 /// A flow that was not seen for so long no longer counts.

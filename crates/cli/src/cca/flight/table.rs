@@ -5,13 +5,19 @@ use std::io::Write as _;
 use cca::flight::FlightPeriod;
 use packet::SlotClock;
 
-use super::rows::Told;
-use crate::cca::printed;
+use session::cca::flight::Told;
+
+use crate::cca::printed::{self, Shown};
 use crate::failure::Failure;
 use crate::top::grouped;
 
-/// Prints a period.
-pub(super) fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+impl Shown for Told {
+    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+        print(self, clock, controls)
+    }
+}
+
+fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "from {}, one tap", clock.start(told.period.start))?;
     writeln!(out, "{}\n", lines(told, clock, controls))?;

@@ -4,21 +4,20 @@ use cca::inputs::Missing;
 use cca::model::{Reads, Told as Named};
 use cca::trained::LOOKED_AT;
 use cca::votes::Known;
+use cca::walk::WAIT_MAX;
 use cca::{FlowPeriod, FlowWay, Pair, Period, QueueSeen, Rules, Unnamed};
-use engine::columns::{Columns, Field, Kind, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use packet::SlotClock;
 
 use super::naming::{self, Namer};
-use super::printed::{PeriodTold, push_row};
-use super::{WAIT_MAX, table};
-use crate::failure::Failure;
+use super::period::{PeriodTold, way_columns};
 
 const fn real(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::F64, about)
 }
 
 /// The columns.
-pub(super) const SCHEMA: Schema = &[
+pub const SCHEMA: Schema = &[
     Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
     Field::new("period_ns", Kind::U64, "How long it is, in nanoseconds."),
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
@@ -109,24 +108,25 @@ fn outside(
 }
 
 /// What flows did in a period.
-pub(super) struct Told {
-    pub(super) period: Period,
+pub struct Told {
+    /// The period.
+    pub period: Period,
     /// The heaviest, those that brought most first.
-    pub(super) flows: Vec<FlowPeriod>,
+    pub flows: Vec<FlowPeriod>,
     /// Of each of them its control, where there is a model and it can tell.
-    pub(super) named: Vec<Option<Named>>,
+    pub named: Vec<Option<Named>>,
     /// Flows that are not among them.
-    pub(super) other_count: usize,
+    pub other_count: usize,
     /// Bytes in the queue, of all flows.
-    pub(super) cbiq_sum: f64,
+    pub cbiq_sum: f64,
     /// Of each of them bytes that were not seen to leave, where the tap behind the queue may miss
     /// any.
-    pub(super) unseen: Option<Vec<u64>>,
+    pub unseen: Option<Vec<u64>>,
 }
 
 impl Told {
     /// Of a period that both taps have seen.
-    pub(super) fn of(
+    pub fn of(
         pair: &mut Pair,
         period: Period,
         rules: Rules,
@@ -157,12 +157,12 @@ impl Told {
     }
 
     /// The flows that are told.
-    pub(super) fn ways(&self) -> impl Iterator<Item = &FlowWay> {
+    pub fn ways(&self) -> impl Iterator<Item = &FlowWay> {
         self.flows.iter().map(|flow| &flow.way)
     }
 
     /// The queue's parts by control, the largest first; those of flows without a name are left out.
-    pub(super) fn shares(&self, controls: &[String]) -> Vec<(String, f64)> {
+    pub fn shares(&self, controls: &[String]) -> Vec<(String, f64)> {
         let mut shares: Vec<(String, f64)> =
             controls.iter().map(|control| (control.clone(), 0.0)).collect();
         for (flow, named) in self.flows.iter().zip(&self.named) {
@@ -176,7 +176,7 @@ impl Told {
     }
 
     /// A flow's part of the queue.
-    pub(super) fn share(&self, flow: &FlowPeriod) -> Option<f64> {
+    pub fn share(&self, flow: &FlowPeriod) -> Option<f64> {
         let queue = flow.queue.ok()?;
         (self.cbiq_sum > 0.0).then(|| queue.cbiq_mean / self.cbiq_sum)
     }
@@ -189,11 +189,7 @@ impl PeriodTold for Told {
         self.flows.is_empty()
     }
 
-    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
-        table::print(self, clock, controls)
-    }
-
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, Failure> {
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused> {
         let mut columns = Columns::new(SCHEMA);
         for (at, (flow, &named)) in self.flows.iter().zip(&self.named).enumerate() {
             let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
@@ -216,7 +212,7 @@ impl PeriodTold for Told {
                 unseen.map(|_| Value::Str("xmit")).into(),
                 unseen.map(|&bytes| Value::U64(bytes)).into(),
             ];
-            push_row(&mut columns, &flow.way, self.period, clock, &own)?;
+            way_columns(&mut columns, &flow.way, self.period, clock, &own)?;
         }
         Ok(columns)
     }

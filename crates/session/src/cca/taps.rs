@@ -1,19 +1,22 @@
 //! Two captures, read side by side in event time.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received};
 use capture::input::Input;
 use cca::{Pair, TapOptions};
 use engine::group::Outcome;
+use engine::run::Control;
 use packet::{Batch, Record, Source as _, Span, Timestamp};
-use session::reading::{InOrder, InputError, InputRequest, Inputs, Received};
 
 /// Stamps are compared over so much of the captures' beginnings.
 const COMPARED: Span = Span::from_seconds(2);
 
 /// A capture that is read as far as is needed.
-pub(super) struct Side {
-    pub(super) inputs: Inputs,
+pub struct Side {
+    /// What is read.
+    pub inputs: Inputs,
     source: InOrder,
     shift: Span,
     has_ended: bool,
@@ -21,15 +24,19 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn open(inputs: Inputs) -> Result<Self, InputError> {
-        let opened = session::reading::Opened::Files(inputs.open()?);
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`InputError`]: a capture that cannot be read.
+    pub fn open(inputs: Inputs) -> Result<Self, InputError> {
+        let opened = Opened::Files(inputs.open()?);
         let source = inputs.in_order(opened);
         let shift = Span::default();
         Ok(Self { inputs, source, shift, has_ended: false, shifted: Vec::new() })
     }
 
     /// Stamps are later by this than the capture has them.
-    pub(super) fn shift(&mut self, by: Span) {
+    pub fn shift(&mut self, by: Span) {
         self.shift = by;
     }
 
@@ -69,12 +76,14 @@ impl Side {
         true
     }
 
-    pub(super) const fn has_ended(&self) -> bool {
+    /// Whether all of it was read.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
     /// What became of its frames.
-    pub(super) fn finish(self, tap: &cca::Tap) -> (Inputs, Received, Outcome) {
+    pub fn finish(self, tap: &cca::Tap) -> (Inputs, Received, Outcome) {
         let counts = tap.counts();
         let keyed = counts.taken + counts.left_out;
         let outcome =
@@ -84,20 +93,22 @@ impl Side {
 }
 
 /// Both, read together.
-pub(super) struct Sides {
-    pub(super) ingress: Side,
-    pub(super) egress: Side,
+pub struct Sides {
+    /// Before the queue.
+    pub ingress: Side,
+    /// Behind it.
+    pub egress: Side,
 }
 
 impl Sides {
     /// Reads both up to a moment.
-    pub(super) fn read(&mut self, pair: &mut Pair, until: Timestamp) {
+    pub fn read(&mut self, pair: &mut Pair, until: Timestamp) {
         self.ingress.read(&mut pair.ingress, until);
         self.egress.read(&mut pair.egress, until);
     }
 
     /// When the first packet came to the queue of which anything is kept; both are read so far.
-    pub(super) fn first(&mut self, pair: &mut Pair) -> Option<Timestamp> {
+    pub fn first(&mut self, pair: &mut Pair) -> Option<Timestamp> {
         while pair.ingress.earliest().is_none() {
             if !self.ingress.read_batch(&mut pair.ingress) {
                 return None;
@@ -107,35 +118,36 @@ impl Sides {
     }
 
     /// Up to when both are read, where one of them has not ended.
-    pub(super) fn horizon(&self, pair: &Pair) -> Option<Timestamp> {
+    pub fn horizon(&self, pair: &Pair) -> Option<Timestamp> {
         let sides = [(&self.ingress, &pair.ingress), (&self.egress, &pair.egress)];
         let going_on = sides.into_iter().filter(|(side, _)| !side.has_ended);
         going_on.map(|(_, tap)| tap.latest()).min()
     }
 
     /// Whether reading is to end.
-    pub(super) fn are_stopped(&self) -> bool {
+    pub fn are_stopped(&self) -> bool {
         self.ingress.inputs.control.is_stopped()
     }
 
     /// Whether both have ended.
-    pub(super) const fn have_ended(&self) -> bool {
+    pub const fn have_ended(&self) -> bool {
         self.ingress.has_ended() && self.egress.has_ended()
     }
 }
 
 /// What is to be added to stamps behind the queue so that no packet leaves before it came; nothing
 /// where none does. Read anew from the captures' beginnings, which standard input has not.
-pub(super) fn offset(
+pub fn offset(
     before: &InputRequest,
     behind: &InputRequest,
     options: TapOptions,
+    control: &Arc<Control>,
 ) -> Result<Span, InputError> {
     let is_pipe = |request: &InputRequest| request.names.iter().any(|name| name.as_os_str() == "-");
     if is_pipe(before) || is_pipe(behind) {
         return Ok(Span::default());
     }
-    let find = |request| Inputs::find(request, true, crate::interrupt::control());
+    let find = |request| Inputs::find(request, true, Arc::clone(control));
     let mut sides =
         Sides { ingress: Side::open(find(before)?)?, egress: Side::open(find(behind)?)? };
     let mut pair = Pair::new(TapOptions { kept: Span::from_ns(i64::MAX), ..options });
@@ -156,7 +168,7 @@ pub(super) fn offset(
 const DELAY_SANE: Span = Span::from_seconds(2);
 
 /// Names of captures, for the summary.
-pub(super) fn names(inputs: &Inputs) -> String {
+pub fn names(inputs: &Inputs) -> String {
     let name = |input: &Input| match input {
         Input::Stdin => String::from("-"),
         Input::File(path) => path.display().to_string(),
@@ -165,6 +177,6 @@ pub(super) fn names(inputs: &Inputs) -> String {
 }
 
 /// The request for the tap behind the queue: as that before it, of other captures.
-pub(super) fn behind(before: &InputRequest, egress: &[PathBuf]) -> InputRequest {
+pub fn behind(before: &InputRequest, egress: &[PathBuf]) -> InputRequest {
     InputRequest { names: egress.to_vec(), ..before.clone() }
 }

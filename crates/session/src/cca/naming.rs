@@ -6,16 +6,21 @@ use engine::columns::{Field, Kind, Value};
 use packet::SlotClock;
 
 /// A model, room for what it computes, and what it told of windows before.
-pub(super) struct Namer {
-    pub(super) model: Model,
-    pub(super) scratch: Scratch,
-    pub(super) votes: Votes,
+pub struct Namer {
+    /// The model.
+    pub model: Model,
+    /// Room for what it computes.
+    pub scratch: Scratch,
+    /// What it told before.
+    pub votes: Votes,
     /// Flows that are followed at most: where there are as many, there may be more.
-    pub(super) followed_max: usize,
+    pub followed_max: usize,
 }
 
 impl Namer {
-    pub(super) fn new(model: Model) -> Self {
+    /// Nothing told yet.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
         Self {
             model,
             scratch: Scratch::default(),
@@ -25,13 +30,13 @@ impl Namer {
     }
 
     /// Names of the controls that it tells apart; none where there is no model.
-    pub(super) fn controls(namer: Option<&Self>) -> Vec<String> {
+    pub fn controls(namer: Option<&Self>) -> Vec<String> {
         namer.map(|namer| namer.model.controls().to_vec()).unwrap_or_default()
     }
 }
 
 /// The column that says why there is no control.
-pub(super) const UNNAMED: Field = Field::new(
+pub const UNNAMED: Field = Field::new(
     "unnamed",
     Kind::Text,
     "With --model, why no control is named: `short` where the flow is known for too short a time, \
@@ -42,11 +47,7 @@ pub(super) const UNNAMED: Field = Field::new(
 .nullable();
 
 /// The columns `control`, `confidence`, `interval_s` and `unnamed`.
-pub(super) fn values(
-    named: Option<Named>,
-    clock: SlotClock,
-    controls: &[String],
-) -> [Value<'_>; 4] {
+pub fn values(named: Option<Named>, clock: SlotClock, controls: &[String]) -> [Value<'_>; 4] {
     // As many slots as would lose a digit fit no memory.
     #[allow(clippy::cast_precision_loss)]
     let interval_s = |named: Named| clock.length().as_seconds_f64() * named.slots as f64;
@@ -66,7 +67,7 @@ pub(super) fn values(
 
 /// A control and how probable it is, never rounded up; what is not probable enough has a question
 /// mark, and what is outside of training says so.
-pub(super) fn text(named: &Named, controls: &[String]) -> String {
+pub fn text(named: &Named, controls: &[String]) -> String {
     let name = named.control.and_then(|control| controls.get(control));
     match (named.probability(), named.unnamed) {
         (Some(probability), _) => {

@@ -3,13 +3,11 @@
 use cca::flight::{FlightMissing, FlightPeriod, FlightTap};
 use cca::model::{Reads, Told as Named};
 use cca::{FlowWay, Period};
-use engine::columns::{Columns, Field, Kind, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use packet::SlotClock;
 
-use super::table;
-use crate::cca::naming::{self, Namer};
-use crate::cca::printed::{PeriodTold, push_row};
-use crate::failure::Failure;
+use super::super::naming::{self, Namer};
+use super::super::period::{PeriodTold, way_columns};
 
 const fn real(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::F64, about).nullable()
@@ -26,7 +24,7 @@ const fn real_count(count: u64) -> f64 {
 }
 
 /// The columns.
-pub(super) const SCHEMA: Schema = &[
+pub const SCHEMA: Schema = &[
     Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
     count("period_ns", "How long it is, in nanoseconds."),
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
@@ -86,19 +84,20 @@ fn name(namer: &mut Namer, tap: &mut FlightTap, way: &FlowWay, period: Period) -
 }
 
 /// What flows did in a period.
-pub(super) struct Told {
-    pub(super) period: Period,
+pub struct Told {
+    /// The period.
+    pub period: Period,
     /// The heaviest, those that sent most first.
-    pub(super) flows: Vec<FlightPeriod>,
+    pub flows: Vec<FlightPeriod>,
     /// Of each of them its control, where there is a model and it can tell.
-    pub(super) named: Vec<Option<Named>>,
+    pub named: Vec<Option<Named>>,
     /// Flows that are not among them.
-    pub(super) other_count: usize,
+    pub other_count: usize,
 }
 
 impl Told {
     /// Of a period that is past.
-    pub(super) fn of(
+    pub fn of(
         tap: &mut FlightTap,
         period: Period,
         row_count: usize,
@@ -122,11 +121,7 @@ impl PeriodTold for Told {
         self.flows.is_empty()
     }
 
-    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
-        table::print(self, clock, controls)
-    }
-
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, Failure> {
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused> {
         let mut columns = Columns::new(SCHEMA);
         for (flow, &named) in self.flows.iter().zip(&self.named) {
             let flight = flow.flight.ok();
@@ -150,7 +145,7 @@ impl PeriodTold for Told {
                 unnamed,
                 Value::Text(&missing),
             ];
-            push_row(&mut columns, &flow.way, self.period, clock, &own)?;
+            way_columns(&mut columns, &flow.way, self.period, clock, &own)?;
         }
         Ok(columns)
     }

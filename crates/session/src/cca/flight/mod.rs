@@ -1,0 +1,198 @@
+//! One tap: what flows have in flight, told from their data and from what comes back.
+
+mod rows;
+
+use cca::flight::{FlightMissing, FlightTap};
+use cca::{TapOptions, Walk};
+use engine::group::Outcome;
+use packet::{Batch, Record, Timestamp};
+
+use super::BEGUN_AGAIN;
+use super::naming::Namer;
+use crate::reading::Needs;
+pub use rows::{SCHEMA, Told};
+
+/// Headers of TCP with all their options.
+pub const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
+
+/// What packets of which nothing is told lack.
+pub const KEY: &str = "TCP data or acknowledgements of it";
+
+/// Slots after a period that are waited for, since stamps of several flows may come out of order.
+const SLOTS_WAITED: i64 = 2;
+
+/// Looks back at each period that is past. Where no packet passes, what is in flight is told for as
+/// long as a packet may wait, and then no more.
+///
+/// Which periods are told depends on the packets before their ends alone, and not on how they are
+/// cut into batches.
+pub struct FlightReader {
+    tap: FlightTap,
+    walk: Walk,
+    row_count: usize,
+    namer: Option<Namer>,
+    /// Where the period begins that is looked at next.
+    begin: Option<i64>,
+    seen: Seen,
+}
+
+impl FlightReader {
+    /// Nothing read yet. Periods have so many slots; of each the `row_count` heaviest flows are
+    /// told.
+    #[must_use]
+    pub fn new(
+        options: TapOptions,
+        period_len: usize,
+        row_count: usize,
+        namer: Option<Namer>,
+    ) -> Self {
+        let walk = Walk::new(options.clock, period_len, 0);
+        let tap = FlightTap::new(options);
+        Self { tap, walk, row_count, namer, begin: None, seen: Seen::default() }
+    }
+
+    /// Takes packets in, and hands periods that are past to `put`.
+    ///
+    /// # Errors
+    /// What `put` returns, at once.
+    pub fn on_batch<E>(
+        &mut self,
+        batch: &Batch<'_>,
+        mut put: impl FnMut(&Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Batch { bytes, records, tick } = *batch;
+        let mut rest = records;
+        // A period is looked at right behind the packet by which it is past, wherever the batch
+        // ends: what is forgotten then is forgotten before the same packet in every run.
+        while let Some(at) = rest.iter().position(|record| self.is_due(record)) {
+            let (before, after) = rest.split_at(at + 1);
+            self.tap.take(&Batch { bytes, records: before, tick: None });
+            self.look(false, &mut put)?;
+            rest = after;
+        }
+        self.tap.take(&Batch { bytes, records: rest, tick });
+        if tick.is_some() { self.look(false, put) } else { Ok(()) }
+    }
+
+    /// Whether a packet is the first after the period that is looked at next, and its wait.
+    fn is_due(&self, record: &Record) -> bool {
+        let Some(begin) = self.begin else { return true };
+        let due = self.walk.period(begin).end().saturating_add(SLOTS_WAITED);
+        let time = record.timestamp;
+        time != Timestamp::UNKNOWN && self.tap.options().clock.slot(time) >= due
+    }
+
+    /// The input has ended: hands the periods that are left to `put`.
+    ///
+    /// # Errors
+    /// What `put` returns, at once.
+    pub fn finish<E>(&mut self, put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+        self.look(true, put)
+    }
+
+    fn look<E>(
+        &mut self,
+        has_ended: bool,
+        mut put: impl FnMut(&Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { tap, walk, row_count, namer, seen, .. } = self;
+        let clock = tap.options().clock;
+        let first = || tap.earliest().map(|slot| walk.begin_of(slot));
+        let Some(mut begin) = self.begin.or_else(first) else { return Ok(()) };
+        let latest = clock.slot(tap.latest());
+        loop {
+            let period = walk.period(begin);
+            let is_past = latest >= period.end().saturating_add(SLOTS_WAITED);
+            let is_last = has_ended && begin <= latest;
+            if !is_past && !is_last {
+                break;
+            }
+            let mut is_told = false;
+            if walk.is_worth(begin, |from| tap.next_slot(from)) {
+                let told = Told::of(tap, period, *row_count, namer.as_mut());
+                seen.add(&told);
+                put(&told)?;
+                is_told = !told.flows.is_empty();
+            }
+            begin = walk.next(period.end(), is_told, |from| tap.next_slot(from), latest);
+        }
+        if self.begin.replace(begin) != Some(begin) {
+            self.tap.forget_before(clock.start(begin));
+        }
+        Ok(())
+    }
+
+    /// Packets by what became of them.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let counts = self.tap.counts();
+        let keyed = counts.data + counts.acks;
+        Outcome { keyed, without_key: counts.received() - keyed, ..Outcome::default() }
+    }
+
+    /// Packets of flows for which there was no place.
+    #[must_use]
+    pub fn beyond_max_flows(&self) -> u64 {
+        self.tap.counts().no_place
+    }
+
+    /// What did not fit, and why, each a line.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let (counts, seen) = (self.tap.counts(), self.seen);
+        let mut text = String::new();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                text.push_str(&format!("cca: {count} {what}\n"));
+            }
+        };
+        say(
+            counts.not_tcp,
+            "packets are no TCP; UDP and QUIC have no sequence numbers in the open",
+        );
+        say(counts.unreadable, "packets are fragments, or their headers cannot be read");
+        say(counts.no_time, "packets have no stamp");
+        say(
+            counts.out_of_window,
+            "packets acknowledge what lies further than 2^30 bytes from what was sent, which no \
+             window reaches: left out",
+        );
+        say(counts.begun_again, BEGUN_AGAIN);
+        say(
+            counts.acks_of_unseen,
+            "packets acknowledge data of which none passed the tap: it takes another path, or \
+             there is none",
+        );
+        if seen.without_acks > 0 && seen.without_acks == seen.told {
+            text.push_str(
+                "cca: data passed, and no acknowledgement of it came back: what is in flight is \
+                 unknown; wanted: a tap that sees both ways of a flow\n",
+            );
+        } else {
+            say(
+                seen.without_acks,
+                "rows tell no bytes in flight, as no acknowledgement came back by then",
+            );
+        }
+        text
+    }
+}
+
+/// What was seen of flows, for what is said at the end.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    told: u64,
+    without_acks: u64,
+}
+
+impl Seen {
+    fn add(&mut self, told: &Told) {
+        let is_unknown = |missing: &&FlightMissing| **missing == FlightMissing::Acks;
+        let unknown = told.flows.iter().filter_map(|flow| flow.flight.as_ref().err());
+        self.told += told.flows.len() as u64;
+        self.without_acks += unknown.filter(is_unknown).count() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

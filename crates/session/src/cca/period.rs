@@ -1,0 +1,48 @@
+//! What is told of a period, and the columns that every such row begins with.
+
+use cca::{FlowWay, Period};
+use engine::columns::{Columns, RowRefused, Schema, Value};
+use packet::SlotClock;
+use packet::community_id::CommunityId;
+
+/// What flows did in a period.
+pub trait PeriodTold {
+    /// Its columns.
+    const SCHEMA: Schema;
+
+    /// Whether no flow is told of.
+    fn is_empty(&self) -> bool;
+
+    /// As rows.
+    ///
+    /// # Errors
+    /// [`RowRefused`]
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused>;
+}
+
+/// Adds a row: when and whose, the first seven columns, and what else is told of the flow.
+///
+/// # Errors
+/// [`RowRefused`]
+pub fn way_columns(
+    columns: &mut Columns,
+    way: &FlowWay,
+    period: Period,
+    clock: SlotClock,
+    own: &[Value<'_>],
+) -> Result<(), RowRefused> {
+    let (source, destination) = way.key.endpoints(way.direction);
+    let length_ns = clock.length().as_ns().unsigned_abs();
+    let community_id = CommunityId(way.key);
+    let whose = [
+        Value::TimestampNs(clock.start(period.start).as_ns()),
+        Value::U64(length_ns.saturating_mul(period.len as u64)),
+        Value::Text(&community_id),
+        Value::Address(source.address),
+        Value::U16(source.port),
+        Value::Address(destination.address),
+        Value::U16(destination.port),
+    ];
+    let row = [&whose, own].concat();
+    columns.push_row(&row)
+}
