@@ -336,7 +336,7 @@ pub struct RecoverArguments {
 }
 
 /// Reads one of a few words.
-fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+pub(crate) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     let values = T::ALL.iter().map(|value| PossibleValue::new(value.name()).help(value.about()));
     PossibleValuesParser::new(values).try_map(|name| T::named(&name))
 }

@@ -7,7 +7,7 @@ use engine::Stage;
 use packet::{Batch, Frame, HashSeed};
 
 use crate::judged::Judged;
-use crate::policy::{Keep, Sampler, Switch, Table};
+use crate::policy::{Granularity, Keep, Sampler, Switch, Table};
 
 /// Who says what a packet is.
 pub trait Judge {
@@ -152,13 +152,22 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
     }
 }
 
-impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
-    fn on_batch(&mut self, batch: &Batch<'_>) {
+impl<J: Judge, K: Keeper> Pipeline<J, K> {
+    /// Takes up a table that was asked for, and judges the packets of a batch; [`keep`](Self::keep)
+    /// has to follow, with the same batch.
+    pub fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
         if let Some(table) = self.switch.newer(self.table.generation) {
             self.keeper.on_mode(&table);
             self.table = table;
         }
         self.judge.judge(batch, &mut self.judged);
+        &self.judged
+    }
+
+    /// Keeps the packets that were judged, as the table in force says; or as `steer` does of those,
+    /// by their place in the batch, of which it says anything.
+    #[inline]
+    pub fn keep(&mut self, batch: &Batch<'_>, mut steer: impl FnMut(usize) -> Option<Granularity>) {
         let mut sums = TallyNow::default();
         for judged in self.judged.iter().take(AHEAD) {
             self.keeper.expect(judged);
@@ -169,7 +178,7 @@ impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
             }
             sums.seen += 1;
             sums.seen_bytes += u64::from(frame.record.wire_len);
-            let granularity = self.table.of(judged.class);
+            let granularity = steer(at).unwrap_or_else(|| self.table.of(judged.class));
             if granularity.keep == Keep::Nothing || !self.sampler.takes(granularity.sample, judged)
             {
                 sums.passed_over += 1;
@@ -191,13 +200,20 @@ impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
     }
 }
 
+impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        self.judge(batch);
+        self.keep(batch, |_| None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use packet::{Layers, Network, Record};
 
     use super::*;
     use crate::judged::Basis;
-    use crate::policy::{Granularity, KernelControl as _, Mode};
+    use crate::policy::{KernelControl as _, Mode};
 
     /// Packets of the class that their first byte says.
     struct ByFirstByte;
@@ -291,6 +307,26 @@ mod tests {
         assert_eq!(noted.modes, ["default", "log-minimum"]);
         assert_eq!(noted.kept, [(54, 0), (1000, 1), (54, 0), (54, 0), (182, 1)]);
         assert_eq!(noted.passed_over, 1);
+    }
+
+    #[test]
+    fn what_is_steered_is_kept_otherwise_than_its_class() {
+        let mut pipeline = pipeline("log-minimum", usize::MAX);
+        let (bytes, records) = frames(&[0, 1, 0, 1]);
+        let batch = Batch { bytes: &bytes, records: &records, tick: None };
+        let classes: Vec<_> = pipeline.judge(&batch).iter().map(|judged| judged.class).collect();
+        assert_eq!(classes, [0, 1, 0, 1]);
+        let nothing = Granularity { keep: Keep::Nothing, sample: None };
+        pipeline.keep(&batch, |at| match at {
+            0 => Some(Granularity::FULL),
+            3 => Some(nothing),
+            _ => None,
+        });
+        let tally = pipeline.tally().now();
+        assert!(tally.is_whole());
+        assert_eq!((tally.kept, tally.passed_over), (3, 1));
+        let (_, noted) = pipeline.into_parts();
+        assert_eq!(noted.kept, [(1000, 0), (182, 1), (54, 0)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Time outside of event time, for people who wait and for replays: nothing that is computed of
 //! packets depends on it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use packet::Timestamp;
 
@@ -12,4 +12,6 @@ pub struct Clock {
     pub now: fn() -> Instant,
     /// The clock that the kernel's stamps are taken from.
     pub realtime: fn() -> Timestamp,
+    /// Time since some moment of this process, which only goes forward.
+    pub monotonic: fn() -> Duration,
 }

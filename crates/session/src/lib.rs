@@ -20,6 +20,7 @@ pub mod host;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;
+pub mod packetlog;
 pub mod reading;
 pub mod rules;
 pub mod run;

@@ -167,6 +167,18 @@ pub enum Opened {
     Live(Vec<LiveSource>),
 }
 
+impl Opened {
+    /// The interface that is listened on, as a capture describes it; captures describe theirs as
+    /// frames come.
+    #[must_use]
+    pub fn interface(&self) -> Option<packet::file::Interface> {
+        let Self::Live(sources) = self else { return None };
+        let source = sources.first()?;
+        let name = source.name().to_owned();
+        Some(packet::file::Interface { link: source.link()?, name, ..Default::default() })
+    }
+}
+
 /// What is to be read, found and checked.
 pub struct Inputs {
     /// The captures that the names came to.

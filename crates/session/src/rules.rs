@@ -170,6 +170,12 @@ impl Rules {
         said.unwrap_or(!self.chooses_follows())
     }
 
+    /// Whether any rule is about how much is kept.
+    #[must_use]
+    pub fn steers_keeping(&self) -> bool {
+        self.rules.iter().any(|rule| rule.acts.iter().any(|act| matches!(act, Act::Keep(_))))
+    }
+
     /// Whether any rule is about whose congestion control is looked at.
     #[must_use]
     pub fn steers_follows(&self) -> bool {

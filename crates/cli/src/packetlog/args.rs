@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 use session::duration::parse_duration;
+use session::packetlog::{Direct, FileSettings, Notes, WhenFull};
 use session::written::parse_bytes;
 
-use crate::args::{InputArguments, LiveArguments, OutputArguments};
+use crate::args::{InputArguments, LiveArguments, OutputArguments, choice};
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
@@ -118,9 +119,11 @@ pub struct FileArguments {
     pub keep_time: Option<Span>,
     /// What to do when the disk is full
     #[arg(long, value_name = "WHAT", default_value = "stop")]
+    #[arg(value_parser = choice::<WhenFull>())]
     pub when_full: WhenFull,
     /// How blocks are written
     #[arg(long, value_name = "HOW", default_value = "auto")]
+    #[arg(value_parser = choice::<Direct>())]
     pub direct: Direct,
     /// Bytes of a block, a multiple of 4096
     #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = parse_bytes)]
@@ -140,6 +143,7 @@ pub struct FileArguments {
     pub group_readable: bool,
     /// How class and confidence are stored with a packet
     #[arg(long, value_name = "HOW", default_value = "option")]
+    #[arg(value_parser = choice::<Notes>())]
     pub notes: Notes,
     /// Compress files once they are complete, with zstd at this level
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "3")]
@@ -147,33 +151,25 @@ pub struct FileArguments {
     pub compress: Option<i32>,
 }
 
-/// What to do when the disk is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum WhenFull {
-    /// Keep what is there and count what is lost; of a capture, stop
-    Stop,
-    /// Overwrite the oldest files of the least important classes
-    Overwrite,
-}
-
-/// How blocks are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Direct {
-    /// Past the page cache where the file system allows it
-    Auto,
-    /// Through the page cache
-    Never,
-    /// Past the page cache, or not at all
-    Always,
-}
-
-/// How class and confidence stand beside a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Notes {
-    /// As twelve bytes that Wirelens reads, on packets that are not benign
-    Option,
-    /// As a comment that Wireshark shows, on packets that are not benign
-    Comment,
+impl FileArguments {
+    /// What is asked of the log's files.
+    pub(super) fn settings(&self) -> FileSettings {
+        FileSettings {
+            file_bytes: self.file_bytes,
+            file_time: self.file_time,
+            keep_bytes: self.keep_bytes,
+            keep_time: self.keep_time,
+            when_full: self.when_full,
+            direct: self.direct,
+            block_bytes: self.block_bytes,
+            blocks: self.blocks,
+            flush: self.flush,
+            sync: self.sync,
+            group_readable: self.group_readable,
+            notes: self.notes,
+            compress: self.compress,
+        }
+    }
 }
 
 /// Arguments of `wirelens packetlog mode`.

@@ -1,14 +1,8 @@
 //! `wirelens packetlog`: packets kept as their class deserves, and found again.
 
 pub mod args;
-mod desk;
-mod events;
-mod log;
-mod metrics;
 mod query;
 mod record;
-mod settings;
-mod socket;
 mod stats;
 mod steer;
 mod when;
@@ -19,8 +13,8 @@ use std::path::Path;
 use engine::columns::Schema;
 
 use crate::failure::{Failure, Status};
-pub(crate) use events::realtime_ns;
 use session::Host;
+use session::packetlog::{LogError, log, socket};
 
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
 
@@ -60,6 +54,15 @@ fn tell_empty(folder: &Path, quiet: bool) {
     if !quiet {
         let folder = folder.display();
         eprintln!("{folder}: no packet was kept there yet; another folder is named with --log DIR");
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Usage(message) => Self::usage(message),
+            LogError::Failed(message) => Self::error(message),
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use std::io::{self, Write as _};
 
 use comfy_table::{Table, presets};
 use serde_json::Value;
+use session::packetlog::settings::Settings;
+use session::packetlog::socket;
 
 use super::args::{ModeArguments, ModesArguments, StatusArguments, StatusFormat};
-use super::settings::Settings;
-use super::socket;
 use crate::failure::{Failure, Status};
 
 /// `wirelens packetlog mode`.

@@ -64,7 +64,8 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         live::begin_for(duration, opened, &inputs.control, arguments.quiet);
     };
     begin(&opened);
-    let doors = Doors { clock: CLOCK, stdout };
+    let tell_events = (!arguments.quiet).then_some(tell_line as fn(&str));
+    let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors)?;
     let hangup = || {
         reopen.take().then(|| match plan_again(path, arguments, host) {
@@ -72,8 +73,13 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
             Err(mistake) => Err(vec![mistake]),
         })
     };
-    let finished = session.run(hangup, |line| eprintln!("wirelens: {line}"))?;
+    let finished = session.run(hangup, tell_line)?;
     tell(&finished, arguments.quiet)
+}
+
+/// Tells people what happens.
+fn tell_line(line: &str) {
+    eprintln!("wirelens: {line}");
 }
 
 /// A handle of our own on standard output: the standard one would flush at each line end.

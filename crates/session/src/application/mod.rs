@@ -15,6 +15,7 @@ use engine::flow::pass::{LabelKind, Lens};
 use engine::group::Outcome;
 use engine::run::Control;
 use packet::HashSeed;
+use packet::file::Interface;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -95,6 +96,10 @@ pub struct Opening {
     pub seed: HashSeed,
     /// Stops the run where its results cannot be kept.
     pub control: Arc<Control>,
+    /// The interface that is listened on, where it is known.
+    pub interface: Option<Interface>,
+    /// Tells people what happens, where they want to know; a line each.
+    pub tell: Option<fn(&str)>,
     /// How far reading is, and what was lost on the way.
     pub progress: Arc<capture::Progress>,
     /// Time outside of event time.

@@ -6,6 +6,7 @@ use crate::application::Entry;
 use crate::cca::Cca;
 use crate::classify::Classify;
 use crate::flows::Flows;
+use crate::packetlog::Packetlog;
 use crate::top::Top;
 use unanswered::Unanswered;
 
@@ -14,6 +15,7 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<Top>(),
     Entry::of::<Flows>(),
     Entry::of::<Classify>(),
+    Entry::of::<Packetlog>(),
     Entry::of::<Cca>(),
     Entry::of::<Unanswered>(),
 ];

@@ -175,7 +175,8 @@ mod tests {
     use super::*;
 
     #[allow(clippy::disallowed_methods)]
-    const CLOCK: Clock = Clock { now: Instant::now, realtime: || Timestamp::UNKNOWN };
+    const CLOCK: Clock =
+        Clock { now: Instant::now, realtime: || Timestamp::UNKNOWN, monotonic: || Duration::ZERO };
 
     /// Frames of one byte, their number, some at a time and a second apart.
     struct Seconds {

@@ -37,6 +37,8 @@ pub struct Doors {
     pub clock: Clock,
     /// A handle on standard output.
     pub stdout: fn() -> io::Result<File>,
+    /// Tells people what happens, where they want to know; a line each.
+    pub tell: Option<fn(&str)>,
 }
 
 /// Why a run does not begin, or does not end well.
@@ -118,6 +120,7 @@ impl Session {
         let Plan { input, run, applications, rules, wants, text } = plan;
         let is_live = inputs.interface.is_some();
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
+        let interface = opened.interface();
         let in_force = InForce::default();
         let read_labels = rules.reads(|_| true);
         let has_sizes = !rules.thresholds().is_empty();
@@ -152,6 +155,8 @@ impl Session {
                 captures,
                 seed,
                 control: Arc::clone(&inputs.control),
+                interface: interface.clone(),
+                tell: doors.tell,
                 progress: Arc::clone(&inputs.options.progress),
                 clock: doors.clock,
                 is_live,

@@ -41,7 +41,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (by, sort) = (By::Source, SortBy::Bytes);
-        Self { by, rows: 10, sort, window: None, max_keys: 1 << 24 }
+        Self { by, rows: 10, sort, window: None, max_keys: 16_000_000 }
     }
 }
 
@@ -60,7 +60,7 @@ impl Application for Top {
 # Add up each window of this length for itself: on an interface nothing is told before the end
 # without one.
 window = \"10s\"
-# max-keys = 16777216
+# max-keys = 16000000
 ";
 
     type Settings = Settings;

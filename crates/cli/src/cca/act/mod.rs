@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::live::{Device, ends};
 use crate::failure::{Failure, Status};
-use crate::packetlog::realtime_ns;
 use args::ActArguments;
 use by::By;
 use capture::tap::{FLOW_COUNT_MAX, FlowSteer};
@@ -350,5 +349,5 @@ fn flow(way: FlowWay) -> String {
 
 /// For who reads events beside other logs.
 fn now() -> Timestamp {
-    Timestamp::from_ns(i64::try_from(realtime_ns()).unwrap_or(i64::MAX))
+    crate::clock::realtime()
 }

@@ -9,15 +9,18 @@ use packetlog::manager::{Cause, Decision};
 use packetlog::own::{Access, append_own};
 use serde_json::{Map, Value, json};
 
-use crate::clock::realtime;
-use crate::failure::Failure;
+use super::LogError;
+use super::Tell;
+use crate::clock::Clock;
 
 /// Where events go: to a file, and to standard error where somebody watches.
-pub(crate) struct Events {
+pub struct Events {
     path: PathBuf,
     of_log: Option<Access>,
     file: File,
-    is_told: bool,
+    clock: Clock,
+    /// Tells people, where somebody watches.
+    tell: Option<Tell>,
     /// Events that could not be written.
     lost: u64,
     /// Why, the first time.
@@ -48,35 +51,36 @@ impl Events {
     /// Adds to a file.
     /// One in a log's folder, for whoever may read the log, is never reached by a link; one that a
     /// user names may be whatever that name is.
-    pub(crate) fn append(
+    pub fn append(
         path: &Path,
         of_log: Option<Access>,
-        is_told: bool,
-    ) -> Result<Self, Failure> {
+        clock: Clock,
+        tell: Option<Tell>,
+    ) -> Result<Self, LogError> {
         let file = open(path, of_log).map_err(|error| refused(path, &error))?;
         // A file that may be written and not read is not looked into.
         let is_torn = ends_torn(path, &file).unwrap_or(false);
         let path = path.to_owned();
-        Ok(Self { path, of_log, file, is_told, lost: 0, refusal: None, is_torn })
+        Ok(Self { path, of_log, file, clock, tell, lost: 0, refusal: None, is_torn })
     }
 
     /// Events that could not be written.
-    pub(crate) const fn lost(&self) -> u64 {
+    pub const fn lost(&self) -> u64 {
         self.lost
     }
 
     /// An error where events could not be written.
-    pub(crate) fn complete(&self) -> Result<(), Failure> {
+    pub fn complete(&self) -> Result<(), LogError> {
         let Some(refusal) = &self.refusal else { return Ok(()) };
         let (path, lost) = (self.path.display(), self.lost);
-        Err(Failure::error(format_args!(
+        Err(LogError::error(format_args!(
             "{path}: {lost} events could not be written ({refusal}); free some space, or name a \
              file on another disk with --events"
         )))
     }
 
     /// What the manager decided, and what else is to be known of it.
-    pub(crate) fn decision(&mut self, decision: &Decision, more: Value) {
+    pub fn decision(&mut self, decision: &Decision, more: Value) {
         let (kind, mut fields) = match decision {
             Decision::Warn { cause: Cause::Shortage(of), seen, limit } => {
                 ("shortage", json!({"resource": of.name(), "seen": seen, "limit": limit}))
@@ -97,15 +101,15 @@ impl Events {
     }
 
     /// Any other event.
-    pub(crate) fn put(&mut self, kind: &str, fields: Value) {
+    pub fn put(&mut self, kind: &str, fields: Value) {
         let mut event = Map::new();
-        event.insert("time_ns".into(), realtime_ns().into());
+        event.insert("time_ns".into(), realtime_ns(self.clock).into());
         event.insert("event".into(), kind.into());
         if let Value::Object(fields) = fields {
             event.extend(fields);
         }
-        if self.is_told {
-            eprintln!("wirelens: {}", sentence(kind, &event));
+        if let Some(tell) = self.tell {
+            tell(&sentence(kind, &event));
         }
         // One write a line: lines of two recorders in one file stay whole. A disk that is full is
         // what is told of here; the recorder goes on.
@@ -141,12 +145,12 @@ impl Events {
     }
 }
 
-fn refused(path: &Path, error: &io::Error) -> Failure {
+fn refused(path: &Path, error: &io::Error) -> LogError {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "create its folder first (mkdir -p)",
         _ => "name a file that you may write to with --events",
     };
-    Failure::error(format_args!("{}: {error}; {hint}", path.display()))
+    LogError::error(format_args!("{}: {error}; {hint}", path.display()))
 }
 
 fn cause_name(cause: Cause) -> String {
@@ -186,21 +190,30 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
 }
 
 /// Wall-clock time, for who reads events beside other logs.
-pub(crate) fn realtime_ns() -> u64 {
-    u64::try_from(realtime().as_ns()).unwrap_or(0)
+fn realtime_ns(clock: Clock) -> u64 {
+    u64::try_from((clock.realtime)().as_ns()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use packetlog::manager::Shortage;
 
     use super::*;
+
+    #[allow(clippy::disallowed_methods)]
+    const CLOCK: Clock = Clock {
+        now: Instant::now,
+        realtime: || packet::Timestamp::from_ns(1),
+        monotonic: || Duration::ZERO,
+    };
 
     #[test]
     fn each_decision_is_a_line_with_its_cause() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let mut events = Events::append(&path, Some(Access::Owner), false).unwrap();
+        let mut events = Events::append(&path, Some(Access::Owner), CLOCK, None).unwrap();
         let cause = Cause::Shortage(Shortage::Queue);
         events.decision(&Decision::Warn { cause, seen: 0.9, limit: 0.75 }, Value::Null);
         let (from, to) = ("default".to_owned(), "log-sampled".to_owned());

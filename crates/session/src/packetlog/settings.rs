@@ -5,19 +5,19 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::duration::parse_duration;
 use packetlog::manager::{Limit, Limits, Shortage};
 use packetlog::policy::{Granularity, Mode};
 use serde::Deserialize;
-use session::duration::parse_duration;
 
-use crate::failure::Failure;
+use super::LogError;
 
 /// More would be no choice.
 const MODES_MAX: usize = 256;
 /// Bytes of a file of settings.
 const FILE_LEN_MAX: u64 = 1 << 20;
 /// Priorities: each has files of its own.
-pub(crate) const PRIORITY_MAX: u8 = 7;
+pub const PRIORITY_MAX: u8 = 7;
 
 /// Everything that a file of settings may say.
 #[derive(Debug, Default, Deserialize)]
@@ -68,13 +68,13 @@ struct WrittenLimit {
 
 /// Settings that make sense.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// All modes: the recommended ones, and one's own.
-    pub(crate) modes: Vec<Mode>,
+    pub modes: Vec<Mode>,
     /// Of classes by name; others are unimportant if they are a model's first, else important.
-    pub(crate) priorities: BTreeMap<String, u8>,
+    pub priorities: BTreeMap<String, u8>,
     /// When resources run short.
-    pub(crate) limits: Limits,
+    pub limits: Limits,
 }
 
 impl Default for Settings {
@@ -86,18 +86,18 @@ impl Default for Settings {
 
 impl Settings {
     /// Reads a file; without one everything is as it comes.
-    pub(crate) fn read(path: Option<&Path>) -> Result<Self, Failure> {
+    pub fn read(path: Option<&Path>) -> Result<Self, LogError> {
         let Some(path) = path else { return Ok(Self::default()) };
         let name = path.display();
         let len = fs::metadata(path).map(|metadata| metadata.len());
         if len.is_ok_and(|len| len > FILE_LEN_MAX) {
             let wanted = "wanted: settings in TOML of at most 1 MiB";
-            return Err(Failure::usage(format_args!("{name}: too large; {wanted}")));
+            return Err(LogError::usage(format_args!("{name}: too large; {wanted}")));
         }
         let text = fs::read_to_string(path).map_err(|error| {
-            Failure::error(format_args!("{name}: {error}; give a file of settings in TOML"))
+            LogError::error(format_args!("{name}: {error}; give a file of settings in TOML"))
         })?;
-        Self::parse(&text).map_err(|reason| Failure::usage(format_args!("{name}: {reason}")))
+        Self::parse(&text).map_err(|reason| LogError::usage(format_args!("{name}: {reason}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -179,7 +179,7 @@ impl Settings {
     }
 
     /// A mode by its name, or what there is instead.
-    pub(crate) fn mode(&self, name: &str) -> Result<&Mode, String> {
+    pub fn mode(&self, name: &str) -> Result<&Mode, String> {
         self.modes.iter().find(|mode| mode.name == name).ok_or_else(|| {
             let names: Vec<_> = self.modes.iter().map(|mode| mode.name.as_str()).collect();
             format!("{name:?} is no mode; wanted: one of {}", names.join(", "))
@@ -187,7 +187,7 @@ impl Settings {
     }
 
     /// Of a class of a model, by its index and name.
-    pub(crate) fn priority(&self, index: usize, class: &str) -> u8 {
+    pub fn priority(&self, index: usize, class: &str) -> u8 {
         self.priorities.get(class).copied().unwrap_or(u8::from(index > 0))
     }
 }

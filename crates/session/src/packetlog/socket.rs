@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::LogError;
 use super::desk::Desk;
 use super::metrics;
-use crate::failure::Failure;
 
 /// Name of the socket in the log's folder.
-pub(crate) const NAME: &str = "control.sock";
+pub const NAME: &str = "control.sock";
 /// Bytes of a request, and so many of an answer.
 const REQUEST_LEN_MAX: u64 = 4 << 10;
 const ANSWER_LEN_MAX: u64 = 4 << 20;
@@ -30,7 +30,7 @@ const ANSWER_LEN_MAX: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The listening end.
-pub(crate) struct Socket {
+pub struct Socket {
     path: PathBuf,
     /// That which the thread listens on, for ending it.
     listener: UnixStream,
@@ -41,10 +41,10 @@ pub(crate) struct Socket {
 impl Socket {
     /// Listens for requests to `desk`, of which there is one, since a recorder locks its folder: a
     /// socket that is there already was left by a recorder that was killed.
-    pub(crate) fn listen(folder: &Path, desk: Arc<Desk>) -> Result<Self, Failure> {
+    pub fn listen(folder: &Path, desk: Arc<Desk>) -> Result<Self, LogError> {
         let path = folder.join(NAME);
         let refused =
-            |error: io::Error| Failure::error(format_args!("{}: {error}", path.display()));
+            |error: io::Error| LogError::error(format_args!("{}: {error}", path.display()));
         if fs::symlink_metadata(&path).is_ok_and(|file| file.file_type().is_socket()) {
             fs::remove_file(&path).map_err(refused)?;
         }
@@ -82,7 +82,7 @@ impl Drop for Socket {
 }
 
 /// Whether a recorder that runs answers for the log of this folder.
-pub(super) fn is_answered(folder: &Path) -> bool {
+pub fn is_answered(folder: &Path) -> bool {
     UnixStream::connect(folder.join(NAME)).is_ok()
 }
 
@@ -106,7 +106,7 @@ fn answer(stream: &UnixStream, desk: &Desk) -> io::Result<()> {
 }
 
 /// Asks the recorder of a log; the answer as it came.
-pub(crate) fn ask(folder: &Path, request: &str) -> Result<String, Failure> {
+pub fn ask(folder: &Path, request: &str) -> Result<String, LogError> {
     let path = folder.join(NAME);
     let failed = |error: io::Error| {
         let hint = match error.kind() {
@@ -117,7 +117,7 @@ pub(crate) fn ask(folder: &Path, request: &str) -> Result<String, Failure> {
             io::ErrorKind::PermissionDenied => "; its owner steers it",
             _ => "",
         };
-        Failure::error(format_args!("{}: {error}{hint}", path.display()))
+        LogError::error(format_args!("{}: {error}{hint}", path.display()))
     };
     let mut stream = UnixStream::connect(&path).map_err(failed)?;
     stream.set_read_timeout(Some(5 * PATIENCE)).map_err(failed)?;
@@ -128,13 +128,13 @@ pub(crate) fn ask(folder: &Path, request: &str) -> Result<String, Failure> {
 }
 
 /// The same where the answer is JSON, and an error in it one here.
-pub(crate) fn ask_json(folder: &Path, request: &str) -> Result<Value, Failure> {
+pub fn ask_json(folder: &Path, request: &str) -> Result<Value, LogError> {
     let answer = ask(folder, request)?;
     let value: Value = serde_json::from_str(&answer).map_err(|error| {
-        Failure::error(format_args!("the recorder's answer makes no sense: {error}"))
+        LogError::error(format_args!("the recorder's answer makes no sense: {error}"))
     })?;
     match value.get("error").and_then(Value::as_str) {
-        Some(reason) => Err(Failure::usage(reason)),
+        Some(reason) => Err(LogError::usage(reason)),
         None => Ok(value),
     }
 }

@@ -3,13 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock::now;
 use packet::Span;
-use packet::file::{Interface, Section};
+use packet::file::Section;
 use packetlog::log::Recovered;
 use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
@@ -18,27 +16,22 @@ use packetlog::recorder::{
 };
 use packetlog::{ClassifierCounts, Model};
 use serde_json::{Value, json};
-use session::reading::Opened;
 
-use super::args::{Direct, FileArguments, Notes, RecordArguments, WhenFull};
+use super::LogError;
 use super::desk::{Gauges, Writer};
+use super::files::{Direct, FileSettings, Notes, WhenFull};
 use super::settings::Settings;
-use crate::failure::Failure;
-
-/// Time since the first call, on a clock that only goes forward.
-fn monotonic() -> Duration {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    let at = now();
-    at.saturating_duration_since(*FIRST.get_or_init(|| at))
-}
+use crate::clock::Clock;
 
 /// Opens the log, and puts right what an earlier recorder left.
-pub(super) fn create(
-    arguments: &RecordArguments,
+pub fn create(
+    folder: &Path,
+    files: &FileSettings,
     settings: &Settings,
     model: &Model,
+    clock: Clock,
     is_live: bool,
-) -> Result<(Recorder, Recovered), Failure> {
+) -> Result<(Recorder, Recovered), LogError> {
     let classes: Vec<_> = model
         .classes()
         .iter()
@@ -49,18 +42,21 @@ pub(super) fn create(
         })
         .collect();
     let section = Section { application: String::from("wirelens"), ..Section::default() };
-    let options = options(arguments, is_live)?;
-    Recorder::create(options, &classes, &section, monotonic).map_err(Failure::error)
+    let options = options(folder, files, is_live)?;
+    Recorder::create(options, &classes, &section, clock.monotonic).map_err(LogError::error)
 }
 
-fn options(arguments: &RecordArguments, is_live: bool) -> Result<RecorderOptions, Failure> {
-    let files = &arguments.files;
+fn options(
+    folder: &Path,
+    files: &FileSettings,
+    is_live: bool,
+) -> Result<RecorderOptions, LogError> {
     let Ok(chunk_len) = usize::try_from(files.block_bytes) else {
-        return Err(Failure::usage("--block-bytes: too large for this machine"));
+        return Err(LogError::usage("--block-bytes: too large for this machine"));
     };
     let memory = files.block_bytes.saturating_mul(files.blocks.into());
     if let Some(available) = memory_available().filter(|&available| memory > available) {
-        return Err(Failure::usage(format_args!(
+        return Err(LogError::usage(format_args!(
             "--blocks {} of {} bytes: {memory} bytes of memory; wanted: at most the {available} \
              that are available here",
             files.blocks, files.block_bytes
@@ -94,26 +90,17 @@ fn options(arguments: &RecordArguments, is_live: bool) -> Result<RecorderOptions
             Notes::Option => recorder::Notes::Option,
             Notes::Comment => recorder::Notes::Comment,
         },
-        ..RecorderOptions::new(&arguments.folder)
+        ..RecorderOptions::new(folder)
     })
 }
 
 /// Who may read the log.
-pub(super) const fn access(files: &FileArguments) -> Access {
+pub const fn access(files: &FileSettings) -> Access {
     if files.group_readable { Access::Group } else { Access::Owner }
 }
 
-/// What a recorder before had left unfinished.
-pub(super) fn tell_recovered(recovered: &Recovered, quiet: bool) {
-    if let Some(line) = recovered_line(recovered)
-        && !quiet
-    {
-        eprintln!("wirelens: the recorder before did not end by itself: {line}");
-    }
-}
-
 /// What was put right, where anything was.
-pub(super) fn recovered_line(recovered: &Recovered) -> Option<String> {
+pub fn recovered_line(recovered: &Recovered) -> Option<String> {
     let told = [
         (recovered.indexes_made, "indexes rebuilt"),
         (recovered.chunks_found, "blocks that no index had named"),
@@ -139,25 +126,17 @@ fn memory_available() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Names the interface that is listened on; those of captures are described as frames come.
-pub(super) fn describe_interfaces(recorder: &mut Recorder, opened: &Opened) {
-    let Opened::Live(sources) = opened else { return };
-    let Some(source) = sources.first() else { return };
-    if let Some(link) = source.link() {
-        let name = source.name().to_owned();
-        recorder.interface(0, &Interface { link, name, ..Interface::default() });
-    }
-}
-
 /// What the desk sees of a recorder.
-pub(super) struct Watcher {
+pub struct Watcher {
     state: Arc<RecorderState>,
     /// Bytes that the log may fill, where that ends it before the disk does.
     bytes_max: Option<u64>,
 }
 
 impl Watcher {
-    pub(super) fn new(state: Arc<RecorderState>, files: &FileArguments) -> Self {
+    /// Of a log that is written so.
+    #[must_use]
+    pub fn new(state: Arc<RecorderState>, files: &FileSettings) -> Self {
         Self { state, bytes_max: files.keep_bytes }
     }
 }
@@ -220,35 +199,35 @@ impl Writer for Watcher {
 }
 
 /// What was recorded, for the last event.
-pub(super) fn report_json(report: &RecorderReport) -> Value {
+pub fn report_json(report: &RecorderReport) -> Value {
     let lost: serde_json::Map<_, _> =
         report.lost.iter().map(|&(cause, count)| (cause.name().into(), count.into())).collect();
     json!({"blocks": report.chunks, "bytes": report.bytes, "lost": lost})
 }
 
 /// Packets that are in the log, or were until they had to make room.
-pub(super) fn kept(report: &RecorderReport) -> u64 {
+pub fn kept(report: &RecorderReport) -> u64 {
     report.rows.iter().map(|row| row.stored_packets).sum()
 }
 
 /// Packets that were to be kept and are not.
-pub(super) fn lost(report: &RecorderReport) -> u64 {
+pub fn lost(report: &RecorderReport) -> u64 {
     report.rows.iter().map(|row| row.lost_packets).sum()
 }
 
 /// What ends a recording with an error: packets that were to be kept are not in the log.
-pub(super) fn loss(
+pub fn loss(
     folder: &Path,
     report: &RecorderReport,
     state: &RecorderState,
     was_cut: bool,
-) -> Option<Failure> {
+) -> Option<LogError> {
     let (lost, kept) = (lost(report), kept(report));
     let folder = folder.display();
     if lost == 0 {
         // The packets are there; what `stats` knows of them is not.
         let error = state.account_error()?;
-        return Some(Failure::error(format_args!(
+        return Some(LogError::error(format_args!(
             "{folder}/account: {error}; `wirelens packetlog stats` does not know of this recording"
         )));
     }
@@ -267,7 +246,7 @@ pub(super) fn loss(
     };
     let most = report.lost.iter().max_by_key(|(_, count)| *count);
     let hint = most.map_or("", |(cause, _)| hint(*cause));
-    Some(Failure::error(format_args!(
+    Some(LogError::error(format_args!(
         "{folder}: {lost} of {} packets that were to be kept are lost ({}){last}{room}; {hint}",
         lost + kept,
         causes.join(", "),
@@ -290,7 +269,7 @@ const fn hint(cause: Cause) -> &'static str {
 }
 
 /// The lines at the end.
-pub(super) fn lines(
+pub fn lines(
     tally: &TallyNow,
     counts: &ClassifierCounts,
     report: &RecorderReport,

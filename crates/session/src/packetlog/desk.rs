@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::clock::now;
 use capture::report::Progress;
 use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
 
+use super::LogError;
 use super::events::Events;
 use super::settings::Settings;
-use crate::failure::Failure;
+use crate::clock::Clock;
 
 /// Rates are taken over this time.
 const RATE_SPAN: Duration = Duration::from_millis(500);
@@ -24,25 +24,25 @@ const FORCE_WAIT: Duration = Duration::from_millis(200);
 
 /// What a log's writer says of itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gauges {
+pub struct Gauges {
     /// Free bytes of what the log may fill, as a share.
-    pub(crate) disk_free: f64,
+    pub disk_free: f64,
     /// Blocks that wait for the disk, as a share of all.
-    pub(crate) queue: f64,
+    pub queue: f64,
     /// Bytes that the disk has taken.
-    pub(crate) written_bytes: u64,
+    pub written_bytes: u64,
     /// Time that it took for them.
-    pub(crate) write_busy_ns: u64,
+    pub write_busy_ns: u64,
     /// Packets that were to be kept and are lost.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Packets that are in the log.
-    pub(crate) written_packets: u64,
+    pub written_packets: u64,
     /// Packets that were taken for it and are lost since.
-    pub(crate) unwritten_packets: u64,
+    pub unwritten_packets: u64,
 }
 
 /// A log's writer, as seen from the desk.
-pub(crate) trait Writer: Send + Sync {
+pub trait Writer: Send + Sync {
     /// How it is doing.
     fn gauges(&self) -> Gauges;
     /// What else is to be known of it.
@@ -53,11 +53,11 @@ pub(crate) trait Writer: Send + Sync {
 
 /// How much of its time a thread is at work.
 #[derive(Debug, Default)]
-pub(crate) struct Work(AtomicU64);
+pub struct Work(AtomicU64);
 
 impl Work {
     /// Adds time that was worked.
-    pub(crate) fn add(&self, time: Duration) {
+    pub fn add(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ struct Mark {
 }
 
 /// The desk of one recorder.
-pub(crate) struct Desk {
+pub struct Desk {
     settings: Settings,
     classes: Vec<String>,
     switch: Arc<dyn KernelControl>,
@@ -88,6 +88,7 @@ pub(crate) struct Desk {
     progress: Arc<Progress>,
     work: Arc<Work>,
     writer: Box<dyn Writer>,
+    clock: Clock,
     started: Instant,
     state: Mutex<State>,
 }
@@ -101,21 +102,23 @@ struct State {
 }
 
 /// What a desk looks at.
-pub(crate) struct Watched {
+pub struct Watched {
     /// Who keeps packets, by the table in force.
-    pub(crate) switch: Arc<dyn KernelControl>,
+    pub switch: Arc<dyn KernelControl>,
     /// What became of packets.
-    pub(crate) tally: Arc<Tally>,
+    pub tally: Arc<Tally>,
     /// What the capture lost.
-    pub(crate) progress: Arc<Progress>,
+    pub progress: Arc<Progress>,
     /// How busy the packets' thread is.
-    pub(crate) work: Arc<Work>,
+    pub work: Arc<Work>,
     /// The log.
-    pub(crate) writer: Box<dyn Writer>,
+    pub writer: Box<dyn Writer>,
+    /// Time outside of event time.
+    pub clock: Clock,
 }
 
 /// What a mode keeps of each class of a model.
-pub(crate) fn table(
+pub fn table(
     settings: &Settings,
     classes: &[String],
     mode: &str,
@@ -125,7 +128,7 @@ pub(crate) fn table(
 
 impl Desk {
     /// Begins in a mode whose table is in the switch already.
-    pub(crate) fn new(
+    pub fn new(
         settings: Settings,
         classes: &[String],
         mode: &str,
@@ -137,8 +140,8 @@ impl Desk {
         let limits = settings.limits.clone();
         let limits = if is_fixed { limits.only_warnings() } else { limits };
         let manager = Manager::new(limits, levels, mode);
-        let Watched { switch, tally, progress, work, writer } = watched;
-        let started = now();
+        let Watched { switch, tally, progress, work, writer, clock } = watched;
+        let started = (clock.now)();
         let mark = Mark {
             at: started,
             kept_bytes: 0,
@@ -150,16 +153,16 @@ impl Desk {
         };
         let state = Mutex::new(State { manager, mark, events, switch_ns: None });
         let classes = classes.to_vec();
-        Self { settings, classes, switch, tally, progress, work, writer, started, state }
+        Self { settings, classes, switch, tally, progress, work, writer, clock, started, state }
     }
 
     /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
-    pub(crate) fn look(&self, at: Instant) {
+    pub fn look(&self, at: Instant) {
         let gauges = self.writer.gauges();
         let mut state = self.lock();
         state.mark = self.rates(state.mark, &gauges);
         let signals = Signals {
-            now: now().saturating_duration_since(self.started),
+            now: self.now().saturating_duration_since(self.started),
             disk_free: gauges.disk_free,
             queue: gauges.queue,
             copy: state.mark.copy,
@@ -173,8 +176,8 @@ impl Desk {
     }
 
     /// The operator asks for a mode. Tells what is in force now, and since how long.
-    pub(crate) fn choose(&self, mode: &str) -> Result<Value, String> {
-        let at = now();
+    pub fn choose(&self, mode: &str) -> Result<Value, String> {
+        let at = self.now();
         // Refused before anything is changed.
         table(&self.settings, &self.classes, mode)?;
         let mut state = self.lock();
@@ -197,7 +200,8 @@ impl Desk {
                 let Ok(table) = table(&self.settings, &self.classes, to) else { return };
                 let generation = self.switch.ask(to, table);
                 self.wait(generation);
-                let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let took = u64::try_from(self.now().saturating_duration_since(at).as_nanos())
+                    .unwrap_or(u64::MAX);
                 let longest = state.switch_ns.map_or(0, |(longest, _)| longest);
                 state.switch_ns = Some((longest.max(took), took));
                 let more = json!({"generation": generation, "took_us": took / 1000});
@@ -214,15 +218,17 @@ impl Desk {
     }
 
     fn wait(&self, generation: u64) {
-        let asked = now();
-        while !self.switch.holds(generation) && asked.elapsed() < FORCE_WAIT {
+        let asked = self.now();
+        while !self.switch.holds(generation)
+            && self.now().saturating_duration_since(asked) < FORCE_WAIT
+        {
             // A batch takes some ten microseconds.
             thread::yield_now();
         }
     }
 
     fn rates(&self, before: Mark, gauges: &Gauges) -> Mark {
-        let at = now();
+        let at = self.now();
         let span = at.saturating_duration_since(before.at);
         if span < RATE_SPAN {
             return before;
@@ -246,7 +252,7 @@ impl Desk {
     }
 
     /// Everything that is to be known, as JSON.
-    pub(crate) fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         let tally = self.tally.now();
         let gauges = self.writer.gauges();
         let state = self.lock();
@@ -259,7 +265,7 @@ impl Desk {
             "switch_longest_us": state.switch_ns.map(|(longest, _)| longest / 1000),
             "switch_last_us": state.switch_ns.map(|(_, last)| last / 1000),
             "shortages": short,
-            "up_s": self.started.elapsed().as_secs(),
+            "up_s": self.now().saturating_duration_since(self.started).as_secs(),
             "packets": {
                 "seen": tally.seen,
                 "kept": gauges.written_packets,
@@ -280,13 +286,17 @@ impl Desk {
     }
 
     /// Adds an event.
-    pub(crate) fn event(&self, kind: &str, fields: Value) {
+    pub fn event(&self, kind: &str, fields: Value) {
         self.lock().events.put(kind, fields);
     }
 
     /// Events that could not be written.
-    pub(crate) fn events_complete(&self) -> Result<(), Failure> {
+    pub fn events_complete(&self) -> Result<(), LogError> {
         self.lock().events.complete()
+    }
+
+    fn now(&self) -> Instant {
+        (self.clock.now)()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -299,6 +309,13 @@ mod tests {
     use packetlog::policy::{Mode, Switch};
 
     use super::*;
+
+    #[allow(clippy::disallowed_methods)]
+    const CLOCK: Clock = Clock {
+        now: Instant::now,
+        realtime: || packet::Timestamp::UNKNOWN,
+        monotonic: || Duration::ZERO,
+    };
 
     struct Fixed(Gauges);
 
@@ -325,8 +342,9 @@ mod tests {
             progress: Arc::default(),
             work: Arc::default(),
             writer: Box::new(Fixed(gauges)),
+            clock: CLOCK,
         };
-        let events = Events::append(&folder.join("events.jsonl"), None, false).unwrap();
+        let events = Events::append(&folder.join("events.jsonl"), None, CLOCK, None).unwrap();
         (Desk::new(settings, &classes, "default", is_fixed, watched, events), switch)
     }
 
@@ -335,7 +353,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 1.0, queue: 1.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, false);
-        desk.look(now());
+        desk.look((CLOCK.now)());
         assert_eq!(switch.table().mode, "log-sampled");
         let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
         assert!(text.contains("\"queue\"") && text.contains("log-sampled"), "{text}");
@@ -350,7 +368,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 1.0, lost: 7, ..Gauges::default() };
         let (desk, _) = desk(folder.path(), gauges, false);
-        desk.look(now());
+        desk.look((CLOCK.now)());
         let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
         assert!(text.contains(r#""lost":{"read_only":7},"resource":"log_loss""#), "{text}");
     }
@@ -360,7 +378,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gauges = Gauges { disk_free: 0.0, ..Gauges::default() };
         let (desk, switch) = desk(folder.path(), gauges, true);
-        desk.look(now());
+        desk.look((CLOCK.now)());
         assert_eq!(switch.table().mode, "default");
         assert_eq!(desk.status()["mode"], "default");
         assert_eq!(desk.status()["shortages"], json!(["disk"]));

@@ -38,7 +38,7 @@ const METRICS: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// The text.
-pub(crate) fn text(status: &Value) -> String {
+pub(super) fn text(status: &Value) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     for (name, kind, help, place) in METRICS {

@@ -1,0 +1,230 @@
+//! `packetlog` on a pass that others share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::columns::Schema;
+use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::group::Outcome;
+use packet::Timestamp;
+use packetlog::Model;
+use serde::Deserialize;
+
+use super::recording::{Ask, Recording, RunOf};
+use super::settings::Settings;
+use super::{FileSettings, NEEDS, read_model};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::flows::Done;
+use crate::rules::{Act, Following};
+
+/// Folder of a log, unless another is given.
+const FOLDER: &str = "packetlog";
+
+/// Settings of `packetlog`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RecordSettings {
+    /// Folder of the log; created if there is none, continued if there is one.
+    pub output: PathBuf,
+    /// Folder of a model, or the name of one that ships.
+    pub model: PathBuf,
+    /// The mode to begin in.
+    pub mode: String,
+    /// A file with modes, priorities and limits of one's own.
+    pub settings: Option<PathBuf>,
+    /// Keep the chosen mode under resource pressure.
+    pub fixed_mode: bool,
+    /// Add events to this file.
+    pub events: Option<PathBuf>,
+    /// How the log is written.
+    pub log: FileSettings,
+}
+
+impl Default for RecordSettings {
+    fn default() -> Self {
+        Self {
+            output: PathBuf::from(FOLDER),
+            model: PathBuf::from("packetlog"),
+            mode: String::from("default"),
+            settings: None,
+            fixed_mode: false,
+            events: None,
+            log: FileSettings::default(),
+        }
+    }
+}
+
+/// Packets kept as their class deserves.
+pub struct Packetlog {
+    ask: Ask,
+    model: Arc<Model>,
+}
+
+impl Application for Packetlog {
+    const NAME: &'static str = "packetlog";
+    const ABOUT: &'static str =
+        "Keeps each packet as its class deserves, in a log that is searched";
+    const EXAMPLE: &'static str = "\
+# Folder of the log; created if there is none, continued if there is one.
+# output = \"packetlog\"
+# Folder of a model of `wirelens train packetlog`, or the name of one that ships.
+# model = \"packetlog\"
+# Mode to begin in: default, log-all, log-partial, log-sampled, log-minimum, or one of your own.
+# mode = \"default\"
+# A file with modes, priorities and limits of your own, in TOML.
+# settings = \"log.toml\"
+# Keep the mode under resource pressure.
+# fixed-mode = false
+# Another file for events than events.jsonl in the log's folder.
+# events = \"events.jsonl\"
+# How the log is written: file-bytes, file-time, keep-bytes, keep-time, when-full, direct,
+# block-bytes, blocks, flush, sync, group-readable, notes, compress.
+# log = { keep-bytes = \"500G\", when-full = \"overwrite\" }
+";
+    const HAS_ROWS: bool = false;
+
+    type Settings = RecordSettings;
+
+    fn ready(settings: RecordSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+        let RecordSettings { output, model, mode, settings, fixed_mode, events, log } = settings;
+        let model_name = model.display().to_string();
+        let model = read_model(&model, site.host).map_err(|error| Refusal::of("model", error))?;
+        let model = Arc::new(model);
+        let own = Settings::read(settings.as_deref());
+        let own = own.map_err(|error| Refusal::of("settings", error))?;
+        if !(2..=4096).contains(&log.blocks) {
+            return Err(Refusal::of("log", "blocks: wanted 2 to 4096"));
+        }
+        if log.compress.is_some_and(|level| !(1..=19).contains(&level)) {
+            return Err(Refusal::of("log", "compress: wanted 1 to 19"));
+        }
+        let ask = Ask {
+            folder: output,
+            model: Arc::clone(&model),
+            model_name,
+            mode,
+            settings: own,
+            files: log,
+            is_fixed: fixed_mode,
+            events,
+        };
+        ask.check().map_err(|error| {
+            let message = error.to_string();
+            Refusal::of("mode", message.strip_prefix("--mode: ").unwrap_or(&message))
+        })?;
+        Ok(Self { ask, model })
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::frames(NEEDS)
+    }
+
+    fn schema(&self, _: bool) -> Schema {
+        &[]
+    }
+
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        vec![(LabelKind::Anomaly, self.model.classes().to_vec())]
+    }
+
+    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+        let Opening { seed, progress, control, clock, is_live, rules, read_labels, .. } = opening;
+        let is_told = opening.tell.filter(|_| is_live);
+        let run =
+            RunOf { seed, progress, control: Arc::clone(&control), clock, is_live, tell: is_told };
+        let recording = Recording::begin(self.ask, run, opening.interface.as_ref());
+        let recording = recording.map_err(Refusal::new)?;
+        if let (Some(tell), Some(line)) =
+            (opening.tell, super::log::recovered_line(recording.recovered()))
+        {
+            tell(&format!("the recorder before did not end by itself: {line}"));
+        }
+        recording.start();
+        let gives = read_labels.contains(&LabelKind::Anomaly);
+        let rules = Following::new(&rules);
+        Ok(Box::new(Watching { recording, rules, gives, steered: Vec::new(), control }))
+    }
+}
+
+/// The lens: packets are judged with their flows at hand, and kept as rules say.
+struct Watching {
+    recording: Recording,
+    rules: Following,
+    /// Whether somebody reads which flows are out of the ordinary.
+    gives: bool,
+    /// Of each packet of the piece at hand, where its flow is in the piece.
+    steered: Vec<usize>,
+    control: Arc<engine::run::Control>,
+}
+
+/// The place of a packet without a flow.
+const NO_FLOW: usize = usize::MAX;
+
+impl Lens for Watching {
+    fn labels(&self) -> LabelUse {
+        let mut reads = self.rules.rules().reads(|act| matches!(act, Act::Keep(_)));
+        // What it says itself it need not wait for.
+        reads.retain(|kind| *kind != LabelKind::Anomaly);
+        let gives = if self.gives { vec![LabelKind::Anomaly] } else { Vec::new() };
+        LabelUse { reads, gives }
+    }
+
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        let batch = piece.as_batch();
+        let judged = self.recording.judge(&batch);
+        if self.gives {
+            for (place, (&record, &slot)) in piece.places.iter().zip(piece.slots).enumerate() {
+                let judged = judged.get(record - piece.records.start);
+                // Once out of the ordinary, a flow stays so.
+                if let Some(judged) = judged.filter(|judged| judged.class > 0)
+                    && labels.of(LabelKind::Anomaly, slot, place) != Some(judged.class)
+                {
+                    labels.give(LabelKind::Anomaly, slot, place, judged.class);
+                }
+            }
+        }
+        let rules = self.rules.rules();
+        if !rules.steers_keeping() {
+            return self.recording.keep(&batch, |_| None);
+        }
+        self.steered.clear();
+        self.steered.resize(batch.records.len(), NO_FLOW);
+        for (place, &record) in piece.places.iter().enumerate() {
+            if let Some(steered) = self.steered.get_mut(record - piece.records.start) {
+                *steered = place;
+            }
+        }
+        let steered = &self.steered;
+        self.recording.keep(&batch, |at| {
+            let place = *steered.get(at).filter(|&&place| place != NO_FLOW)?;
+            rules.keep(labels, *piece.slots.get(place)?, place)
+        });
+    }
+
+    fn on_tick(&mut self, time: Timestamp) {
+        use engine::Stage as _;
+        // A silent link: what waits is written.
+        self.recording.on_batch(&packet::Batch { bytes: &[], records: &[], tick: Some(time) });
+    }
+
+    fn on_batch_end(&mut self, _: &mut Labels) {
+        self.rules.look();
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        Packetlog::NAME
+    }
+
+    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+        let was_cut = self.control.is_stopped();
+        let recorded = self.recording.finish(was_cut).map_err(Refusal::new)?;
+        let loss = recorded.check_losses().err().map(|error| error.to_string());
+        let keyed = recorded.counts.by_flow + recorded.counts.by_packet;
+        let outcome = Outcome { keyed, ..Outcome::default() };
+        recorded.account_for(recorded.tally.seen).map_err(Refusal::new)?;
+        let lines = recorded.lines();
+        Ok(Closing { outcome, key: "a class", lines, loss, ..Closing::default() })
+    }
+}

@@ -1,0 +1,93 @@
+//! How a log is written.
+
+use packet::Span;
+use serde::Deserialize;
+
+use crate::choice::choice;
+use crate::written;
+
+choice! {
+    /// What to do when the disk is full.
+    WhenFull: "way to meet a full disk" {
+        Stop = "stop", "Keep what is there and count what is lost; of a capture, stop";
+        Overwrite = "overwrite", "Overwrite the oldest files of the least important classes";
+    }
+}
+
+choice! {
+    /// How blocks are written.
+    Direct: "way to write blocks" {
+        Auto = "auto", "Past the page cache where the file system allows it";
+        Never = "never", "Through the page cache";
+        Always = "always", "Past the page cache, or not at all";
+    }
+}
+
+choice! {
+    /// How class and confidence stand beside a packet.
+    Notes: "way to note classes" {
+        Option = "option", "As twelve bytes that Wirelens reads, on packets that are not benign";
+        Comment = "comment", "As a comment that Wireshark shows, on packets that are not benign";
+    }
+}
+
+/// How a log is written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FileSettings {
+    /// Begin another file after so many bytes.
+    #[serde(deserialize_with = "written::bytes")]
+    pub file_bytes: u64,
+    /// Begin another file after this time.
+    #[serde(deserialize_with = "written::duration")]
+    pub file_time: Span,
+    /// Keep so many bytes at most.
+    #[serde(deserialize_with = "written::bytes_if_any")]
+    pub keep_bytes: Option<u64>,
+    /// Keep files this long at most.
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub keep_time: Option<Span>,
+    /// What to do when the disk is full.
+    #[serde(deserialize_with = "written::choice")]
+    pub when_full: WhenFull,
+    /// How blocks are written.
+    #[serde(deserialize_with = "written::choice")]
+    pub direct: Direct,
+    /// Bytes of a block, a multiple of 4096.
+    #[serde(deserialize_with = "written::bytes")]
+    pub block_bytes: u64,
+    /// Blocks that are filled or wait for the disk, 2 to 4096.
+    pub blocks: u16,
+    /// Write a block that is not full after this time.
+    #[serde(deserialize_with = "written::duration")]
+    pub flush: Span,
+    /// Have each block on the disk itself before it counts as written.
+    pub sync: bool,
+    /// Let the folder's group read the log.
+    pub group_readable: bool,
+    /// How class and confidence are stored with a packet.
+    #[serde(deserialize_with = "written::choice")]
+    pub notes: Notes,
+    /// Compress files once they are complete, with zstd at this level.
+    pub compress: Option<i32>,
+}
+
+impl Default for FileSettings {
+    fn default() -> Self {
+        Self {
+            file_bytes: 1 << 30,
+            file_time: Span::from_seconds(3600),
+            keep_bytes: None,
+            keep_time: None,
+            when_full: WhenFull::Stop,
+            direct: Direct::Auto,
+            block_bytes: 4 << 20,
+            blocks: 8,
+            flush: Span::from_seconds(1),
+            sync: false,
+            group_readable: false,
+            notes: Notes::Option,
+            compress: None,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A recorder of packets with all that steers it: settings, resources, events, operators.
+
+mod application;
+pub mod desk;
+pub mod events;
+mod files;
+pub mod log;
+mod metrics;
+mod recording;
+pub mod settings;
+pub mod socket;
+
+use std::fmt;
+use std::path::Path;
+
+use packetlog::Model;
+
+pub use application::{Packetlog, RecordSettings};
+pub use files::{Direct, FileSettings, Notes, WhenFull};
+pub use recording::{Ask, Recorded, Recording, RunOf};
+
+use crate::Host;
+use crate::reading::Needs;
+use crate::shipped::{Kind, ModelError};
+
+/// Tells people what happens while a log is recorded; a line each.
+pub type Tell = fn(&str);
+
+/// What is looked at of a frame: its headers; and all of it may be kept.
+pub const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, takes_all: true };
+
+/// A folder of a model.
+const MODEL: Kind = Kind { marker: "model.json", made_by: "wirelens train packetlog" };
+
+/// Why a log cannot be recorded, or not be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogError {
+    /// What is asked for makes no sense.
+    Usage(String),
+    /// What is asked for cannot be done.
+    Failed(String),
+}
+
+impl LogError {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
+    pub(crate) fn error(message: impl fmt::Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(message) | Self::Failed(message)) = self;
+        f.write_str(message)
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// Why there is no model.
+#[derive(Debug)]
+pub enum ReadError {
+    /// It cannot be found or read, or was changed.
+    Model(ModelError),
+    /// Its file is none.
+    File(String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(error) => error.fmt(f),
+            Self::File(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<ModelError> for ReadError {
+    fn from(error: ModelError) -> Self {
+        Self::Model(error)
+    }
+}
+
+/// Reads the model in a folder, or the one of this name that ships; one that was changed after
+/// training is none.
+///
+/// # Errors
+/// [`ReadError`]
+pub fn read_model(asked: &Path, host: &Host) -> Result<Model, ReadError> {
+    let folder = MODEL.find(asked, host)?;
+    let bytes = MODEL.read_sealed(&folder, MODEL.marker, packetlog::model::FILE_LEN_MAX)?;
+    Model::parse(&bytes).map_err(|error| {
+        ReadError::File(format!("{}: {error}", folder.join(MODEL.marker).display()))
+    })
+}

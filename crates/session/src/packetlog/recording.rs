@@ -1,0 +1,382 @@
+//! A log that is recorded, from its first packet to its closing lines.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use capture::report::Progress;
+use engine::Stage;
+use engine::run::Control;
+use packet::file::{Interface, InterfaceStatistics};
+use packet::{Batch, Frame, HashSeed};
+use packetlog::log::Recovered;
+use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
+use packetlog::policy::{Granularity, Switch, Table};
+use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
+use packetlog::{Classifier, ClassifierCounts, Judged, Model};
+use serde_json::{Value, json};
+
+use super::desk::{self, Desk, Watched, Work};
+use super::events::Events;
+use super::settings::Settings;
+use super::socket::Socket;
+use super::{FileSettings, LogError, Tell, WhenFull, log};
+use crate::clock::Clock;
+
+/// The resources are looked at this often, whatever happens.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is asked of a recorder.
+pub struct Ask {
+    /// Folder of the log.
+    pub folder: PathBuf,
+    /// Who judges packets.
+    pub model: Arc<Model>,
+    /// What the model is called in events.
+    pub model_name: String,
+    /// The mode to begin in.
+    pub mode: String,
+    /// Modes, priorities and limits.
+    pub settings: Settings,
+    /// How the log is written.
+    pub files: FileSettings,
+    /// Whether the mode stays under pressure.
+    pub is_fixed: bool,
+    /// A file for events; that in the log's folder where there is none.
+    pub events: Option<PathBuf>,
+}
+
+/// The run that a log is part of.
+pub struct RunOf {
+    /// Spreads keys.
+    pub seed: HashSeed,
+    /// How far reading is, and what was lost on the way.
+    pub progress: Arc<Progress>,
+    /// Ends the run, where the log can take no more.
+    pub control: Arc<Control>,
+    /// Time outside of event time.
+    pub clock: Clock,
+    /// Whether frames come from an interface.
+    pub is_live: bool,
+    /// Tells people of events, where they want to know.
+    pub tell: Option<Tell>,
+}
+
+/// A log that is recorded.
+pub struct Recording {
+    pipeline: Pipeline<Classifier, Book>,
+    desk: Arc<Desk>,
+    work: Arc<Work>,
+    state: Arc<RecorderState>,
+    model: Arc<Model>,
+    folder: PathBuf,
+    clock: Clock,
+    recovered: Recovered,
+    manager: Managing,
+    socket: Socket,
+    begun: Value,
+}
+
+impl Ask {
+    /// Checks what can be checked before there is a log: modes that the model does not fit.
+    ///
+    /// # Errors
+    /// [`LogError::Usage`]
+    pub fn check(&self) -> Result<(), LogError> {
+        let classes = self.model.classes();
+        desk::table(&self.settings, classes, &self.mode)
+            .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
+        // Any of the modes may have to be put in force later, when nobody is there to be told.
+        for mode in &self.settings.modes {
+            mode.table(classes).map_err(LogError::usage)?;
+        }
+        Ok(())
+    }
+}
+
+impl Recording {
+    /// Opens the log, and puts right what an earlier recorder left. `interface` is described in it;
+    /// those of captures are as frames come.
+    ///
+    /// # Errors
+    /// [`LogError`]
+    pub fn begin(ask: Ask, run: RunOf, interface: Option<&Interface>) -> Result<Self, LogError> {
+        let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events } = ask;
+        let RunOf { seed, progress, control, clock, is_live, tell } = run;
+        settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
+        let table = desk::table(&settings, model.classes(), &mode)
+            .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
+        // A name that cannot be written ends the run before there is a log.
+        let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
+        let (mut recorder, recovered) =
+            log::create(&folder, &files, &settings, &model, clock, is_live)?;
+        if let Some(interface) = interface {
+            recorder.interface(0, interface);
+        }
+        let own = || {
+            let path = folder.join("events.jsonl");
+            Events::append(&path, Some(log::access(&files)), clock, tell)
+        };
+        let events = named.map_or_else(own, Ok)?;
+        let switch = Arc::new(Switch::new(&mode, table));
+        let work = Arc::new(Work::default());
+        let classifier = Classifier::new(Arc::clone(&model), seed);
+        let wake = Arc::new(Wake::new(clock));
+        let state = recorder.state();
+        let book = Book {
+            recorder,
+            state: Arc::clone(&state),
+            progress: Arc::clone(&progress),
+            wake: Arc::clone(&wake),
+            stop: control.flag(),
+            last: Seen::default(),
+        };
+        let pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
+        let watched = Watched {
+            switch,
+            tally: pipeline.tally(),
+            progress,
+            work: Arc::clone(&work),
+            writer: Box::new(log::Watcher::new(Arc::clone(&state), &files)),
+            clock,
+        };
+        let is_fixed = is_fixed || !is_live;
+        let desk = Arc::new(Desk::new(settings, model.classes(), &mode, is_fixed, watched, events));
+        let socket = Socket::listen(&folder, Arc::clone(&desk))?;
+        let manager = Managing::start(Arc::clone(&desk), wake, clock);
+        let begun = json!({"mode": mode, "model": model_name});
+        Ok(Self {
+            pipeline,
+            desk,
+            work,
+            state,
+            model,
+            folder,
+            clock,
+            recovered,
+            manager,
+            socket,
+            begun,
+        })
+    }
+
+    /// What a recorder before had left unfinished.
+    #[must_use]
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Notes that packets come from here on.
+    pub fn start(&self) {
+        self.desk.event("begin", self.begun.clone());
+    }
+
+    /// Judges the packets of a batch; [`keep`](Self::keep) has to follow.
+    pub fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
+        let begun = (self.clock.now)();
+        let judged = self.pipeline.judge(batch);
+        self.work.add((self.clock.now)().saturating_duration_since(begun));
+        judged
+    }
+
+    /// Keeps the packets that were judged, those by `steer` of which it says anything, by their
+    /// place in the batch.
+    pub fn keep(&mut self, batch: &Batch<'_>, steer: impl FnMut(usize) -> Option<Granularity>) {
+        let begun = (self.clock.now)();
+        self.pipeline.keep(batch, steer);
+        self.work.add((self.clock.now)().saturating_duration_since(begun));
+    }
+
+    /// The input has ended; `was_cut` says that it was before it did so by itself.
+    ///
+    /// # Errors
+    /// [`LogError`]: the log could not be finished.
+    pub fn finish(self, was_cut: bool) -> Result<Recorded, LogError> {
+        let Self { pipeline, desk, state, model, folder, manager, socket, .. } = self;
+        drop(manager);
+        drop(socket);
+        let tally = pipeline.tally().now();
+        let (classifier, book) = pipeline.into_parts();
+        let report = book.recorder.finish().map_err(LogError::error)?;
+        desk.event("end", log::report_json(&report));
+        let counts = classifier.counts();
+        Ok(Recorded { tally, counts, report, model, folder, state, desk, was_cut })
+    }
+}
+
+impl Stage for Recording {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        let begun = (self.clock.now)();
+        self.pipeline.on_batch(batch);
+        self.work.add((self.clock.now)().saturating_duration_since(begun));
+    }
+}
+
+/// What is left of a recording.
+pub struct Recorded {
+    /// Packets by what became of them.
+    pub tally: TallyNow,
+    /// How they were judged.
+    pub counts: ClassifierCounts,
+    report: RecorderReport,
+    model: Arc<Model>,
+    folder: PathBuf,
+    state: Arc<RecorderState>,
+    desk: Arc<Desk>,
+    was_cut: bool,
+}
+
+impl Recorded {
+    /// The closing lines.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        log::lines(&self.tally, &self.counts, &self.report, &self.model)
+    }
+
+    /// Checks that every packet is accounted for, of which so many came in.
+    ///
+    /// # Errors
+    /// [`LogError`]: packets are missing from the count, a fault of ours.
+    pub fn account_for(&self, handed_out: u64) -> Result<(), LogError> {
+        let tally = &self.tally;
+        if tally.is_whole() && tally.seen == handed_out {
+            return Ok(());
+        }
+        Err(LogError::error(format_args!(
+            "packets are missing from the count: {handed_out} came in, {} were seen, {} kept, {} \
+             passed over, {} lost; please report this",
+            tally.seen, tally.kept, tally.passed_over, tally.no_room
+        )))
+    }
+
+    /// Checks that what was to be kept is kept, and every event written.
+    ///
+    /// # Errors
+    /// [`LogError`]: packets or events are lost.
+    pub fn check_losses(&self) -> Result<(), LogError> {
+        match log::loss(&self.folder, &self.report, &self.state, self.was_cut) {
+            Some(loss) => Err(loss),
+            None => self.desk.events_complete(),
+        }
+    }
+}
+
+/// The manager's thread sleeps until something happened.
+struct Wake {
+    clock: Clock,
+    thread: OnceLock<Thread>,
+    /// When that was; the first that nobody has looked at yet.
+    at: Mutex<Option<Instant>>,
+}
+
+impl Wake {
+    fn new(clock: Clock) -> Self {
+        Self { clock, thread: OnceLock::new(), at: Mutex::default() }
+    }
+
+    fn wake(&self) {
+        self.at().get_or_insert_with(self.clock.now);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    fn at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread that looks at the resources.
+struct Managing {
+    wake: Arc<Wake>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Managing {
+    fn start(desk: Arc<Desk>, wake: Arc<Wake>, clock: Clock) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (ends, woken) = (Arc::clone(&is_over), Arc::clone(&wake));
+        let thread = thread::spawn(move || {
+            while !ends.load(Ordering::Acquire) {
+                let at = woken.at().take();
+                desk.look(at.unwrap_or_else(clock.now));
+                thread::park_timeout(LOOK_EVERY);
+            }
+        });
+        let _ = wake.thread.set(thread.thread().clone());
+        Self { wake, is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Managing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        self.wake.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The log as a pipeline wants it. It wakes the manager when something has happened.
+struct Book {
+    recorder: Recorder,
+    state: Arc<RecorderState>,
+    progress: Arc<Progress>,
+    wake: Arc<Wake>,
+    /// Ends the run.
+    stop: Arc<AtomicBool>,
+    last: Seen,
+}
+
+/// What a look at the counters saw.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
+    lost: u64,
+    ring_lost: u64,
+    queued: u64,
+}
+
+impl Keeper for Book {
+    #[inline]
+    fn expect(&mut self, judged: &Judged) {
+        self.recorder.expect(judged);
+    }
+
+    #[inline]
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+        self.recorder.keep(frame, kept_len, judged)
+    }
+
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
+        self.recorder.pass_over(frame, judged);
+    }
+
+    fn on_mode(&mut self, table: &Table) {
+        self.recorder.on_mode(table);
+    }
+
+    fn on_pause(&mut self) {
+        self.recorder.on_pause();
+        if self.state.stopped().is_some() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let seen = Seen {
+            lost: self.state.lost_total(),
+            ring_lost: self.progress.frames_dropped(),
+            queued: self.state.chunks_queued.load(Ordering::Relaxed),
+        };
+        if seen.ring_lost != self.last.ring_lost {
+            let os_dropped = Some(seen.ring_lost);
+            let statistics = InterfaceStatistics { os_dropped, ..InterfaceStatistics::default() };
+            self.recorder.losses(0, &statistics);
+        }
+        if seen != self.last {
+            self.last = seen;
+            self.wake.wake();
+        }
+    }
+}
