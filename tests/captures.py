@@ -77,3 +77,14 @@ def write_pcapng(path: Path, frames: list[Frame], link: int = 1) -> None:
             high, low = divmod(frame.time_ns, 1 << 32)
             sizes = len(frame.data), frame.wire_len
             file.write(block(6, struct.pack("<5I", 0, high, low, *sizes) + frame.data))
+
+
+def read_pcapng(path: Path) -> Iterator[Frame]:
+    """The frames of a little-endian pcapng whose stamps are in nanoseconds."""
+    content, at = path.read_bytes(), 0
+    while at + 8 <= len(content):
+        kind, length = struct.unpack_from("<II", content, at)
+        if kind == 6:
+            _, high, low, captured, wire = struct.unpack_from("<IIIII", content, at + 8)
+            yield Frame(high << 32 | low, content[at + 28 : at + 28 + captured], wire)
+        at += length

@@ -1,5 +1,6 @@
 """Settings of `wirelens run` for the tests, and the single commands that say the same."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from command import Ran, wirelens
@@ -23,7 +24,9 @@ def toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str | Path) else str(value)
 
 
-def written(tables: dict[str, dict[str, object]], rules: list[dict[str, object]] = []) -> str:  # noqa: B006
+def written(
+    tables: dict[str, dict[str, object]], rules: Sequence[dict[str, object]] = ()
+) -> str:
     """Settings with these tables and rules."""
     named = [(f"[{name}]", table) for name, table in tables.items()]
     lines = []
@@ -32,7 +35,9 @@ def written(tables: dict[str, dict[str, object]], rules: list[dict[str, object]]
     return "\n".join(lines)
 
 
-def run(folder: Path, text: str, *arguments: str | Path, time_max_s: float = 120) -> Ran:
+def run(
+    folder: Path, text: str, *arguments: str | Path, time_max_s: float = 120
+) -> Ran:
     """Runs settings that are put into a folder."""
     path = folder / "wirelens.toml"
     path.write_text(text)
@@ -41,7 +46,10 @@ def run(folder: Path, text: str, *arguments: str | Path, time_max_s: float = 120
 
 def all_on(folder: Path, read: Path | list[Path]) -> dict[str, dict[str, object]]:
     """Tables of every application in `SINGLE`, with their rows in a folder."""
-    tables: dict[str, dict[str, object]] = {"input": {"read": read}, "run": {"seed": SEED}}
+    tables: dict[str, dict[str, object]] = {
+        "input": {"read": read},
+        "run": {"seed": SEED},
+    }
     for name, (settings, _) in SINGLE.items():
         tables[name] = {"output": folder / f"{name}.csv"} | settings
     return tables

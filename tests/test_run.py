@@ -1,12 +1,13 @@
 """`wirelens run`: applications on one pass say what their commands say, and settings that make no
 sense are explained."""
 
+import csv
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from captures import Frame, write_pcap
+from captures import Frame, read_pcapng, write_pcap
 from command import DEMO, PROGRAM, ROOT, captures, in_parallel, wirelens
 from run_settings import SEED, SINGLE, all_on, differing, run, written
 
@@ -20,14 +21,20 @@ def test_rows_are_those_of_the_commands(tmp_path: Path, capture: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("folder", ["benign", "protocols", "malformed", "hostile"])
-def test_rows_are_those_of_the_commands_on_any_capture(tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize(
+    "folder", ["attacks", "devices", "formats", "latency", "malformed", "services"]
+)
+def test_rows_are_those_of_the_commands_on_any_capture(
+    tmp_path: Path, folder: str
+) -> None:
     def one(path: Path) -> str | None:
         place = tmp_path / path.name
         place.mkdir()
         return differing(place, path)
 
-    found = {path.name: told for path, told in in_parallel(one, captures(folder)) if told}
+    found = {
+        path.name: told for path, told in in_parallel(one, captures(folder)) if told
+    }
     assert not found
 
 
@@ -173,7 +180,9 @@ def test_a_reader_that_has_seen_enough_ends_the_run_in_silence(tmp_path: Path) -
     path = tmp_path / "wirelens.toml"
     path.write_text(written(tables))
     shell = f"{PROGRAM} run -q -c {path} | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -182,11 +191,20 @@ def test_a_reader_that_has_seen_enough_ends_the_run_in_silence(tmp_path: Path) -
     [
         ({"service": "ssh"}, "does nothing with the flows"),
         ({"cca": True}, "says of no flow"),
-        ({"service": "ssh", "device": "Aria", "cca": True}, "more than one of service, device"),
-        ({"service": "ssh", "keep": "full"}, "nothing is kept without a [packetlog] table"),
+        (
+            {"service": "ssh", "device": "Aria", "cca": True},
+            "more than one of service, device",
+        ),
+        (
+            {"service": "ssh", "keep": "full"},
+            "nothing is kept without a [packetlog] table",
+        ),
         ({"device": "Aria", "cca": True}, "no application of this run says so"),
         ({"service": "sshh", "cca": True}, "has no `sshh`; did you mean `ssh`?"),
-        ({"service": "ssh", "kep": "full"}, "[rule] has no key `kep`; did you mean `keep`?"),
+        (
+            {"service": "ssh", "kep": "full"},
+            "[rule] has no key `kep`; did you mean `keep`?",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -198,13 +216,144 @@ def test_rules_that_make_no_sense_are_explained(
     assert told in ran.stderr
 
 
+def frames_of(log: Path, flow: str, place: Path) -> list[Frame]:
+    """The packets of a flow in a log."""
+    found = place / "found.pcapng"
+    asked = [
+        "packetlog",
+        "query",
+        "-q",
+        "-l",
+        log,
+        "--flow",
+        flow,
+        "-w",
+        found,
+        "--force",
+    ]
+    assert wirelens(*asked).status == 0
+    return list(read_pcapng(found))
+
+
+def test_a_log_is_that_of_the_command(tmp_path: Path) -> None:
+    tables = {
+        "input": {"read": DEMO},
+        "run": {"seed": SEED},
+        "packetlog": {"output": tmp_path / "a"},
+    }
+    tables["flows"] = {"output": tmp_path / "flows.csv"}
+    ran = run(tmp_path, written(tables))
+    assert ran.status == 0, ran.stderr
+    single = [
+        "packetlog",
+        "record",
+        "-r",
+        DEMO,
+        "-o",
+        tmp_path / "b",
+        "--seed",
+        str(SEED),
+    ]
+    told = wirelens(*single).stderr
+    assert [
+        line
+        for line in told.splitlines()
+        if line.startswith("packetlog: ") and line not in ran.stderr
+    ] == []
+    logs = [
+        {path.name: path.read_bytes() for path in (tmp_path / log).glob("*.pcapng")}
+        for log in "ab"
+    ]
+    assert logs[0] == logs[1] and logs[0]
+
+
+def test_packets_of_a_service_are_kept_whole_from_the_one_after_its_verdict(
+    tmp_path: Path,
+) -> None:
+    """What a rule does begins behind the packet that decided, wherever batches end."""
+    whole = [
+        "packetlog",
+        "record",
+        "-q",
+        "-r",
+        DEMO,
+        "-o",
+        tmp_path / "all",
+        "--mode",
+        "log-all",
+    ]
+    assert wirelens(*whole).status == 0
+    tables = all_on(tmp_path, DEMO)
+    tables["packetlog"] = {"output": tmp_path / "log", "mode": "log-minimum"}
+    rules = [{"service": ["http", "ssh"], "keep": "full"}]
+    ran = run(tmp_path, written(tables, rules), "-q")
+    assert ran.status == 0, ran.stderr
+    rows = list(csv.DictReader((tmp_path / "classify.csv").open()))
+    chosen = [
+        row
+        for row in rows
+        if row["label"] in ("http", "ssh") and row["cause"] == "confident"
+    ]
+    assert len(chosen) > 3
+    cut = 0
+    for row in chosen:
+        sent = frames_of(tmp_path / "all", row["community_id"], tmp_path)
+        kept = {
+            frame.time_ns: frame
+            for frame in frames_of(tmp_path / "log", row["community_id"], tmp_path)
+        }
+        behind = int(row["packets_used"])
+        for frame in sent[behind:]:
+            assert kept[frame.time_ns].data == frame.data, row
+        cut += sum(kept.get(frame.time_ns) != frame for frame in sent[:behind])
+    assert cut, "packets before the verdict are kept by the mode"
+
+
+def test_only_flows_of_many_bytes_are_followed(tmp_path: Path) -> None:
+    tables = all_on(tmp_path, DEMO)
+    assert run(tmp_path, written(tables), "-q").status == 0
+    before = list(csv.DictReader((tmp_path / "cca.csv").open()))
+    for name in SINGLE:
+        tables[name]["force"] = True
+    assert (
+        run(tmp_path, written(tables, [{"bytes": "16K", "cca": True}]), "-q").status
+        == 0
+    )
+    after = list(csv.DictReader((tmp_path / "cca.csv").open()))
+    flows = list(csv.DictReader((tmp_path / "flows.csv").open()))
+    heavy = {
+        f["community_id"]
+        for f in flows
+        if int(f["src_bytes"]) + int(f["dst_bytes"]) >= 16 << 10
+    }
+    told = {row["community_id"] for row in after}
+    assert (
+        told
+        and told <= heavy
+        and len(told) < len({row["community_id"] for row in before})
+    )
+
+
+@pytest.mark.parametrize("rules", [[], [{"anomaly": "any", "cca": False}]])
+def test_rules_change_nothing_but_what_they_are_about(
+    tmp_path: Path, rules: list[dict[str, object]]
+) -> None:
+    tables = all_on(tmp_path, DEMO) | {"packetlog": {"output": tmp_path / "log"}}
+    assert run(tmp_path, written(tables, rules), "-q").status == 0
+    for name in ("top", "flows", "classify"):
+        single = wirelens(*SINGLE[name][1], "-r", DEMO, "-q", "--format", "csv")
+        assert (tmp_path / f"{name}.csv").read_bytes() == single.stdout, name
+
+
 def test_flows_that_nobody_answered(tmp_path: Path) -> None:
     def segment(port: int, answers: bool, at_s: float) -> Frame:
         ends = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
         ports = port.to_bytes(2), (80).to_bytes(2)
         order = -1 if answers else 1
         udp = b"".join(ports[::order]) + (9).to_bytes(2) + bytes(2) + b"x"
-        ip = bytes((0x45, 0, 0, 20 + len(udp), 0, 0, 0, 0, 64, 17, 0, 0)) + b"".join(ends[::order])
+        ip = bytes((0x45, 0, 0, 20 + len(udp), 0, 0, 0, 0, 64, 17, 0, 0)) + b"".join(
+            ends[::order]
+        )
         data = bytes(12) + b"\x08\x00" + ip + udp
         return Frame(int((10**9 + at_s) * SECOND), data, len(data))
 
@@ -212,7 +361,10 @@ def test_flows_that_nobody_answered(tmp_path: Path) -> None:
     frames = [segment(1, False, 0), segment(1, True, 1), segment(2, False, 2), segment(2, False, 3),
               segment(3, False, 4)]  # fmt: skip
     write_pcap(capture, frames)
-    tables = {"input": {"read": capture}, "unanswered": {"output": "-", "format": "csv"}}
+    tables = {
+        "input": {"read": capture},
+        "unanswered": {"output": "-", "format": "csv"},
+    }
     rows = run(tmp_path, written(tables), "-q").rows
     assert [(row["src_ip"], row["dst_port"], row["packets"]) for row in rows] == [
         ("10.0.0.1", "80", "2"), ("10.0.0.1", "80", "1")

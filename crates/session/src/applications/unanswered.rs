@@ -15,12 +15,12 @@ use crate::outlet::Outlet;
 /// What it writes: a row for each flow that nobody answered.
 const SCHEMA: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
-    Field::new("first_ns", Kind::TimestampNs, "Earliest stamp; empty where there is none.")
-        .nullable(),
     Field::new("protocol", Kind::Text, "IP protocol."),
     Field::new("src_ip", Kind::Text, "Who asks."),
+    Field::new("src_port", Kind::U16, "From which port."),
     Field::new("dst_ip", Kind::Text, "Who does not answer."),
     Field::new("dst_port", Kind::U16, "On which port."),
+    Field::new("first_ns", Kind::TimestampNs, "Earliest stamp; empty without one.").nullable(),
     Field::new("packets", Kind::U64, "Packets that were sent."),
 ];
 
@@ -67,7 +67,7 @@ impl Application for Unanswered {
 
     fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        let Settings { least_packets } = self.0;
+        let least_packets = self.0.least_packets;
         Ok(Box::new(Watching { least_packets, outlet, ended: Vec::new(), refused: None }))
     }
 }
@@ -108,11 +108,12 @@ fn push(columns: &mut Columns, record: &FlowRecord) -> Result<(), RowRefused> {
     let first = Some(record.first).filter(|&first| first != Timestamp::UNKNOWN);
     columns.push_row(&[
         Value::Text(&CommunityId(record.key)),
-        first.map(|first| Value::TimestampNs(first.as_ns())).into(),
         Value::Text(&record.key.protocol()),
         Value::Address(source.address),
+        Value::U16(source.port),
         Value::Address(destination.address),
         Value::U16(destination.port),
+        first.map(|first| Value::TimestampNs(first.as_ns())).into(),
         Value::U64(record.packets_total()),
     ])
 }
@@ -143,9 +144,7 @@ impl Watcher for Watching {
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let outcome = flows.outcome.clone();
-        match self.refused {
-            Some(refused) => Err(Refusal::new(refused)),
-            None => Ok(Closing { outcome, key: Done::KEY, ..Closing::default() }),
-        }
+        let closing = Closing { outcome, key: Done::KEY, ..Closing::default() };
+        self.refused.map_or(Ok(closing), |refused| Err(Refusal::new(refused)))
     }
 }
