@@ -24,9 +24,7 @@ def toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str | Path) else str(value)
 
 
-def written(
-    tables: dict[str, dict[str, object]], rules: Sequence[dict[str, object]] = ()
-) -> str:
+def written(tables: dict[str, dict[str, object]], rules: Sequence[dict[str, object]] = ()) -> str:
     """Settings with these tables and rules."""
     named = [(f"[{name}]", table) for name, table in tables.items()]
     lines = []
@@ -35,9 +33,7 @@ def written(
     return "\n".join(lines)
 
 
-def run(
-    folder: Path, text: str, *arguments: str | Path, time_max_s: float = 120
-) -> Ran:
+def run(folder: Path, text: str, *arguments: str | Path, time_max_s: float = 120) -> Ran:
     """Runs settings that are put into a folder."""
     path = folder / "wirelens.toml"
     path.write_text(text)

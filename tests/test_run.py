@@ -3,6 +3,7 @@ sense are explained."""
 
 import csv
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,17 +25,13 @@ def test_rows_are_those_of_the_commands(tmp_path: Path, capture: Path) -> None:
 @pytest.mark.parametrize(
     "folder", ["attacks", "devices", "formats", "latency", "malformed", "services"]
 )
-def test_rows_are_those_of_the_commands_on_any_capture(
-    tmp_path: Path, folder: str
-) -> None:
+def test_rows_are_those_of_the_commands_on_any_capture(tmp_path: Path, folder: str) -> None:
     def one(path: Path) -> str | None:
-        place = tmp_path / path.name
-        place.mkdir()
+        # Captures of one name lie in several folders.
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
         return differing(place, path)
 
-    found = {
-        path.name: told for path, told in in_parallel(one, captures(folder)) if told
-    }
+    found = {path.name: told for path, told in in_parallel(one, captures(folder)) if told}
     assert not found
 
 
@@ -180,9 +177,7 @@ def test_a_reader_that_has_seen_enough_ends_the_run_in_silence(tmp_path: Path) -
     path = tmp_path / "wirelens.toml"
     path.write_text(written(tables))
     shell = f"{PROGRAM} run -q -c {path} | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", shell], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -261,8 +256,7 @@ def test_a_log_is_that_of_the_command(tmp_path: Path) -> None:
         if line.startswith("packetlog: ") and line not in ran.stderr
     ] == []
     logs = [
-        {path.name: path.read_bytes() for path in (tmp_path / log).glob("*.pcapng")}
-        for log in "ab"
+        {path.name: path.read_bytes() for path in (tmp_path / log).glob("*.pcapng")} for log in "ab"
     ]
     assert logs[0] == logs[1] and logs[0]
 
@@ -290,9 +284,7 @@ def test_packets_of_a_service_are_kept_whole_from_the_one_after_its_verdict(
     assert ran.status == 0, ran.stderr
     rows = list(csv.DictReader((tmp_path / "classify.csv").open()))
     chosen = [
-        row
-        for row in rows
-        if row["label"] in ("http", "ssh") and row["cause"] == "confident"
+        row for row in rows if row["label"] in ("http", "ssh") and row["cause"] == "confident"
     ]
     assert len(chosen) > 3
     cut = 0
@@ -315,23 +307,14 @@ def test_only_flows_of_many_bytes_are_followed(tmp_path: Path) -> None:
     before = list(csv.DictReader((tmp_path / "cca.csv").open()))
     for name in SINGLE:
         tables[name]["force"] = True
-    assert (
-        run(tmp_path, written(tables, [{"bytes": "16K", "cca": True}]), "-q").status
-        == 0
-    )
+    assert run(tmp_path, written(tables, [{"bytes": "16K", "cca": True}]), "-q").status == 0
     after = list(csv.DictReader((tmp_path / "cca.csv").open()))
     flows = list(csv.DictReader((tmp_path / "flows.csv").open()))
     heavy = {
-        f["community_id"]
-        for f in flows
-        if int(f["src_bytes"]) + int(f["dst_bytes"]) >= 16 << 10
+        f["community_id"] for f in flows if int(f["src_bytes"]) + int(f["dst_bytes"]) >= 16 << 10
     }
     told = {row["community_id"] for row in after}
-    assert (
-        told
-        and told <= heavy
-        and len(told) < len({row["community_id"] for row in before})
-    )
+    assert told and told <= heavy and len(told) < len({row["community_id"] for row in before})
 
 
 @pytest.mark.parametrize("rules", [[], [{"anomaly": "any", "cca": False}]])
@@ -351,9 +334,7 @@ def test_flows_that_nobody_answered(tmp_path: Path) -> None:
         ports = port.to_bytes(2), (80).to_bytes(2)
         order = -1 if answers else 1
         udp = b"".join(ports[::order]) + (9).to_bytes(2) + bytes(2) + b"x"
-        ip = bytes((0x45, 0, 0, 20 + len(udp), 0, 0, 0, 0, 64, 17, 0, 0)) + b"".join(
-            ends[::order]
-        )
+        ip = bytes((0x45, 0, 0, 20 + len(udp), 0, 0, 0, 0, 64, 17, 0, 0)) + b"".join(ends[::order])
         data = bytes(12) + b"\x08\x00" + ip + udp
         return Frame(int((10**9 + at_s) * SECOND), data, len(data))
 

@@ -38,7 +38,12 @@ fn classify_says_what_is_expected() {
 
 #[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 26);
+    check("error-", 27);
+}
+
+#[test]
+fn runs_say_what_is_expected() {
+    check("run-", 7);
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         acts.push(Act::Follow(follows));
     }
     if acts.is_empty() {
-        let wanted = "wanted: keep = \"full\" (or header, partial, nothing), or cca = true";
+        let wanted = "wanted: keep = \"full\" (or header, partial:128, none), or cca = true";
         return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
     }
     Ok(Rule { kind, fits, acts })

@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use session::Host;
 use session::application::{Closing, Site};
@@ -60,20 +62,27 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let duration = plan.input.duration;
     let reopen = Reopen::on_hangup();
-    let begin = |opened: &Opened| {
-        live::begin_for(duration, opened, &inputs.control, arguments.quiet);
-    };
-    begin(&opened);
     let tell_events = (!arguments.quiet).then_some(tell_line as fn(&str));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
-    let session = Session::begin(plan, inputs, opened, doors)?;
-    let hangup = || {
-        reopen.take().then(|| match plan_again(path, arguments, host) {
-            Ok(plan) => plan,
-            Err(mistake) => Err(vec![mistake]),
-        })
+    let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
+        live::begin_for(duration, opened, &inputs.control, arguments.quiet);
+    })?;
+    let again = || match plan_again(path, arguments, host) {
+        Ok(plan) => plan,
+        Err(mistake) => Err(vec![mistake]),
     };
-    let finished = session.run(hangup, tell_line)?;
+    let finished = thread::scope(|scope| {
+        // Models are read again to see that they are there: no packet waits for that.
+        let (to, from) = mpsc::channel();
+        let hangup = || {
+            if reopen.take() {
+                let to = to.clone();
+                scope.spawn(move || to.send(again()));
+            }
+            from.try_recv().ok()
+        };
+        session.run(hangup, tell_line)
+    })?;
     tell(&finished, arguments.quiet)
 }
 

@@ -107,7 +107,7 @@ pub struct Finished {
 
 impl Session {
     /// Opens the outputs of a plan, and begins its applications. `inputs` were found with what the
-    /// plan wants, and `opened` from them.
+    /// plan wants, and `opened` from them; `announce` is called once nothing can refuse the run.
     ///
     /// # Errors
     /// [`RunError`]
@@ -116,6 +116,7 @@ impl Session {
         inputs: Inputs,
         opened: Opened,
         doors: Doors,
+        announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
         let Plan { input, run, applications, rules, wants, text } = plan;
         let is_live = inputs.interface.is_some();
@@ -171,6 +172,7 @@ impl Session {
         let lenses = Lenses::in_order(lenses)
             .map_err(|clash| RunError::Application("run", Refusal::new(clash)))?;
         let pass = pass(wants.flow_options(), seed, lenses);
+        announce(&opened, &inputs);
         let source = inputs.in_order(opened);
         let writers = std::mem::take(&mut begun.0);
         Ok(Self { inputs, source, pass, names, writers, pace, reload })
