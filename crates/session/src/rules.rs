@@ -326,7 +326,7 @@ impl InForce {
     }
 }
 
-/// For who goes by rules: asked once a batch.
+/// For who goes by rules: asked once a piece.
 pub struct Following {
     shared: InForce,
     generation: u64,

@@ -40,6 +40,7 @@ impl Lens for Weight {
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.rules.look();
         let Self { flows, rules } = self;
         let sizes = rules.rules().thresholds();
         for (place, (packet, &slot)) in piece.packets.iter().zip(piece.slots).enumerate() {
@@ -53,10 +54,6 @@ impl Lens for Weight {
                 labels.give(LabelKind::Weight, slot, place, reached.wrapping_sub(1));
             }
         }
-    }
-
-    fn on_batch_end(&mut self, _: &mut Labels) {
-        self.rules.look();
     }
 }
 

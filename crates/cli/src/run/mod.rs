@@ -77,7 +77,10 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         let hangup = || {
             if reopen.take() {
                 let to = to.clone();
-                scope.spawn(move || to.send(again()));
+                scope.spawn(move || {
+                    // If nobody listens any more, the run is over.
+                    let _ = to.send(again());
+                });
             }
             from.try_recv().ok()
         };

@@ -188,6 +188,7 @@ impl Lens for Watching {
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.rules.look();
         if !self.rules.rules().steers_follows() {
             return self.take(&piece.as_batch());
         }
@@ -202,10 +203,6 @@ impl Lens for Watching {
         self.left_out += piece.records.len().saturating_sub(chosen.len()) as u64;
         self.take(&Batch { bytes: piece.batch.bytes, records: &chosen, tick: None });
         self.chosen = chosen;
-    }
-
-    fn on_batch_end(&mut self, _: &mut Labels) {
-        self.rules.look();
     }
 
     fn on_tick(&mut self, time: Timestamp) {

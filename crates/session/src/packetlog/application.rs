@@ -170,6 +170,7 @@ impl Lens for Watching {
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.rules.look();
         let batch = piece.as_batch();
         let judged = self.recording.judge(&batch);
         if self.gives {
@@ -205,10 +206,6 @@ impl Lens for Watching {
         use engine::Stage as _;
         // A silent link: what waits is written.
         self.recording.on_batch(&packet::Batch { bytes: &[], records: &[], tick: Some(time) });
-    }
-
-    fn on_batch_end(&mut self, _: &mut Labels) {
-        self.rules.look();
     }
 }
 
