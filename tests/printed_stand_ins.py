@@ -100,6 +100,11 @@ class Prepared:
         page = "docs/guide/packetlog.md"
         found = [block for block in blocks(page) if block.language == "toml"]
         (self.folder / "log.toml").write_text("\n".join(found[0].lines) + "\n")
+        run = [block.lines for block in blocks("docs/guide/run.md") if block.language == "toml"]
+        laptop = next(lines for lines in run if 'read = "capture.pcapng"' in lines)
+        # One folder sees several runs.
+        text = "\n".join(laptop).replace("output =", "force = true\noutput =")
+        (self.folder / "wirelens.toml").write_text(text + "\n")
 
     def folder_at(self, folder: Path, *, was_killed: bool = False) -> Path:
         """A folder in which printed commands can be typed: as a clone, with a reader's files.

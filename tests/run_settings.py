@@ -7,7 +7,10 @@ from command import Ran, wirelens
 
 # By application: its settings, and the command whose rows they are.
 SINGLE: dict[str, tuple[dict[str, object], list[str]]] = {
-    "top": ({"by": "flow", "rows": 0, "window": "1s"}, ["top", "--by", "flow", "-n", "0", "--window", "1s"]),
+    "top": (
+        {"by": "flow", "rows": 0, "window": "1s"},
+        ["top", "--by", "flow", "-n", "0", "--window", "1s"],
+    ),
     "flows": ({"stats": True}, ["flows", "--stats"]),
     "classify": ({"model": "services"}, ["classify", "--model", "services"]),
     "cca": ({"every": "100ms", "rows": 0}, ["cca", "--every", "100ms", "-n", "0"]),

@@ -2,6 +2,7 @@
 sense are explained."""
 
 import csv
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -73,6 +74,20 @@ def test_what_init_prints_is_taken(tmp_path: Path) -> None:
                       for line in text.splitlines() if "unless" not in line)  # fmt: skip
     for name in SINGLE:
         assert f"\n[{name}]\n" in plain
+
+
+def test_settings_of_the_guide_are_taken(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/guide/run.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    whole = [block for block in blocks if "[input]" in block]
+    assert len(whole) == 5 and len(blocks) == 6
+    rules = next(block for block in blocks if "[input]" not in block)
+    applications = (
+        '[classify]\nmodel = "services"\noutput = "a.csv"\n[packetlog]\n[cca]\noutput = "b.csv"\n'
+    )
+    for text in [*whole, applications + rules]:
+        ran = run(tmp_path, text, "-r", DEMO, "--check")
+        assert ran.status == 0, (text, ran.stderr)
 
 
 Settings = dict[str, dict[str, object]]

@@ -127,8 +127,10 @@ fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read
 fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
     move |input| {
         if !arguments.read.is_empty() {
-            input.read.clone_from(&arguments.read);
-            input.interface = None;
+            let InputSettings { filter, count, snaplen, pace, .. } = input.clone();
+            let read = arguments.read.clone();
+            // What is said of the interface is not said of captures.
+            *input = InputSettings { read, filter, count, snaplen, pace, ..Default::default() };
         }
         if let Some(interface) = &arguments.interface {
             input.interface = Some(interface.clone());
@@ -182,8 +184,8 @@ fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
     }
     for (name, count) in dropped {
         losses.push(format!(
-            "{name}: {count} rows were dropped, as writing them was too slow; give a faster disk, or \
-             fewer rows"
+            "{name}: {count} rows were dropped, as writing them was too slow; give a faster disk, \
+             or fewer rows"
         ));
     }
     if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }

@@ -52,8 +52,8 @@ impl fmt::Display for Clash {
         let Self { what, one, other } = self;
         write!(
             f,
-            "[{}] wants {what} {}, [{}] wants {}: one run cuts flows in one way; give them the same, or \
-             a run each",
+            "[{}] wants {what} {}, [{}] wants {}: one run cuts flows in one way; give them the \
+             same, or a run each",
             one.0, one.1, other.0, other.1
         )
     }

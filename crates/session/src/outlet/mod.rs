@@ -19,7 +19,7 @@ use engine::run::Control;
 pub use writer::{RowsError, RowsWriter};
 
 /// Pieces of rows that wait for the thread that writes them.
-const PIECES_WAITING_MAX: usize = 64;
+const PIECES_WAITING_MAX: usize = 16;
 
 /// Rows wait no longer than this for a row group to be full.
 const HELD_MAX: Duration = Duration::from_secs(10);

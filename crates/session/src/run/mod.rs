@@ -1,7 +1,7 @@
 //! Any set of applications on one pass: what `wirelens run` does.
 //!
-//! A [`Plan`] is what a file of settings asks for, read and checked; [`Session`] is the plan with its
-//! inputs and outputs open.
+//! A [`Plan`] is what a file of settings asks for, read and checked; [`Session`] is the plan with
+//! its inputs and outputs open.
 
 mod example;
 mod input;

@@ -20,8 +20,8 @@ impl Reload {
         Self { text, rules, given }
     }
 
-    /// Takes up what can be changed while a run goes on: rules. What cannot is refused and said, and
-    /// so is a file with mistakes; then all stays as it was.
+    /// Takes up what can be changed while a run goes on: rules. What cannot is refused and said,
+    /// and so is a file with mistakes; then all stays as it was.
     #[must_use]
     pub fn take_up(&self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
         let plan = match plan {
