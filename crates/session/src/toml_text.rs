@@ -13,6 +13,9 @@ use toml::de::{DeString, DeTable, DeValue};
 /// Names that are likelier meant than this are suggested (Jaro-Winkler, 0 to 1).
 const LIKENESS_MIN: f64 = 0.8;
 
+/// More names than this are not listed.
+const NAMES_SHOWN_MAX: usize = 24;
+
 /// What is wrong with a text, in the order of lines.
 pub struct Mistakes {
     path: PathBuf,
@@ -94,7 +97,10 @@ pub fn suggestion(seen: &str, names: &[&str]) -> String {
     let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|name| likeness(name) >= LIKENESS_MIN) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("wanted: one of {}", names.join(", ")),
+        None => match names.get(..NAMES_SHOWN_MAX) {
+            Some(some) => format!("wanted: one of {names}, …", names = some.join(", ")),
+            None => format!("wanted: one of {}", names.join(", ")),
+        },
     }
 }
 
