@@ -118,7 +118,8 @@ impl<'a> Asked<'a> {
 
     fn is_timely(&self, record: &IndexRecord) -> bool {
         let trailer = &record.trailer;
-        trailer.packet_count > 0
+        // A chunk that could not be read to its end may hold what its trailer does not count.
+        (trailer.packet_count > 0 || record.keys.are_incomplete)
             && self.query.from.is_none_or(|from| trailer.last_ns >= from.as_ns())
             && self.query.to.is_none_or(|to| trailer.first_ns < to.as_ns())
     }
@@ -232,7 +233,8 @@ impl Cursor<'_> {
     }
 }
 
-fn decoded_count(decoder: &Decoder) -> u64 {
+/// Packets of a chunk that was read.
+pub(super) fn decoded_count(decoder: &Decoder) -> u64 {
     decoder.counts().enhanced_packet_blocks
 }
 

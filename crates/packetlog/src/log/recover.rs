@@ -12,6 +12,7 @@ use super::decode::packets;
 use super::error::LogError;
 use super::file::LogFile;
 use super::mend::mend;
+use super::query::decoded_count;
 use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
     Trailer, key_lists,
@@ -187,14 +188,13 @@ fn index_anew(folder: &Path, file: &LogFile) -> io::Result<u64> {
     let (mut faults, mut bytes) = (0, Vec::new());
     for record in &file.chunks {
         let mut record = record.clone();
-        match file
-            .read(&record, &mut bytes)?
-            .and_then(|(trailer, end)| Ok((trailer, flows_of(&bytes, end)?)))
-        {
-            Ok((trailer, flows)) => {
-                record.trailer = trailer;
-                record.keys = put_keys(&flows, &mut hashes);
-            }
+        let read = file.read(&record, &mut bytes)?.and_then(|(trailer, end)| {
+            // Also of a chunk whose packets cannot all be read: a query reads those that can.
+            record.trailer = trailer;
+            flows_of(&bytes, end, record.trailer.packet_count)
+        });
+        match read {
+            Ok(flows) => record.keys = put_keys(&flows, &mut hashes),
             // It stays named, so that a query counts it.
             Err(_) => {
                 faults += 1;
@@ -235,16 +235,18 @@ fn put_keys(flows: &[FlowKey], hashes: &mut Vec<u8>) -> Keys {
 }
 
 /// Each flow of a chunk's packets once.
-fn flows_of(chunk: &[u8], end: usize) -> Result<Vec<FlowKey>, ChunkFault> {
+fn flows_of(chunk: &[u8], end: usize, count: u32) -> Result<Vec<FlowKey>, ChunkFault> {
     let mut flows = BTreeMap::new();
-    packets(chunk, end, |mut packet| {
+    let (decoder, at) = packets(chunk, end, |mut packet| {
         packet.dissect(chunk);
         if let Some((key, _)) = FlowKey::from_frame(&Frame::new(chunk, &packet.record)) {
             flows.insert(key, ());
         }
         true
     })?;
-    Ok(flows.into_keys().collect())
+    // As a query has it: what its trailer does not count is not believed to be all.
+    let is_whole = at == end && decoded_count(&decoder) == u64::from(count);
+    if is_whole { Ok(flows.into_keys().collect()) } else { Err(ChunkFault::Nonsense) }
 }
 
 /// A new file in place of whatever has this name, for whoever may read the folder.
