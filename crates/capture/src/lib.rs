@@ -5,7 +5,8 @@
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
 //! time. On Linux, `live` lends frames out of the kernel's rings, `devices` tells
-//! what interfaces there are, and `tap` counts what passes one. Every source keeps a
+//! what interfaces there are, a `Place` names one in another network namespace, and `tap`
+//! counts what passes one. Every source keeps a
 //! [`Report`](report::Report): what it received, what the filter took out,
 //! what was lost, and what was wrong with the file.
 
@@ -22,6 +23,8 @@ pub mod live;
 pub mod mapped;
 pub mod merged;
 pub mod open;
+#[cfg(target_os = "linux")]
+mod place;
 pub mod reading;
 pub mod report;
 pub mod split;
@@ -35,5 +38,7 @@ pub use error::OpenError;
 pub use filter::{Filter, FilterError};
 pub use input::Input;
 pub use open::{FileSource, open};
+#[cfg(target_os = "linux")]
+pub use place::Place;
 pub use reading::ReadOptions;
 pub use report::{Damage, DamageCause, Drops, Progress, Report, Unused};

@@ -4,10 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use capture::OpenError;
 use capture::tap::TapError;
-
-use crate::Place;
+use capture::{OpenError, Place};
 
 /// Why a relay or a tap cannot do its work: what was seen, what to try.
 #[derive(Debug)]

@@ -9,11 +9,9 @@
 mod error;
 pub mod lateness;
 mod lines;
-mod place;
 pub mod record;
 pub mod relay;
 #[allow(unsafe_code)]
 pub mod sys;
 
 pub use error::TestbedError;
-pub use place::Place;

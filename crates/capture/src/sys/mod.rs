@@ -8,6 +8,8 @@ pub mod interruptible;
 pub mod libpcap;
 pub mod mapping;
 #[cfg(target_os = "linux")]
+pub mod namespace;
+#[cfg(target_os = "linux")]
 pub mod packet_ring;
 #[cfg(target_os = "linux")]
 pub mod packet_sender;

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use capture::Place;
+use capture::sys::namespace;
 use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapError, TapSide, Told as Heard};
 use cca::{Change, FlowWay, Follow, Pair, Period, Rules, Segment, TapOptions};
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
-use testbed::Place;
-use testbed::sys::namespace;
 
 use super::args::CcaArguments;
 use super::departures::{Departures, Missed};

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use capture::Place;
 use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
 use session::duration::parse_delay;
-use testbed::Place;
 use testbed::record::{CountSettings, TapSettings};
 use testbed::relay::Prefix;
 

@@ -15,13 +15,12 @@ use std::thread::{self, JoinHandle};
 
 use capture::live::{self, LiveOptions, LiveSource, Passing};
 use capture::tap::{Moment, TapCounter, TapCounts};
-use capture::{ReadOptions, Report};
+use capture::{Place, ReadOptions, Report};
 use packet::file::{Comments, Interface, InterfaceStatistics, Section};
 use packet::{Source as _, Span};
 
+use crate::TestbedError;
 use crate::lines::Lines;
-use crate::sys::namespace;
-use crate::{Place, TestbedError};
 
 use capture_file::CaptureFile;
 use window::Window;
@@ -183,20 +182,13 @@ impl Recording {
     }
 }
 
-/// What `open` returns in the namespace of a place: on a thread that ends there, so that this
-/// one stays where it is.
+/// What `open` returns in the namespace of a place.
 fn inside<T: Send>(
     place: &Place,
     open: impl FnOnce() -> Result<T, TestbedError> + Send,
 ) -> Result<T, TestbedError> {
     let failed = |error| TestbedError::Namespace { place: place.clone(), error };
-    let entered = || {
-        let namespace = namespace::open(&place.namespace_file()).map_err(failed)?;
-        namespace::enter(&namespace).map_err(failed)?;
-        open()
-    };
-    let joined = thread::scope(|scope| scope.spawn(entered).join());
-    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    place.inside(open).map_err(failed)?
 }
 
 /// Opens a tap and has it read and written from now on.

@@ -15,14 +15,15 @@ mod way;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 
+use capture::Place;
+use capture::sys::namespace;
 use packet::Span;
 
+use crate::TestbedError;
 use crate::lines::Lines;
-use crate::sys::namespace;
 use crate::sys::time::{monotonic_ns, set_least_timer_slack, set_realtime};
 use crate::sys::tun::Tun;
 use crate::sys::waiting::wait;
-use crate::{Place, TestbedError};
 
 pub use prefix::Prefix;
 pub use way::{WayReport, WaySettings};

@@ -1,8 +1,10 @@
 //! Where a device is: a network namespace and a name in it.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::{fmt, io, thread};
+
+use crate::sys::namespace;
 
 /// Where `ip netns` keeps namespaces that have names.
 const NAMED_NAMESPACES: &str = "/run/netns";
@@ -27,6 +29,20 @@ impl Place {
             return PathBuf::from(&self.namespace);
         }
         PathBuf::from(NAMED_NAMESPACES).join(&self.namespace)
+    }
+
+    /// Does something in the namespace, on a thread that ends there: one that went there does not
+    /// come back, and the caller stays where it is.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered: there is none, or it takes `CAP_SYS_ADMIN`.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let entered = || {
+            namespace::enter(&namespace::open(&self.namespace_file())?)?;
+            Ok(work())
+        };
+        let joined = thread::scope(|scope| scope.spawn(entered).join());
+        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
