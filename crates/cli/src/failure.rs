@@ -41,11 +41,6 @@ impl Failure {
         Self { status: Status::Fine, message: String::new() }
     }
 
-    /// What went wrong, in a line.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
     pub(crate) fn report(&self) -> Status {
         if !self.message.is_empty() {
             eprintln!("wirelens: {}", self.message);

@@ -28,6 +28,18 @@ pub fn parse_delay(text: &str) -> Result<Span, String> {
     Ok(span(ns))
 }
 
+/// Reads a shift of timestamps, which may be negative: `-3ms`, `0`, `+1s`.
+///
+/// # Errors
+/// What was wanted, for the message of the argument.
+pub fn parse_offset(text: &str) -> Result<Span, String> {
+    match text.strip_prefix('-') {
+        Some(text) => parse_duration(text).map(|span| Span::from_ns(-span.as_ns())),
+        None if text == "0" => Ok(Span::default()),
+        None => parse_duration(text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
 #[allow(clippy::cast_possible_truncation)]
 fn span(ns: f64) -> Span {
     Span::from_ns(ns.round() as i64)

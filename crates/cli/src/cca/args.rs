@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use packet::Span;
-use session::duration::parse_duration;
+use session::cca::CcaSettings;
+use session::cca::settings::{PassedRule, parse_share};
+use session::duration::{parse_duration, parse_offset};
 
 use super::act::args::ActArguments;
-use crate::args::{InputArguments, OutputArguments};
+use crate::args::{InputArguments, OutputArguments, choice};
 
 /// Arguments of `wirelens cca`.
 #[derive(Debug, Args)]
@@ -63,7 +65,7 @@ pub struct CcaArguments {
     #[arg(short = 'n', long = "rows", value_name = "FLOWS", default_value_t = 10)]
     pub rows: usize,
     /// What has passed a tap by the end of a slot
-    #[arg(long, value_name = "RULE", default_value = "highest")]
+    #[arg(long, value_name = "RULE", default_value = "highest", value_parser = choice::<PassedRule>())]
     pub passed: PassedRule,
     /// With two taps: read this share of the packets with data, sampled at random at each tap
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
@@ -101,27 +103,17 @@ pub enum ViewWhen {
     Never,
 }
 
-/// What has passed a tap by the end of a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum PassedRule {
-    /// All before the highest byte that was seen
-    Highest,
-    /// All before the first packet of the next slot: as in the paper, and biased by
-    /// retransmissions
-    First,
-}
-
-/// A share of something that is looked at.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| String::from("wanted more than 0 and at most 1"))
-}
-
-/// A duration that may be negative.
-fn parse_offset(text: &str) -> Result<Span, String> {
-    match text.strip_prefix('-') {
-        Some(text) => parse_duration(text).map(|span| Span::from_ns(-span.as_ns())),
-        None if text == "0" => Ok(Span::default()),
-        None => parse_duration(text.strip_prefix('+').unwrap_or(text)),
+/// What was typed of settings.
+pub(super) fn settings(arguments: &CcaArguments) -> CcaSettings {
+    CcaSettings {
+        model: arguments.model.clone(),
+        every: arguments.every,
+        slot: arguments.slot,
+        rows: arguments.rows,
+        passed: arguments.passed,
+        sample: arguments.sample,
+        each_packet: arguments.each_packet,
+        egress_offset: arguments.egress_offset,
+        max_flows: arguments.max_flows,
     }
 }

@@ -2,68 +2,62 @@
 
 mod act;
 pub mod args;
-mod departures;
 mod flight;
-mod live;
 mod printed;
+mod refused;
 mod table;
 mod view;
-mod without_effect;
 
 use std::path::Path;
 
-use cca::inputs::{Empty, Passed, Throughput};
-use cca::model::Reads;
-use cca::walk::WAIT_MAX;
-use cca::{Model, Pair, Period, Rules, Sampler, TapOptions, Walk};
+use cca::Model;
 use packet::{SlotClock, Span};
 use session::Host;
-use session::cca::naming::Namer;
+use session::cca::act::Act;
+use session::cca::live::{self, Departures, Device, DeviceError, Watch, WatchError, WatchOptions};
+use session::cca::naming::{Namer, OtherTaps};
 use session::cca::rows::Told;
-use session::cca::taps::{self, Side, Sides};
-use session::cca::{BEGUN_AGAIN, FLOWS_MAX, MODEL, ReadError, read_model};
-use session::reading::{InputError, InputRequest, Inputs};
+use session::cca::taps::{self, QueueReader};
+use session::cca::{CcaSettings, MODEL, ReadError, read_model};
+use session::reading::{InputRequest, Inputs};
 use session::summary::StageSummary;
 
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::summary;
-use act::Act;
-use args::{CcaArguments, PassedRule};
-use departures::Departures;
-use live::{Device, Watch};
+use args::CcaArguments;
 use printed::Printed;
 use view::View;
 
-/// The same packets of the same captures are left out each time.
-const SAMPLER_SEED: u64 = 7;
+/// What was typed, and how time is cut by it.
+struct Asked<'a> {
+    arguments: &'a CcaArguments,
+    settings: CcaSettings,
+    clock: SlotClock,
+    show: Show,
+}
 
 /// Runs `wirelens cca`.
 pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failure> {
     if let Some(device) = &arguments.act.act_undo {
         return act::undo(device, arguments.input.quiet);
     }
-    let clock = clock(arguments)?;
-    let asked = arguments.model.as_deref();
-    let model = asked.map(|folder| model(folder, clock, host)).transpose()?;
-    let looked_at = model.as_ref().map(Model::looked_at).unwrap_or_default();
-    let kept_ns = WAIT_MAX.as_ns().saturating_add(arguments.every.max(looked_at).as_ns());
-    let options = TapOptions {
-        clock,
-        flow_count_max: arguments.max_flows.unwrap_or(FLOWS_MAX) as usize,
-        kept: Span::from_ns(kept_ns),
-        sampler: is_sampled(arguments).then(|| Sampler::new(arguments.sample, SAMPLER_SEED)),
-    };
+    let settings = args::settings(arguments);
+    let clock = settings.clock()?;
+    let folder = settings.model.as_deref();
+    let model = folder.map(|folder| model(folder, clock, host)).transpose()?;
     let show = output::show(&arguments.output)?;
-    without_effect::refuse(arguments)?;
-    if arguments.egress.is_empty() {
-        return flight::run(arguments, options, show, model);
+    let taps = refused::taps(arguments);
+    settings.check(taps, &refused::given(arguments))?;
+    let asked = Asked { arguments, settings, clock, show };
+    if !taps.are_two {
+        return flight::run(&asked, model);
     }
-    let namer = model.map(|model| namer(arguments, model)).transpose()?;
+    let namer = model.map(|model| namer(&asked, model)).transpose()?;
     match &arguments.interface {
-        Some(interface) => run_live(arguments, options, interface, show, namer),
-        None => run_captures(arguments, options, show, namer),
+        Some(interface) => run_live(&asked, interface, namer),
+        None => run_captures(&asked, namer),
     }
 }
 
@@ -79,32 +73,35 @@ fn model(folder: &Path, clock: SlotClock, host: &Host) -> Result<Model, Failure>
 }
 
 /// A model of two taps.
-fn namer(arguments: &CcaArguments, model: Model) -> Result<Namer, Failure> {
-    match model.reads() {
-        Reads::Queue(_) if is_sampled(arguments) => {
-            if !model.knows_samples() && !arguments.input.quiet {
-                eprintln!(
-                    "wirelens: --sample: the model was trained on all packets, and is wrong more \
-                     often where some are left out; wanted: one of `train cca --shares`"
-                );
+fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
+    let is_sampled = asked.settings.is_sampled();
+    let is_surprised = is_sampled && !model.knows_samples();
+    let namer = Namer::of_queue(model, is_sampled).map_err(|other| asked.refuse_model(other))?;
+    if is_surprised && !asked.arguments.input.quiet {
+        eprintln!(
+            "wirelens: --sample: the model was trained on all packets, and is wrong more often \
+             where some are left out; wanted: one of `train cca --shares`"
+        );
+    }
+    Ok(namer)
+}
+
+impl Asked<'_> {
+    fn refuse_model(&self, other: OtherTaps) -> Failure {
+        let folder = self.settings.model.as_deref().unwrap_or(Path::new("")).display();
+        let try_this = match other {
+            OtherTaps::One => "leave --egress out, or give a model of two taps",
+            OtherTaps::Two => {
+                "give the downstream tap with --egress, or a model that was trained on bytes in \
+                 flight"
             }
-            Ok(Namer::new(model.of_sampled()))
-        }
-        Reads::Queue(_) => Ok(Namer::new(model)),
-        Reads::Flight(_) => Err(Failure::usage(format_args!(
-            "{}: a model of one tap, which reads bytes in flight; leave --egress out, or give a \
-             model of two taps",
-            arguments.model.as_deref().unwrap_or(Path::new("")).display()
-        ))),
+        };
+        Failure::usage(format_args!("{folder}: {other}; {try_this}"))
     }
 }
 
-fn run_captures(
-    arguments: &CcaArguments,
-    options: TapOptions,
-    show: Show,
-    mut namer: Option<Namer>,
-) -> Result<Status, Failure> {
+fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failure> {
+    let Asked { arguments, settings, clock, show } = asked;
     let before = asked::find(&arguments.input, None, true)?;
     let request = asked::request(&arguments.input);
     let behind = taps::behind(&request, &arguments.egress);
@@ -113,69 +110,78 @@ fn run_captures(
     let outputs = || [arguments.output.output.as_ref()];
     asked::spare(&before, outputs())?;
     asked::spare(&behind_inputs, outputs())?;
-    let offset = match arguments.egress_offset {
+    let offset = match settings.egress_offset {
         Some(offset) => offset,
-        None => offset(&request, &behind, options, arguments.input.quiet)?,
+        None => offset(asked, &request, &behind)?,
     };
-    let mut sides = Sides { ingress: Side::open(before)?, egress: Side::open(behind_inputs)? };
+    let mut reader = QueueReader::open((before, behind_inputs), offset, settings, *clock, namer)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    sides.egress.shift(offset);
-    let controls = Namer::controls(namer.as_ref());
-    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
-    let bar = sides.ingress.inputs.bar();
-    let mut pair = Pair::new(options);
-    let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
-    each_period(&mut sides, &mut pair, period_len(arguments, options), |pair, period| {
-        let told = Told::of(pair, period, rules(arguments), row_count, namer.as_mut());
-        printed.put(&told, options.clock)?;
-        Ok(!told.flows.is_empty())
-    })?;
+    let mut printed = Printed::create::<Told>(&arguments.output, *show, reader.controls())?;
+    let bar = reader.before().bar();
+    reader.run(|told| printed.put(told, *clock))?;
     drop(bar);
     printed.finish()?;
-    finish(sides, &pair, arguments.input.quiet)
+    finish(reader, arguments.input.quiet)
+}
+
+/// A device that was named.
+fn device(name: &str) -> Result<Device, Failure> {
+    Ok(name.parse::<Device>()?)
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Self {
+        Self::error(error)
+    }
 }
 
 fn run_live(
-    arguments: &CcaArguments,
-    options: TapOptions,
+    asked: &Asked<'_>,
     interface: &str,
-    show: Show,
     mut namer: Option<Namer>,
 ) -> Result<Status, Failure> {
+    let Asked { arguments, settings, clock, show } = asked;
     let [egress] = arguments.egress.as_slice() else {
         return Err(Failure::usage("--egress: of interfaces there can be one"));
     };
     let egress = egress.to_string_lossy();
-    let devices = (Device::parse(interface)?, Departures::parse(&egress)?);
+    let devices = (device(interface)?, egress.parse::<Departures>()?);
     let by = act::names(&arguments.act, namer.is_some())?;
-    let has_view = view::is_wanted(arguments.view, show)?;
-    let mut watch = Watch::begin(arguments, options, (&devices.0, &devices.1))?;
+    let has_view = view::is_wanted(arguments.view, *show)?;
+    let options = WatchOptions::new(settings, *clock, namer.as_ref().map(|namer| &namer.model));
+    let mut watch = Watch::begin(options, (&devices.0, &devices.1))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
     if let Some(namer) = &mut namer {
-        namer.followed_max = live::followed_max(arguments, options);
+        namer.followed_max = options.followed_max;
     }
     let controls = Namer::controls(namer.as_ref());
-    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
+    let mut printed = Printed::create::<Told>(&arguments.output, *show, controls)?;
     let mut view = has_view.then(|| View::new(interface, &egress));
-    let mut act = Act::begin(&arguments.act, by, &printed.controls, has_view)?;
+    let mut act = act::begin(&arguments.act, by, &printed.controls, has_view)?;
     if !arguments.input.quiet {
         eprintln!(
             "listening on {interface}, and downstream of the queue on {egress}; Ctrl-C ends it"
         );
     }
-    let len = period_len(arguments, options);
-    watch.run(len, arguments.duration, rules(arguments), namer.as_mut(), |told| {
+    let control = crate::interrupt::control();
+    watch.run(arguments.duration, &control, namer.as_mut(), |told| {
         if let Some(act) = &mut act {
-            act.look(told, options.clock)?;
+            act.look(told, *clock)?;
         }
         let said = act.as_ref().map(Act::recent).unwrap_or_default();
         match &mut view {
-            Some(view) => view.put(told, options.clock, &printed.controls, &said),
-            None => printed.put(told, options.clock),
+            Some(view) => view.put(told, *clock, &printed.controls, &said),
+            None => printed.put(told, *clock),
         }
     })?;
     if let Some(act) = &mut act {
@@ -195,46 +201,15 @@ fn run_live(
     Ok(Status::Fine)
 }
 
-fn period_len(arguments: &CcaArguments, options: TapOptions) -> usize {
-    usize::try_from(options.clock.count(arguments.every)).unwrap_or(usize::MAX)
-}
-
-/// A period is a whole number of slots.
-fn clock(arguments: &CcaArguments) -> Result<SlotClock, Failure> {
-    let (slot, every) = (arguments.slot, arguments.every);
-    let clock = SlotClock::new(slot);
-    let (slot_s, every_s) = (slot.as_seconds_f64(), every.as_seconds_f64());
-    if clock.count(every) < 1 || every.as_ns() % slot.as_ns() != 0 {
-        return Err(Failure::usage(format_args!(
-            "--every {every_s}s is no whole number of slots of {slot_s}s; wanted a multiple of it"
-        )));
-    }
-    Ok(clock)
-}
-
-fn rules(arguments: &CcaArguments) -> Rules {
-    let passed = match arguments.passed {
-        PassedRule::Highest => Passed::Highest,
-        PassedRule::First => Passed::First,
-    };
-    let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
-    if is_sampled(arguments) { rules.of_sampled() } else { rules }
-}
-
-/// Whether packets are left out by chance.
-fn is_sampled(arguments: &CcaArguments) -> bool {
-    arguments.sample < 1.0
-}
-
 fn offset(
+    asked: &Asked<'_>,
     before: &InputRequest,
     behind: &InputRequest,
-    options: TapOptions,
-    quiet: bool,
 ) -> Result<Span, Failure> {
+    let options = asked.settings.tap_options(asked.clock, None);
     let found = taps::offset(before, behind, options, &crate::interrupt::control());
-    let offset = found.map_err(|error: InputError| asked::explain(error, behind))?;
-    if offset != Span::default() && !quiet {
+    let offset = found.map_err(|error| asked::explain(error, behind))?;
+    if offset != Span::default() && !asked.arguments.input.quiet {
         eprintln!(
             "wirelens: packets seem to leave before they came, or far too late: clocks differ; \
              {:+.6} s are added to downstream timestamps (--egress-offset sets another)",
@@ -244,54 +219,23 @@ fn offset(
     Ok(offset)
 }
 
-/// Reads both captures side by side, and looks back at each period that both have left behind them
-/// and in which a packet came or something waits. `look` says whether it told of any flow.
-fn each_period(
-    sides: &mut Sides,
-    pair: &mut Pair,
-    period_len: usize,
-    mut look: impl FnMut(&mut Pair, Period) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
-    let clock = pair.options().clock;
-    // The slot after the last tells what has passed by its end.
-    let walk = Walk::new(clock, period_len, 1);
-    let Some(first) = sides.first(pair) else { return Ok(()) };
-    let mut begin = walk.begin_of(clock.slot(first));
-    loop {
-        let period = walk.period(begin);
-        sides.read(pair, clock.start(period.end().saturating_add(2)));
-        let is_worth = walk.is_worth(begin, |from| pair.next_slot(from));
-        let is_told = is_worth && look(pair, period)?;
-        let latest = clock.slot(pair.ingress.latest().max(pair.egress.latest()));
-        if sides.have_ended() && latest < period.end() || sides.are_stopped() {
-            return Ok(());
-        }
-        let horizon = sides.horizon(pair).map_or(latest, |time| clock.slot(time));
-        begin = walk.next(period.end(), is_told, |from| pair.next_slot(from), horizon);
-        pair.forget_before(clock.start(begin));
-    }
-}
-
 /// What each tap was given and what became of it.
-fn finish(sides: Sides, pair: &Pair, quiet: bool) -> Result<Status, Failure> {
+fn finish(reader: QueueReader, quiet: bool) -> Result<Status, Failure> {
     let mut worst = Status::Fine;
-    for (side, tap) in [(sides.ingress, &pair.ingress), (sides.egress, &pair.egress)] {
-        let (inputs, received, outcome) = side.finish(tap);
+    for done in reader.finish() {
         if !quiet {
-            eprintln!("{}:", taps::names(&inputs));
+            eprintln!("{}:", taps::names(&done.inputs));
         }
-        let key = "TCP data";
         let stage = StageSummary {
             name: "cca",
-            outcome: &outcome,
-            key,
+            outcome: &done.outcome,
+            key: taps::KEY,
             late: 0,
-            beyond_max_keys: tap.counts().no_place,
+            beyond_max_keys: done.beyond_max_flows,
         };
-        let status = summary::print(&inputs, quiet, &received, Some(&stage))?;
-        let begun_again = tap.counts().out_of_window;
-        if begun_again > 0 && !quiet {
-            eprintln!("cca: {begun_again} {BEGUN_AGAIN}");
+        let status = summary::print(&done.inputs, quiet, &done.received, Some(&stage))?;
+        if !quiet {
+            eprint!("{}", done.lines());
         }
         if status != Status::Fine {
             worst = status;

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use cca::model::Reads;
-use cca::walk::WAIT_MAX;
 use cca::{Model, TapOptions};
 use engine::columns::Schema;
 use engine::flow::pass::{LabelUse, Labels, Lens, Piece};
@@ -13,6 +11,7 @@ use serde::Deserialize;
 use super::flight::{self, FlightReader, Told};
 use super::naming::Namer;
 use super::period::PeriodTold as _;
+use super::settings::{self, FLOW_COUNTS, SettingsError};
 use super::{FLOWS_MAX, MODEL, read_model};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
 use crate::flows::Done;
@@ -54,7 +53,7 @@ impl Default for Settings {
 pub struct Cca {
     settings: Settings,
     clock: SlotClock,
-    model: Option<Model>,
+    namer: Option<Namer>,
 }
 
 impl Application for Cca {
@@ -75,31 +74,24 @@ impl Application for Cca {
     type Settings = Settings;
 
     fn ready(settings: Settings, site: &Site<'_>) -> Result<Self, Refusal> {
-        let Settings { every, slot, max_flows, .. } = settings;
-        let clock = SlotClock::new(slot);
-        if clock.count(every) < 1 || every.as_ns() % slot.as_ns() != 0 {
-            let (every, slot) = (every.as_seconds_f64(), slot.as_seconds_f64());
-            let told =
-                format!("{every}s is no whole number of slots of {slot}s; wanted a multiple");
-            return Err(Refusal::of("every", told));
+        let of = |error: SettingsError| Refusal::of(error.key(), error);
+        let clock = settings::slot_clock(settings.every, settings.slot).map_err(of)?;
+        if !FLOW_COUNTS.contains(&settings.max_flows) {
+            return Err(of(SettingsError::Flows));
         }
-        if !(1..=1 << 24).contains(&max_flows) {
-            return Err(Refusal::of("max-flows", "wanted 1 to 16777216"));
-        }
-        let read = |folder: &PathBuf| -> Result<Model, Refusal> {
+        let read = |folder: &PathBuf| -> Result<Namer, Refusal> {
             let of = |error: &dyn std::fmt::Display| Refusal::of("model", error);
             let found = MODEL.find(folder, site.host).map_err(|error| of(&error))?;
             let model = read_model(&found, clock).map_err(|error| of(&error))?;
-            match model.reads() {
-                Reads::Flight(_) => Ok(model),
-                Reads::Queue(_) => Err(Refusal::of(
+            Namer::of_flight(model).map_err(|_| {
+                Refusal::of(
                     "model",
                     "a model of two taps; wanted one that was trained on bytes in flight, or none",
-                )),
-            }
+                )
+            })
         };
-        let model = settings.model.as_ref().map(read).transpose()?;
-        Ok(Self { settings, clock, model })
+        let namer = settings.model.as_ref().map(read).transpose()?;
+        Ok(Self { settings, clock, namer })
     }
 
     fn wants(&self) -> Wants {
@@ -111,13 +103,12 @@ impl Application for Cca {
     }
 
     fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
-        let Self { settings, clock, model } = self;
+        let Self { settings, clock, namer } = self;
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        let namer = model.map(Namer::new);
         let controls = Namer::controls(namer.as_ref());
         let options = options(&settings, clock, namer.as_ref().map(|namer| &namer.model));
-        let period_len = usize::try_from(clock.count(settings.every)).unwrap_or(usize::MAX);
-        let row_count = if settings.rows == 0 { usize::MAX } else { settings.rows };
+        let period_len = settings::period_len(settings.every, clock);
+        let row_count = settings::row_count_max(settings.rows);
         let reader = FlightReader::new(options, period_len, row_count, namer);
         let rules = Following::new(&opening.rules);
         let out = Out { outlet, clock, controls };
@@ -132,14 +123,12 @@ impl Application for Cca {
     }
 }
 
-/// How long a tap remembers: what a model looks at, and how long a packet may wait.
+/// What the tap keeps.
 fn options(settings: &Settings, clock: SlotClock, model: Option<&Model>) -> TapOptions {
-    let looked_at = model.map(Model::looked_at).unwrap_or_default();
-    let kept_ns = WAIT_MAX.as_ns().saturating_add(settings.every.max(looked_at).as_ns());
     TapOptions {
         clock,
         flow_count_max: settings.max_flows as usize,
-        kept: Span::from_ns(kept_ns),
+        kept: settings::kept(settings.every, model),
         sampler: None,
     }
 }

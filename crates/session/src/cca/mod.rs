@@ -1,10 +1,15 @@
 //! What flows do in a queue, or have in flight: models, rows, and captures side by side.
 
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub mod act;
 mod application;
 pub mod flight;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub mod live;
 pub mod naming;
 mod period;
 pub mod rows;
+pub mod settings;
 pub mod taps;
 
 use std::fmt;
@@ -17,6 +22,7 @@ use packet::SlotClock;
 
 pub use application::{Cca, Settings};
 pub use period::{PeriodTold, way_columns};
+pub use settings::CcaSettings;
 
 use crate::shipped::{Kind, ModelError};
 

@@ -1,6 +1,8 @@
 //! Who names controls, and how a name stands in a row.
 
-use cca::model::{Scratch, Told as Named};
+use std::fmt;
+
+use cca::model::{Reads, Scratch, Told as Named};
 use cca::{Model, Unnamed, Votes};
 use engine::columns::{Field, Kind, Value};
 use packet::SlotClock;
@@ -17,10 +19,51 @@ pub struct Namer {
     pub followed_max: usize,
 }
 
+/// A model of other taps than there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OtherTaps {
+    /// It reads one, and there are two.
+    One,
+    /// It reads two, and there is one.
+    Two,
+}
+
+impl fmt::Display for OtherTaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::One => "a model of one tap, which reads bytes in flight",
+            Self::Two => "a model of two taps, upstream and downstream of a queue",
+        })
+    }
+}
+
+impl std::error::Error for OtherTaps {}
+
 impl Namer {
-    /// Nothing told yet.
-    #[must_use]
-    pub fn new(model: Model) -> Self {
+    /// By a model of one tap; nothing told yet.
+    ///
+    /// # Errors
+    /// [`OtherTaps::Two`]
+    pub fn of_flight(model: Model) -> Result<Self, OtherTaps> {
+        match model.reads() {
+            Reads::Flight(_) => Ok(Self::new(model)),
+            Reads::Queue(_) => Err(OtherTaps::Two),
+        }
+    }
+
+    /// By a model of two taps, of which packets may be left out by chance; nothing told yet.
+    ///
+    /// # Errors
+    /// [`OtherTaps::One`]
+    pub fn of_queue(model: Model, is_sampled: bool) -> Result<Self, OtherTaps> {
+        match model.reads() {
+            Reads::Queue(_) if is_sampled => Ok(Self::new(model.of_sampled())),
+            Reads::Queue(_) => Ok(Self::new(model)),
+            Reads::Flight(_) => Err(OtherTaps::One),
+        }
+    }
+
+    fn new(model: Model) -> Self {
         Self {
             model,
             scratch: Scratch::default(),

@@ -1,353 +1,114 @@
-//! Acting on a queue: flows are grouped by control into classes that share the link by how many
-//! flows each has.
-//!
-//! Who moves is decided by [`cca::Grouping`]; here it is done, told and undone.
+//! What is typed of acting on a queue, and where its events go; what is done is the session's.
 
 pub(super) mod args;
-pub(super) mod by;
-mod events;
-mod machine;
-mod tc;
 
-use cca::{FlowWay, Grouping, GroupingRules, Sizes, Step};
-use packet::{SlotClock, Span, Timestamp};
-use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal as _, Write};
 
-use super::live::{Device, ends};
+use session::cca::act::{self, Act, ActError, ActSettings, By, Machine};
+
+use super::device;
+use crate::clock::CLOCK;
+use crate::environment;
 use crate::failure::{Failure, Status};
 use args::ActArguments;
-use by::By;
-use capture::tap::{FLOW_COUNT_MAX, FlowSteer};
-use events::Events;
-use machine::Machine;
-use session::cca::rows::Told;
-use tc::{Found, Queue};
-
-/// A flow that was not seen for so long no longer counts.
-const IDLE: Span = Span::from_seconds(10);
-
-/// What is queued unless told otherwise: the link's rate times this.
-const BUFFERED: Span = Span::from_ns(100_000_000);
-
-/// What flows without a class are called.
-const REST: &str = "rest";
 
 /// Who names controls for `--act`, where it is not the model; before anything is touched.
 pub(super) fn names(arguments: &ActArguments, has_model: bool) -> Result<Option<By>, Failure> {
-    let by = arguments.act_by.as_deref().map(By::open).transpose().map_err(Failure::usage)?;
-    if arguments.act.is_some() && by.is_none() && !has_model {
-        return Err(Failure::usage(
-            "--act: nobody names controls; give --model DIR, or --act-by FILE",
-        ));
-    }
-    Ok(by)
+    let names = act::names(arguments.act_by.as_deref(), arguments.act.is_some(), has_model);
+    names.map_err(Failure::from)
 }
 
-/// A queue that is acted on, until it is dropped.
-pub(super) struct Act {
-    machine: Machine,
-    queue: Queue,
-    /// Nothing in a dry run.
-    steer: Option<FlowSteer>,
+/// Cuts the queue into classes, if that is asked for.
+pub(super) fn begin(
+    arguments: &ActArguments,
     by: Option<By>,
-    /// Of classes, by their index.
-    names: Vec<String>,
-    /// Classes that exist.
-    made: Vec<bool>,
-    sizes: Sizes,
-    grouping: Grouping,
-    events: Events,
-    has_begun: bool,
+    controls: &[String],
+    has_view: bool,
+) -> Result<Option<Act>, Failure> {
+    let Some(name) = &arguments.act else { return Ok(None) };
+    let device = device(name)?;
+    let settings = ActSettings {
+        rate_bit: arguments.act_rate,
+        buffer_bytes: arguments.act_buffer,
+        after_periods: arguments.act_after,
+        hold: arguments.act_hold,
+        is_dry: arguments.act_dry_run,
+    };
+    let machine = if settings.is_dry {
+        Machine::look_at(&device, environment)
+    } else {
+        Machine::take(&device, environment)?
+    };
+    let out = events(arguments, has_view)?;
+    Ok(Some(Act::begin(machine, &settings, (by, controls), out, CLOCK)?))
 }
 
-impl Act {
-    /// Cuts the queue into classes, if that is asked for.
-    pub(super) fn begin(
-        arguments: &ActArguments,
-        by: Option<By>,
-        controls: &[String],
-        has_view: bool,
-    ) -> Result<Option<Self>, Failure> {
-        let Some(device) = &arguments.act else { return Ok(None) };
-        let device = Device::parse(device)?;
-        let is_dry = arguments.act_dry_run;
-        let machine = if is_dry { Machine::look_at(&device) } else { Machine::take(&device)? };
-        let mut events = Events::open(arguments.act_events.as_deref(), has_view, is_dry)?;
-        let mut shown = machine.show()?;
-        let mut found = machine.found(&shown)?;
-        if let Found::Ours { under } = &found {
-            let command = tc::end(machine.name(), under.as_ref());
-            let fields = json!({"device": machine.name(), "commands": [command]});
-            events.put(now(), "undo", "left behind by a run that was killed", fields)?;
-            if is_dry {
-                found = match under.clone() {
-                    Some(tbf) => Found::Tbf(tbf),
-                    None => Found::Default { kind: String::from("default") },
-                };
-            } else {
-                machine::undo(&machine, &found)?;
-                shown = machine.show()?;
-                found = machine.found(&shown)?;
-            }
-        }
-        let queue = queue(arguments, machine.name(), &found)?;
-        let rules = GroupingRules {
-            after_periods: arguments.act_after,
-            hold: arguments.act_hold,
-            idle: IDLE,
-            flow_count_max: FLOW_COUNT_MAX as usize,
-        };
-        let names = by.as_ref().map_or(controls, |by| &by.names).to_vec();
-        let mut act = Self {
-            machine,
-            queue,
-            steer: None,
-            by,
-            made: Vec::new(),
-            sizes: Sizes { classes: vec![0; names.len()], rest: 0 },
-            names,
-            grouping: Grouping::new(rules),
-            events,
-            has_begun: false,
-        };
-        act.cut(is_dry, &found, tc::waiting(&shown))?;
-        Ok(Some(act))
+/// Events go to a file, or to standard error; but not over a view that a person looks at.
+fn events(arguments: &ActArguments, has_view: bool) -> Result<Option<Box<dyn Write>>, Failure> {
+    let Some(path) = &arguments.act_events else {
+        let is_told = !(has_view && io::stderr().is_terminal());
+        return Ok(is_told.then(|| Box::new(StandardError) as Box<dyn Write>));
+    };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))?;
+    Ok(Some(Box::new(file)))
+}
+
+/// Standard error; where nobody hears there is nobody to tell that.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().lock().write_all(bytes);
+        Ok(bytes.len())
     }
 
-    /// Puts our classes where the queue was.
-    fn cut(&mut self, is_dry: bool, found: &Found, waiting: u64) -> Result<(), Failure> {
-        let commands = self.queue.begin();
-        let stood = match found {
-            Found::Tbf(tbf) => format!("tbf, class {}", tbf.class),
-            Found::Default { kind } | Found::Other { kind, .. } => kind.clone(),
-            Found::Ours { .. } => String::new(),
-        };
-        let fields = json!({
-            "device": self.machine.name(), "found": stood, "rate_bit": self.queue.rate_bit,
-            "buffer_bytes": self.queue.buffer_bytes, "packets_lost_max": waiting,
-            "commands": commands, "undone_by": self.queue.end(),
-        });
-        self.events.put(now(), "begin", "--act", fields)?;
-        if is_dry {
-            return Ok(());
-        }
-        self.machine.guard(&self.queue.end())?;
-        self.has_begun = true;
-        self.machine.run(&commands)?;
-        self.steer = Some(self.machine.steer()?);
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-
-    /// A period has ended.
-    pub(super) fn look(&mut self, told: &Told, clock: SlotClock) -> Result<(), Failure> {
-        let time = clock.start(told.period.end());
-        self.read_names(time)?;
-        let mut seen = Vec::with_capacity(told.flows.len());
-        for (flow, named) in told.flows.iter().zip(&told.named) {
-            let name = match &self.by {
-                Some(by) => by.name(ends(flow.way).0),
-                None => named.and_then(|named| named.control),
-            };
-            // What only waits brings nothing that could be steered.
-            if flow.ingress_bytes > 0 {
-                seen.push((flow.way, name, named.and_then(|named| named.probability())));
-            }
-        }
-        let names = seen.iter().map(|&(way, name, _)| (way, name));
-        let steps = self.grouping.look(time, names);
-        self.share(time)?;
-        for step in steps {
-            let probability = |way: FlowWay| {
-                seen.iter()
-                    .find(|(seen, ..)| *seen == way)
-                    .and_then(|&(.., probability)| probability)
-            };
-            self.step(time, step, probability)?;
-        }
-        Ok(())
-    }
-
-    fn read_names(&mut self, time: Timestamp) -> Result<(), Failure> {
-        let Some(by) = &mut self.by else { return Ok(()) };
-        if let Err(said) = by.read() {
-            let fields = json!({"file": by.path().display().to_string()});
-            return self.events.put(time, "names", &format!("as before: {said}"), fields);
-        }
-        self.names.clone_from(&by.names);
-        Ok(())
-    }
-
-    /// Shares the link anew where numbers of flows have changed.
-    fn share(&mut self, time: Timestamp) -> Result<(), Failure> {
-        let sizes = self.grouping.sizes(self.names.len());
-        if sizes == self.sizes {
-            return Ok(());
-        }
-        self.sizes = sizes;
-        self.made.resize(self.names.len(), false);
-        let mut minors = vec![(tc::minor(None), self.sizes.rest)];
-        let mut names = vec![REST];
-        for (class, (&size, made)) in self.sizes.classes.iter().zip(&mut self.made).enumerate() {
-            *made |= size > 0;
-            // A class that is empty stays: what waits in it still has to leave.
-            if *made {
-                minors.push((tc::minor(Some(class)), size));
-                names.push(self.names.get(class).map_or("", String::as_str));
-            }
-        }
-        let parts = self.queue.parts(&minors);
-        let commands: Vec<String> = parts.iter().flat_map(|&part| self.queue.part(part)).collect();
-        let classes: Vec<Value> = parts
-            .iter()
-            .zip(&names)
-            .map(|(part, name)| {
-                json!({
-                    "class": name, "id": format!("{}{:x}", tc::HANDLE, part.minor),
-                    "flows": part.flows, "rate_bit": part.rate_bit,
-                    "buffer_bytes": part.buffer_bytes,
-                })
-            })
-            .collect();
-        let fields = json!({"classes": classes, "commands": commands});
-        self.events.put(time, "share", "flows came, went or moved", fields)?;
-        if self.has_begun { self.machine.run(&commands) } else { Ok(()) }
-    }
-
-    fn step(
-        &mut self,
-        time: Timestamp,
-        step: Step,
-        probability: impl Fn(FlowWay) -> Option<f64>,
-    ) -> Result<(), Failure> {
-        let name = |class: Option<usize>| {
-            class.map_or(REST, |class| self.names.get(class).map_or("", String::as_str))
-        };
-        match step {
-            Step::Move { way, from, to, times } => {
-                let whose = match &self.by {
-                    Some(by) => by.path().display().to_string(),
-                    None => probability(way)
-                        .map_or(String::from("the model"), |sure| format!("the model, {sure:.2}")),
-                };
-                let to_name = name(Some(to));
-                let cause = format!("named {to_name} {times} times in a row by {whose}");
-                let fields = json!({"flow": flow(way), "from": name(from), "to": to_name});
-                self.events.put(time, "move", &cause, fields)?;
-                let class_id = tc::class_id(tc::minor(Some(to)));
-                match &mut self.steer {
-                    Some(steer) => steer.put(ends(way), class_id).map_err(Failure::error),
-                    None => Ok(()),
-                }
-            }
-            Step::Leave { way, from } => {
-                let cause = format!("brought nothing for {} s", IDLE.as_seconds_f64());
-                let fields = json!({"flow": flow(way), "from": name(Some(from))});
-                self.events.put(time, "leave", &cause, fields)?;
-                match &mut self.steer {
-                    Some(steer) => steer.leave(ends(way)).map_err(Failure::error),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// The latest that was done, for people.
-    pub(super) fn recent(&self) -> Vec<String> {
-        self.events.recent().map(str::to_owned).collect()
-    }
-
-    /// Puts back what was there.
-    pub(super) fn end(&mut self, cause: &str) -> Result<(), Failure> {
-        let beyond = self.grouping.not_kept();
-        if !std::mem::take(&mut self.has_begun) {
-            return Ok(());
-        }
-        let shown = self.machine.show().unwrap_or(Value::Null);
-        let command = self.queue.end();
-        // First nobody is steered, then there is nowhere to steer to.
-        self.steer = None;
-        self.machine.run(std::slice::from_ref(&command))?;
-        self.machine.dismiss();
-        let made = self.made.iter().enumerate().filter(|(_, made)| **made);
-        let classes = made.map(|(class, _)| Some(class)).chain([None]).map(|class| {
-            let name = class.map_or(REST, |class| self.names.get(class).map_or("", String::as_str));
-            let of = |what: &str| tc::counts(&shown, tc::minor(class))?.get(what).cloned();
-            json!({
-                "class": name, "sent_bytes": of("bytes"), "drops": of("drops"),
-                "packets_lost_max": of("qlen"),
-            })
-        });
-        let classes: Vec<Value> = classes.collect();
-        let fields = json!({
-            "device": self.machine.name(), "classes": classes, "commands": [command],
-            "times_no_room": beyond,
-        });
-        self.events.put(now(), "end", cause, fields)
     }
 }
 
-impl Drop for Act {
-    fn drop(&mut self) {
-        // On the way of another error, which is what is told. What fails here the guard tries
-        // again.
-        let _ = self.end("the command ends with an error");
-    }
-}
-
-/// How the queue is to be cut, where that can be.
-fn queue(arguments: &ActArguments, device: &str, found: &Found) -> Result<Queue, Failure> {
-    let (under, rate_bit) = match (found, arguments.act_rate) {
-        (Found::Tbf(tbf), None) => (Some(tbf.clone()), tbf.rate_bit),
-        (Found::Tbf(tbf), Some(_)) => {
-            let rate = tbf.rate_bit;
-            return Err(Failure::usage(format_args!(
-                "--act-rate: {device} has a tbf of {rate}bit, which stays; leave --act-rate out"
-            )));
-        }
-        (Found::Default { .. } | Found::Ours { .. }, Some(rate)) => (None, rate),
-        (Found::Default { kind }, None) => {
-            return Err(Failure::usage(format_args!(
+/// In the words of the arguments.
+impl From<ActError> for Failure {
+    fn from(error: ActError) -> Self {
+        match error {
+            ActError::Unnamed => {
+                Self::usage("--act: nobody names controls; give --model DIR, or --act-by FILE")
+            }
+            ActError::Names(said) => Self::usage(said),
+            ActError::RateOfTbf { device, rate_bit } => Self::usage(format_args!(
+                "--act-rate: {device} has a tbf of {rate_bit}bit, which stays; leave --act-rate out"
+            )),
+            ActError::RateUnknown { device, kind: Some(kind) } => Self::usage(format_args!(
                 "{device}: nothing there says how fast the link is ({kind}); give --act-rate, a \
                  little less than what the link carries, or the queue is elsewhere"
-            )));
-        }
-        (Found::Ours { .. }, None) => {
-            return Err(Failure::usage(format_args!("{device}: give --act-rate")));
-        }
-        (Found::Other { kind, handle }, _) => {
-            return Err(Failure::error(format_args!(
+            )),
+            ActError::RateUnknown { device, kind: None } => {
+                Self::usage(format_args!("{device}: give --act-rate"))
+            }
+            ActError::Operators { device, kind, handle } => Self::error(format_args!(
                 "{device}: there is a queueing discipline of somebody's already, {kind} {handle} \
                  and --act cannot put it back; wanted: what the kernel puts there by itself, or a \
                  tbf with a plain queue. Remove it if it may go: tc qdisc del dev {device} root"
-            )));
+            )),
+            ActError::NoTc(error) if error.kind() == io::ErrorKind::NotFound => Self::error(
+                "tc: not found, and --act changes queues by it; try: apt-get install iproute2",
+            ),
+            ActError::Events(error) => Self::error(format_args!("--act-events: {error}")),
+            error => Self::error(error),
         }
-    };
-    let buffered = (rate_bit / 8).saturating_mul(BUFFERED.as_ns().unsigned_abs()) / 1_000_000_000;
-    let own = under.as_ref().map_or(buffered, |tbf| tbf.limit_bytes);
-    let buffer_bytes = arguments.act_buffer.unwrap_or(own);
-    Ok(Queue { device: device.to_owned(), under, rate_bit, buffer_bytes })
+    }
 }
 
 /// Runs `wirelens cca --act-undo`.
-pub(super) fn undo(device: &str, quiet: bool) -> Result<Status, Failure> {
-    let machine = Machine::take(&Device::parse(device)?)?;
-    let found = machine.found(&machine.show()?)?;
-    let done = machine::undo(&machine, &found)?;
+pub(super) fn undo(name: &str, quiet: bool) -> Result<Status, Failure> {
+    let done = Machine::take(&device(name)?, environment)?.undo()?;
     if !quiet {
         match done {
-            Some(command) => eprintln!("{device}: put back: tc {command}"),
-            None => eprintln!("{device}: nothing of --act is there"),
+            Some(command) => eprintln!("{name}: put back: tc {command}"),
+            None => eprintln!("{name}: nothing of --act is there"),
         }
     }
     Ok(Status::Fine)
-}
-
-fn flow(way: FlowWay) -> String {
-    let (source, destination) = ends(way);
-    format!("{source} → {destination}")
-}
-
-/// For who reads events beside other logs.
-fn now() -> Timestamp {
-    crate::clock::realtime()
 }

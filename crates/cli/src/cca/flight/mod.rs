@@ -2,32 +2,27 @@
 
 mod table;
 
-use std::path::Path;
-
 use capture::live::LiveOptions;
-use cca::model::Reads;
-use cca::{Model, TapOptions};
+use cca::Model;
 use packet::Source as _;
 use session::cca::flight::{FlightReader, KEY, NEEDS, Told};
 use session::cca::naming::Namer;
 use session::reading::{InOrder, InputRequest, Inputs, Interface, Opened};
 use session::summary::StageSummary;
 
+use super::Asked;
 use super::args::CcaArguments;
 use super::printed::Printed;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::output::Show;
 use crate::summary;
 
 /// Tells what flows of one capture or interface have in flight.
-pub(super) fn run(
-    arguments: &CcaArguments,
-    options: TapOptions,
-    show: Show,
-    model: Option<Model>,
-) -> Result<Status, Failure> {
-    let namer = model.map(|model| namer(arguments.model.as_deref(), model)).transpose()?;
+pub(super) fn run(asked: &Asked<'_>, model: Option<Model>) -> Result<Status, Failure> {
+    let Asked { arguments, settings, clock, show } = asked;
+    let options = settings.tap_options(*clock, model.as_ref());
+    let namer = model.map(Namer::of_flight).transpose();
+    let namer = namer.map_err(|other| asked.refuse_model(other))?;
     let inputs = find(arguments)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let opened = inputs.open_any(NEEDS, 1)?;
@@ -36,13 +31,12 @@ pub(super) fn run(
     }
     begin(arguments, &opened, &inputs);
     let controls = Namer::controls(namer.as_ref());
-    let mut printed = Printed::create::<Told>(&arguments.output, show, controls)?;
+    let mut printed = Printed::create::<Told>(&arguments.output, *show, controls)?;
     let bar = inputs.bar();
     let mut source = inputs.in_order(opened);
-    let row_count = if arguments.rows == 0 { usize::MAX } else { arguments.rows };
-    let len = usize::try_from(options.clock.count(arguments.every)).unwrap_or(usize::MAX);
-    let mut reader = FlightReader::new(options, len, row_count, namer);
-    let mut put = |told: &Told| printed.put(told, options.clock);
+    let (period_len, row_count) = (settings.period_len(*clock), settings.row_count_max());
+    let mut reader = FlightReader::new(options, period_len, row_count, namer);
+    let mut put = |told: &Told| printed.put(told, *clock);
     // A live source ends by itself once it is told to.
     while inputs.interface.is_some() || !inputs.control.is_stopped() {
         let Some(batch) = source.next_batch() else { break };
@@ -52,18 +46,6 @@ pub(super) fn run(
     drop(bar);
     printed.finish()?;
     finish(&inputs, source, &reader, arguments.input.quiet)
-}
-
-/// A model of one tap.
-fn namer(folder: Option<&Path>, model: Model) -> Result<Namer, Failure> {
-    match model.reads() {
-        Reads::Flight(_) => Ok(Namer::new(model)),
-        Reads::Queue(_) => Err(Failure::usage(format_args!(
-            "{}: a model of two taps, upstream and downstream of a queue; give the downstream tap \
-             with --egress, or a model that was trained on bytes in flight",
-            folder.unwrap_or(Path::new("")).display()
-        ))),
-    }
 }
 
 fn find(arguments: &CcaArguments) -> Result<Inputs, Failure> {

@@ -1,6 +1,7 @@
 //! A device's queue in our hands: `tc` in its network namespace, a lock, and a guard that puts the
 //! queue back if this process cannot.
 
+use std::io;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
@@ -9,14 +10,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use std::{env, io};
 
 use capture::tap::FlowSteer;
 use serde_json::Value;
 
+use super::ActError;
 use super::tc::{self, Found};
+use crate::Environment;
 use crate::cca::live::Device;
-use crate::failure::Failure;
 
 /// A guard of a run that was killed a moment ago has its work done by then.
 const LOCK_TRIES: u32 = 40;
@@ -32,9 +33,10 @@ read -r word
 [ "$word" = done ] || exec tc "$@""#;
 
 /// A device whose queue is ours to change, or to look at.
-pub(super) struct Machine {
+pub struct Machine {
     device: Device,
     name: String,
+    environment: Environment,
     /// Held by the guard as well: nobody begins before it has ended.
     lock: Option<UnixListener>,
     guard: Option<Child>,
@@ -42,14 +44,18 @@ pub(super) struct Machine {
 
 impl Machine {
     /// A device that is only looked at.
-    pub(super) fn look_at(device: &Device) -> Self {
+    #[must_use]
+    pub fn look_at(device: &Device, environment: Environment) -> Self {
         let name = device.name().to_owned();
-        Self { device: device.clone(), name, lock: None, guard: None }
+        Self { device: device.clone(), name, environment, lock: None, guard: None }
     }
 
     /// A device that nobody else acts on.
-    pub(super) fn take(device: &Device) -> Result<Self, Failure> {
-        let mut machine = Self::look_at(device);
+    ///
+    /// # Errors
+    /// [`ActError`]: another run acts on it, or it cannot be locked.
+    pub fn take(device: &Device, environment: Environment) -> Result<Self, ActError> {
+        let mut machine = Self::look_at(device, environment);
         // Its name is known in the network namespace alone, and goes with whoever holds it.
         let lock = format!("wirelens-act-{}", machine.name);
         let lock = device.inside(move || -> io::Result<UnixListener> {
@@ -68,43 +74,38 @@ impl Machine {
                 }
             }
         })?;
-        let name = &machine.name;
-        machine.lock = Some(lock.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => Failure::error(format_args!(
-                "{name}: another wirelens acts on this device; end it first"
-            )),
-            _ => Failure::error(format_args!("{name}: cannot be locked: {error}")),
-        })?);
+        let name = || machine.name.clone();
+        let lock = lock.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => ActError::Busy { device: name() },
+            _ => ActError::Lock { device: name(), error },
+        })?;
+        machine.lock = Some(lock);
         Ok(machine)
     }
 
     /// What `tc` tells of the device's queue, with counts.
-    pub(super) fn show(&self) -> Result<Value, Failure> {
+    pub(super) fn show(&self) -> Result<Value, ActError> {
         let words = ["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"];
         let text = self.tc(&words, "")?;
-        serde_json::from_str(&text).map_err(|error| {
-            let name = &self.name;
-            Failure::error(format_args!("{name}: tc tells of its queue what is no JSON: {error}"))
-        })
+        let device = || self.name.clone();
+        serde_json::from_str(&text).map_err(|error| ActError::NoJson { device: device(), error })
     }
 
     /// What stands there.
-    pub(super) fn found(&self, shown: &Value) -> Result<Found, Failure> {
-        let name = &self.name;
-        let words = "tc tells nothing of its queue that is known; wanted: iproute2 5.0 or newer";
-        Found::read(shown).ok_or_else(|| Failure::error(format_args!("{name}: {words}")))
+    pub(super) fn found(&self, shown: &Value) -> Result<Found, ActError> {
+        Found::read(shown).ok_or_else(|| ActError::Unknown { device: self.name.clone() })
     }
 
     /// Runs commands of `tc`, one after the other.
-    pub(super) fn run(&self, commands: &[String]) -> Result<(), Failure> {
+    pub(super) fn run(&self, commands: &[String]) -> Result<(), ActError> {
         let lines: String = commands.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         self.tc(&["-batch", "-"], &lines).map(|_| ())
     }
 
-    fn tc(&self, words: &[&str], input: &str) -> Result<String, Failure> {
-        let name = &self.name;
+    fn tc(&self, words: &[&str], input: &str) -> Result<String, ActError> {
         let ran = self.device.inside(|| -> io::Result<_> {
-            let mut running = command("tc")
+            let mut running = self
+                .command("tc")
                 .args(words)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -116,30 +117,40 @@ impl Machine {
             }
             running.wait_with_output()
         })?;
-        let ran = ran.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::error(
-                "tc: not found, and --act changes queues by it; try: apt-get install iproute2",
-            ),
-            _ => Failure::error(format_args!("tc: {error}")),
-        })?;
+        let ran = ran.map_err(ActError::NoTc)?;
         if ran.status.success() {
             return Ok(String::from_utf8_lossy(&ran.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&ran.stderr);
         let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
         let said = said.collect::<Vec<_>>().join("; ").replace(char::is_control, " ");
-        let wanted = "wanted: root (CAP_NET_ADMIN), and a kernel with htb (CONFIG_NET_SCH_HTB)";
-        Err(Failure::error(format_args!("{name}: tc refuses: {said}; {wanted}")))
+        Err(ActError::Refused { device: self.name.clone(), said })
+    }
+
+    /// Removes what a killed run left; the command that did it, if there was anything.
+    ///
+    /// # Errors
+    /// [`ActError`]: what `tc` refuses.
+    pub fn undo(&self) -> Result<Option<String>, ActError> {
+        let found = self.found(&self.show()?)?;
+        self.undo_found(&found)
+    }
+
+    pub(super) fn undo_found(&self, found: &Found) -> Result<Option<String>, ActError> {
+        let Found::Ours { under } = found else { return Ok(None) };
+        let end = tc::end(&self.name, under.as_ref());
+        self.run(std::slice::from_ref(&end))?;
+        Ok(Some(end))
     }
 
     /// Has the queue put back by this command if this process ends without doing it.
-    pub(super) fn guard(&mut self, end: &str) -> Result<(), Failure> {
+    pub(super) fn guard(&mut self, end: &str) -> Result<(), ActError> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let starting = || -> io::Result<Child> {
             let lock: OwnedFd = lock.try_clone()?.into();
             self.device
                 .inside(|| {
-                    command("sh")
+                    self.command("sh")
                         .args(["-c", GUARD, "wirelens-act"])
                         .args(end.split_whitespace())
                         .stdin(Stdio::piped())
@@ -149,11 +160,9 @@ impl Machine {
                         .process_group(0)
                         .spawn()
                 })
-                .map_err(|failure| io::Error::other(failure.message().to_owned()))?
+                .map_err(io::Error::other)?
         };
-        let started = starting()
-            .map_err(|error| Failure::error(format_args!("sh, which guards the queue: {error}")));
-        self.guard = Some(started?);
+        self.guard = Some(starting().map_err(ActError::Guard)?);
         Ok(())
     }
 
@@ -167,27 +176,21 @@ impl Machine {
     }
 
     /// Attaches what steers flows.
-    pub(super) fn steer(&self) -> Result<FlowSteer, Failure> {
-        self.device.inside(|| FlowSteer::attach(&self.name))?.map_err(Failure::error)
+    pub(super) fn steer(&self) -> Result<FlowSteer, ActError> {
+        Ok(self.device.inside(|| FlowSteer::attach(&self.name))??)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
-}
 
-/// A program, found where administrators' programs lie as well.
-fn command(program: &str) -> Command {
-    let path = env::var("PATH").unwrap_or_default();
-    let mut command = Command::new(program);
-    command.env("PATH", format!("{path}:{PROGRAM_PATHS}")).env("LC_ALL", "C");
-    command
-}
-
-/// Removes what a killed run left on a device; the command that did it, if there was anything.
-pub(super) fn undo(machine: &Machine, found: &Found) -> Result<Option<String>, Failure> {
-    let Found::Ours { under } = found else { return Ok(None) };
-    let end = tc::end(machine.name(), under.as_ref());
-    machine.run(std::slice::from_ref(&end))?;
-    Ok(Some(end))
+    /// A program, found where administrators' programs lie as well.
+    fn command(&self, program: &str) -> Command {
+        let mut path = (self.environment)("PATH").unwrap_or_default();
+        path.push(":");
+        path.push(PROGRAM_PATHS);
+        let mut command = Command::new(program);
+        command.env("PATH", path).env("LC_ALL", "C");
+        command
+    }
 }

@@ -1,36 +1,27 @@
 //! What was done to a queue and why, as lines of JSON.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::io::Write;
 
 use packet::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
+use super::ActError;
 
 /// Events that a view shows.
 const RECENT_COUNT: usize = 4;
 
 /// Where events go.
 pub(super) struct Events {
-    file: Option<File>,
-    is_told: bool,
+    /// Nowhere, where a person looks at the latest alone.
+    out: Option<Box<dyn Write>>,
     is_dry: bool,
     recent: VecDeque<String>,
 }
 
 impl Events {
-    /// To a file, or to standard error; but not over a view that a person looks at.
-    pub(super) fn open(path: Option<&Path>, has_view: bool, is_dry: bool) -> Result<Self, Failure> {
-        let open = |path: &Path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))
-        };
-        let file = path.map(open).transpose()?;
-        let is_told = file.is_none() && !(has_view && std::io::stderr().is_terminal());
-        Ok(Self { file, is_told, is_dry, recent: VecDeque::new() })
+    pub(super) const fn new(out: Option<Box<dyn Write>>, is_dry: bool) -> Self {
+        Self { out, is_dry, recent: VecDeque::new() }
     }
 
     /// Tells of one.
@@ -40,7 +31,7 @@ impl Events {
         event: &str,
         cause: &str,
         fields: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ActError> {
         let mut line = Map::new();
         line.insert("time_ns".into(), time.as_ns().into());
         line.insert("event".into(), event.into());
@@ -56,15 +47,8 @@ impl Events {
         }
         self.recent.push_back(sentence(event, cause, &line));
         let line = format!("{}\n", Value::Object(line));
-        match &mut self.file {
-            Some(file) => file
-                .write_all(line.as_bytes())
-                .map_err(|error| Failure::error(format_args!("--act-events: {error}"))),
-            None if self.is_told => {
-                // Where nobody hears there is nobody to tell that.
-                let _ = std::io::stderr().lock().write_all(line.as_bytes());
-                Ok(())
-            }
+        match &mut self.out {
+            Some(out) => out.write_all(line.as_bytes()).map_err(ActError::Events),
             None => Ok(()),
         }
     }

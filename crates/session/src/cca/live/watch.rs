@@ -2,23 +2,19 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use capture::Place;
-use capture::sys::namespace;
-use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapError, TapSide, Told as Heard};
-use cca::{Change, FlowWay, Follow, Pair, Period, Rules, Segment, TapOptions};
+use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told as Heard};
+use cca::{Change, FlowWay, Follow, Model, Pair, Period, Rules, Segment, TapOptions};
+use engine::run::Control;
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 
-use super::args::CcaArguments;
-use super::departures::{Departures, Missed};
-use crate::failure::Failure;
-use crate::interrupt;
-use session::cca::naming::Namer;
-use session::cca::rows::Told;
+use super::{Departures, Device, Missed, WatchError};
+use crate::cca::naming::Namer;
+use crate::cca::rows::Told;
+use crate::cca::settings::CcaSettings;
 
 /// One packet in so many is told of flows that are not followed. A flow that brings a hundredth of
 /// a link of 100 Mbit/s shows within half a second.
@@ -31,121 +27,95 @@ const SETTLED_AFTER: Duration = Duration::from_millis(10);
 /// Slots are taken from the kernel this often, so that its ring needs room for little.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
 
-/// A device, in this network namespace or another.
-#[derive(Clone, Debug)]
-pub(super) enum Device {
-    Here(String),
-    Elsewhere(Place),
+/// How a queue is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchOptions {
+    /// What its taps keep.
+    pub taps: TapOptions,
+    /// How what passed is read from slots.
+    pub rules: Rules,
+    /// Slots of a period.
+    pub period_len: usize,
+    /// The share of the packets with data that the kernel takes.
+    pub share: f64,
+    /// Whether the kernel tells packets and not slots.
+    pub each_packet: bool,
+    /// Flows that are followed at most.
+    pub followed_max: usize,
 }
 
-impl Device {
-    /// `DEV` or `NETNS:DEV`.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        if text.contains(':') {
-            return text.parse().map(Self::Elsewhere).map_err(Failure::usage);
-        }
-        Ok(Self::Here(text.to_owned()))
-    }
-
-    /// Its name where it is.
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Here(device) => device,
-            Self::Elsewhere(place) => &place.device,
+impl WatchOptions {
+    /// As settings have it.
+    #[must_use]
+    pub fn new(settings: &CcaSettings, clock: SlotClock, model: Option<&Model>) -> Self {
+        Self {
+            taps: settings.tap_options(clock, model),
+            rules: settings.rules(),
+            period_len: settings.period_len(clock),
+            share: settings.sample,
+            each_packet: settings.each_packet,
+            followed_max: settings.followed_max(),
         }
     }
-
-    /// Attaches a tap to it, in its namespace.
-    pub(super) fn attach(
-        &self,
-        attach: impl FnOnce(&str) -> Result<(), TapError> + Send,
-    ) -> Result<(), Failure> {
-        self.inside(|| attach(self.name()))?.map_err(Failure::error)
-    }
-
-    /// Does something in its network namespace.
-    pub(super) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
-        match self {
-            Self::Here(_) => Ok(work()),
-            Self::Elsewhere(place) => {
-                let file = place.namespace_file();
-                // A thread of its own, since a thread that went there does not come back.
-                let working =
-                    thread::scope(|scope| scope.spawn(|| enter(&file).map(|()| work())).join());
-                working.unwrap_or_else(|_| Err(Failure::error("the thread that went there ended")))
-            }
-        }
-    }
-}
-
-fn enter(namespace_file: &Path) -> Result<(), Failure> {
-    let entering = namespace::open(namespace_file).and_then(|file| namespace::enter(&file));
-    entering.map_err(|error| {
-        let file = namespace_file.display();
-        Failure::error(format_args!(
-            "{file}: {error}; wanted a network namespace, as `ip netns list` names them, and root"
-        ))
-    })
 }
 
 /// A queue, and what is known of it.
-pub(super) struct Watch {
+pub struct Watch {
     tap: SlotTap,
     pair: Pair,
     follow: Follow,
-    clock: SlotClock,
-    /// Whether the taps tell packets and not slots.
-    each_packet: bool,
+    options: WatchOptions,
     missed: Option<Missed>,
 }
 
 impl Watch {
     /// Attaches both taps.
-    pub(super) fn begin(
-        arguments: &CcaArguments,
-        options: TapOptions,
+    ///
+    /// # Errors
+    /// [`WatchError`]
+    pub fn begin(
+        options: WatchOptions,
         (ingress, egress): (&Device, &Departures),
-    ) -> Result<Self, Failure> {
-        let each_packet = arguments.each_packet;
-        let options_of_tap = SlotTapOptions {
-            slot: options.clock.length(),
-            share: arguments.sample,
-            each_packet,
+    ) -> Result<Self, WatchError> {
+        let mut tap = SlotTap::load(SlotTapOptions {
+            slot: options.taps.clock.length(),
+            share: options.share,
+            each_packet: options.each_packet,
             seen_share: 1.0 / SEEN_ONE_IN,
-        };
-        let mut tap = SlotTap::load(options_of_tap).map_err(Failure::error)?;
+        })?;
         ingress.attach(|name| tap.attach(name, TapSide::Ingress))?;
         egress.attach(&mut tap)?;
-        let followed_max = followed_max(arguments, options);
         Ok(Self {
             tap,
-            pair: Pair::new(options),
-            follow: Follow::new(followed_max),
-            clock: options.clock,
-            each_packet,
+            pair: Pair::new(options.taps),
+            follow: Follow::new(options.followed_max),
+            options,
             missed: egress.missed(),
         })
     }
 
-    /// Watches until it is told to end, and tells of each period.
-    pub(super) fn run(
+    /// Watches for so long, or until it is told to end, and hands each period to `put`.
+    ///
+    /// # Errors
+    /// [`WatchError`], and what `put` returns, at once.
+    pub fn run<E: From<WatchError>>(
         &mut self,
-        period_len: usize,
         duration: Option<Span>,
-        rules: Rules,
+        control: &Control,
         mut namer: Option<&mut Namer>,
-        mut put: impl FnMut(&Told) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let control = interrupt::control();
+        mut put: impl FnMut(&Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let WatchOptions { rules, period_len, .. } = self.options;
+        let clock = self.clock();
         let len = i64::try_from(period_len).unwrap_or(i64::MAX);
         let now = self.time()?;
         let end = duration.map(|duration| now.plus(duration));
         // The first whole one.
-        let mut start = (self.clock.slot(now).div_euclid(len) + 1).saturating_mul(len);
-        while !control.is_stopped() && end.is_none_or(|end| self.clock.start(start) < end) {
+        let mut start = (clock.slot(now).div_euclid(len) + 1).saturating_mul(len);
+        while !control.is_stopped() && end.is_none_or(|end| clock.start(start) < end) {
             let period = Period { start, len: period_len };
-            let past = self.clock.start(period.end().saturating_add(1));
-            if !self.wait_until(past, &control)? {
+            let past = clock.start(period.end().saturating_add(1));
+            if !self.wait_until(past, control)? {
                 break;
             }
             self.look_at_open_slots()?;
@@ -159,7 +129,7 @@ impl Watch {
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(&brought)?;
             self.pair.forget_old();
-            let behind = self.clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
+            let behind = clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
             // Periods that whoever takes rows had no time for are left out, not queued.
             start = period.end().max(behind);
         }
@@ -167,11 +137,7 @@ impl Watch {
     }
 
     /// Takes slots from the kernel until a moment is past; `false` when it is told to end before.
-    fn wait_until(
-        &mut self,
-        past: Timestamp,
-        control: &engine::run::Control,
-    ) -> Result<bool, Failure> {
+    fn wait_until(&mut self, past: Timestamp, control: &Control) -> Result<bool, WatchError> {
         loop {
             let left_ns = past.since(self.time()?).as_ns();
             let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)) + SETTLED_AFTER;
@@ -189,12 +155,17 @@ impl Watch {
         }
     }
 
-    fn time(&mut self) -> Result<Timestamp, Failure> {
-        self.tap.keep_time().map_err(Failure::error)
+    const fn clock(&self) -> SlotClock {
+        self.options.taps.clock
+    }
+
+    fn time(&mut self) -> Result<Timestamp, WatchError> {
+        Ok(self.tap.keep_time()?)
     }
 
     fn drain(&mut self) {
-        let Self { tap, pair, follow, each_packet, missed, .. } = self;
+        let each_packet = self.options.each_packet;
+        let Self { tap, pair, follow, missed, .. } = self;
         tap.read(|heard| match heard {
             Heard::Slot { side, flow, slot } => {
                 let Some(way) = follow.way(flow.index, flow.generation) else { return };
@@ -205,7 +176,7 @@ impl Watch {
                     TapSide::Ingress => &mut pair.ingress,
                     TapSide::Egress => &mut pair.egress,
                 };
-                if *each_packet {
+                if each_packet {
                     tap.add(way, &Segment::from_lone_slot(&slot));
                 } else {
                     tap.put(way, slot);
@@ -220,35 +191,32 @@ impl Watch {
         });
     }
 
-    fn look_at_open_slots(&mut self) -> Result<(), Failure> {
+    fn look_at_open_slots(&mut self) -> Result<(), WatchError> {
         let Self { tap, pair, follow, .. } = self;
-        let mut looking = || -> Result<(), TapError> {
-            for (way, index) in follow.followed() {
-                if let Some(slot) = tap.open_slot(index, TapSide::Ingress)? {
-                    pair.ingress.put_open(way, slot);
-                }
-                if let Some(slot) = tap.open_slot(index, TapSide::Egress)? {
-                    pair.egress.put_open(way, slot);
-                }
+        for (way, index) in follow.followed() {
+            if let Some(slot) = tap.open_slot(index, TapSide::Ingress)? {
+                pair.ingress.put_open(way, slot);
             }
-            Ok(())
-        };
-        looking().map_err(Failure::error)
+            if let Some(slot) = tap.open_slot(index, TapSide::Egress)? {
+                pair.egress.put_open(way, slot);
+            }
+        }
+        Ok(())
     }
 
-    fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), Failure> {
+    fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), WatchError> {
         let Self { pair, follow, .. } = self;
         let changes =
             follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
         self.change(changes)
     }
 
-    fn change(&mut self, changes: Vec<Change>) -> Result<(), Failure> {
+    fn change(&mut self, changes: Vec<Change>) -> Result<(), WatchError> {
         let Self { tap, pair, missed, .. } = self;
         for change in changes {
             match change {
                 Change::Leave { way } => {
-                    tap.leave(ends(way)).map_err(Failure::error)?;
+                    tap.leave(ends(way))?;
                     pair.ingress.forget(&way);
                     pair.egress.forget(&way);
                     if let Some(missed) = missed {
@@ -257,7 +225,7 @@ impl Watch {
                 }
                 Change::Follow { way, index, generation } => {
                     let place = capture::tap::FlowPlace { index, generation };
-                    tap.follow(ends(way), place).map_err(Failure::error)?;
+                    tap.follow(ends(way), place)?;
                 }
             }
         }
@@ -265,30 +233,31 @@ impl Watch {
     }
 
     /// What the tap behind the queue missed, where it may miss anything.
-    pub(super) const fn missed(&self) -> Option<&Missed> {
+    #[must_use]
+    pub const fn missed(&self) -> Option<&Missed> {
         self.missed.as_ref()
     }
 
     /// Whether both devices are still there.
-    pub(super) fn check_devices(&self) -> Result<(), Failure> {
-        self.tap.check_devices().map_err(Failure::error)
+    ///
+    /// # Errors
+    /// [`WatchError::Tap`], with the one that is gone.
+    pub fn check_devices(&self) -> Result<(), WatchError> {
+        Ok(self.tap.check_devices()?)
     }
 
     /// What became of the packets of each tap.
-    pub(super) fn counts(&self) -> Result<[SlotTapCounts; 2], Failure> {
-        let of = |side| self.tap.counts(side).map_err(Failure::error);
-        Ok([of(TapSide::Ingress)?, of(TapSide::Egress)?])
+    ///
+    /// # Errors
+    /// [`WatchError::Tap`]
+    pub fn counts(&self) -> Result<[SlotTapCounts; 2], WatchError> {
+        Ok([self.tap.counts(TapSide::Ingress)?, self.tap.counts(TapSide::Egress)?])
     }
 }
 
-/// Flows that are followed at most.
-pub(super) fn followed_max(arguments: &CcaArguments, options: TapOptions) -> usize {
-    let asked = if arguments.rows == 0 { options.flow_count_max } else { arguments.rows };
-    asked.min(capture::tap::FLOW_COUNT_MAX as usize)
-}
-
 /// Who sends the data, and who receives it.
-pub(super) fn ends(way: FlowWay) -> (SocketAddr, SocketAddr) {
+#[must_use]
+pub fn ends(way: FlowWay) -> (SocketAddr, SocketAddr) {
     let (source, destination) = way.key.endpoints(way.direction);
     let end = |end: Endpoint| SocketAddr::new(end.address, end.port);
     (end(source), end(destination))
@@ -305,8 +274,9 @@ fn way(source: SocketAddr, destination: SocketAddr) -> FlowWay {
     FlowWay { key, direction }
 }
 
-/// Lines of the summary.
-pub(super) fn lines(name: &str, counts: &SlotTapCounts) -> String {
+/// Lines of the summary, each ended.
+#[must_use]
+pub fn lines(name: &str, counts: &SlotTapCounts) -> String {
     let SlotTapCounts { taken, not_followed, left_out, no_room, not_tcp, no_data, unreadable } =
         *counts;
     let mut text = format!(

@@ -6,6 +6,8 @@ use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use super::ActError;
+
 /// Bytes of a file at most.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
@@ -17,7 +19,7 @@ const NAME_LEN_MAX: usize = 32;
 
 /// Who runs what.
 #[derive(Debug)]
-pub(in crate::cca) struct By {
+pub struct By {
     path: PathBuf,
     /// Of senders with a port, and of all others of an address.
     ports: HashMap<SocketAddr, usize>,
@@ -27,15 +29,19 @@ pub(in crate::cca) struct By {
 }
 
 impl By {
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`ActError::Names`]
+    pub fn open(path: &Path) -> Result<Self, ActError> {
         let path = path.to_owned();
         let (ports, addresses, names) = (HashMap::new(), HashMap::new(), Vec::new());
         let mut by = Self { path, ports, addresses, names };
-        by.read()?;
+        by.read().map_err(ActError::Names)?;
         Ok(by)
     }
 
-    /// Reads the file anew; where that fails all stays as it was.
+    /// Reads the file again; where that fails all stays as it was.
     pub(super) fn read(&mut self) -> Result<(), String> {
         let mut text = String::new();
         let reading = File::open(&self.path)

@@ -2,37 +2,41 @@
 //! what the router hands to its own device's driver, which is not told of every packet.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use capture::tap::{SlotTap, TapSide};
 use cca::{FlowWay, Unseen};
 use packet::TapSlot;
 
-use super::live::Device;
-use crate::failure::Failure;
+use super::{Device, DeviceError, WatchError};
 
 /// Before a device of the router itself.
 const XMIT: &str = "xmit:";
 
 /// Where departures are taken from.
 #[derive(Clone, Debug)]
-pub(super) enum Departures {
+pub enum Departures {
     /// What a device behind the queue receives.
     NextHop(Device),
     /// What a device of the router sends.
     Xmit(Device),
 }
 
-impl Departures {
-    /// `DEV`, `NETNS:DEV`, or either behind `xmit:`.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        text.strip_prefix(XMIT).map_or_else(
-            || Device::parse(text).map(Self::NextHop),
-            |device| Device::parse(device).map(Self::Xmit),
-        )
-    }
+/// Reads `DEV`, `NETNS:DEV`, or either behind `xmit:`.
+impl FromStr for Departures {
+    type Err = DeviceError;
 
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        match text.strip_prefix(XMIT) {
+            None => text.parse().map(Self::NextHop),
+            Some(device) => device.parse().map(Self::Xmit),
+        }
+    }
+}
+
+impl Departures {
     /// Attaches the tap behind the queue.
-    pub(super) fn attach(&self, tap: &mut SlotTap) -> Result<(), Failure> {
+    pub(super) fn attach(&self, tap: &mut SlotTap) -> Result<(), WatchError> {
         match self {
             Self::NextHop(device) => device.attach(|name| tap.attach(name, TapSide::Egress)),
             Self::Xmit(device) => device.attach(|name| tap.attach_to_departures(name)),
@@ -47,7 +51,7 @@ impl Departures {
 
 /// What a tap that misses packets has missed, as far as sequence numbers show it.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub struct Missed {
     flows: HashMap<FlowWay, Unseen>,
     /// Of flows that are followed no more.
     past: u64,
@@ -72,8 +76,9 @@ impl Missed {
         self.flows.get(way).map_or(0, Unseen::bytes)
     }
 
-    /// A line of the summary.
-    pub(super) fn line(&self) -> String {
+    /// A line of the summary, ended.
+    #[must_use]
+    pub fn line(&self) -> String {
         let bytes = self.past + self.flows.values().map(Unseen::bytes).sum::<u64>();
         let segment_len = (self.data_bytes / self.segments.max(1)).max(1);
         format!(
@@ -90,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_device_of_the_router_stands_behind_a_word() {
-        let is_xmit = |text| matches!(Departures::parse(text), Ok(Departures::Xmit(_)));
+        let is_xmit = |text: &str| matches!(text.parse(), Ok(Departures::Xmit(_)));
         assert!(is_xmit("xmit:up0") && is_xmit("xmit:router:up0"));
         assert!(!is_xmit("up0") && !is_xmit("exit:up0"));
-        assert!(Departures::parse("xmit:router:").is_err());
+        assert!("xmit:router:".parse::<Departures>().is_err());
     }
 }

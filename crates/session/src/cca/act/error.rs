@@ -1,0 +1,146 @@
+//! Why a queue cannot be acted on.
+
+use std::{fmt, io};
+
+use capture::tap::TapError;
+
+use crate::cca::live::NamespaceError;
+
+/// Why a queue cannot be acted on.
+#[derive(Debug)]
+pub enum ActError {
+    /// There is neither a model nor a file that names controls.
+    Unnamed,
+    /// The file that names controls cannot be read or understood.
+    Names(String),
+    /// A rate was given for a device whose tbf has one.
+    RateOfTbf {
+        /// The device.
+        device: String,
+        /// The tbf's.
+        rate_bit: u64,
+    },
+    /// Nothing says how fast the link is.
+    RateUnknown {
+        /// The device.
+        device: String,
+        /// What is there; nothing where it is ours.
+        kind: Option<String>,
+    },
+    /// The queueing discipline is an operator's.
+    Operators {
+        /// The device.
+        device: String,
+        /// Its kind.
+        kind: String,
+        /// Its number.
+        handle: String,
+    },
+    /// Another run acts on the device.
+    Busy {
+        /// The device.
+        device: String,
+    },
+    /// The device cannot be locked.
+    Lock {
+        /// The device.
+        device: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The device's network namespace cannot be entered.
+    Namespace(NamespaceError),
+    /// `tc` is not installed, or cannot be run.
+    NoTc(io::Error),
+    /// `tc` does not do what it is to do.
+    Refused {
+        /// The device.
+        device: String,
+        /// In its words.
+        said: String,
+    },
+    /// `tc` tells what is no JSON.
+    NoJson {
+        /// The device.
+        device: String,
+        /// Why.
+        error: serde_json::Error,
+    },
+    /// `tc` tells nothing of the queue that is known.
+    Unknown {
+        /// The device.
+        device: String,
+    },
+    /// What puts the queue back where this process cannot does not start.
+    Guard(io::Error),
+    /// Flows cannot be steered.
+    Steer(TapError),
+    /// Events cannot be written.
+    Events(io::Error),
+}
+
+impl fmt::Display for ActError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unnamed => {
+                f.write_str("nobody names controls; wanted a model, or a file that names them")
+            }
+            Self::Names(said) => f.write_str(said),
+            Self::RateOfTbf { device, rate_bit } => {
+                write!(f, "{device} has a tbf of {rate_bit}bit, which stays; leave the rate out")
+            }
+            Self::RateUnknown { device, kind: Some(kind) } => write!(
+                f,
+                "{device}: nothing there says how fast the link is ({kind}); give its rate, a \
+                 little less than what the link carries, or the queue is elsewhere"
+            ),
+            Self::RateUnknown { device, kind: None } => write!(f, "{device}: give its rate"),
+            Self::Operators { device, kind, handle } => write!(
+                f,
+                "{device}: there is a queueing discipline of somebody's already, {kind} {handle}, \
+                 which cannot be restored afterwards; wanted: what the kernel puts there by \
+                 itself, or a tbf with a plain queue. Remove it if it may go: tc qdisc del dev \
+                 {device} root"
+            ),
+            Self::Busy { device } => {
+                write!(f, "{device}: another wirelens acts on this device; end it first")
+            }
+            Self::Lock { device, error } => write!(f, "{device}: cannot be locked: {error}"),
+            Self::Namespace(error) => error.fmt(f),
+            Self::NoTc(error) if error.kind() == io::ErrorKind::NotFound => f.write_str(
+                "tc: not found, and queues are changed by it; try: apt-get install iproute2",
+            ),
+            Self::NoTc(error) => write!(f, "tc: {error}"),
+            Self::Refused { device, said } => write!(
+                f,
+                "{device}: tc refuses: {said}; wanted: root (CAP_NET_ADMIN), and a kernel with \
+                 htb (CONFIG_NET_SCH_HTB)"
+            ),
+            Self::NoJson { device, error } => {
+                write!(f, "{device}: tc tells of its queue what is no JSON: {error}")
+            }
+            Self::Unknown { device } => write!(
+                f,
+                "{device}: tc tells nothing of its queue that is known; wanted: iproute2 5.0 or \
+                 newer"
+            ),
+            Self::Guard(error) => write!(f, "sh, which guards the queue: {error}"),
+            Self::Steer(error) => error.fmt(f),
+            Self::Events(error) => write!(f, "events: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ActError {}
+
+impl From<NamespaceError> for ActError {
+    fn from(error: NamespaceError) -> Self {
+        Self::Namespace(error)
+    }
+}
+
+impl From<TapError> for ActError {
+    fn from(error: TapError) -> Self {
+        Self::Steer(error)
+    }
+}
