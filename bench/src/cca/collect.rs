@@ -10,7 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
+use capture::Place;
 use capture::live::Passing;
+use capture::sys::namespace;
 use capture::tap::{
     FlowPlace, Moment, SlotTap, SlotTapCounts, SlotTapOptions, TapCounter, TapSide, Told,
 };
@@ -18,8 +20,6 @@ use cca::inputs::{Empty, Passed, Throughput};
 use cca::{FlowWay, Input, Pair, Period, Rules, Segment, TapOptions};
 use clap::Args;
 use packet::{FlowKey, Protocol, SlotClock, Span, TapSlot, Timestamp};
-use testbed::Place;
-use testbed::sys::namespace;
 
 use crate::Failure;
 use crate::clock::Stopwatch;

@@ -65,7 +65,8 @@ pub struct CcaArguments {
     #[arg(short = 'n', long = "rows", value_name = "FLOWS", default_value_t = 10)]
     pub rows: usize,
     /// What has passed a tap by the end of a slot
-    #[arg(long, value_name = "RULE", default_value = "highest", value_parser = choice::<PassedRule>())]
+    #[arg(long, value_name = "RULE", default_value = "highest")]
+    #[arg(value_parser = choice::<PassedRule>())]
     pub passed: PassedRule,
     /// With two taps: read this share of the packets with data, sampled at random at each tap
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
