@@ -6,7 +6,7 @@ use capture::live::LiveSource;
 use engine::run::run_one;
 use session::Host;
 use session::packetlog::settings::Settings;
-use session::packetlog::{Ask, NEEDS, ReadError, Recorded, Recording, RunOf, log, read_model};
+use session::packetlog::{Ask, NEEDS, ReadError, Recorded, Recording, RunOf, read_model};
 use session::reading::{Inputs, Opened, Received, hash_seed};
 
 use super::args::RecordArguments;
@@ -40,13 +40,9 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         clock: CLOCK,
         is_live,
         tell: (is_live && !quiet).then_some(tell),
+        tell_recovered: (!quiet).then_some(tell),
     };
     let mut recording = Recording::begin(ask, run, opened.interface().as_ref())?;
-    if let Some(line) = log::recovered_line(recording.recovered())
-        && !quiet
-    {
-        eprintln!("wirelens: the recorder before did not end by itself: {line}");
-    }
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
     tell_offloads(&opened, quiet);
     recording.start();

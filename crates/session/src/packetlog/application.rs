@@ -130,15 +130,17 @@ impl Application for Packetlog {
     fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
         let Opening { seed, progress, control, clock, is_live, rules, read_labels, .. } = opening;
         let is_told = opening.tell.filter(|_| is_live);
-        let run =
-            RunOf { seed, progress, control: Arc::clone(&control), clock, is_live, tell: is_told };
+        let run = RunOf {
+            seed,
+            progress,
+            control: Arc::clone(&control),
+            clock,
+            is_live,
+            tell: is_told,
+            tell_recovered: opening.tell,
+        };
         let recording = Recording::begin(self.ask, run, opening.interface.as_ref());
         let recording = recording.map_err(Refusal::new)?;
-        if let (Some(tell), Some(line)) =
-            (opening.tell, super::log::recovered_line(recording.recovered()))
-        {
-            tell(&format!("the recorder before did not end by itself: {line}"));
-        }
         recording.start();
         let gives = read_labels.contains(&LabelKind::Anomaly);
         let rules = Following::new(&rules);

@@ -11,7 +11,6 @@ use engine::Stage;
 use engine::run::Control;
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
-use packetlog::log::Recovered;
 use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
@@ -62,6 +61,8 @@ pub struct RunOf {
     pub is_live: bool,
     /// Tells people of events, where they want to know.
     pub tell: Option<Tell>,
+    /// Tells people what a recorder before had left unfinished.
+    pub tell_recovered: Option<Tell>,
 }
 
 /// A log that is recorded.
@@ -73,7 +74,6 @@ pub struct Recording {
     model: Arc<Model>,
     folder: PathBuf,
     clock: Clock,
-    recovered: Recovered,
     manager: Managing,
     socket: Socket,
     begun: Value,
@@ -104,7 +104,7 @@ impl Recording {
     /// [`LogError`]
     pub fn begin(ask: Ask, run: RunOf, interface: Option<&Interface>) -> Result<Self, LogError> {
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events } = ask;
-        let RunOf { seed, progress, control, clock, is_live, tell } = run;
+        let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered } = run;
         settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
@@ -112,6 +112,9 @@ impl Recording {
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let (mut recorder, recovered) =
             log::create(&folder, &files, &settings, &model, clock, is_live)?;
+        if let (Some(tell), Some(line)) = (tell_recovered, log::recovered_line(&recovered)) {
+            tell(&format!("the recorder before did not end by itself: {line}"));
+        }
         if let Some(interface) = interface {
             recorder.interface(0, interface);
         }
@@ -147,25 +150,7 @@ impl Recording {
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
         let begun = json!({"mode": mode, "model": model_name});
-        Ok(Self {
-            pipeline,
-            desk,
-            work,
-            state,
-            model,
-            folder,
-            clock,
-            recovered,
-            manager,
-            socket,
-            begun,
-        })
-    }
-
-    /// What a recorder before had left unfinished.
-    #[must_use]
-    pub fn recovered(&self) -> &Recovered {
-        &self.recovered
+        Ok(Self { pipeline, desk, work, state, model, folder, clock, manager, socket, begun })
     }
 
     /// Notes that packets come from here on.
