@@ -148,7 +148,12 @@ def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_an_output_that_exists_ends_the_run_before_it_begins(tmp_path: Path) -> None:
-    tables = all_on(tmp_path, DEMO)
+    tables = all_on(tmp_path, DEMO) | {"packetlog": {"output": tmp_path / "log"}}
+    tables["unanswered"] = {"output": tmp_path / "unanswered.csv"}
+    (tmp_path / "unanswered.csv").write_text("mine")
+    ran = run(tmp_path, written(tables))
+    assert ran.status == 1 and not (tmp_path / "log").exists()
+    (tmp_path / "unanswered.csv").unlink()
     (tmp_path / "classify.csv").write_text("mine")
     ran = run(tmp_path, written(tables))
     assert ran.status == 1

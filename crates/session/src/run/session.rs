@@ -87,7 +87,6 @@ pub struct Session {
     inputs: Inputs,
     source: InOrder,
     pass: Pass<Lenses<dyn Watcher>>,
-    names: Vec<&'static str>,
     writers: Vec<OutletWriter>,
     pace: Option<Arc<Pace>>,
     reload: Reload,
@@ -131,29 +130,30 @@ impl Session {
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = Begun(Vec::new());
         let mut lenses: Vec<Box<dyn Watcher>> = Vec::new();
-        let mut names = Vec::new();
         if has_sizes {
             lenses.push(Box::new(Weight::new(&in_force)));
         }
+        let captures = Captures::of(&inputs);
+        // Files first: one that exists refuses the run before a log is begun.
+        let mut ready_to_begin = Vec::new();
         for Planned { ready, output, place } in applications {
-            let name = ready.name();
-            let captures = Captures::of(&inputs);
-            let outlet = match output {
-                None => None,
-                Some(output) => {
-                    let rows = open_rows(&output, ready.schema(captures.are_named()), doors)
-                        .map_err(|error| wrong_rows(&place, name, error))?;
-                    let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
-                    let control = Arc::clone(&inputs.control);
-                    let (outlet, writer) =
-                        outlet::begin(name, rows, when, doors.clock.now, control);
-                    begun.0.push(writer);
-                    Some(outlet)
-                }
+            let (name, schema) = (ready.name(), ready.schema(captures.are_named()));
+            let open = |output: OutputSettings| -> Result<_, RunError> {
+                let rows = open_rows(&output, schema, doors)
+                    .map_err(|error| wrong_rows(&place, name, error))?;
+                let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
+                let control = Arc::clone(&inputs.control);
+                let (outlet, writer) = outlet::begin(name, rows, when, doors.clock.now, control);
+                begun.0.push(writer);
+                Ok(outlet)
             };
+            let outlet = output.map(open).transpose()?;
+            ready_to_begin.push((ready, outlet, place));
+        }
+        for (ready, outlet, place) in ready_to_begin {
             let opening = Opening {
                 outlet,
-                captures,
+                captures: captures.clone(),
                 seed,
                 control: Arc::clone(&inputs.control),
                 interface: interface.clone(),
@@ -165,9 +165,9 @@ impl Session {
                 rules: in_force.clone(),
                 read_labels: read_labels.clone(),
             };
+            let name = ready.name();
             let lens = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
             lenses.push(lens);
-            names.push(name);
         }
         let lenses = Lenses::in_order(lenses)
             .map_err(|clash| RunError::Application("run", Refusal::new(clash)))?;
@@ -175,13 +175,7 @@ impl Session {
         announce(&opened, &inputs);
         let source = inputs.in_order(opened);
         let writers = std::mem::take(&mut begun.0);
-        Ok(Self { inputs, source, pass, names, writers, pace, reload })
-    }
-
-    /// The names of its applications.
-    #[must_use]
-    pub fn names(&self) -> &[&'static str] {
-        &self.names
+        Ok(Self { inputs, source, pass, writers, pace, reload })
     }
 
     /// Reads to the end. `hangup` says whether the settings are to be read again, and if so what
