@@ -118,7 +118,9 @@ def typed(command: Printed, folder: Path) -> str | None:
             capture_output=True, check=False,
         )  # fmt: skip
     output = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-    if done.returncode != 0:
+    # What a check says of a machine without the testbed's programs is right, too.
+    is_told = "testbed check" in command.text and "these programs are missing" in output
+    if done.returncode != 0 and not is_told:
         return f"{command}: exit status {done.returncode}: {output[-500:]}"
     seen = difference(command, output)
     return f"{command}: {seen}" if seen else None
