@@ -7,6 +7,7 @@
 //! - [`group`] counts packets and bytes by key, [`window`] by key and time.
 //! - [`exchange`] carries items from the thread that reads to the threads that
 //!   own partitions, in chunks over [`ring`]s, for work whose order matters.
+//! - [`lanes`] lets several threads look at one stream, each lane in order.
 //! - [`sketch`] keeps sums of packets by key in a fixed memory, window by window.
 //! - [`columns`] is what leaves the engine.
 
@@ -18,6 +19,7 @@ pub mod exchange;
 pub mod flow;
 pub mod group;
 pub mod grouping;
+pub mod lanes;
 pub mod partition;
 #[allow(unsafe_code)]
 pub mod prefetch;

@@ -37,11 +37,15 @@ pub struct RunArguments {
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
     #[arg(conflicts_with = "interface")]
     pub pace: Option<f64>,
+    /// Threads for captures; rows do not depend on it [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(conflicts_with_all = ["interface", "pace"])]
+    pub threads: Option<u16>,
     /// Check settings, models, inputs and filter, then stop
     #[arg(long)]
     pub check: bool,
     /// Print settings with every application in them, to standard output
-    #[arg(long, conflicts_with_all = ["config", "read", "interface", "pace", "check", "quiet"])]
+    #[arg(long, conflicts_with_all = ["config", "read", "interface", "pace", "threads", "check", "quiet"])]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]

@@ -12,7 +12,7 @@ use std::thread;
 use session::Host;
 use session::application::{Closing, Site};
 use session::reading::{Inputs, Opened};
-use session::run::{Doors, Finished, InputSettings, Plan, RunError, Session, example, read};
+use session::run::{Doors, Finished, InputSettings, Plan, RunError, RunSettings, Session, example, read};
 use session::summary::{StageSummary, stage_lines};
 use session::toml_text::Mistake;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         return Ok(Status::Fine);
     };
     let plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    let (inputs, opened) = open(&plan, arguments.quiet)?;
+    let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
             let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
@@ -141,10 +141,13 @@ fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
     }
 }
 
-fn open(plan: &Plan, quiet: bool) -> Result<(Inputs, Opened), Failure> {
+fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failure> {
+    let run = RunSettings { threads: arguments.threads.or(plan.run.threads), ..plan.run };
+    run.check(&plan.input).map_err(|(_, message)| Failure::usage(format!("--{message}")))?;
     let mut request = plan.input.request();
+    request.thread_count = run.threads.map(usize::from);
     request.decapsulate = plan.wants.inner();
-    request.painter = (!quiet).then_some(crate::progress::painter);
+    request.painter = (!arguments.quiet).then_some(crate::progress::painter);
     let found = Inputs::find(&request, true, interrupt::control());
     let inputs = found.map_err(|error| asked::explain(error, &request))?;
     let outputs =

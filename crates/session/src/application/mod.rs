@@ -8,6 +8,7 @@
 mod ready;
 mod wants;
 
+use std::any::Any;
 use std::fmt;
 
 use engine::columns::Schema;
@@ -25,7 +26,7 @@ pub use wants::{Clash, United, Wants};
 use crate::captures::Captures;
 use crate::classify::Pace;
 use crate::clock::Clock;
-use crate::outlet::Outlet;
+use crate::outlet::{Merge, Outlet};
 use crate::{Environment, Host};
 
 /// An application: what is computed of packets, and written as rows.
@@ -39,6 +40,10 @@ pub trait Application: Send + Sized + 'static {
     const EXAMPLE: &'static str;
     /// Whether it writes rows; one that does not has a place of its own for what it keeps.
     const HAS_ROWS: bool = true;
+    /// Whether flows of different keys have nothing to do with each other here, so that several
+    /// threads may each look at some of them. Then [`open`](Self::open) is asked for as many lenses
+    /// as there are passes, and rows go out by a [`PartOutlet`](crate::outlet::PartOutlet).
+    const BY_FLOW: bool = false;
 
     /// Its settings, from a file, from arguments, or from Python.
     type Settings: DeserializeOwned + Default;
@@ -70,7 +75,22 @@ pub trait Application: Send + Sized + 'static {
     ///
     /// # Errors
     /// [`Refusal`]: a file or folder that cannot be written.
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal>;
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal>;
+}
+
+/// Who looks at packets for an application.
+pub struct Watchers {
+    /// A lens for each pass that was asked for; the first is asked at the end, after it has taken in
+    /// the others.
+    pub lenses: Vec<Box<dyn Watcher>>,
+    /// Who puts their rows together, where there are several.
+    pub merge: Option<Box<dyn Merge>>,
+}
+
+impl<W: Watcher> From<W> for Watchers {
+    fn from(watcher: W) -> Self {
+        Self { lenses: vec![Box::new(watcher)], merge: None }
+    }
 }
 
 /// The process that an application runs in, lent while it gets ready.
@@ -90,6 +110,8 @@ pub struct Site<'a> {
 pub struct Opening {
     /// Where its rows go; none where it has no rows.
     pub outlet: Option<Outlet>,
+    /// How many passes share the flows; 1 unless it is [`Application::BY_FLOW`].
+    pub pass_count: usize,
     /// The captures by name, where rows say which one they are from.
     pub captures: Captures,
     /// Spreads keys.
@@ -115,12 +137,18 @@ pub struct Opening {
 }
 
 /// A lens that says at the end what became of its packets.
-pub trait Watcher: Lens + Send {
+pub trait Watcher: Lens + Send + Any {
     /// The application's name.
     fn name(&self) -> &'static str;
 
+    /// Takes in what the lens of another pass has found, before [`close`](Self::close); that one is
+    /// of the same type. Only of who is [`Application::BY_FLOW`].
+    fn fold(&mut self, _other: Box<dyn Any>) -> Result<(), Refusal> {
+        Err(Refusal::new("no application that looks at a part of the flows"))
+    }
+
     /// The pass is over: hands on what is left, and says what became of everything. `flows` is what
-    /// the pass itself says of packets and flows.
+    /// the pass itself says of packets and flows: of all passes, where there are several.
     ///
     /// # Errors
     /// [`Refusal`]: results that could not be kept.

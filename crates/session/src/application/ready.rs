@@ -5,7 +5,7 @@ use engine::flow::pass::LabelKind;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Application, Opening, Refusal, Site, Wants, Watcher};
+use super::{Application, Opening, Refusal, Site, Wants, Watchers};
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -40,6 +40,8 @@ pub struct Reading<'a, 't> {
 pub trait Ready: Send {
     /// Its name.
     fn name(&self) -> &'static str;
+    /// As [`Application::BY_FLOW`].
+    fn is_by_flow(&self) -> bool;
     /// As [`Application::wants`].
     fn wants(&self) -> Wants;
     /// As [`Application::schema`].
@@ -50,12 +52,16 @@ pub trait Ready: Send {
     ///
     /// # Errors
     /// [`Refusal`]
-    fn open(self: Box<Self>, opening: Opening) -> Result<Box<dyn Watcher>, Refusal>;
+    fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal>;
 }
 
 impl<A: Application> Ready for A {
     fn name(&self) -> &'static str {
         A::NAME
+    }
+
+    fn is_by_flow(&self) -> bool {
+        A::BY_FLOW
     }
 
     fn wants(&self) -> Wants {
@@ -70,7 +76,7 @@ impl<A: Application> Ready for A {
         Application::gives(self)
     }
 
-    fn open(self: Box<Self>, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
         Application::open(*self, opening)
     }
 }

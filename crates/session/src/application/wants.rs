@@ -12,6 +12,8 @@ use crate::reading::Needs;
 pub struct Wants {
     /// What is looked at of each frame.
     pub needs: Needs,
+    /// Whether flows are looked for: their slots, labels, marks and ends.
+    pub has_flows: bool,
     /// Whether packets are looked at by the headers inside of tunnels.
     pub inner: Option<bool>,
     /// When flows end for want of packets.
@@ -25,11 +27,18 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// Of who looks at frames alone.
+    /// Of who looks at flows, however they are cut.
+    #[must_use]
+    pub const fn flows(needs: Needs) -> Self {
+        Self { has_flows: true, ..Self::frames(needs) }
+    }
+
+    /// Of who looks at frames alone, and is told of no flow.
     #[must_use]
     pub const fn frames(needs: Needs) -> Self {
         Self {
             needs,
+            has_flows: false,
             inner: None,
             idle_timeout: None,
             active_timeout: None,
@@ -96,7 +105,7 @@ impl United {
     /// # Errors
     /// [`Clash`] where another wants otherwise.
     pub fn add(&mut self, name: &'static str, wants: &Wants) -> Result<(), Clash> {
-        let Wants { needs, inner, idle_timeout, active_timeout, window, flow_count_max } = *wants;
+        let Wants { needs, inner, idle_timeout, active_timeout, window, flow_count_max, .. } = *wants;
         if needs.len > self.needs.len {
             (self.needs.len, self.needs.stage) = (needs.len, needs.stage);
         }
@@ -162,8 +171,8 @@ mod tests {
     fn a_clash_names_both() {
         let mut united = United::default();
         let needs = Needs { stage: "flows", len: 78, takes_all: false };
-        let flows = Wants { idle_timeout: Some(Span::from_seconds(60)), ..Wants::frames(needs) };
-        let other = Wants { idle_timeout: Some(Span::from_seconds(120)), ..Wants::frames(needs) };
+        let flows = Wants { idle_timeout: Some(Span::from_seconds(60)), ..Wants::flows(needs) };
+        let other = Wants { idle_timeout: Some(Span::from_seconds(120)), ..Wants::flows(needs) };
         united.add("flows", &flows).unwrap();
         united.add("top", &Wants::frames(Needs { len: 1000, ..needs })).unwrap();
         let told = united.add("classify", &other).unwrap_err().to_string();

@@ -1,6 +1,9 @@
 //! `unanswered`: flows in which one side alone has sent. A small application, whole: begin here to
 //! write one of your own (`docs/specs/application.md`).
 
+use std::any::Any;
+use std::cmp::Ordering;
+
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::flow::{Ended, FlowMark, FlowRecord, Left};
@@ -8,9 +11,9 @@ use packet::Timestamp;
 use packet::community_id::CommunityId;
 use serde::Deserialize;
 
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::flows::{Done, NEEDS};
-use crate::outlet::Outlet;
+use crate::outlet::{Lay, PartOutlet};
 
 /// What it writes: a row for each flow that nobody answered.
 const SCHEMA: Schema = &[
@@ -45,6 +48,8 @@ impl Application for Unanswered {
 # Flows of fewer packets are not told.
 # least-packets = 0
 ";
+    // A flow is answered or not whatever others do: several threads may share them.
+    const BY_FLOW: bool = true;
 
     type Settings = Settings;
 
@@ -54,7 +59,7 @@ impl Application for Unanswered {
 
     fn wants(&self) -> Wants {
         // Headers as flows have them; how flows are cut is left to others.
-        Wants::frames(NEEDS)
+        Wants::flows(NEEDS)
     }
 
     fn schema(&self, _: bool) -> Schema {
@@ -65,19 +70,22 @@ impl Application for Unanswered {
         vec![("wirelens run, [unanswered]", SCHEMA)]
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
         let least_packets = self.0.least_packets;
-        Ok(Box::new(Watching { least_packets, outlet, ended: Vec::new(), refused: None }))
+        let (parts, merge) = PartOutlet::for_passes(outlet, Rows, opening.pass_count);
+        let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+            Box::new(Watching { least_packets, ended: Vec::new(), out })
+        });
+        Ok(Watchers { lenses: lenses.collect(), merge })
     }
 }
 
 /// The lens: it sees flows end, and needs nothing of their packets.
 struct Watching {
     least_packets: u64,
-    outlet: Outlet,
     ended: Vec<FlowRecord>,
-    refused: Option<RowRefused>,
+    out: PartOutlet<Rows>,
 }
 
 impl Watching {
@@ -92,14 +100,28 @@ impl Watching {
     /// Hands on what has gathered, in an order that does not depend on how flows are kept.
     fn put(&mut self) {
         self.ended.sort_by_key(FlowRecord::order);
-        for piece in self.ended.chunks(ROWS_PER_PIECE) {
+        self.out.put(&mut self.ended);
+    }
+}
+
+/// Flows as rows, in one order however many passes found them.
+struct Rows;
+
+impl Lay for Rows {
+    type Row = FlowRecord;
+
+    fn compare(one: &FlowRecord, other: &FlowRecord) -> Ordering {
+        one.order().cmp(&other.order())
+    }
+
+    fn lay(&mut self, rows: &[FlowRecord], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        for piece in rows.chunks(ROWS_PER_PIECE) {
             let mut columns = Columns::new(SCHEMA);
-            match piece.iter().try_for_each(|record| push(&mut columns, record)) {
-                Ok(()) => self.outlet.put(columns),
-                Err(refused) => self.refused = Some(refused),
-            }
+            let pushed = piece.iter().try_for_each(|record| push(&mut columns, record));
+            pushed.map_err(Refusal::new)?;
+            put(columns);
         }
-        self.ended.clear();
+        Ok(())
     }
 }
 
@@ -142,9 +164,14 @@ impl Watcher for Watching {
         Unanswered::NAME
     }
 
+    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
+        // Nothing is counted here; who counts adds up.
+        Ok(())
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let outcome = flows.outcome.clone();
         let closing = Closing { outcome, key: Done::KEY, ..Closing::default() };
-        self.refused.map_or(Ok(closing), |refused| Err(Refusal::new(refused)))
+        self.out.into_refusal().map_or(Ok(closing), Err)
     }
 }

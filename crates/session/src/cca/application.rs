@@ -13,7 +13,7 @@ use super::naming::Namer;
 use super::period::PeriodTold as _;
 use super::settings::{self, FLOW_COUNTS, SettingsError};
 use super::{FLOWS_MAX, MODEL, read_model};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::flows::Done;
 use crate::outlet::Outlet;
 use crate::rules::{Act, Following};
@@ -102,7 +102,7 @@ impl Application for Cca {
         flight::SCHEMA
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Self { settings, clock, namer } = self;
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
         let controls = Namer::controls(namer.as_ref());
@@ -112,14 +112,8 @@ impl Application for Cca {
         let reader = FlightReader::new(options, period_len, row_count, namer);
         let rules = Following::new(&opening.rules);
         let out = Out { outlet, clock, controls };
-        Ok(Box::new(Watching {
-            reader,
-            out,
-            rules,
-            chosen: Vec::new(),
-            left_out: 0,
-            refusal: None,
-        }))
+        let (chosen, left_out, refusal) = (Vec::new(), 0, None);
+        Ok(Watching { reader, out, rules, chosen, left_out, refusal }.into())
     }
 }
 

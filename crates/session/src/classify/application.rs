@@ -1,10 +1,12 @@
 //! `classify` on a pass that others share.
 
+use std::any::Any;
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Cause, Classifier, Decided, Label, Options, Progress, Standing, TakeVerdicts, UNKNOWN,
+    Cascade, Cause, Classifier, Counts, Decided, Label, Options, Progress, Standing, TakeVerdicts, UNKNOWN,
     Verdict, WindowClassifier,
 };
 use engine::columns::{Columns, Schema};
@@ -16,11 +18,11 @@ use serde::Deserialize;
 use super::outside::Outside;
 use super::rows::fill;
 use super::{ROWS_PER_PIECE, account_for, lines, needs, read, wants_inner};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::captures::Captures;
 use crate::choice::choice;
 use crate::flows::Done;
-use crate::outlet::Outlet;
+use crate::outlet::{Lay, PartOutlet};
 use crate::written;
 
 choice! {
@@ -74,6 +76,8 @@ model = \"services\"
 # max-flows = 4194304
 ";
 
+    const BY_FLOW: bool = true;
+
     type Settings = Settings;
 
     fn ready(settings: Settings, site: &Site<'_>) -> Result<Self, Refusal> {
@@ -106,12 +110,12 @@ model = \"services\"
     fn wants(&self) -> Wants {
         let timeouts = self.cascade.flows();
         Wants {
-            needs: needs(&self.cascade),
             inner: Some(wants_inner(&self.cascade)),
             idle_timeout: Some(timeouts.idle),
             active_timeout: Some(timeouts.active),
             window: Some(None),
             flow_count_max: self.flow_count_max,
+            ..Wants::flows(needs(&self.cascade))
         }
     }
 
@@ -124,7 +128,7 @@ model = \"services\"
         words.into_iter().collect()
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Self { cascade, kind, options, .. } = self;
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
         let outside = match opening.pace {
@@ -132,24 +136,29 @@ model = \"services\"
             None if opening.is_live => Outside::Live(opening.clock),
             None => Outside::None,
         };
-        let out = Out {
-            cascade: Arc::clone(&cascade),
-            captures: opening.captures,
-            outlet,
-            refusal: None,
-        };
-        if let Some(features) = cascade.window().cloned() {
-            let classifier =
-                WindowClassifier::new(Arc::clone(&cascade), features, options, outside, out);
-            return Ok(Box::new(Windows { cascade, states: SideSlab::default(), classifier }));
-        }
-        let mut classifier = Classifier::new(Arc::clone(&cascade), options, outside, out);
+        let has_capture = opening.captures.are_named();
+        let cascade_of_rows = Arc::clone(&cascade);
+        let out = Out { cascade: cascade_of_rows, captures: opening.captures, has_capture };
+        let (parts, merge) = PartOutlet::for_passes(outlet, out, opening.pass_count);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
-        if gives.is_some() {
-            classifier.note_decided();
-        }
-        let states = SideSlab::default();
-        Ok(Box::new(Flows { cascade, states, classifier, gives, followed: Vec::new() }))
+        // Who shares the flows shares the room for those that wait.
+        let waiting_max = options.waiting_max.div_ceil(parts.len());
+        let options = Options { waiting_max, ..options };
+        let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
+            let (cascade, outside, part) = (Arc::clone(&cascade), outside.clone(), Part(part));
+            let (states, folded) = (SideSlab::default(), Counts::default());
+            if let Some(features) = cascade.window().cloned() {
+                let of_windows = Arc::clone(&cascade);
+                let classifier = WindowClassifier::new(of_windows, features, options, outside, part);
+                return Box::new(Windows { cascade, states: SideSlab::default(), classifier, folded });
+            }
+            let mut classifier = Classifier::new(Arc::clone(&cascade), options, outside, part);
+            if gives.is_some() {
+                classifier.note_decided();
+            }
+            Box::new(Flows { cascade, states, classifier, gives, followed: Vec::new(), folded })
+        });
+        Ok(Watchers { lenses: lenses.collect(), merge })
     }
 }
 
@@ -177,20 +186,33 @@ fn number(cascade: &Cascade, label: Label) -> u16 {
 struct Out {
     cascade: Arc<Cascade>,
     captures: Captures,
-    outlet: Outlet,
-    refusal: Option<Refusal>,
+    has_capture: bool,
 }
 
-impl TakeVerdicts for Out {
-    fn take(&mut self, verdicts: &[Verdict]) {
-        let Self { cascade, captures, outlet, refusal } = self;
-        for piece in verdicts.chunks(ROWS_PER_PIECE) {
-            let mut columns = Columns::new(cascade.schema(captures.are_named()));
-            match fill(&mut columns, cascade, captures, piece) {
-                Ok(()) => outlet.put(columns),
-                Err(refused) => *refusal = Some(Refusal::new(refused)),
-            }
+impl Lay for Out {
+    type Row = Verdict;
+
+    fn compare(one: &Verdict, other: &Verdict) -> Ordering {
+        one.order().cmp(&other.order())
+    }
+
+    fn lay(&mut self, rows: &[Verdict], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        let Self { cascade, captures, has_capture } = self;
+        for piece in rows.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(cascade.schema(*has_capture));
+            fill(&mut columns, cascade, captures, piece).map_err(Refusal::new)?;
+            put(columns);
         }
+        Ok(())
+    }
+}
+
+/// Verdicts of one pass.
+struct Part(PartOutlet<Out>);
+
+impl TakeVerdicts for Part {
+    fn take(&mut self, verdicts: &[Verdict]) {
+        self.0.put(&mut verdicts.to_vec());
     }
 }
 
@@ -206,10 +228,12 @@ struct Followed {
 struct Flows {
     cascade: Arc<Cascade>,
     states: SideSlab<Held<Standing>>,
-    classifier: Classifier<Outside, Out>,
+    classifier: Classifier<Outside, Part>,
     /// The labels that are given, where somebody reads them.
     gives: Option<LabelKind>,
     followed: Vec<Followed>,
+    /// What other passes found.
+    folded: Counts,
 }
 
 impl Flows {
@@ -304,8 +328,15 @@ impl Watcher for Flows {
         Classify::NAME
     }
 
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
+        self.folded.fold(&other.classifier.finish().0);
+        Ok(())
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (counts, out) = self.classifier.finish();
+        let (mut counts, out) = self.classifier.finish();
+        counts.fold(&self.folded);
         closing(&self.cascade, &counts, out, flows)
     }
 }
@@ -313,8 +344,10 @@ impl Watcher for Flows {
 /// Verdicts on each window of each flow.
 struct Windows {
     cascade: Arc<Cascade>,
-    states: SideSlab<Held<<WindowClassifier<Outside, Out> as FromFrames>::State>>,
-    classifier: WindowClassifier<Outside, Out>,
+    states: SideSlab<Held<<WindowClassifier<Outside, Part> as FromFrames>::State>>,
+    classifier: WindowClassifier<Outside, Part>,
+    /// What other passes found.
+    folded: Counts,
 }
 
 impl Windows {
@@ -361,19 +394,29 @@ impl Watcher for Windows {
         Classify::NAME
     }
 
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
+        self.folded.fold(&other.classifier.finish().0);
+        Ok(())
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (counts, out) = self.classifier.finish();
+        let (mut counts, out) = self.classifier.finish();
+        counts.fold(&self.folded);
         closing(&self.cascade, &counts, out, flows)
     }
 }
 
+/// A pass of this application has a lens of another kind.
+const OTHER_TYPE: &str = "passes of one application have lenses of one kind";
+
 fn closing(
     cascade: &Cascade,
-    counts: &classify::Counts,
-    out: Out,
+    counts: &Counts,
+    out: Part,
     flows: &Done,
 ) -> Result<Closing, Refusal> {
-    if let Some(refusal) = out.refusal {
+    if let Some(refusal) = out.0.into_refusal() {
         return Err(refusal);
     }
     account_for(cascade, flows, counts).map_err(Refusal::new)?;

@@ -1,14 +1,18 @@
 //! `flows` on a pass that others share.
 
-use engine::columns::Schema;
+use std::any::Any;
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+
+use engine::columns::{Columns, Schema};
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::flow::{Ended, FlowMark, FlowRecord, FlowStatistics, Left, PerFlow, SideSlab};
 use packet::Span;
 use serde::Deserialize;
 
 use super::{Done, Laid, Layout, NEEDS, Names, ROWS_PER_PIECE, Rows};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
-use crate::outlet::Outlet;
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
+use crate::outlet::{Lay, PartOutlet};
 use crate::written;
 
 /// Settings of `flows`.
@@ -66,6 +70,8 @@ impl Application for Flows {
 # max-flows = 4194304
 ";
 
+    const BY_FLOW: bool = true;
+
     type Settings = Settings;
 
     fn ready(settings: Settings, _: &Site<'_>) -> Result<Self, Refusal> {
@@ -89,7 +95,7 @@ impl Application for Flows {
             active_timeout: Some(active_timeout),
             window: Some(window),
             flow_count_max: Some(max_flows),
-            ..Wants::frames(NEEDS)
+            ..Wants::flows(NEEDS)
         }
     }
 
@@ -97,16 +103,14 @@ impl Application for Flows {
         self.layout(has_capture).schema()
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let layout = self.layout(opening.captures.are_named());
-        let rows = Rows::new(layout, opening.captures);
-        let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        let out = Out { rows, outlet, refusal: None };
-        Ok(if layout.needs_statistics() {
-            Box::new(Watching::<FlowStatistics>::new(out))
+        let rows = Rows::new(layout, opening.captures.clone());
+        if layout.needs_statistics() {
+            watch::<FlowStatistics>(rows, opening)
         } else {
-            Box::new(Watching::<()>::new(out))
-        })
+            watch::<()>(rows, opening)
+        }
     }
 }
 
@@ -117,37 +121,42 @@ impl Flows {
     }
 }
 
-/// Flows on their way out.
-struct Out {
-    rows: Rows,
-    outlet: Outlet,
-    refusal: Option<Refusal>,
+fn watch<S: PerFlow + Laid + 'static>(rows: Rows, opening: Opening) -> Result<Watchers, Refusal> {
+    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+    let out = Out { rows, kept: PhantomData };
+    let (parts, merge) = PartOutlet::for_passes(outlet, out, opening.pass_count);
+    let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+        Box::new(Watching::<S> { states: SideSlab::default(), ended: Vec::new(), out })
+    });
+    Ok(Watchers { lenses: lenses.collect(), merge })
 }
 
-impl Out {
-    fn put<S: Laid>(&mut self, flows: &[(FlowRecord, S)]) {
-        let Self { rows, outlet, refusal } = self;
-        let put = rows.put(flows, |columns| {
-            outlet.put(columns.map_err(Refusal::new)?.clone());
+/// Flows on their way out.
+struct Out<S> {
+    rows: Rows,
+    kept: PhantomData<S>,
+}
+
+impl<S: Laid + Send + 'static> Lay for Out<S> {
+    type Row = (FlowRecord, S);
+
+    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
+        one.0.order().cmp(&other.0.order())
+    }
+
+    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        self.rows.put(rows, |columns| {
+            put(columns.map_err(Refusal::new)?.clone());
             Ok(())
-        });
-        if let Err(error) = put {
-            refusal.get_or_insert(error);
-        }
+        })
     }
 }
 
 /// What is kept of flows until they end.
-struct Watching<S: PerFlow> {
+struct Watching<S: PerFlow + Laid + 'static> {
     states: SideSlab<S>,
     ended: Vec<(FlowRecord, S)>,
-    out: Out,
-}
-
-impl<S: PerFlow + Laid> Watching<S> {
-    fn new(out: Out) -> Self {
-        Self { states: SideSlab::default(), ended: Vec::new(), out }
-    }
+    out: PartOutlet<Out<S>>,
 }
 
 impl<S: PerFlow + Laid> Lens for Watching<S> {
@@ -161,17 +170,13 @@ impl<S: PerFlow + Laid> Lens for Watching<S> {
     }
 
     fn on_marked(&mut self, _: FlowMark) {
-        if !self.ended.is_empty() {
-            self.ended.sort_by_key(|(record, _)| record.order());
-            self.out.put(&self.ended);
-            self.ended.clear();
-        }
+        self.ended.sort_by_key(|(record, _)| record.order());
+        self.out.put(&mut self.ended);
     }
 
     fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
         let Self { states, ended, out } = self;
         left.in_order(ROWS_PER_PIECE, |flows| {
-            ended.clear();
             ended.extend(flows.iter().map(|&(record, slot)| (record, states.kept(slot))));
             out.put(ended);
         });
@@ -183,9 +188,14 @@ impl<S: PerFlow + Laid> Watcher for Watching<S> {
         Flows::NAME
     }
 
+    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
+        // All that is said is said of the passes.
+        Ok(())
+    }
+
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         let (outcome, key) = (flows.outcome.clone(), Done::KEY);
-        match self.out.refusal {
+        match self.out.into_refusal() {
             Some(refusal) => Err(refusal),
             None => Ok(Closing { outcome, key, lines: flows.lines(), ..Closing::default() }),
         }

@@ -5,6 +5,7 @@
 //! is written; from an interface it does not: rows that find the queue full are dropped and
 //! counted.
 
+mod parts;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use engine::columns::Columns;
 use engine::run::Control;
 
+pub use parts::{Lay, Merge, PartOutlet, Sections};
 pub use writer::{RowsError, RowsWriter};
 
 /// Pieces of rows that wait for the thread that writes them.

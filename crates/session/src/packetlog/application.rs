@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
 use super::{FileSettings, NEEDS, read_model};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::flows::Done;
 use crate::rules::{Act, Following};
 
@@ -127,7 +127,7 @@ impl Application for Packetlog {
         vec![(LabelKind::Anomaly, self.model.classes().to_vec())]
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Opening { seed, progress, control, clock, is_live, rules, read_labels, .. } = opening;
         let is_told = opening.tell.filter(|_| is_live);
         let run = RunOf {
@@ -144,7 +144,7 @@ impl Application for Packetlog {
         recording.start();
         let gives = read_labels.contains(&LabelKind::Anomaly);
         let rules = Following::new(&rules);
-        Ok(Box::new(Watching { recording, rules, gives, steered: Vec::new(), control }))
+        Ok(Watching { recording, rules, gives, steered: Vec::new(), control }.into())
     }
 }
 

@@ -25,6 +25,8 @@ read = [\"capture.pcap\"]
 [run]
 # Seed of the hash that spreads flows [default: drawn at start].
 # seed = 1
+# Threads for captures; rows do not depend on it [default: one per core].
+# threads = 2
 ";
 
 const RULES: &str = "

@@ -5,8 +5,10 @@
 
 mod example;
 mod input;
+mod passes;
 mod plan;
 mod reload;
+mod seat;
 mod session;
 
 pub use example::example;

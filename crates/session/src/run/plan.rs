@@ -1,5 +1,6 @@
 //! A file of settings, read and checked: every mistake with its line.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -64,6 +65,31 @@ impl OutputSettings {
 pub struct RunSettings {
     /// Seed of the hash that spreads keys; drawn at start where it is left out.
     pub seed: Option<u64>,
+    /// Threads for captures; one per core where it is left out.
+    pub threads: Option<u16>,
+}
+
+/// As many threads as may be asked for.
+const THREADS: RangeInclusive<u16> = 1..=256;
+
+impl RunSettings {
+    /// Checks what serde cannot: the key that is wrong, and why.
+    ///
+    /// # Errors
+    /// The key and the message.
+    pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
+        let Some(threads) = self.threads else { return Ok(()) };
+        let idle = match input {
+            InputSettings { interface: Some(_), .. } => "an interface, which one thread listens to",
+            InputSettings { pace: Some(_), .. } => "a replay, which is one thread's",
+            _ if THREADS.contains(&threads) => return Ok(()),
+            _ => {
+                let (least, most) = (THREADS.start(), THREADS.end());
+                return Err(("threads", format!("threads = {threads}; wanted {least} to {most}")));
+            }
+        };
+        Err(("threads", format!("threads has no effect on {idle}; leave it out")))
+    }
 }
 
 /// The keys that every application with rows has.
@@ -117,10 +143,7 @@ fn plan(
     refuse_unknown(&root, mistakes);
     let input = input(root.remove("input"), instead, mistakes);
     let site = Site { is_live: input.as_ref().is_some_and(|i| i.interface.is_some()), ..*site };
-    let run = match table_of("run", root.remove("run"), mistakes) {
-        Some(table) => read_table("run", &table, mistakes),
-        None => Some(RunSettings::default()),
-    };
+    let run = run(root.remove("run"), input.as_ref(), mistakes);
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Words::new());
     for entry in APPLICATIONS {
@@ -198,6 +221,22 @@ fn input(
             None
         }
     }
+}
+
+fn run(
+    value: Option<Spanned<DeValue<'_>>>,
+    input: Option<&InputSettings>,
+    mistakes: &mut Mistakes,
+) -> Option<RunSettings> {
+    let Some(table) = table_of("run", value, mistakes) else { return Some(RunSettings::default()) };
+    let run: RunSettings = read_table("run", &table, mistakes)?;
+    if let Some(Err((key, message))) = input.map(|input| run.check(input)) {
+        let place = table.get_ref().get_key_value(key);
+        let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+        mistakes.add(at, format_args!("[run] {message}"));
+        return None;
+    }
+    Some(run)
 }
 
 /// A value that has to be a table.

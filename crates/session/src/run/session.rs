@@ -1,5 +1,7 @@
 //! A plan with its inputs and outputs open, from the first frame to the last row.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -7,20 +9,20 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use engine::Stage as _;
-use engine::flow::FlowOptions;
-use engine::flow::pass::{Lenses, Pass, PassDone};
+use capture::Input;
+use engine::flow::pass::LabelKind;
 use engine::run::Control;
-use packet::{HashSeed, Source};
+use packet::Source;
 use sink::{Existing, OutputError, OutputFile};
 
+use super::passes::{Left, Looked, Making, Passes, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
+use super::seat::Seat;
 use crate::application::{Closing, Opening, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::classify::{Pace, Paced, read_ahead};
 use crate::clock::Clock;
-use crate::flows::Done;
 use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, WhenBehind};
 use crate::reading::{InOrder, InputError, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;
@@ -86,7 +88,8 @@ impl From<InputError> for RunError {
 pub struct Session {
     inputs: Inputs,
     source: InOrder,
-    pass: Pass<Lenses<dyn Watcher>>,
+    passes: Passes,
+    names: Vec<&'static str>,
     writers: Vec<OutletWriter>,
     pace: Option<Arc<Pace>>,
     reload: Reload,
@@ -129,11 +132,17 @@ impl Session {
         let seed = hash_seed(run.seed);
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = Begun(Vec::new());
-        let mut lenses: Vec<Box<dyn Watcher>> = Vec::new();
-        if has_sizes {
-            lenses.push(Box::new(Weight::new(&in_force)));
-        }
         let captures = Captures::of(&inputs);
+        let making = Making {
+            options: wants.flow_options(),
+            seed,
+            thread_count: if takes_turns(&inputs, pace.is_some()) { inputs.thread_count } else { 1 },
+            is_steered: has_sizes || !read_labels.is_empty(),
+        };
+        let mut seats = Seats::default();
+        if has_sizes {
+            seats.add(usize::MAX, true, Weight::new(&in_force).into());
+        }
         // Files first: one that exists refuses the run before a log is begun.
         let mut ready_to_begin = Vec::new();
         for Planned { ready, output, place } in applications {
@@ -150,9 +159,14 @@ impl Session {
             let outlet = output.map(open).transpose()?;
             ready_to_begin.push((ready, outlet, place));
         }
-        for (ready, outlet, place) in ready_to_begin {
+        let names = ready_to_begin.iter().map(|(ready, ..)| ready.name()).collect();
+        for (at, (ready, outlet, place)) in ready_to_begin.into_iter().enumerate() {
+            let name = ready.name();
+            let is_read = |(kind, _): &(LabelKind, _)| read_labels.contains(kind);
+            let is_spread = ready.is_by_flow() && !ready.gives().iter().any(is_read);
             let opening = Opening {
                 outlet,
+                pass_count: if is_spread { making.part_count() } else { 1 },
                 captures: captures.clone(),
                 seed,
                 control: Arc::clone(&inputs.control),
@@ -165,17 +179,16 @@ impl Session {
                 rules: in_force.clone(),
                 read_labels: read_labels.clone(),
             };
-            let name = ready.name();
-            let lens = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
-            lenses.push(lens);
+            let has_flows = ready.wants().has_flows;
+            let watchers = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
+            seats.add(at, has_flows, watchers);
         }
-        let lenses = Lenses::in_order(lenses)
-            .map_err(|clash| RunError::Application("run", Refusal::new(clash)))?;
-        let pass = pass(wants.flow_options(), seed, lenses);
+        let passes = seats.into_passes(making);
+        let passes = passes.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
         let source = inputs.in_order(opened);
         let writers = std::mem::take(&mut begun.0);
-        Ok(Self { inputs, source, pass, writers, pace, reload })
+        Ok(Self { inputs, source, passes, names, writers, pace, reload })
     }
 
     /// Reads to the end. `hangup` says whether the settings are to be read again, and if so what
@@ -188,7 +201,7 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Result<Plan, Vec<Mistake>>>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, mut source, mut pass, writers, pace, reload, .. } = self;
+        let Self { inputs, mut source, passes, names, writers, pace, reload } = self;
         let control = Arc::clone(&inputs.control);
         let bar = inputs.bar();
         let mut after_batch = || {
@@ -197,32 +210,15 @@ impl Session {
                 reload.take_up(plan).iter().for_each(|line| tell(line));
             }
         };
-        let left = match pace {
-            None => {
-                drive(&mut source, &mut pass, &control, &mut after_batch);
-                0
-            }
-            Some(pace) => paced(&mut source, &mut pass, &pace, &control, &mut after_batch),
+        let (passed, unread) = match pace {
+            None => (passes.run(&mut source, &control, &mut after_batch), 0),
+            Some(pace) => paced(&mut source, passes, &pace, &control, &mut after_batch),
         };
         drop(bar);
-        let PassDone { lens, outcome, clock, counts } = pass.finish();
-        let (late, clock_steps) = (clock.late, clock.steps);
-        let flows = Done { outcome, received: Received::default(), late, clock_steps, counts };
-        let mut closings = Vec::new();
-        let mut failure = None;
-        for watcher in lens.into_inner() {
-            let name = watcher.name();
-            match watcher.close(&flows) {
-                Ok(_) if name.is_empty() => {}
-                Ok(closing) => closings.push((name, closing)),
-                Err(refusal) => {
-                    failure.get_or_insert(RunError::Application(name, refusal));
-                }
-            }
-        }
+        let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
         let mut received = source.received();
-        received.report.received = received.report.received.saturating_sub(left);
+        received.report.received = received.report.received.saturating_sub(unread);
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, dropped }),
@@ -239,12 +235,49 @@ impl Drop for Begun {
     }
 }
 
-fn pass(
-    options: FlowOptions,
-    seed: HashSeed,
-    lenses: Lenses<dyn Watcher>,
-) -> Pass<Lenses<dyn Watcher>> {
-    Pass::new(options, seed, lenses)
+/// Whether frames may wait until several threads have looked at some of them together: those of a
+/// capture that is there as a whole, and not of a pipe that somebody fills slowly.
+fn takes_turns(inputs: &Inputs, is_paced: bool) -> bool {
+    let is_file = |input: &Input| matches!(input, Input::File(_));
+    inputs.interface.is_none() && !is_paced && inputs.resolved.inputs.iter().all(is_file)
+}
+
+/// What applications say at the end, in the order of the settings; and what failed first.
+fn close(
+    passed: Left,
+    names: &[&'static str],
+) -> (Vec<(&'static str, Closing)>, Option<RunError>) {
+    let Left { looked, refusals } = passed;
+    let name = |place: usize| names.get(place).copied();
+    let mut closings = Vec::new();
+    let mut refused = refusals;
+    for Looked { seats, flows } in looked {
+        let mut first: BTreeMap<usize, Box<dyn Watcher>> = BTreeMap::new();
+        for Seat { place, watcher } in seats {
+            match first.entry(place) {
+                Entry::Vacant(entry) => {
+                    entry.insert(watcher);
+                }
+                Entry::Occupied(mut entry) => {
+                    refused.extend(entry.get_mut().fold(watcher).err().map(|error| (place, error)));
+                }
+            }
+        }
+        for (place, watcher) in first {
+            match watcher.close(&flows) {
+                Ok(closing) => closings.push((place, closing)),
+                Err(refusal) => refused.push((place, refusal)),
+            }
+        }
+    }
+    closings.sort_by_key(|(place, _)| *place);
+    refused.sort_by_key(|(place, _)| *place);
+    let failure = refused.into_iter().next();
+    let failure = failure.map(|(place, refusal)| {
+        RunError::Application(name(place).unwrap_or("run"), refusal)
+    });
+    let named = closings.into_iter().filter_map(|(place, closing)| Some((name(place)?, closing)));
+    (named.collect(), failure)
 }
 
 fn wrong(place: &Mistake, name: &str, error: &dyn fmt::Display) -> RunError {
@@ -277,39 +310,25 @@ fn open_rows(
     RowsWriter::to_file(output.format, schema, file)
 }
 
-fn drive(
-    source: &mut impl Source,
-    pass: &mut Pass<Lenses<dyn Watcher>>,
-    control: &Control,
-    after_batch: &mut impl FnMut(),
-) {
-    while !control.is_stopped() || source.ends_by_itself() {
-        match source.next_batch() {
-            Some(batch) => pass.on_batch(&batch),
-            None => break,
-        }
-        after_batch();
-    }
-}
-
 /// At the capture's own speed, or so many times that; and how many frames were read, but not handed
 /// out before the run was stopped.
 fn paced(
     source: &mut (impl Source + Send),
-    pass: &mut Pass<Lenses<dyn Watcher>>,
+    passes: Passes,
     pace: &Pace,
     control: &Control,
     after_batch: &mut impl FnMut(),
-) -> u64 {
+) -> (Left, u64) {
     let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
     thread::scope(|scope| {
         let reading = scope.spawn(move || read_ahead(source, &to));
         let mut paced = Paced::new(ahead, pace, control);
-        drive(&mut paced, pass, control, after_batch);
+        let passed = passes.run(&mut paced, control, after_batch);
         let handed = paced.handed();
         // Nobody listens to the reader from here on.
         drop(paced);
-        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) - handed
+        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (passed, read - handed)
     })
 }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::compute::shown;
 use super::row::Presented;
 use super::{By, Done, SortBy, TopRequest, needs, schema};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher};
+use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::outlet::Outlet;
 use crate::reading::Received;
 use crate::{KEY_COUNTS, flows, written};
@@ -86,7 +86,7 @@ window = \"10s\"
         schema(self.0.by, self.0.window.is_some())
     }
 
-    fn open(self, opening: Opening) -> Result<Box<dyn Watcher>, Refusal> {
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Settings { by, rows, sort, window, max_keys } = self.0;
         let row_count_max = if rows == 0 { usize::MAX } else { rows };
         let seed = opening.seed;
@@ -107,18 +107,19 @@ fn watch<G: Presented + 'static>(
     grouping: G,
     request: TopRequest,
     outlet: Outlet,
-) -> Box<dyn Watcher> {
+) -> Watchers {
     let TopRequest { seed, max_keys, .. } = request;
     let out = Out { grouping, request, outlet, refused: Tally::default(), refusal: None };
     match request.window {
-        None => Box::new(Whole { stage: GroupStage::new(grouping, seed, max_keys), out }),
-        Some(window) => Box::new(Windowed {
+        None => Whole { stage: GroupStage::new(grouping, seed, max_keys), out }.into(),
+        Some(window) => Windowed {
             extract: WindowExtract::new(grouping, seed, window),
             owner: WindowOwner::new(seed, max_keys),
             closed: Vec::new(),
             forgotten: 0,
             out,
-        }),
+        }
+        .into(),
     }
 }
 
@@ -169,7 +170,7 @@ impl<G: Presented> Lens for Whole<G> {
     }
 }
 
-impl<G: Presented> Watcher for Whole<G> {
+impl<G: Presented + 'static> Watcher for Whole<G> {
     fn name(&self) -> &'static str {
         Top::NAME
     }
@@ -238,7 +239,7 @@ impl<G: Presented> Lens for Windowed<G> {
     }
 }
 
-impl<G: Presented> Watcher for Windowed<G> {
+impl<G: Presented + 'static> Watcher for Windowed<G> {
     fn name(&self) -> &'static str {
         Top::NAME
     }

@@ -11,7 +11,9 @@ use super::super::slab::FlowSlot;
 use super::super::table::Ended;
 use super::labels::{LabelKind, Labels};
 
-/// Some consecutive frames between two marks, at most 64 of them with a flow; lent.
+/// Some consecutive frames between two marks, at most 64 of them with a flow; lent. A pass that has
+/// a part of the flows lends their frames alone ([`flows`](Self::flows)), one of frames alone lends
+/// a batch.
 pub struct Piece<'a> {
     /// The batch they are in.
     pub batch: &'a Batch<'a>,

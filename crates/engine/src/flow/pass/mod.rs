@@ -5,11 +5,16 @@
 
 mod labels;
 mod lens;
+mod prepared;
 
 pub use labels::{LabelKind, Labels};
 pub use lens::{LabelClash, LabelUse, Lens, Lenses, Piece};
+pub use prepared::{Prepared, Preparer};
 
-use packet::{Batch, HashSeed};
+use std::mem::take;
+use std::ops::Range;
+
+use packet::{BATCH_LEN_MAX, Batch, HashSeed};
 
 use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
 use super::options::FlowOptions;
@@ -18,6 +23,7 @@ use super::rest::Left;
 use super::slab::FlowSlot;
 use super::table::{Ended, FlowTable};
 use crate::group::Outcome;
+use prepared::Part;
 
 /// Packets taken in together; see [`FlowTable::observe`].
 const PIECE_LEN: usize = 64;
@@ -26,7 +32,10 @@ const PIECE_LEN: usize = 64;
 ///
 /// The order within a pass: a piece and its labels, flows that its packets ended; a mark, what ends
 /// by it, the mark again; after the last mark, the flows that are left.
+///
+/// A pass [of frames](Self::of_frames) finds no flows, for lenses that ask for none.
 pub struct Pass<L> {
+    has_flows: bool,
     seed: HashSeed,
     clock: FlowClock,
     table: FlowTable,
@@ -60,6 +69,7 @@ impl<L: Lens> Pass<L> {
     #[must_use]
     pub fn new(options: FlowOptions, seed: HashSeed, lens: L) -> Self {
         Self {
+            has_flows: true,
             seed,
             clock: FlowClock::new(options.idle_timeout, options.window),
             table: FlowTable::new(options),
@@ -75,17 +85,69 @@ impl<L: Lens> Pass<L> {
         }
     }
 
+    /// For lenses that look at frames alone: no key, no table, no mark.
+    #[must_use]
+    pub fn of_frames(lens: L) -> Self {
+        let options = FlowOptions { flow_count_max: 0, ..FlowOptions::default() };
+        Self { has_flows: false, ..Self::new(options, HashSeed::new(0), lens) }
+    }
+
+    /// Takes in the packets of the flows that are a part of those that were prepared. Its pieces
+    /// have no other frames.
+    pub fn on_part(&mut self, prepared: &Prepared, part: usize) {
+        let Some(Part { packets, places }) = prepared.parts.get(part) else { return };
+        let batch = prepared.whole();
+        let mut start = 0;
+        for &(before, mark) in &prepared.marks {
+            let end = start + places.get(start..).unwrap_or_default().partition_point(|&place| place < before);
+            self.take_in_part(&batch, packets, places, start..end);
+            start = end;
+            self.on_mark(mark);
+        }
+        self.take_in_part(&batch, packets, places, start..packets.len());
+        self.lens.on_batch_end(&mut self.labels);
+    }
+
+    fn take_in_part(
+        &mut self,
+        batch: &Batch<'_>,
+        packets: &[FlowPacket],
+        places: &[usize],
+        range: Range<usize>,
+    ) {
+        let packets = packets.get(range.clone()).unwrap_or_default();
+        let places = places.get(range).unwrap_or_default();
+        for (at, (packets, places)) in
+            packets.chunks(PIECE_LEN).zip(places.chunks(PIECE_LEN)).enumerate()
+        {
+            if at > 0 && at % (BATCH_LEN_MAX / PIECE_LEN) == 0 {
+                self.lens.on_batch_end(&mut self.labels);
+            }
+            self.show(batch, 0..0, packets, places);
+        }
+    }
+
     /// The input has ended.
     #[must_use]
-    pub fn finish(mut self) -> PassDone<L> {
+    pub fn finish(self) -> PassDone<L> {
         let last = self.clock.last_mark();
-        self.lens.on_mark(last, &mut self.labels);
-        self.lens.on_marked(last);
-        let Self { mut lens, table, labels, outcome, clock, mut counts, .. } = self;
+        self.finish_at(last)
+    }
+
+    /// The input of a part has ended, with this mark.
+    #[must_use]
+    pub fn finish_at(mut self, last: FlowMark) -> PassDone<L> {
+        if self.has_flows {
+            self.lens.on_mark(last, &mut self.labels);
+            self.lens.on_marked(last);
+        }
+        let Self { has_flows, mut lens, table, labels, outcome, clock, mut counts, .. } = self;
         table.for_each_live(last.watermark, |reason, packets, bytes, _, _| {
             counts.add_parts(reason, packets, bytes);
         });
-        lens.on_left(&Left::new(&table, last.watermark), &labels);
+        if has_flows {
+            lens.on_left(&Left::new(&table, last.watermark), &labels);
+        }
         PassDone { lens, outcome, clock, counts }
     }
 
@@ -94,17 +156,28 @@ impl<L: Lens> Pass<L> {
         if self.start >= end {
             return;
         }
-        for packet in &self.packets {
-            self.table.prefetch(packet.hash);
-        }
-        self.table.observe(&self.packets, &mut self.slots);
-        let Self { packets, places, slots, labels, .. } = self;
-        let piece = Piece { batch, records: self.start..end, packets, places, slots };
-        self.lens.on_piece(&piece, labels);
-        labels.settle();
+        let (packets, places) = (take(&mut self.packets), take(&mut self.places));
+        self.show(batch, self.start..end, &packets, &places);
+        (self.packets, self.places) = (packets, places);
         self.packets.clear();
         self.places.clear();
         self.start = end;
+    }
+
+    fn show(
+        &mut self,
+        batch: &Batch<'_>,
+        records: Range<usize>,
+        packets: &[FlowPacket],
+        places: &[usize],
+    ) {
+        let Self { table, slots, lens, labels, .. } = self;
+        for packet in packets {
+            table.prefetch(packet.hash);
+        }
+        table.observe(packets, slots);
+        lens.on_piece(&Piece { batch, records, packets, places, slots }, labels);
+        labels.settle();
         self.hand_over_ended();
     }
 
@@ -133,6 +206,13 @@ impl<L: Lens> Pass<L> {
 
 impl<L: Lens> crate::Stage for Pass<L> {
     fn on_batch(&mut self, batch: &Batch<'_>) {
+        if !self.has_flows {
+            let records = 0..batch.records.len();
+            let piece = Piece { batch, records, packets: &[], places: &[], slots: &[] };
+            self.lens.on_piece(&piece, &mut self.labels);
+            self.lens.on_batch_end(&mut self.labels);
+            return batch.tick.into_iter().for_each(|time| self.lens.on_tick(time));
+        }
         self.start = 0;
         for (index, frame) in batch.frames().enumerate() {
             let (time, mark) = self.clock.on_packet(frame.record.timestamp);

@@ -1,0 +1,125 @@
+//! What passes by flow need of frames, found once for all of them.
+//!
+//! Flows are spread over several passes by the hash of their keys, so that each runs on a thread of
+//! its own. Headers, keys, hashes and event time are found by who reads; the passes look at the same
+//! frames, each at those of its flows, and hear of every mark.
+
+use packet::{BATCH_LEN_MAX, Batch, HashSeed, Record};
+
+use super::super::extract::{FlowClock, FlowMark, FlowPacket};
+use super::super::options::FlowOptions;
+use crate::group::Outcome;
+use crate::partition::Partition;
+
+/// Some batches, copied: they outlive their source's next one, and cross threads.
+#[derive(Default)]
+pub struct Prepared {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    pub(super) parts: Vec<Part>,
+    /// Marks, and before which record each of them is.
+    pub(super) marks: Vec<(usize, FlowMark)>,
+}
+
+/// The packets of the flows of one pass.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) packets: Vec<FlowPacket>,
+    /// Which of the records each of them is.
+    pub(super) places: Vec<usize>,
+}
+
+impl Prepared {
+    /// All frames, as one batch that may be longer than [`BATCH_LEN_MAX`].
+    pub(super) fn whole(&self) -> Batch<'_> {
+        Batch { bytes: &self.bytes, records: &self.records, tick: None }
+    }
+
+    /// All frames, for who looks at each of them.
+    pub fn batches(&self) -> impl Iterator<Item = Batch<'_>> {
+        let Batch { bytes, records, .. } = self.whole();
+        records.chunks(BATCH_LEN_MAX).map(move |records| Batch { bytes, records, tick: None })
+    }
+
+    /// How many frames there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of the frames.
+    #[must_use]
+    pub const fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Nothing in it; what it has room for it keeps.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.records.clear();
+        self.marks.clear();
+        for Part { packets, places } in &mut self.parts {
+            packets.clear();
+            places.clear();
+        }
+    }
+}
+
+/// Finds the flows of frames, for passes that each have a part of them. Of captures: ticks of a
+/// source that waits are not carried.
+pub struct Preparer {
+    seed: HashSeed,
+    clock: FlowClock,
+    outcome: Outcome,
+    part_count: usize,
+}
+
+impl Preparer {
+    /// Before the first frame. Where there is no part, frames are copied and no more.
+    #[must_use]
+    pub fn new(options: &FlowOptions, seed: HashSeed, part_count: usize) -> Self {
+        let clock = FlowClock::new(options.idle_timeout, options.window);
+        Self { seed, clock, outcome: Outcome::default(), part_count }
+    }
+
+    /// Adds the frames of a batch.
+    pub fn add(&mut self, batch: &Batch<'_>, into: &mut Prepared) {
+        debug_assert!(batch.tick.is_none(), "of captures");
+        into.parts.resize_with(self.part_count, Part::default);
+        for frame in batch.frames() {
+            let place = into.records.len();
+            // Far below 4 GiB: who fills it looks at its size.
+            let offset = u32::try_from(into.bytes.len()).unwrap_or(u32::MAX);
+            into.bytes.extend_from_slice(frame.bytes);
+            into.records.push(Record { offset, ..*frame.record });
+            if self.part_count == 0 {
+                continue;
+            }
+            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+            into.marks.extend(mark.map(|mark| (place, mark)));
+            let Some(packet) = FlowPacket::from_frame(&frame, self.seed, time) else {
+                self.outcome.add_absent(&frame);
+                continue;
+            };
+            self.outcome.keyed += 1;
+            // Whole partitions: a table's caps are theirs.
+            let part = Partition::of_hash(packet.hash).owner(self.part_count);
+            if let Some(Part { packets, places }) = into.parts.get_mut(part) {
+                packets.push(packet);
+                places.push(place);
+            }
+        }
+    }
+
+    /// What became of the packets, and event time.
+    #[must_use]
+    pub fn finish(self) -> (Outcome, FlowClock) {
+        (self.outcome, self.clock)
+    }
+}

@@ -1,0 +1,275 @@
+//! Rows that several passes make, in one order.
+//!
+//! Each pass of a part of the flows hands in its rows in order, section by section: a section ends
+//! at each mark of event time, at which all passes stand alike. Their sections are put together
+//! where nobody waits for it, and become columns there: what is written does not depend on how many
+//! passes there were.
+//!
+//! **Bounds.** A pass is never held up while packets come, as it may be the one that others wait
+//! for; it is at most as far ahead as frames are read ahead. Of the flows that are left at the end,
+//! at most [`CHUNKS_WAITING_MAX`] chunks of each pass wait.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use engine::columns::Columns;
+
+use super::Outlet;
+use crate::application::Refusal;
+
+/// Chunks of rows of a pass that wait at the end of the input.
+const CHUNKS_WAITING_MAX: usize = 4;
+
+/// Rows that are turned into columns at once.
+const ROWS_PER_CHUNK: usize = 1 << 12;
+
+/// Turns rows into columns.
+pub trait Lay: Send + 'static {
+    /// A row.
+    type Row: Send;
+
+    /// The order of rows within a section; those that are equal keep theirs, which one pass has
+    /// made.
+    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering;
+
+    /// Turns rows into columns, and hands those to `put`.
+    ///
+    /// # Errors
+    /// [`Refusal`]: a row that its columns do not take.
+    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal>;
+}
+
+/// Where one pass hands in its rows.
+pub struct PartOutlet<L: Lay>(To<L>);
+
+enum To<L: Lay> {
+    /// The only one: they are written as they are.
+    Only(Laying<L>),
+    /// One of several.
+    Among(Arc<Queue<L::Row>>),
+}
+
+/// Rows on their way to the writer.
+struct Laying<L> {
+    lay: L,
+    outlet: Outlet,
+    refusal: Option<Refusal>,
+}
+
+impl<L: Lay> Laying<L> {
+    fn put(&mut self, rows: &[L::Row]) {
+        let Self { lay, outlet, refusal } = self;
+        if refusal.is_none() {
+            *refusal = lay.lay(rows, &mut |columns| outlet.put(columns)).err();
+        }
+    }
+}
+
+/// Rows of one pass that wait to be put together.
+struct Queue<R> {
+    waiting: Mutex<Waiting<R>>,
+    changed: Condvar,
+}
+
+struct Waiting<R> {
+    entries: VecDeque<Entry<R>>,
+    /// Sections that are complete.
+    complete_count: usize,
+    /// Whether the input has ended, and who is behind is waited for.
+    is_last: bool,
+    is_closed: bool,
+}
+
+enum Entry<R> {
+    Rows(Vec<R>),
+    End,
+}
+
+impl<R> Queue<R> {
+    fn new() -> Self {
+        let entries = VecDeque::new();
+        let waiting = Waiting { entries, complete_count: 0, is_last: false, is_closed: false };
+        Self { waiting: Mutex::new(waiting), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<R>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, rows: Vec<R>) {
+        let mut waiting = self.lock();
+        while waiting.is_last && waiting.entries.len() >= CHUNKS_WAITING_MAX && !waiting.is_closed {
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.entries.push_back(Entry::Rows(rows));
+        self.changed.notify_all();
+    }
+
+    /// The rows of a complete section.
+    fn section(&self) -> Vec<R> {
+        let mut waiting = self.lock();
+        let mut section = Vec::new();
+        while let Some(entry) = waiting.entries.pop_front() {
+            match entry {
+                Entry::Rows(rows) if section.is_empty() => section = rows,
+                Entry::Rows(rows) => section.extend(rows),
+                Entry::End => {
+                    waiting.complete_count -= 1;
+                    break;
+                }
+            }
+        }
+        section
+    }
+
+    /// The next rows of the last section, once they are there; nothing after the last of them.
+    fn next(&self) -> Option<Vec<R>> {
+        let mut waiting = self.lock();
+        loop {
+            match waiting.entries.pop_front() {
+                Some(Entry::Rows(rows)) => {
+                    self.changed.notify_all();
+                    return Some(rows);
+                }
+                Some(Entry::End) => {}
+                None if waiting.is_closed => return None,
+                None => waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Where sections end, as who drives a pass tells.
+pub trait Sections: Send {
+    /// A mark was told, and what ended by it; `is_last` where nothing comes but what is left.
+    fn end(&self, is_last: bool);
+    /// Nothing comes any more.
+    fn close(&self);
+}
+
+struct SectionsOf<R>(Arc<Queue<R>>);
+
+impl<R: Send> Sections for SectionsOf<R> {
+    fn end(&self, is_last: bool) {
+        let mut waiting = self.0.lock();
+        waiting.entries.push_back(Entry::End);
+        waiting.complete_count += 1;
+        waiting.is_last = is_last;
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// Puts the rows of all passes together.
+pub trait Merge: Send {
+    /// The sections of each pass, to be told where they end.
+    fn sections(&self) -> Vec<Box<dyn Sections>>;
+
+    /// Hands on the sections that all passes have completed.
+    fn hand_on(&mut self);
+
+    /// Hands on what comes until every pass is closed.
+    ///
+    /// # Errors
+    /// What any row was refused for.
+    fn finish(self: Box<Self>) -> Result<(), Refusal>;
+}
+
+struct Merging<L: Lay> {
+    queues: Vec<Arc<Queue<L::Row>>>,
+    laying: Laying<L>,
+}
+
+impl<L: Lay> Merge for Merging<L> {
+    fn sections(&self) -> Vec<Box<dyn Sections>> {
+        let of = |queue| Box::new(SectionsOf(Arc::clone(queue))) as Box<dyn Sections>;
+        self.queues.iter().map(of).collect()
+    }
+
+    fn hand_on(&mut self) {
+        let complete = self.queues.iter().map(|queue| queue.lock().complete_count).min();
+        for _ in 0..complete.unwrap_or_default() {
+            let parts = self.queues.iter().map(|queue| queue.section());
+            // A sort that finds runs in order merges them.
+            let mut section: Vec<_> = parts.flatten().collect();
+            section.sort_by(L::compare);
+            if !section.is_empty() {
+                self.laying.put(&section);
+            }
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), Refusal> {
+        self.hand_on();
+        let Self { queues, mut laying } = *self;
+        let mut parts: Vec<_> = queues
+            .iter()
+            .map(|queue| std::iter::from_fn(|| queue.next()).flatten().peekable())
+            .collect();
+        let mut chunk = Vec::with_capacity(ROWS_PER_CHUNK);
+        loop {
+            let mut first: Option<(usize, &L::Row)> = None;
+            for (at, part) in parts.iter_mut().enumerate() {
+                if let Some(row) = part.peek()
+                    && first.is_none_or(|(_, first)| L::compare(row, first).is_lt())
+                {
+                    first = Some((at, row));
+                }
+            }
+            let row = first.map(|(at, _)| at).and_then(|at| parts.get_mut(at)?.next());
+            let is_over = row.is_none();
+            chunk.extend(row);
+            if chunk.len() >= ROWS_PER_CHUNK || is_over && !chunk.is_empty() {
+                laying.put(&chunk);
+                chunk.clear();
+            }
+            if is_over {
+                return laying.refusal.map_or(Ok(()), Err);
+            }
+        }
+    }
+}
+
+impl<L: Lay> PartOutlet<L> {
+    /// For each of so many passes one; and who puts their rows together, where there are several.
+    #[must_use]
+    pub fn for_passes(outlet: Outlet, lay: L, count: usize) -> (Vec<Self>, Option<Box<dyn Merge>>) {
+        let laying = Laying { lay, outlet, refusal: None };
+        if count <= 1 {
+            return (vec![Self(To::Only(laying))], None);
+        }
+        let queues: Vec<_> = (0..count).map(|_| Arc::new(Queue::new())).collect();
+        let parts = queues.iter().map(|queue| Self(To::Among(Arc::clone(queue)))).collect();
+        (parts, Some(Box::new(Merging { queues, laying })))
+    }
+
+    /// Takes rows, which are in order: those of a section at once, of the last one in several
+    /// calls. Nothing is left in `rows`.
+    pub fn put(&mut self, rows: &mut Vec<L::Row>) {
+        if rows.is_empty() {
+            return;
+        }
+        match &mut self.0 {
+            To::Only(laying) => laying.put(rows),
+            To::Among(queue) => queue.put(std::mem::take(rows)),
+        }
+        rows.clear();
+    }
+
+    /// Why a row was refused, where this is the only pass.
+    #[must_use]
+    pub fn into_refusal(self) -> Option<Refusal> {
+        match self.0 {
+            To::Only(laying) => laying.refusal,
+            To::Among(_) => None,
+        }
+    }
+}

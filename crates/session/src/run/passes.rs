@@ -1,0 +1,273 @@
+//! The passes of a run: one for all applications, or several on threads of their own.
+//!
+//! On several threads, who looks at flows for themselves has a pass for each thread, with a part of
+//! the flows each; any other application has a pass of its own, with all packets. Where rules read
+//! labels, whoever gives or may follow them shares one pass. All of them take in the same frames in
+//! the same order ([`run_lanes`]), so no row depends on the number of threads.
+
+use std::thread;
+
+use engine::flow::FlowOptions;
+use engine::flow::pass::{Lenses, Pass, PassDone, Prepared, Preparer};
+use engine::lanes::{Lane, Placed, run_lanes};
+use engine::run::Control;
+use engine::{PARTITION_COUNT, Stage as _};
+use packet::{HashSeed, Source};
+
+use super::seat::{Border, Seat};
+use crate::application::{Refusal, Watcher, Watchers};
+use crate::flows::Done;
+use crate::outlet::Merge;
+use crate::reading::Received;
+
+/// Frames that cross threads at once: enough for each part to look at some together.
+const FRAMES_PER_ITEM: usize = 1 << 10;
+
+/// Their bytes, more or less.
+const BYTES_PER_ITEM: usize = 1 << 22;
+
+/// Items that are read ahead, at least.
+const ITEMS_AHEAD_MIN: usize = 8;
+
+type Watched = Pass<Lenses<Seat>>;
+
+/// How passes are made.
+#[derive(Clone, Copy)]
+pub(super) struct Making {
+    /// How flows are cut.
+    pub options: FlowOptions,
+    /// Spreads keys.
+    pub seed: HashSeed,
+    /// Threads; 1 where one pass takes in everything as it comes.
+    pub thread_count: usize,
+    /// Whether rules read labels.
+    pub is_steered: bool,
+}
+
+impl Making {
+    /// How many passes share the flows of an application that looks at them for themselves.
+    pub(super) fn part_count(&self) -> usize {
+        self.thread_count.clamp(1, PARTITION_COUNT)
+    }
+}
+
+/// All passes of a run.
+pub(super) enum Passes {
+    /// One for all.
+    One(Box<Watched>),
+    /// Several.
+    Several(Several),
+}
+
+/// Passes on several threads.
+pub(super) struct Several {
+    preparer: Preparer,
+    thread_count: usize,
+    parts: Vec<Watched>,
+    whole: Vec<Watched>,
+    merges: Vec<(usize, Box<dyn Merge>)>,
+}
+
+/// What passes leave: lenses that have looked at the same flows, and what became of those.
+pub(super) struct Looked {
+    /// The lenses.
+    pub seats: Vec<Seat>,
+    /// What became of packets and flows.
+    pub flows: Done,
+}
+
+/// What is left of all passes.
+#[derive(Default)]
+pub(super) struct Left {
+    /// By pass, or by passes that shared the flows.
+    pub looked: Vec<Looked>,
+    /// Rows that could not be put together, by application.
+    pub refusals: Vec<(usize, Refusal)>,
+}
+
+/// Lenses before they have passes.
+#[derive(Default)]
+pub(super) struct Seats {
+    parts: Vec<Vec<Seat>>,
+    /// Whether it looks for flows, and who looks.
+    whole: Vec<(bool, Seat)>,
+    merges: Vec<(usize, Box<dyn Merge>)>,
+}
+
+impl Seats {
+    /// Takes in the lenses of the application at a place.
+    pub(super) fn add(&mut self, place: usize, has_flows: bool, watchers: Watchers) {
+        let Watchers { lenses, merge } = watchers;
+        let seats = lenses.into_iter().map(|watcher| Seat { place, watcher });
+        let Some(merge) = merge else {
+            self.whole.extend(seats.map(|seat| (has_flows, seat)));
+            return;
+        };
+        let seats: Vec<_> = seats.collect();
+        self.parts.resize_with(seats.len().max(self.parts.len()), Vec::new);
+        self.parts.iter_mut().zip(seats).for_each(|(part, seat)| part.push(seat));
+        self.merges.push((place, merge));
+    }
+
+    /// Gives them passes.
+    ///
+    /// # Errors
+    /// [`Refusal`]: lenses that wait for each other's labels.
+    pub(super) fn into_passes(self, making: Making) -> Result<Passes, Refusal> {
+        let Self { parts, whole, merges } = self;
+        let Making { options, seed, thread_count, is_steered } = making;
+        let in_order = |seats: Vec<Seat>| {
+            Lenses::in_order(seats.into_iter().map(Box::new).collect()).map_err(Refusal::new)
+        };
+        let pass = |has_flows: bool, seats: Vec<Seat>| -> Result<Watched, Refusal> {
+            let lenses = in_order(seats)?;
+            let has_flows = has_flows || is_steered;
+            Ok(if has_flows { Pass::new(options, seed, lenses) } else { Pass::of_frames(lenses) })
+        };
+        if thread_count <= 1 {
+            let has_flows = whole.iter().any(|(has_flows, _)| *has_flows);
+            let seats = whole.into_iter().map(|(_, seat)| seat).collect();
+            return Ok(Passes::One(Box::new(pass(has_flows, seats)?)));
+        }
+        let preparer = Preparer::new(&options, seed, parts.len());
+        let whole = if is_steered {
+            vec![pass(true, whole.into_iter().map(|(_, seat)| seat).collect())?]
+        } else {
+            let each = whole.into_iter().map(|(has_flows, seat)| pass(has_flows, vec![seat]));
+            each.collect::<Result<_, _>>()?
+        };
+        let mut borders: Vec<Vec<_>> = parts.iter().map(|_| Vec::new()).collect();
+        for (_, merge) in &merges {
+            borders.iter_mut().zip(merge.sections()).for_each(|(border, of)| border.push(of));
+        }
+        let parts = parts.into_iter().zip(borders).map(|(mut seats, border)| {
+            let watcher: Box<dyn Watcher> = Box::new(Border(border));
+            seats.push(Seat { place: usize::MAX, watcher });
+            Ok(Pass::new(options, seed, in_order(seats)?))
+        });
+        let parts = parts.collect::<Result<_, Refusal>>()?;
+        Ok(Passes::Several(Several { preparer, thread_count, parts, whole, merges }))
+    }
+}
+
+impl Passes {
+    /// Takes in a source to its end. `after_batch` is called whenever something was read.
+    pub(super) fn run(
+        self,
+        source: &mut impl Source,
+        control: &Control,
+        after_batch: &mut impl FnMut(),
+    ) -> Left {
+        match self {
+            Self::One(mut pass) => {
+                while !control.is_stopped() || source.ends_by_itself() {
+                    match source.next_batch() {
+                        Some(batch) => pass.on_batch(&batch),
+                        None => break,
+                    }
+                    after_batch();
+                }
+                Left { looked: vec![looked(pass.finish())], refusals: Vec::new() }
+            }
+            Self::Several(several) => several.run(source, control, after_batch),
+        }
+    }
+}
+
+fn looked(done: PassDone<Lenses<Seat>>) -> Looked {
+    let PassDone { lens, outcome, clock, counts } = done;
+    let (received, late, clock_steps) = (Received::default(), clock.late, clock.steps);
+    let seats = lens.into_inner().into_iter().map(|seat| *seat).collect();
+    Looked { seats, flows: Done { outcome, received, late, clock_steps, counts } }
+}
+
+/// What threads take turns at.
+enum Turn {
+    Part(usize, Box<Watched>),
+    Whole(Box<Watched>),
+    Merge(usize, Box<dyn Merge>),
+}
+
+impl Lane<Prepared> for Turn {
+    fn on_item(&mut self, item: &Prepared) {
+        match self {
+            Self::Part(part, pass) => pass.on_part(item, *part),
+            Self::Whole(pass) => item.batches().for_each(|batch| pass.on_batch(&batch)),
+            Self::Merge(_, merge) => merge.hand_on(),
+        }
+    }
+}
+
+impl Several {
+    fn run(
+        self,
+        source: &mut impl Source,
+        control: &Control,
+        after_batch: &mut impl FnMut(),
+    ) -> Left {
+        let Self { mut preparer, thread_count, parts, whole, merges } = self;
+        let of_parts: Vec<usize> = (0..parts.len()).collect();
+        let first = |lane| Placed { lane, after: Vec::new() };
+        let parts = parts.into_iter().enumerate();
+        let parts = parts.map(|(part, pass)| first(Turn::Part(part, Box::new(pass))));
+        let whole = whole.into_iter().map(|pass| first(Turn::Whole(Box::new(pass))));
+        let merges = merges.into_iter().map(|(place, merge)| Placed {
+            lane: Turn::Merge(place, merge),
+            after: of_parts.clone(),
+        });
+        let lanes = parts.chain(whole).chain(merges).collect();
+        let mut has_ended = false;
+        let fill = |spare: Option<Prepared>| {
+            let mut item = spare.unwrap_or_default();
+            item.clear();
+            while !has_ended && item.len() < FRAMES_PER_ITEM && item.byte_count() < BYTES_PER_ITEM {
+                match source.next_batch().filter(|_| !control.is_stopped()) {
+                    Some(batch) => preparer.add(&batch, &mut item),
+                    None => has_ended = true,
+                }
+                after_batch();
+            }
+            (!item.is_empty()).then_some(item)
+        };
+        let lanes = run_lanes(lanes, thread_count, ITEMS_AHEAD_MIN.max(2 * thread_count), fill);
+        finish(lanes, preparer)
+    }
+}
+
+/// The flows that are left are handed in by all passes at the same time.
+fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
+    let (outcome, clock) = preparer.finish();
+    let last = clock.last_mark();
+    let mut shared = Done { outcome, ..Done::default() };
+    (shared.late, shared.clock_steps) = (clock.late, clock.steps);
+    let mut left = Left::default();
+    let mut seats = Vec::new();
+    thread::scope(|scope| {
+        let (mut parts, mut whole, mut merges) = (Vec::new(), Vec::new(), Vec::new());
+        for lane in lanes {
+            match lane {
+                Turn::Part(_, pass) => {
+                    parts.push(scope.spawn(move || looked(pass.finish_at(last))));
+                }
+                Turn::Whole(pass) => whole.push(scope.spawn(move || looked(pass.finish()))),
+                Turn::Merge(place, merge) => {
+                    merges.push(scope.spawn(move || (place, merge.finish())));
+                }
+            }
+        }
+        for part in parts {
+            let Looked { seats: of_part, flows } = joined(part);
+            seats.extend(of_part);
+            shared.counts.fold(&flows.counts);
+        }
+        left.looked.extend(whole.into_iter().map(joined));
+        let refused = merges.into_iter().map(joined);
+        left.refusals.extend(refused.filter_map(|(place, done)| Some((place, done.err()?))));
+    });
+    left.looked.push(Looked { seats, flows: shared });
+    left
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

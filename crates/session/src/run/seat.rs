@@ -1,0 +1,91 @@
+//! Lenses of a run, each with the application that it is of.
+
+use std::any::Any;
+
+use engine::flow::pass::{LabelUse, Labels, Lens, Piece};
+use engine::flow::{Ended, FlowMark, Left, MarkKind};
+use packet::Timestamp;
+
+use crate::application::{Closing, Refusal, Watcher};
+use crate::flows::Done;
+use crate::outlet::Sections;
+
+/// A lens of an application.
+pub(super) struct Seat {
+    /// The application's place in the run.
+    pub place: usize,
+    /// Who looks.
+    pub watcher: Box<dyn Watcher>,
+}
+
+impl Lens for Seat {
+    fn labels(&self) -> LabelUse {
+        self.watcher.labels()
+    }
+
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.watcher.on_piece(piece, labels);
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+        self.watcher.on_ended(ended, labels);
+    }
+
+    fn on_batch_end(&mut self, labels: &mut Labels) {
+        self.watcher.on_batch_end(labels);
+    }
+
+    fn on_tick(&mut self, time: Timestamp) {
+        self.watcher.on_tick(time);
+    }
+
+    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
+        self.watcher.on_mark(mark, labels);
+    }
+
+    fn on_marked(&mut self, mark: FlowMark) {
+        self.watcher.on_marked(mark);
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+        self.watcher.on_left(left, labels);
+    }
+}
+
+/// The last lens of a pass of a part of the flows: it tells where sections of rows end, when all
+/// others have handed in theirs.
+pub(super) struct Border(pub Vec<Box<dyn Sections>>);
+
+impl Lens for Border {
+    fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
+
+    fn on_marked(&mut self, mark: FlowMark) {
+        self.0.iter().for_each(|sections| sections.end(mark.kind == MarkKind::Last));
+    }
+
+    fn on_left(&mut self, _: &Left<'_>, _: &Labels) {
+        self.0.iter().for_each(|sections| sections.close());
+    }
+}
+
+/// No application: it says nothing.
+impl Watcher for Border {
+    fn name(&self) -> &'static str {
+        ""
+    }
+
+    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+        Ok(Closing::default())
+    }
+}
+
+/// Where a pass is abandoned, nobody waits for it.
+impl Drop for Border {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|sections| sections.close());
+    }
+}
