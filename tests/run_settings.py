@@ -54,9 +54,27 @@ def all_on(folder: Path, read: Path | list[Path]) -> dict[str, dict[str, object]
     return tables
 
 
+# Numbers of threads on which rows have to be the same.
+THREADS = (1, 2, 5)
+
+
 def differing(folder: Path, capture: Path) -> str | None:
-    """Which application's rows are not those of its command; nothing where all are the same."""
-    ran = run(folder, written(all_on(folder, capture)), "-q")
+    """Which application's rows are not those of its command, or are others on several threads;
+    nothing where all are the same."""
+    of_threads = {}
+    for count in THREADS:
+        ran = run(folder, written(all_on(folder, capture)), "-q", "--threads", str(count))
+        rows = {name: folder / f"{name}.csv" for name in SINGLE}
+        found = {name: path.read_bytes() for name, path in rows.items() if path.exists()}
+        of_threads[count] = (ran.status, found)
+        if count != THREADS[-1]:
+            for path in rows.values():
+                path.unlink(missing_ok=True)
+    first = of_threads[THREADS[0]]
+    for count, (status, found) in of_threads.items():
+        others = [name for name in SINGLE if found.get(name) != first[1].get(name)]
+        if status != first[0] or others:
+            return f"{count} threads: status {status} and {first[0]}, other rows of {others}"
     for name, (_, command) in SINGLE.items():
         shown = ["-q", "--format", "csv", "--seed", str(SEED)]
         single = wirelens(*command, "-r", capture, *shown, time_max_s=120)

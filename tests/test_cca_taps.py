@@ -65,9 +65,7 @@ def test_departures_are_taken_on_the_router_itself(tmp_path: Path, links: Link) 
     assert {row["departures"] for row in told(plain)} == {None}
     assert {row["departures"] for row in told(xmit)} == {"xmit"}
     # Of these frames, which no queueing discipline sends, the driver is told one by one.
-    assert (
-        "departures: by net_dev_start_xmit, which does not see every packet: 0 bytes" in summary
-    )
+    assert "departures: by net_dev_start_xmit, which does not see every packet: 0 bytes" in summary
     assert max(row["unseen_bytes"] for row in told(xmit)) == 0
     both = told_by_all(plain, xmit)
     for rows in both:

@@ -34,8 +34,11 @@ def ticks(axis, renderer):
     """Labels that are within the axis; the boxes of slanted ones say nothing."""
     low, high = sorted(axis.get_view_interval())
     some = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    seen = [tick.label1 for tick in some if low <= tick.get_loc() <= high
-            and not tick.label1.get_rotation() % 90]
+    seen = [
+        tick.label1
+        for tick in some
+        if low <= tick.get_loc() <= high and not tick.label1.get_rotation() % 90
+    ]
     return boxes_of(seen, renderer) if axis.get_visible() else []
 
 

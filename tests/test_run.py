@@ -3,9 +3,10 @@ sense are explained."""
 
 import csv
 import re
+import struct
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,57 @@ def test_rows_of_a_folder_name_their_captures(tmp_path: Path) -> None:
     ran = run(tmp_path, written(tables), "-q")
     assert ran.status == 0, ran.stderr
     assert "a.pcapng" in (tmp_path / "flows.csv").read_text()
+
+
+@pytest.mark.parametrize("settings", [{}, {"names": "nfstream"}, {"window": "1s"}], ids=str)
+def test_many_flows_are_the_same_on_any_number_of_threads(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    """Flows that end all the time, and more that are left than cross threads at once; the example
+    application and the packet log beside them."""
+    capture = tmp_path / "many.pcap"
+    write_pcap(capture, many_flows())
+    of_threads = {}
+    for count in (1, 2, 5):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        tables = all_on(folder, capture)
+        tables["flows"] |= {"idle-timeout": "120s"} | settings
+        tables["unanswered"] = {"output": folder / "unanswered.csv"}
+        tables["packetlog"] = {"output": folder / "log"}
+        if "window" in settings:
+            # A model of flows is asked about whole ones.
+            del tables["classify"]
+        ran = run(folder, written(tables), "--threads", str(count))
+        assert ran.status == 0, ran.stderr
+        rows = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+        kept = [path.read_bytes() for path in sorted((folder / "log").glob("*.pcapng"))]
+        of_threads[count] = (rows, kept, ran.stderr.replace(str(folder), ""))
+    assert of_threads[2] == of_threads[1]
+    assert of_threads[5] == of_threads[1]
+    rows, kept, _ = of_threads[1]
+    assert rows["flows.csv"].count(b"\n") > 30_000 and kept
+
+
+def many_flows() -> Iterator[Frame]:
+    """30,000 flows of one packet, or one each way, over ten minutes: early ones end, late ones are
+    left."""
+    for number in range(30_000):
+        time_ns = number * 20_000_000
+        client = (0x0A000000 + number, 1024 + number % 5000)
+        server = (0xC0000200 + number % 7, (53, 123, 443)[number % 3])
+        yield udp(time_ns, client, server, number % 90)
+        if number % 2:
+            yield udp(time_ns + 1_000_000, server, client, 20)
+
+
+def udp(time_ns: int, source: tuple[int, int], target: tuple[int, int], size: int) -> Frame:
+    """A UDP datagram between addresses and ports."""
+    ports = struct.pack(">HHHH", source[1], target[1], 8 + size, 0)
+    address = struct.pack(">II", source[0], target[0])
+    header = struct.pack(">BBHHHBBH", 0x45, 0, 28 + size, 0, 0, 64, 17, 0)
+    data = bytes(12) + b"\x08\x00" + header + address + ports + bytes(size)
+    return Frame(time_ns, data, len(data))
 
 
 def test_a_replay_says_the_same(tmp_path: Path) -> None:
@@ -117,6 +169,8 @@ def changed(**more: dict[str, object]) -> Callable[[Path], Settings]:
         (changed(classify={"model": "servces"}), "[classify] model: servces: no model that ships"),
         (changed(classify={"unknown-below": 2}), "[classify] unknown-below: "),
         (changed(input={"pace": 0}), "[input] pace = 0; wanted 0.001"),
+        (changed(run={"threads": 0}), "[run] threads = 0; wanted 1 to 256"),
+        (changed(run={"threads": 2}, input={"pace": 1}), "threads has no effect on a replay"),
         (changed(input={"buffer-size": "1M"}), "buffer-size has no effect on captures"),
         (changed(flows={"format": "xml"}), "[flows] format: "),
     ],
