@@ -201,8 +201,7 @@ where
         changed: Condvar::new(),
     };
     thread::scope(|scope| {
-        let helpers: Vec<_> =
-            (1..thread_count).map(|_| scope.spawn(|| shared.work())).collect();
+        let helpers: Vec<_> = (1..thread_count).map(|_| scope.spawn(|| shared.work())).collect();
         shared.read(ahead_max.max(1), next);
         for helper in helpers {
             if let Err(panic) = helper.join() {

@@ -12,7 +12,9 @@ use std::thread;
 use session::Host;
 use session::application::{Closing, Site};
 use session::reading::{Inputs, Opened};
-use session::run::{Doors, Finished, InputSettings, Plan, RunError, RunSettings, Session, example, read};
+use session::run::{
+    Doors, Finished, InputSettings, Plan, RunError, RunSettings, Session, example, read,
+};
 use session::summary::{StageSummary, stage_lines};
 use session::toml_text::Mistake;
 

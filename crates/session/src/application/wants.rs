@@ -105,7 +105,8 @@ impl United {
     /// # Errors
     /// [`Clash`] where another wants otherwise.
     pub fn add(&mut self, name: &'static str, wants: &Wants) -> Result<(), Clash> {
-        let Wants { needs, inner, idle_timeout, active_timeout, window, flow_count_max, .. } = *wants;
+        let Wants { needs, inner, idle_timeout, active_timeout, window, flow_count_max, .. } =
+            *wants;
         if needs.len > self.needs.len {
             (self.needs.len, self.needs.stage) = (needs.len, needs.stage);
         }

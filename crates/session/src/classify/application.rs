@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Cause, Classifier, Counts, Decided, Label, Options, Progress, Standing, TakeVerdicts, UNKNOWN,
-    Verdict, WindowClassifier,
+    Cascade, Cause, Classifier, Counts, Decided, Label, Options, Progress, Standing, TakeVerdicts,
+    UNKNOWN, Verdict, WindowClassifier,
 };
 use engine::columns::{Columns, Schema};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
@@ -149,8 +149,14 @@ model = \"services\"
             let (states, folded) = (SideSlab::default(), Counts::default());
             if let Some(features) = cascade.window().cloned() {
                 let of_windows = Arc::clone(&cascade);
-                let classifier = WindowClassifier::new(of_windows, features, options, outside, part);
-                return Box::new(Windows { cascade, states: SideSlab::default(), classifier, folded });
+                let classifier =
+                    WindowClassifier::new(of_windows, features, options, outside, part);
+                return Box::new(Windows {
+                    cascade,
+                    states: SideSlab::default(),
+                    classifier,
+                    folded,
+                });
             }
             let mut classifier = Classifier::new(Arc::clone(&cascade), options, outside, part);
             if gives.is_some() {

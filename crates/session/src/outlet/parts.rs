@@ -134,7 +134,9 @@ impl<R> Queue<R> {
                 }
                 Some(Entry::End) => {}
                 None if waiting.is_closed => return None,
-                None => waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }

@@ -136,7 +136,11 @@ impl Session {
         let making = Making {
             options: wants.flow_options(),
             seed,
-            thread_count: if takes_turns(&inputs, pace.is_some()) { inputs.thread_count } else { 1 },
+            thread_count: if takes_turns(&inputs, pace.is_some()) {
+                inputs.thread_count
+            } else {
+                1
+            },
             is_steered: has_sizes || !read_labels.is_empty(),
         };
         let mut seats = Seats::default();
@@ -243,10 +247,7 @@ fn takes_turns(inputs: &Inputs, is_paced: bool) -> bool {
 }
 
 /// What applications say at the end, in the order of the settings; and what failed first.
-fn close(
-    passed: Left,
-    names: &[&'static str],
-) -> (Vec<(&'static str, Closing)>, Option<RunError>) {
+fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>, Option<RunError>) {
     let Left { looked, refusals } = passed;
     let name = |place: usize| names.get(place).copied();
     let mut closings = Vec::new();
@@ -273,9 +274,8 @@ fn close(
     closings.sort_by_key(|(place, _)| *place);
     refused.sort_by_key(|(place, _)| *place);
     let failure = refused.into_iter().next();
-    let failure = failure.map(|(place, refusal)| {
-        RunError::Application(name(place).unwrap_or("run"), refusal)
-    });
+    let failure = failure
+        .map(|(place, refusal)| RunError::Application(name(place).unwrap_or("run"), refusal));
     let named = closings.into_iter().filter_map(|(place, closing)| Some((name(place)?, closing)));
     (named.collect(), failure)
 }

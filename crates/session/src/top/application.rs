@@ -103,11 +103,7 @@ window = \"10s\"
     }
 }
 
-fn watch<G: Presented + 'static>(
-    grouping: G,
-    request: TopRequest,
-    outlet: Outlet,
-) -> Watchers {
+fn watch<G: Presented + 'static>(grouping: G, request: TopRequest, outlet: Outlet) -> Watchers {
     let TopRequest { seed, max_keys, .. } = request;
     let out = Out { grouping, request, outlet, refused: Tally::default(), refusal: None };
     match request.window {

@@ -99,7 +99,8 @@ impl<L: Lens> Pass<L> {
         let batch = prepared.whole();
         let mut start = 0;
         for &(before, mark) in &prepared.marks {
-            let end = start + places.get(start..).unwrap_or_default().partition_point(|&place| place < before);
+            let end = start
+                + places.get(start..).unwrap_or_default().partition_point(|&place| place < before);
             self.take_in_part(&batch, packets, places, start..end);
             start = end;
             self.on_mark(mark);
