@@ -17,6 +17,8 @@ SINGLE: dict[str, tuple[dict[str, object], list[str]]] = {
 }  # fmt: skip
 SEED = 7
 
+Settings = dict[str, dict[str, object]]
+
 
 def toml(value: object) -> str:
     """A value of settings as TOML has it."""

@@ -34,6 +34,8 @@ pub struct Counts {
     pub asked: [u64; StageName::ALL.len()],
     /// Flows decided by their first packet alone.
     pub at_first_packet: u64,
+    /// Flows that a later stage was asked about although one before it was sure.
+    pub asked_again: u64,
     /// Flows that are neither TCP nor UDP.
     pub other_protocols: u64,
     /// Flows whose first packet the capture cut before the headers that models look at.
@@ -129,6 +131,7 @@ impl Counts {
         self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);
         self.begun += other.begun;
         self.at_first_packet += other.at_first_packet;
+        self.asked_again += other.asked_again;
         self.other_protocols += other.other_protocols;
         self.cut_headers += other.cut_headers;
         self.other_segmentation += other.other_segmentation;

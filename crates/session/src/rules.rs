@@ -24,6 +24,8 @@ pub enum Act {
     Keep(Granularity),
     /// Look at its congestion control, or do not.
     Follow(bool),
+    /// Classify it again at a later stage, whose verdict counts.
+    Again,
 }
 
 /// A rule that is in force.
@@ -49,8 +51,17 @@ pub struct Rules {
     thresholds: Vec<u64>,
 }
 
-/// The words that there are for labels, and who gives them.
-pub type Words = Vec<(LabelKind, &'static str, Vec<String>)>;
+/// The words that there are for labels of a kind, by their numbers.
+pub struct Words {
+    /// What the labels are about.
+    pub kind: LabelKind,
+    /// The application that gives them.
+    pub giver: &'static str,
+    /// A word may stand for several numbers.
+    pub words: Vec<String>,
+    /// Whether flows of some labels may be classified again.
+    pub can_be_again: bool,
+}
 
 /// What may stand in a `[[rule]]`.
 #[derive(Debug, Default, Deserialize)]
@@ -63,6 +74,7 @@ struct Written {
     bytes: Option<u64>,
     keep: Option<String>,
     cca: Option<bool>,
+    classify_again: bool,
 }
 
 /// A word, or several.
@@ -85,7 +97,7 @@ impl OneOrMore {
 /// What a run has beside its rules.
 pub struct Known<'a> {
     /// The words of labels.
-    pub words: &'a Words,
+    pub words: &'a [Words],
     /// Applications of the run by name.
     pub applications: &'a [&'static str],
 }
@@ -138,10 +150,12 @@ impl Rules {
         &self.thresholds
     }
 
-    /// The kinds of labels that they ask for, of which this is steered.
+    /// The kinds of labels that they ask for, of which this is steered. Who classifies again knows
+    /// its own labels, and asks for none.
     #[must_use]
     pub fn reads(&self, steers: impl Fn(Act) -> bool) -> Vec<LabelKind> {
-        let steering = |rule: &&Rule| rule.acts.iter().any(|&act| steers(act));
+        let reading = |act| act != Act::Again && steers(act);
+        let steering = |rule: &&Rule| rule.acts.iter().any(|&act| reading(act));
         let mut kinds: Vec<_> = self.rules.iter().filter(steering).map(|rule| rule.kind).collect();
         kinds.sort_by_key(|kind| *kind as u8);
         kinds.dedup();
@@ -154,7 +168,7 @@ impl Rules {
     pub fn keep(&self, labels: &Labels, slot: FlowSlot, place: usize) -> Option<Granularity> {
         self.first(labels, slot, place, |act| match act {
             Act::Keep(granularity) => Some(granularity),
-            Act::Follow(_) => None,
+            Act::Follow(_) | Act::Again => None,
         })
     }
 
@@ -165,9 +179,21 @@ impl Rules {
     pub fn follows(&self, labels: &Labels, slot: FlowSlot, place: usize) -> bool {
         let said = self.first(labels, slot, place, |act| match act {
             Act::Follow(follows) => Some(follows),
-            Act::Keep(_) => None,
+            Act::Keep(_) | Act::Again => None,
         });
         said.unwrap_or(!self.chooses_follows())
+    }
+
+    /// The labels of this kind whose flows are classified again.
+    #[must_use]
+    pub fn again(&self, kind: LabelKind) -> Vec<u16> {
+        let about = self.rules.iter().filter(|rule| rule.kind == kind);
+        let again = about.filter(|rule| rule.acts.contains(&Act::Again));
+        let labels = again.filter_map(|rule| match &rule.fits {
+            Fits::One(labels) => Some(labels.clone()),
+            Fits::From(_) => None,
+        });
+        labels.flatten().collect()
     }
 
     /// Whether any rule is about how much is kept.
@@ -256,11 +282,40 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         }
         acts.push(Act::Follow(follows));
     }
+    if written.classify_again {
+        let of_kind = known.words.iter().find(|words| words.kind == kind);
+        if let Err(why) = can_be_again(of_kind, &fits) {
+            return Err(("classify-again", format!("classify-again: {why}")));
+        }
+        acts.push(Act::Again);
+    }
     if acts.is_empty() {
-        let wanted = "wanted: keep = \"full\" (or header, partial:128, none), or cca = true";
+        let wanted = "wanted: keep = \"full\" (or header, partial:128, none), cca = true, or \
+                      classify-again = true";
         return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
     }
     Ok(Rule { kind, fits, acts })
+}
+
+/// Whether flows of these labels can be classified again, and why not.
+fn can_be_again(words: Option<&Words>, fits: &Fits) -> Result<(), &'static str> {
+    match words {
+        Some(Words {
+            kind: LabelKind::Service | LabelKind::Device, can_be_again: true, ..
+        }) => {}
+        Some(Words { kind: LabelKind::Service | LabelKind::Device, .. }) => {
+            return Err("the model has one stage, so there is no later one to ask; leave it out");
+        }
+        _ => return Err("wanted: a rule about service or device, which [classify] finds"),
+    }
+    let Fits::One(labels) = fits else { return Ok(()) };
+    let words = words.map(|words| words.words.as_slice()).unwrap_or_default();
+    // Behind the classes, and that there is none, stand protocols by number.
+    let class_count = words.len().saturating_sub(usize::from(u8::MAX) + 1);
+    if labels.iter().any(|&label| usize::from(label) >= class_count) {
+        return Err("flows of a protocol without ports are named by it, and no model is asked");
+    }
+    Ok(())
 }
 
 fn fits(
@@ -269,7 +324,8 @@ fn fits(
     wanted: &[String],
     known: &Known<'_>,
 ) -> Result<Fits, Wrong> {
-    let Some((_, giver, words)) = known.words.iter().find(|(given, ..)| *given == kind) else {
+    let Some(Words { giver, words, .. }) = known.words.iter().find(|words| words.kind == kind)
+    else {
         let name = if kind == LabelKind::Anomaly { "packetlog" } else { "classify" };
         return Err((
             key,
@@ -285,14 +341,17 @@ fn fits(
             labels.extend((1..).take(words.len().saturating_sub(1)));
             continue;
         }
-        let Some(label) = words.iter().position(|known| known == word) else {
+        // A model may have a class of its own for what it does not know.
+        let of_word = words.iter().enumerate().filter(|(_, known)| *known == word);
+        let before = labels.len();
+        labels.extend(of_word.map(|(label, _)| u16::try_from(label).unwrap_or(u16::MAX - 1)));
+        if labels.len() == before {
             // Protocols by number are no words that anybody means.
             let words = words.iter().map(String::as_str);
             let words: Vec<_> = words.filter(|word| !word.starts_with("protocol-")).collect();
             let told = suggestion(word, &words);
             return Err((key, format!("{key}: the model of [{giver}] has no `{word}`; {told}")));
-        };
-        labels.push(u16::try_from(label).unwrap_or(u16::MAX - 1));
+        }
     }
     Ok(Fits::One(labels))
 }
@@ -341,13 +400,15 @@ impl Following {
         Self { shared: shared.clone(), generation, rules: shared.now() }
     }
 
-    /// Takes up rules that were changed.
+    /// Takes up rules that were changed; whether they were.
     #[inline]
-    pub fn look(&mut self) {
+    pub fn look(&mut self) -> bool {
         let generation = self.shared.0.generation.load(Ordering::Acquire);
-        if generation != self.generation {
+        let is_new = generation != self.generation;
+        if is_new {
             (self.generation, self.rules) = (generation, self.shared.now());
         }
+        is_new
     }
 
     /// The rules to go by until the next look.

@@ -149,6 +149,8 @@ pub struct Classifier<C, O> {
     verdicts: Vec<Verdict>,
     /// Where somebody wants to know, flows that were decided since the last look.
     decided: Option<Vec<Decided>>,
+    /// Labels for which a stage before the last is not enough.
+    again: Vec<Label>,
     counts: Counts,
 }
 
@@ -177,6 +179,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             due: Vec::new(),
             verdicts: Vec::new(),
             decided: None,
+            again: Vec::new(),
             counts,
         }
     }
@@ -185,6 +188,22 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// [`take_decided`](Self::take_decided).
     pub fn note_decided(&mut self) {
         self.decided.get_or_insert_default();
+    }
+
+    /// From the next answer on, the last stage is asked about a flow with one of these labels,
+    /// however sure a stage before it is. `Unknown` stands for any guess. Until then the first
+    /// label holds; the verdict is that of the last stage.
+    pub fn ask_again(&mut self, about: Vec<Label>) {
+        self.again = about;
+    }
+
+    fn is_asked_again(&self, answer: &Answer) -> bool {
+        if self.again.is_empty() {
+            return false;
+        }
+        let label = self.cascade.label(answer);
+        let fits = |again: &Label| *again == label || again.is_unknown() && label.is_unknown();
+        self.again.iter().any(fits)
     }
 
     /// The flows that were decided since the last call, save those that have given their place to
@@ -387,7 +406,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         answer: Answer,
         states: &mut States<'_, Standing>,
     ) {
-        let Self { cascade, undecided, .. } = self;
+        let again = self.is_asked_again(&answer);
+        let Self { cascade, undecided, decided, counts, .. } = self;
         let Some(flow) = undecided.get_mut(place) else { return };
         let Some(stage) = cascade.stages.get(stage_index) else { return };
         let (count, wanted) = (flow.packets.packet_count(), stage.features.packets());
@@ -395,8 +415,17 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         flow.given = Some(Given { answer, stage: stage_index, packets_used: count.min(wanted) });
         let is_last = stage_index + 1 == cascade.stages.len();
         let is_full = flow.closed.is_some_and(|closed| closed.cause == Cause::Full);
-        if !is_last && !is_full && !stage.is_enough(&answer) {
-            flow.stage = stage_index + 1;
+        let is_enough = stage.is_enough(&answer);
+        if !is_last && !is_full && (again || !is_enough) {
+            flow.stage = if again { cascade.stages.len() - 1 } else { stage_index + 1 };
+            if is_enough {
+                counts.asked_again += 1;
+                if let (Some(decided), Some(slot)) = (decided, flow.slot) {
+                    let packets_used = u16::try_from(count.min(wanted)).unwrap_or(u16::MAX);
+                    let (label, cause) = (cascade.label(&answer), Cause::Confident);
+                    decided.push(Decided { slot, label, packets_used, cause });
+                }
+            }
             if self.route(place) {
                 return;
             }

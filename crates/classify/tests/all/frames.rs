@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Classifier, Clock, Counts, Options, Standing, TakeVerdicts, Verdict, WindowClassifier,
+    Cascade, Classifier, Clock, Counts, Label, Options, Standing, TakeVerdicts, Verdict,
+    WindowClassifier,
 };
 use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
 use engine::run::{Control, run_one};
@@ -138,11 +139,14 @@ pub(crate) struct Way {
     pub(crate) seed: u64,
     pub(crate) options: Options,
     pub(crate) flow_count_max: usize,
+    /// What is classified again.
+    pub(crate) again: Option<Label>,
 }
 
 impl Default for Way {
     fn default() -> Self {
-        Self { batch_len: 64, seed: 1, options: Options::default(), flow_count_max: 1 << 20 }
+        let (options, flow_count_max) = (Options::default(), 1 << 20);
+        Self { batch_len: 64, seed: 1, options, flow_count_max, again: None }
     }
 }
 
@@ -166,7 +170,8 @@ pub(crate) fn serve_with(
     clock: impl Clock,
 ) -> Served {
     let mut source = Frames::new(packets, way.batch_len);
-    let classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
+    let mut classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
+    classifier.ask_again(way.again.into_iter().collect());
     let timeouts = cascade.flows();
     let options = FlowOptions {
         idle_timeout: timeouts.idle,

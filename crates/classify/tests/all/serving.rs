@@ -50,6 +50,27 @@ fn the_second_model_is_asked_of_the_same_packet() {
 }
 
 #[test]
+fn a_sure_answer_is_asked_about_again_where_that_is_wanted() {
+    let flow = [Sent::udp(1, 53, 0), Sent::udp(1, 53, 5).back(), Sent::udp(1, 53, 9)];
+    for batch_len in [1, 2, 3, 64] {
+        let dns = Some(Label::Class(0));
+        let way = Way { batch_len, again: dns, ..Way::default() };
+        let served = serve(&cascade(), &flow, way);
+        let (_, stage, packets_used, cause, waited_ns) = only(&served);
+        assert_eq!((stage, packets_used), (StageName::Slow, 3));
+        assert_eq!((cause, waited_ns), (Cause::LastStage, 9));
+        assert_eq!((served.counts.asked_again, served.counts.asked), (1, [1, 0, 1]));
+        // Its end comes before its packets do.
+        let short = serve(&cascade(), &flow[..2], way);
+        let (_, stage, packets_used, cause, _) = only(&short);
+        assert_eq!((stage, packets_used, cause), (StageName::Slow, 2, Cause::Ended));
+        // Another label is none of its business.
+        let other = Way { again: Some(Label::Class(1)), ..way };
+        assert_eq!(only(&serve(&cascade(), &flow, other)).1, StageName::Fastest);
+    }
+}
+
+#[test]
 fn an_unsure_flow_waits_for_its_packets() {
     let flow = [
         Sent::tcp(1, 443, SYN, 0),

@@ -71,6 +71,11 @@ pub trait Application: Send + Sized + 'static {
         Vec::new()
     }
 
+    /// Whether rules may have flows of some of its labels classified again.
+    fn classifies_again(&self) -> bool {
+        false
+    }
+
     /// Begins.
     ///
     /// # Errors
@@ -80,8 +85,8 @@ pub trait Application: Send + Sized + 'static {
 
 /// Who looks at packets for an application.
 pub struct Watchers {
-    /// A lens for each pass that was asked for; the first is asked at the end, after it has taken in
-    /// the others.
+    /// A lens for each pass that was asked for; the first is asked at the end, after it has taken
+    /// in the others.
     pub lenses: Vec<Box<dyn Watcher>>,
     /// Who puts their rows together, where there are several.
     pub merge: Option<Box<dyn Merge>>,

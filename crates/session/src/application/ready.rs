@@ -48,6 +48,8 @@ pub trait Ready: Send {
     fn schema(&self, has_capture: bool) -> Schema;
     /// As [`Application::gives`].
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)>;
+    /// As [`Application::classifies_again`].
+    fn classifies_again(&self) -> bool;
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -74,6 +76,10 @@ impl<A: Application> Ready for A {
 
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
         Application::gives(self)
+    }
+
+    fn classifies_again(&self) -> bool {
+        Application::classifies_again(self)
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {

@@ -23,6 +23,7 @@ use crate::captures::Captures;
 use crate::choice::choice;
 use crate::flows::Done;
 use crate::outlet::{Lay, PartOutlet};
+use crate::rules::Following;
 use crate::written;
 
 choice! {
@@ -128,6 +129,10 @@ model = \"services\"
         words.into_iter().collect()
     }
 
+    fn classifies_again(&self) -> bool {
+        self.cascade.window().is_none() && self.cascade.stages().len() > 1
+    }
+
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Self { cascade, kind, options, .. } = self;
         let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
@@ -162,7 +167,11 @@ model = \"services\"
             if gives.is_some() {
                 classifier.note_decided();
             }
-            Box::new(Flows { cascade, states, classifier, gives, followed: Vec::new(), folded })
+            let (rules, followed) = (Following::new(&opening.rules), Vec::new());
+            let mut flows =
+                Flows { cascade, states, classifier, kind, rules, gives, followed, folded };
+            flows.take_up_rules();
+            Box::new(flows)
         });
         Ok(Watchers { lenses: lenses.collect(), merge })
     }
@@ -186,6 +195,12 @@ fn number(cascade: &Cascade, label: Label) -> u16 {
         Label::Unknown(_) => class_count,
         Label::Protocol(protocol) => class_count.saturating_add(1 + u16::from(protocol.0)),
     }
+}
+
+/// The label of a number, by [`words`]; of `unknown` with any guess.
+fn label(cascade: &Cascade, number: u16) -> Label {
+    let is_class = usize::from(number) < cascade.classes().len();
+    if is_class { Label::Class(number) } else { Label::Unknown(0) }
 }
 
 /// Verdicts on their way out.
@@ -235,6 +250,8 @@ struct Flows {
     cascade: Arc<Cascade>,
     states: SideSlab<Held<Standing>>,
     classifier: Classifier<Outside, Part>,
+    kind: LabelKind,
+    rules: Following,
     /// The labels that are given, where somebody reads them.
     gives: Option<LabelKind>,
     followed: Vec<Followed>,
@@ -243,6 +260,13 @@ struct Flows {
 }
 
 impl Flows {
+    /// Which flows are classified again.
+    fn take_up_rules(&mut self) {
+        let numbers = self.rules.rules().again(self.kind);
+        let about = numbers.into_iter().map(|number| label(&self.cascade, number)).collect();
+        self.classifier.ask_again(about);
+    }
+
     fn pause(&mut self) {
         self.classifier.on_pause(&mut States::in_slab(&mut self.states));
     }
@@ -286,6 +310,9 @@ impl Lens for Flows {
     }
 
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        if self.rules.look() {
+            self.take_up_rules();
+        }
         for &slot in piece.slots {
             self.states.prefetch(slot);
         }

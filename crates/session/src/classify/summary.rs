@@ -32,6 +32,7 @@ pub fn lines(cascade: &Cascade, counts: &Counts) -> String {
     };
     for (count, what) in [
         (counts.other_protocols, other_protocols),
+        (counts.asked_again, "flows were classified again at a later stage, as a rule says"),
         (counts.unknown.total(), "flows are unknown: the best guess is not likely enough"),
         (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
         (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),

@@ -43,6 +43,12 @@ const RULES: &str = "
 # [[rule]]
 # bytes = \"1M\"
 # cca = true
+#
+# Flows that the first stage of the model calls unknown are classified again by its last stage,
+# once they have as many packets as that looks at (ten of the model devices).
+# [[rule]]
+# device = \"unknown\"
+# classify-again = true
 ";
 
 /// The text, with every application in it and what is said of each setting.

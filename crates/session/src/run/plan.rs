@@ -145,7 +145,7 @@ fn plan(
     let site = Site { is_live: input.as_ref().is_some_and(|i| i.interface.is_some()), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let rules = tables_of("rule", root.remove("rule"), mistakes);
-    let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Words::new());
+    let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
     for entry in APPLICATIONS {
         for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
             let at = table.span();
@@ -154,7 +154,7 @@ fn plan(
                 mistakes.add(at.clone(), clash);
             }
             for (kind, names) in ready.gives() {
-                if words.iter().any(|(given, ..)| *given == kind) {
+                if words.iter().any(|given: &Words| given.kind == kind) {
                     let kind = kind.name();
                     mistakes.add(
                         at.clone(),
@@ -164,7 +164,8 @@ fn plan(
                         ),
                     );
                 }
-                words.push((kind, entry.name, names));
+                let can_be_again = ready.classifies_again();
+                words.push(Words { kind, giver: entry.name, words: names, can_be_again });
             }
             let place = mistakes.place(at);
             planned.push(Planned {

@@ -1,0 +1,98 @@
+"""Rules of `wirelens run` by which flows are classified again at a later stage of the model."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from command import ROOT
+from run_settings import Settings, run, written
+
+DEMO = ROOT / "testdata/demo.pcapng"
+UNKNOWN_AGAIN: dict[str, object] = {"device": "unknown", "classify-again": True}
+
+
+def devices(folder: Path) -> Settings:
+    return {
+        "input": {"read": DEMO},
+        "classify": {"model": "devices", "output": folder / "devices.csv", "force": True},
+    }
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.open()))
+
+
+def flow_of(row: dict[str, str]) -> tuple[str, str]:
+    return row["community_id"], row["first_ns"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_flows_of_unknown_devices_are_classified_again_at_ten_packets(
+    tmp_path: Path, threads: int
+) -> None:
+    ran = run(tmp_path, written(devices(tmp_path)), "-q", "--threads", str(threads))
+    assert ran.status == 0, ran.stderr
+    before = {flow_of(row): row for row in rows(tmp_path / "devices.csv")}
+    again = run(tmp_path, written(devices(tmp_path), [UNKNOWN_AGAIN]), "--threads", str(threads))
+    assert again.status == 0, again.stderr
+    after = {flow_of(row): row for row in rows(tmp_path / "devices.csv")}
+    assert before.keys() == after.keys()
+    early = {
+        flow
+        for flow, row in before.items()
+        if (row["label"], row["cause"]) == ("unknown", "confident")
+    }
+    assert len(early) > 30
+    assert f"classify: {len(early)} flows were classified again" in again.stderr
+    for flow, row in after.items():
+        if flow not in early:
+            assert row == before[flow]
+        else:
+            assert row["stage"] == "slow"
+            assert int(row["packets_used"]) == 10 or row["cause"] in ("ended", "waited")
+    assert any(int(after[flow]["packets_used"]) == 10 for flow in early)
+
+
+def test_the_first_label_holds_until_the_second_is_there(tmp_path: Path) -> None:
+    """Packets 2 to 10 are stored by what the first stage said of their flow: with a rule about
+    unknown devices as many are stored as where nothing is classified again."""
+    keep: dict[str, object] = {"device": "unknown", "keep": "full"}
+    stored = {}
+    for name, rules in (("none", []), ("plain", [keep]), ("again", [UNKNOWN_AGAIN, keep])):
+        tables = devices(tmp_path)
+        tables["packetlog"] = {"output": tmp_path / name, "mode": "log-minimum"}
+        ran = run(tmp_path, written(tables, rules))
+        assert ran.status == 0, ran.stderr
+        assert (" were classified again" in ran.stderr) == (name == "again")
+        stored[name] = next(line for line in ran.stderr.splitlines() if " seen = " in line)
+    # No flow of the capture gets the name of a device at its tenth packet.
+    assert {row["label"] for row in rows(tmp_path / "devices.csv")} >= {"unknown"}
+    assert stored["again"] == stored["plain"] != stored["none"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "rule", "reported"),
+    [
+        ({}, {"device": "unknown"}, "or classify-again = true"),
+        ({}, {"device": "unknown", "classify-again": False}, "does nothing"),
+        ({}, {"device": "icmp", "classify-again": True}, "no model is asked"),
+        ({}, {"bytes": "1M", "classify-again": True}, "a rule about service or device"),
+    ],
+)
+def test_what_cannot_be_classified_again_is_refused(
+    tmp_path: Path, tables: Settings, rule: dict[str, object], reported: str
+) -> None:
+    ran = run(tmp_path, written(devices(tmp_path) | tables, [rule]), "--check")
+    assert ran.status == 2
+    assert reported in ran.stderr and f"{tmp_path}/wirelens.toml:" in ran.stderr
+
+
+def test_a_class_and_a_missing_class_of_one_word_are_both_meant(tmp_path: Path) -> None:
+    """The model `devices` has a class `unknown`, and calls flows unknown that it is unsure of."""
+    tables = devices(tmp_path)
+    tables["packetlog"] = {"output": tmp_path / "log", "mode": "log-minimum"}
+    ran = run(tmp_path, written(tables, [{"device": "unknown", "keep": "none"}]))
+    assert ran.status == 0, ran.stderr
+    kept = next(line for line in ran.stderr.splitlines() if " seen = " in line)
+    every = run(tmp_path, written(tables | {"packetlog": {"output": tmp_path / "b"}}))
+    assert kept not in every.stderr
