@@ -54,7 +54,7 @@ def test_serving_finds_what_training_found(model: Path) -> None:
     from wirelens.cca import tap_slots, windows
     from wirelens.cca.model import together
     from wirelens.cca.reading import load
-    from wirelens.classify.metrics import softmax
+    from wirelens.learn.metrics import softmax
 
     read = load(model)
     network = read.networks[0]
@@ -163,7 +163,7 @@ def test_a_model_that_cannot_be_says_why(model: Path, tmp_path: Path) -> None:
 def test_longer_intervals_vote_beside_those_that_make_them(runs: Path, tmp_path: Path) -> None:
     from wirelens.cca import tap_slots, windows
     from wirelens.cca.reading import load
-    from wirelens.classify.metrics import softmax
+    from wirelens.learn.metrics import softmax
 
     options = ("--slot", "1ms", "--durations", "100ms,1200ms", "--per-flow", "30", "-q")
     ran = wirelens("train", "cca", "-r", runs, "-o", tmp_path / "both", *options, time_max_s=300)

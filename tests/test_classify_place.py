@@ -3,7 +3,6 @@
 import numpy
 import pytest
 from wirelens import OptionError
-from wirelens.classify import metrics
 from wirelens.classify.operate import (
     Aim,
     StageScores,
@@ -15,6 +14,7 @@ from wirelens.classify.operate import (
 from wirelens.classify.place import Candidate, Margins, pareto_front, place
 from wirelens.classify.promise import Promise
 from wirelens.classify.thresholds import assigned_by
+from wirelens.learn import metrics
 
 
 def candidate(family, packets, f1, alone_us, waiting_us=None):

@@ -2,7 +2,6 @@
 
 import numpy
 import pytest
-from wirelens.classify import metrics
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -16,6 +15,7 @@ from wirelens.classify.promise import Promise, parted
 from wirelens.classify.thresholds import assigned_by, uncertainty
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
+from wirelens.learn import metrics
 
 CLASSES = 12
 

@@ -3,7 +3,6 @@
 import numpy
 import pytest
 from wirelens import OptionError
-from wirelens.classify import metrics
 from wirelens.classify.dataset import joined_families
 from wirelens.classify.split import (
     TEST,
@@ -14,6 +13,7 @@ from wirelens.classify.split import (
     parse_shares,
     split,
 )
+from wirelens.learn import metrics
 
 
 def made_up(seed, families=120, classes=6):

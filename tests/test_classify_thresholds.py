@@ -8,7 +8,6 @@ import numpy
 import pytest
 from wirelens import OptionError
 from wirelens.classify import curves, thresholds
-from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
 from wirelens.classify.thresholds import (
     ENTROPY,
     LEAST_CONFIDENCE,
@@ -20,6 +19,7 @@ from wirelens.classify.thresholds import (
     uncertainty,
     universal_points,
 )
+from wirelens.learn.metrics import confusion, macro_f1, weighted_f1
 
 HUNDREDTHS = [Fraction(n, 100) for n in range(1, 100)]
 

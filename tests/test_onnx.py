@@ -144,7 +144,7 @@ def test_a_network_scores_as_in_the_library_that_trained_it(tmp_path: Path) -> N
 @needs_torch
 def test_rows_cross_to_pytorch_and_back() -> None:
     import numpy
-    from wirelens.classify import networks
+    from wirelens.learn import networks
 
     for values in (numpy.arange(6.0).reshape(2, 3), numpy.zeros((0, 3)), numpy.float32([1.5])):
         assert (networks.array(networks.tensor(values)) == values).all()
@@ -154,7 +154,7 @@ def test_rows_cross_to_pytorch_and_back() -> None:
 @needs_torch
 def test_whole_groups_are_held_out() -> None:
     import numpy
-    from wirelens.classify import networks
+    from wirelens.learn import networks
 
     dice = numpy.random.default_rng(1)
     groups = dice.integers(0, 60, 1000)

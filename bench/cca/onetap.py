@@ -24,9 +24,9 @@ from wirelens.cca import FlightFlow, flight_slots, flight_windows, learn, row_sl
 from wirelens.cca.intervals import Intervals
 from wirelens.cca.intervals import normalised as divided
 from wirelens.cca.model import Model
-from wirelens.classify import networks as learning
-from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
-from wirelens.classify.typed import time_us
+from wirelens.learn import networks as learning
+from wirelens.learn.metrics import class_f1, confusion, macro_f1, softmax
+from wirelens.learn.typed import time_us
 
 ALL_INPUTS = (
     "flight_bytes",

@@ -26,8 +26,8 @@ from wirelens.cca.intervals import Array, Intervals, in_rows
 from wirelens.cca.model import Model, Network, Voting, votes_of
 from wirelens.cca.runs import confidence_max, find_runs, range_of
 from wirelens.cca.train import parts, row_slots_of, slots_of
-from wirelens.classify.metrics import class_f1, confusion, macro_f1
-from wirelens.classify.progress import Progress
+from wirelens.learn.metrics import class_f1, confusion, macro_f1
+from wirelens.learn.progress import Progress
 
 Row = dict[str, Any]
 SHARE_WATCHED = 0.2

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from wirelens.classify import networks
-from wirelens.classify.networks import nn, torch
 from wirelens.classify.recipe import Recipe
+from wirelens.learn import networks
+from wirelens.learn.networks import nn, torch
 
 Array = Any
 

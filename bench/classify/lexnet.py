@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from wirelens.classify import networks
-from wirelens.classify.networks import array, nn, tensor, torch
+from wirelens.learn import networks
+from wirelens.learn.networks import array, nn, tensor, torch
 
 Array = Any
 

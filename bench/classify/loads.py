@@ -30,7 +30,7 @@ import loads_table
 import loads_tasks
 import systems
 from loads_models import DEPTH, DEPTHS, Chain, Flows, Models
-from wirelens.classify.metrics import macro_f1, weighted_f1
+from wirelens.learn.metrics import macro_f1, weighted_f1
 
 LOADS = (200, 1_000, 4_000, 15_000, 30_000, 60_000, 120_000, 240_000, 480_000)
 # The load at which the paper looks at latency.

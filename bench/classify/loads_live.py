@@ -34,7 +34,7 @@ import systems
 from loads import DEPTH, SEED, TESTBED
 from loads_models import Models, onnx_library
 from loads_table import portion, rate, table, told_us
-from wirelens.classify.metrics import macro_f1
+from wirelens.learn.metrics import macro_f1
 
 Array = Any
 Row = dict[str, Any]

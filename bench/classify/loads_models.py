@@ -28,8 +28,8 @@ from wirelens.classify.cascade import Cascade
 from wirelens.classify.cascade import load as load_cascade
 from wirelens.classify.dataset import Dataset, Sample, load
 from wirelens.classify.pool import Plan
-from wirelens.classify.progress import Progress
 from wirelens.classify.served import BATCH, ServedTrees
+from wirelens.learn.progress import Progress
 
 Array = Any
 
@@ -240,8 +240,8 @@ class Models:
         # PyTorch is needed for these two, and for nothing else here.
         import tasks
         import train_references
-        from wirelens.classify import networks
         from wirelens.classify.split import SHARES, Split
+        from wirelens.learn import networks
 
         given = replace(train_references.RECIPE, rare_max=0)
         flows_min = self.request.flows_min

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wirelens.classify import matrix, networks, steps
+from wirelens.classify import matrix, steps
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import Training, family
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.pool import Plan, Pool
-from wirelens.classify.progress import Progress
 from wirelens.classify.served import told_features
+from wirelens.learn import networks
+from wirelens.learn.progress import Progress
 from wirelens.sealed import sums
 
 _INPUT, _OUTPUT = "row", "probabilities"

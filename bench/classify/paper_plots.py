@@ -15,7 +15,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from wirelens.classify.plots import STYLE
+from wirelens.learn.plots import STYLE
 
 # Which pairs are shown: folder, title, from, to.
 PAIRS = (

@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy
 from wirelens.classify import arguments, curves, matrix, plots, recipe_file, steps
-from wirelens.classify.metrics import class_f1, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Placement
 from wirelens.classify.pool import Plan, Pool, Trained
-from wirelens.classify.progress import Progress
 from wirelens.classify.thresholds import (
     ALGORITHMS,
     PER_CLASS_AHEAD,
     UNCERTAINTIES,
     uncertainty,
 )
+from wirelens.learn.metrics import class_f1, confusion, macro_f1, weighted_f1
+from wirelens.learn.progress import Progress
 
 Array = Any
 Row = list[object]

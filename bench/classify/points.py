@@ -14,7 +14,6 @@ import numpy
 from wirelens.classify import arguments, recipe_file
 from wirelens.classify import matrix as matrices
 from wirelens.classify.dataset import Dataset
-from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import (
     Rule,
     StageScores,
@@ -24,11 +23,12 @@ from wirelens.classify.operate import (
     smallest_portion,
 )
 from wirelens.classify.pool import Plan, Pool, Trained
-from wirelens.classify.progress import Progress
 from wirelens.classify.promise import Promise
 from wirelens.classify.split import folds
 from wirelens.classify.steps import Request, plan_of, read_flows
 from wirelens.classify.thresholds import ALGORITHMS, PER_CLASS, UNIVERSAL
+from wirelens.learn.metrics import Array, confusion, macro_f1
+from wirelens.learn.progress import Progress
 
 MARGIN = 0.01
 # Name, algorithms, whether points are measured on other families, and in which part of draws.

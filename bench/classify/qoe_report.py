@@ -8,11 +8,11 @@ from typing import Any
 import numpy
 from qoe import FEATURES, FOLD_COUNT, LEAKY_MODELS, MODELS, STAGES, WHOLE, leaky_sides, sides
 from qoe_data import CLASSES, TIER_MIDDLES, Call, tier
-from wirelens.classify.metrics import accuracy, confusion, family_interval, macro_f1, weighted_f1
 from wirelens.classify.operate import StageScores, decide, rules_of
 from wirelens.classify.steps import written
 from wirelens.classify.thresholds import Assignment, normalized_area
 from wirelens.classify.window_cascade import STAGE_NAMES, where_it_works
+from wirelens.learn.metrics import accuracy, confusion, family_interval, macro_f1, weighted_f1
 
 Array = Any
 COUNT = len(CLASSES)

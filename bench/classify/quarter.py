@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy
 from points import pool_of
 from sklearn.ensemble import RandomForestRegressor
-from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.thresholds import (
     PER_CLASS,
     UNCERTAINTIES,
@@ -23,6 +22,7 @@ from wirelens.classify.thresholds import (
     points_of,
     uncertainty,
 )
+from wirelens.learn.metrics import Array, confusion, macro_f1
 
 PART = 0.25
 COLUMNS = ("first", "second", "seed", "way", "decided_by_first", "macro_f1", "macro_f1_best",

@@ -23,11 +23,12 @@ import fasttraffic
 import lexnet
 import numpy
 import tasks
-from wirelens.classify import cnn, matrix, networks
+from wirelens.classify import cnn, matrix
 from wirelens.classify import weights as weighting
-from wirelens.classify.metrics import confusion, macro_f1, weighted_f1
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import TEST, TRAINING, VALIDATION
+from wirelens.learn import networks
+from wirelens.learn.metrics import confusion, macro_f1, weighted_f1
 
 FOLDER = Path("bench/data/classify")
 # What the convolutional network sees: header bits, and numbers beside them.

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy
-from wirelens.classify.progress import Progress
+from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, netbeacon, rows, train, truth
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.snapshots import SnapshotOptions

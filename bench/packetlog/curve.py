@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy
-from wirelens.classify.progress import Progress
+from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, measure, netbeacon, rows, train, truth
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.snapshots import SnapshotOptions

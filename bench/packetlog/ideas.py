@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy
-from wirelens.classify.progress import Progress
+from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, rows, train, truth, unknown
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.snapshots import SnapshotOptions

@@ -13,20 +13,27 @@ The library is that of the package ``onnxruntime``, or what ``ORT_DYLIB_PATH`` n
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wirelens import _wirelens
 from wirelens._wirelens import OnnxModel
 
 if TYPE_CHECKING:
-    from wirelens.classify.features import FlowFeatures
+    from wirelens._wirelens import FeatureOptions
 
-__all__ = ["OnnxModel", "load", "score"]
+__all__ = ["Features", "OnnxModel", "load", "score"]
+
+
+class Features(Protocol):
+    """What rows are made of, such as `wirelens.classify.features.FlowFeatures`."""
+
+    def _options(self) -> "FeatureOptions": ...
+
 
 
 def load(
     path: str | os.PathLike[str],
-    features: "FlowFeatures",
+    features: Features,
     columns: Sequence[str],
     *,
     classes: int,

@@ -6,7 +6,7 @@ It ends as `wirelens.guarded` says.
 from collections.abc import Sequence
 
 from wirelens import guarded, written
-from wirelens.classify.progress import Progress
+from wirelens.learn.progress import Progress
 
 
 def main(arguments: Sequence[str]) -> int:

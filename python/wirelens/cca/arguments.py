@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wirelens.cca import slots
-from wirelens.classify.typed import Parser, part, whole
 from wirelens.errors import OptionError
+from wirelens.learn.typed import Parser, part, whole
 from wirelens.shipped import model_folder
 
 if TYPE_CHECKING:

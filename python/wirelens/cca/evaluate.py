@@ -8,8 +8,8 @@ from wirelens.cca import learn
 from wirelens.cca.intervals import Array, Reading, draw
 from wirelens.cca.model import Model, Network, voters_of
 from wirelens.cca.runs import find_runs
-from wirelens.classify.metrics import class_f1, confusion, macro_f1, softmax
-from wirelens.classify.progress import Progress
+from wirelens.learn.metrics import class_f1, confusion, macro_f1, softmax
+from wirelens.learn.progress import Progress
 
 SOME_VOTES = 10
 

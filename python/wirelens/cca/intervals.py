@@ -184,6 +184,6 @@ def _starts(flow: Flow, reading: Reading, chance: random.Random) -> list[int]:
 
 
 def _slots_per_second(slot: str) -> float:
-    from wirelens.classify.typed import time_us
+    from wirelens.learn.typed import time_us
 
     return 1e6 / time_us(slot)

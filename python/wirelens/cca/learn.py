@@ -9,8 +9,8 @@ import numpy
 from wirelens.cca import networks
 from wirelens.cca.intervals import Array, Intervals, normalised
 from wirelens.cca.model import Network, Voting, votes_of
-from wirelens.classify import networks as learning
-from wirelens.classify.metrics import confusion, macro_f1, softmax
+from wirelens.learn import networks as learning
+from wirelens.learn.metrics import confusion, macro_f1, softmax
 
 PAPER = learning.Schedule(
     epochs=100, batch_rows=32, learning_rate=1e-4, weight_decay=0.0, patience=100, decay_every=25,

@@ -14,10 +14,10 @@ import numpy
 
 from wirelens import written
 from wirelens.cca.intervals import Array, in_rows, normalised
-from wirelens.classify.metrics import softmax
-from wirelens.classify.networks import tensor, torch
 from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, OutputExistsError
+from wirelens.learn.metrics import softmax
+from wirelens.learn.networks import tensor, torch
 from wirelens.sealed import SUMS_FILE, line
 
 FORMAT = "wirelens-cca 1"

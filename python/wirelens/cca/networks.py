@@ -6,7 +6,7 @@ Both take intervals × slots × inputs and give a score for each control.
 import math
 from typing import Any
 
-from wirelens.classify.networks import array, nn, torch
+from wirelens.learn.networks import array, nn, torch
 
 _Module: Any = nn.Module
 

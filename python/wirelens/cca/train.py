@@ -12,9 +12,9 @@ from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined
 from wirelens.cca.model import Model, Network, Voting, check_free, voters_of
 from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
-from wirelens.classify.progress import Progress
-from wirelens.classify.typed import time_us
 from wirelens.errors import OptionError
+from wirelens.learn.progress import Progress
+from wirelens.learn.typed import time_us
 
 SLOTS_MIN = 10
 ROWS_MAX = 1000

@@ -21,10 +21,10 @@ from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.sources import source_of
 from wirelens.classify.split import parse_shares
 from wirelens.classify.thresholds import ALGORITHMS, UNCERTAINTIES
-from wirelens.classify.typed import Parser, difference, part, positive, time_us, whole
 from wirelens.classify.unknown import Settings
 from wirelens.classify.weights import GROUPINGS, WEIGHTINGS, Groups
 from wirelens.errors import OptionError
+from wirelens.learn.typed import Parser, difference, part, positive, time_us, whole
 
 # Families that look ports up.
 NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")

@@ -11,10 +11,10 @@ from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
 from wirelens.classify.operate import Operation, settled
 from wirelens.classify.pool import PORT_TABLE, Trained
-from wirelens.classify.progress import Progress
 from wirelens.classify.served import told_features
 from wirelens.classify.unknown import Calibrated
 from wirelens.errors import OptionError, OutputExistsError
+from wirelens.learn.progress import Progress
 from wirelens.sealed import SUMS_FILE, sums
 
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"

@@ -16,7 +16,7 @@ import numpy
 from wirelens import compat
 from wirelens.classify.boosted_prior import FOLDS, Model, starts
 from wirelens.classify.families import Rows, Training, lightgbm_task
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.trees import HeaderBits, Trees
 
 # So much weighs a row whose count is another one altogether: where no count is near, all are.

@@ -20,8 +20,8 @@ import numpy
 from wirelens import compat
 from wirelens.classify.boosted_prior import FOLDS, Model, starts
 from wirelens.classify.families import Rows, Training, lightgbm_task, port_numbers
-from wirelens.classify.metrics import Array, softmax
 from wirelens.classify.port_table import KnownPorts, PortTable, shared_weights, table_head
+from wirelens.learn.metrics import Array, softmax
 from wirelens.trees import HeaderBits, Trees
 
 # Ports from here on are drawn by hosts and tell a group of flows nothing.

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy
 
 from wirelens.classify.families import Rows
-from wirelens.classify.metrics import Array, softmax
+from wirelens.learn.metrics import Array, softmax
 from wirelens.trees import HeaderBits, Trees, to_forest
 
 # Rows are told a prior that did not see the groups of their fold.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 
 # The class of flows that are of no other.
 UNKNOWN = "unknown"

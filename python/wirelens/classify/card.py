@@ -7,6 +7,7 @@ import numpy
 from wirelens.classify import report, strangers
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.pool import PORT_TABLE
+from wirelens.learn.report import table
 
 if TYPE_CHECKING:
     from wirelens.classify.steps import Outcome, Request
@@ -72,7 +73,7 @@ def _stages(outcome: "Outcome") -> str:
     reasons = "\n".join(f"- {reason}" for reason in outcome.placement.reasons)
     return f"""## Stages
 
-{report.table(header, rows)}
+{table(header, rows)}
 A flow goes on to the next stage where this one is less sure than its threshold. The operating
 point is {operation.why}.
 

@@ -17,12 +17,12 @@ import numpy
 from wirelens.classify import calibration
 from wirelens.classify.calibration import UNKNOWN, Line
 from wirelens.classify.dataset import Sample
-from wirelens.classify.metrics import Array
 from wirelens.classify.place import STAGES
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.served import Served, ServedTrees, read_model
 from wirelens.classify.thresholds import UNCERTAINTIES, uncertainty
 from wirelens.errors import ModelError
+from wirelens.learn.metrics import Array
 from wirelens.sealed import checked, read_sums
 from wirelens.shipped import model_folder
 

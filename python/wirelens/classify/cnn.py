@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.classify.families import Rows, Training
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.trees import HeaderBits
 
 # Columns that are no header bits; see docs/specs/feature-schema.md.
@@ -46,12 +46,13 @@ def fit(
     threads: int = 1,
 ) -> tuple[Any, Any]:
     """Trains a network on `networks.Examples` until others of them get no better."""
-    from wirelens.classify import networks
+    from wirelens.classify.networks import Cnn as Network
+    from wirelens.learn import networks
 
     numbers = [index for index, name in enumerate(columns) if is_number(name)]
     bits = [index for index, name in enumerate(columns) if not is_number(name)]
     networks.torch.manual_seed(seed)
-    network = networks.Cnn(bits, numbers, class_count)
+    network = Network(bits, numbers, class_count)
     network.learn_scale(train.values)
     history = networks.fit(network, train, watched, schedule, seed=seed, threads=threads)
     return network, history
@@ -78,7 +79,7 @@ class Cnn:
 
     def fit(self, rows: Rows, training: Training) -> Model:
         """Trains a network; a share of the rows is held out to see when to end."""
-        from wirelens.classify import networks
+        from wirelens.learn import networks
 
         settings = networks.Schedule(**{**self.parameters, **training.changed})
         groups = getattr(rows, "groups", None)
@@ -98,13 +99,13 @@ class Cnn:
 
     def predict(self, model: Model, rows: Rows) -> Array:
         """PyTorch's own probabilities."""
-        from wirelens.classify import networks
+        from wirelens.learn import networks
 
         return networks.probabilities(model.network, rows.values)
 
     def save(self, model: Model, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
         """Writes the network as ONNX; its input's columns are those of `rows`, in their order."""
-        from wirelens.classify import networks
+        from wirelens.learn import networks
 
         networks.export(model.network, path, len(rows.columns))
         self.details = {

@@ -10,13 +10,13 @@ import numpy
 from wirelens import written
 from wirelens.classify import plots, report
 from wirelens.classify.dataset import Dataset
-from wirelens.classify.metrics import Array
 from wirelens.classify.place import STAGES
 from wirelens.classify.pool import PORT_TABLE, Plan
-from wirelens.classify.progress import Progress
 from wirelens.classify.split import absent_classes, folds
 from wirelens.classify.steps import Outcome, Request, choose, read_flows
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
+from wirelens.learn.progress import Progress
 
 # What validation is of the flows that are not held out, as in the paper's 50 to 10 parts.
 _VALIDATION_FOLDS = 6

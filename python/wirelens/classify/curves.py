@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy
 
 from wirelens import written
-from wirelens.classify.metrics import Array
 from wirelens.classify.thresholds import (
     ALGORITHMS,
     UNCERTAINTIES,
@@ -25,6 +24,7 @@ from wirelens.classify.thresholds import (
     points_of,
     uncertainty,
 )
+from wirelens.learn.metrics import Array
 
 # Portions that thresholds are asked for.
 _STEPS = 100

@@ -24,9 +24,9 @@ from wirelens.classify.labels import (
     match,
     read_labels,
 )
-from wirelens.classify.metrics import Array
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe, packet_of
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 
 # When flows end, as `wirelens classify` does it with the model.
 IDLE_TIMEOUT_NS = 120_000_000_000

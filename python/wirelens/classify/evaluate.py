@@ -12,13 +12,13 @@ from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
 from wirelens.classify.dataset import Dataset, Source, is_sealed
 from wirelens.classify.dataset import load as load_dataset
-from wirelens.classify.metrics import Array
 from wirelens.classify.pool import PORT_TABLE
-from wirelens.classify.progress import Progress
 from wirelens.classify.served import cost_of, read_model, scores_of
 from wirelens.classify.thresholds import uncertainty
 from wirelens.classify.unknown import Answers
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
+from wirelens.learn.progress import Progress
 
 
 @dataclass(frozen=True)

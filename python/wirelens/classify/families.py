@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy
 
 from wirelens import __version__, compat
-from wirelens.classify.metrics import Array
 from wirelens.classify.port_table import KnownPorts, PortTable
 from wirelens.classify.recipe import PORT_NUMBERS
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 from wirelens.trees import HeaderBits, to_forest
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy
 
 from wirelens.classify.dataset import Sample
-from wirelens.classify.metrics import Array
 from wirelens.classify.recipe import Recipe, Sifter, packet_of
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 
 
 @dataclass(frozen=True)

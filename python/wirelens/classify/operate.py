@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy
 
-from wirelens.classify.metrics import Array, confusion, macro_f1, macro_f1_of_many
 from wirelens.classify.promise import Promise, parted
 from wirelens.classify.thresholds import (
     ALGORITHMS,
@@ -28,6 +27,7 @@ from wirelens.classify.thresholds import (
     uncertainty,
 )
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array, confusion, macro_f1, macro_f1_of_many
 
 # Uncertainties that differ by less are the same: trees give the same leaves again and again, and
 # which way the last bit of a logarithm is rounded must decide nothing.

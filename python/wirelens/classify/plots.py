@@ -1,48 +1,20 @@
 """Pictures of a training run: the front, what assigning flows brings, and what is confused."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from wirelens import compat, written
-from wirelens.classify.metrics import Array
 from wirelens.classify.place import Candidate, Placement, pareto_front
 from wirelens.classify.thresholds import Curve
+from wirelens.learn.metrics import Array
+from wirelens.learn.plots import COLOURS, STYLE, need_library, save
 
-# Told apart by people who see colours differently (Okabe and Ito).
-COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _GREY = "#777777"
 # Where the names of chosen models stand, so that those of one packet do not meet.
 _LABELS = {"fastest": ((8, -27), "left"), "fast": ((6, 8), "left"), "slow": ((-8, 6), "right")}
-_DPI = 150
-STYLE = {
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.grid": True,
-    "grid.color": "#e5e5e5",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "font.size": 9,
-}
-
-
-def need_library() -> tuple[Any, Any]:
-    """matplotlib, drawing to files whether or not there is a screen, and its figures."""
-    library = compat.need("matplotlib", "--plots")
-    library.use("Agg")
-    return library, compat.need("matplotlib.figure", "--plots")
-
-
-def save(figure: Any, folder: Path, name: str) -> Path:
-    path = folder / name
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=_DPI, bbox_inches="tight")
-    written.data(path, drawn.getvalue())
-    return path
 
 
 def front(candidates: Sequence[Candidate], placement: Placement, folder: Path) -> Path:

@@ -29,10 +29,8 @@ from wirelens.classify.families import (
 )
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
-from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.place import Candidate
 from wirelens.classify.port_table import KnownPorts, read_known_ports
-from wirelens.classify.progress import Progress
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import (
     Cost,
@@ -44,6 +42,8 @@ from wirelens.classify.served import (
 )
 from wirelens.classify.weights import Groups, class_weights
 from wirelens.errors import ModelError, OptionError
+from wirelens.learn.metrics import Array, confusion, macro_f1, weighted_f1
+from wirelens.learn.progress import Progress
 
 PORT_TABLE = "port-table"
 # Scores of the file that is served and of the library that trained it are the same but for this.

@@ -12,8 +12,8 @@ from typing import Any
 import numpy
 
 from wirelens.classify.labels import protocol_number, read_table
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 from wirelens.trees import HeaderBits, Trees
 
 # What is known of a protocol's port beforehand: weights of classes.

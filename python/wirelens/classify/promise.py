@@ -8,8 +8,8 @@ families but for most draws of them (`Promise`).
 
 import numpy
 
-from wirelens.classify.metrics import Array, confusion, macro_f1_of_many
 from wirelens.classify.split import folds
+from wirelens.learn.metrics import Array, confusion, macro_f1_of_many
 
 # Folds of families: each one's flows go on by thresholds of the others.
 _FOLDS = 5

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy
 
 from wirelens.classify.features import FlowFeatures
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 
 # Numbers of the flow, and of each of its packets; see docs/specs/feature-schema.md.
 FLOW_NUMBERS = ("protocol", "server_port", "client_port")

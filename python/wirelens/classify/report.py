@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy
 
 from wirelens.classify.curves import PairCurves, at
-from wirelens.classify.metrics import (
+from wirelens.learn.metrics import (
     Array,
     Interval,
     class_results,
@@ -15,6 +15,7 @@ from wirelens.classify.metrics import (
     macro_f1,
     weighted_f1,
 )
+from wirelens.learn.report import table
 
 # Classes up to which a confusion is a table that can be read.
 _CONFUSION_MAX = 40
@@ -49,15 +50,6 @@ class Evidence:
         return family_interval(
             self.truth, predicted, self.families, len(self.classes), beside=beside
         )
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """A table; the first columns are texts and the rest are figures."""
-    rules = ["---"] * texts + ["---:"] * (len(header) - texts)
-    lines = [header, rules, *rows]
-    # Classes have any name.
-    escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in lines)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
 
 def systems_table(evidence: Evidence, systems: Sequence[Judged], beside: Judged | None) -> str:

@@ -17,7 +17,7 @@ import numpy
 from wirelens import written
 from wirelens.classify import report, strangers
 from wirelens.classify.cascade import Cascade, Predictions
-from wirelens.classify.metrics import Interval, class_results, weighted_f1
+from wirelens.learn.metrics import Interval, class_results, weighted_f1
 
 Row = dict[str, Any]
 

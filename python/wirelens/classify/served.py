@@ -11,8 +11,8 @@ import numpy
 from wirelens import onnx, trees
 from wirelens.classify.dataset import Sample
 from wirelens.classify.features import FlowFeatures
-from wirelens.classify.metrics import Array
 from wirelens.errors import ModelError
+from wirelens.learn.metrics import Array
 
 BATCH = 64
 _ROWS_TIMED = 1024

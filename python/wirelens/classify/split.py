@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 
 TRAINING, VALIDATION, TEST = 0, 1, 2
 SIDE_NAMES = ("training", "validation", "test")

@@ -9,7 +9,6 @@ import numpy
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
 from wirelens.classify.dataset import WAIT_NS, Dataset, Source, is_sealed, load
-from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -24,7 +23,6 @@ from wirelens.classify.operate import (
 )
 from wirelens.classify.place import Candidate, Margins, Placement, place
 from wirelens.classify.pool import Plan, Pool, PoolSettings, Trained
-from wirelens.classify.progress import Progress
 from wirelens.classify.promise import Promise
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import (
@@ -46,6 +44,8 @@ from wirelens.classify.thresholds import (
 from wirelens.classify.unknown import Answers, Calibrated, Raw, Settings, calibrate
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array, confusion, macro_f1
+from wirelens.learn.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy
 
-from wirelens.classify import calibration, report
+from wirelens.classify import calibration
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.dataset import Sample
-from wirelens.classify.metrics import Array, Interval, confusion, macro_f1
 from wirelens.classify.port_table import read_known_ports
 from wirelens.classify.unknown import Answers
+from wirelens.learn.metrics import Array, Interval, confusion, macro_f1
+from wirelens.learn.report import table
 
 _DRAWS = 1000
 # A port from here on is one that hosts draw, not that of a service.
@@ -192,7 +193,7 @@ def section(one: Judged, below: float, why: str, judged_on: str, known: Names | 
         f"## Strangers' traffic\n\nOn {len(one.truth)} {judged_on}, of {families} families of "
         f"captures. {foreign}. A flow is\n`unknown` where the best guess is less likely right than "
         f"{below:.2f}: {why}.\nOf flows of known classes, one without a name is missed in macro-F1 "
-        f"and in *right of all*.\n\n{report.table(header, rows)}"
+        f"and in *right of all*.\n\n{table(header, rows)}"
     )
     if not len(told):
         return text
@@ -241,5 +242,5 @@ def _calibration_text(one: Judged) -> str:
     return (
         "\nHow far confidence can be believed, foreign flows counted as wrong. Expected calibration "
         f"error (ECE): {everything}\nof all guesses, {names} of the names that are "
-        f"shown, {own} of these without foreign flows.\n\n{report.table(header, rows)}"
+        f"shown, {own} of these without foreign flows.\n\n{table(header, rows)}"
     )

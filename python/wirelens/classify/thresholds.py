@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import (
+from wirelens.errors import OptionError
+from wirelens.learn.metrics import (
     Array,
     confusion,
     macro_f1_of_many,
     weighted_f1_of_many,
 )
-from wirelens.errors import OptionError
 
 LEAST_CONFIDENCE = "least-confidence"
 ENTROPY = "entropy"

@@ -8,13 +8,13 @@ import numpy
 from wirelens import written
 from wirelens.classify import artifact, card, curves, plots, report
 from wirelens.classify.cascade import load as load_cascade
-from wirelens.classify.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.classify.operate import Rule
 from wirelens.classify.place import pareto_front
 from wirelens.classify.pool import PORT_TABLE
-from wirelens.classify.progress import Progress
 from wirelens.classify.steps import Outcome, Request, choose, plan_of, read_flows
 from wirelens.errors import InternalError
+from wirelens.learn.metrics import Array, confusion, macro_f1, weighted_f1
+from wirelens.learn.progress import Progress
 
 # Points of a curve that the artifact keeps.
 _CURVE_POINTS = 21

@@ -7,7 +7,7 @@ import numpy
 
 from wirelens.classify import calibration
 from wirelens.classify.calibration import UNKNOWN, Choice, Line
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 
 # Flows of one family of captures and one class count as so many at most: one place that asks the
 # same again and again is not many places.

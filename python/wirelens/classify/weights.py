@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 
 WEIGHTINGS = ("none", "balanced", "root")
 GROUPINGS = ("none", "root", "once")

@@ -15,12 +15,12 @@ from wirelens import written
 from wirelens.classify.artifact import check_name
 from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS
-from wirelens.classify.metrics import Array, confusion, macro_f1
 from wirelens.classify.operate import Aim, Operation, StageScores, operate, rules_of
 from wirelens.classify.promise import Promise
 from wirelens.classify.windows import SECOND_NS
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OutputExistsError
+from wirelens.learn.metrics import Array, confusion, macro_f1
 from wirelens.sealed import SUMS_FILE, sums
 from wirelens.trees import Trees
 

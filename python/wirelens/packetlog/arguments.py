@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from wirelens.classify.typed import Parser, part, positive, whole
 from wirelens.errors import OptionError
+from wirelens.learn.typed import Parser, part, positive, whole
 from wirelens.packetlog import evaluate, train
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.model import file_of

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wirelens.classify.report import table
+from wirelens.learn.report import table
 from wirelens.packetlog import measure
 from wirelens.packetlog.truth import ANOMALOUS_ROLES, CONGESTED_WAIT_NS
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 
 from wirelens import written
-from wirelens.classify.metrics import Array
-from wirelens.classify.progress import Progress
+from wirelens.learn.metrics import Array
+from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, measure, model, netbeacon, plots, report, rows, truth
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.judged import judgements

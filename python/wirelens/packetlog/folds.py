@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.packetlog import forest
 from wirelens.packetlog.forest import Shape
 from wirelens.packetlog.rows import Rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from wirelens import compat
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 
 # Of a leaf, as scikit-learn has it.
 _NO_FEATURE = -2

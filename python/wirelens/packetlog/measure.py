@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy
 
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.packetlog.truth import BENIGN, Capture, Truth
 
 # What the figures below are made of, beside what a judge reads.

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 from wirelens import sealed, written
-from wirelens.classify.metrics import Array
 from wirelens.errors import ModelError, OutputExistsError
+from wirelens.learn.metrics import Array
 from wirelens.packetlog.forest import Forest
 from wirelens.packetlog.snapshots import SnapshotOptions
 from wirelens.shipped import model_folder

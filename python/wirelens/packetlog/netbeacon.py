@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.packetlog import folds, forest, truth
 from wirelens.packetlog.forest import Forest, Shape
 from wirelens.packetlog.rows import HASH_SEED, Rows, strata_most

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from wirelens.classify.plots import COLOURS, STYLE, need_library, save
+from wirelens.learn.plots import COLOURS, STYLE, need_library, save
 from wirelens.packetlog import measure
 from wirelens.packetlog.measure import MODES, Part
 from wirelens.packetlog.report import WANTED

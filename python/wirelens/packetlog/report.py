@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy
 
-from wirelens.classify.report import table
+from wirelens.learn.report import table
 from wirelens.packetlog import measure
 from wirelens.packetlog.measure import MODES, RARE, Part
 from wirelens.packetlog.model import Model

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy
 
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 from wirelens.packetlog import truth
 from wirelens.packetlog.snapshots import SnapshotOptions, snapshots
 from wirelens.packetlog.truth import BENIGN, Capture, Truth

@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 
 from wirelens import written
-from wirelens.classify.metrics import Array
-from wirelens.classify.progress import Progress
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
+from wirelens.learn.progress import Progress
 from wirelens.packetlog import card, folds, forest, model, plots, truth, unknown
 from wirelens.packetlog import rows as joined
 from wirelens.packetlog.folds import Crossed

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy
 
 from wirelens import _wirelens
-from wirelens.classify.metrics import Array
 from wirelens.errors import OptionError
+from wirelens.learn.metrics import Array
 from wirelens.questions import packets
 
 BENIGN = "benign"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy
 
-from wirelens.classify.metrics import Array
+from wirelens.learn.metrics import Array
 from wirelens.packetlog.rows import Rows
 
 DRAWN = "drawn"
