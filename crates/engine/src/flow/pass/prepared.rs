@@ -1,8 +1,8 @@
 //! What passes by flow need of frames, found once for all of them.
 //!
 //! Flows are spread over several passes by the hash of their keys, so that each runs on a thread of
-//! its own. Headers, keys, hashes and event time are found by who reads; the passes look at the same
-//! frames, each at those of its flows, and hear of every mark.
+//! its own. Headers, keys, hashes and event time are found by who reads; the passes look at the
+//! same frames, each at those of its flows, and hear of every mark.
 
 use packet::{BATCH_LEN_MAX, Batch, HashSeed, Record};
 
