@@ -106,7 +106,7 @@ bpf: ## build the BPF objects anew after a change of their sources (clang, llvm,
 
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/
 	@bash tools/setup.sh bench
-	bash bench/run.sh
+	bash bench/speed/run.sh
 
 fuzz-smoke: ## every fuzz target for some seconds; part of make test
 	@bash tools/setup.sh test

@@ -1,17 +1,28 @@
-"""Where a run took place, and whether the programs agreed on the answer."""
+"""Where and when a run took place."""
 
-import csv
-import io
 import os
 import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
-from jobs import WIRELENS, YARDSTICKS, Input
+
+class Measured(Protocol):
+    """A capture that a run reads."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def packets(self) -> int: ...
+
+    @property
+    def records(self) -> int: ...
 
 
 def first_line(*command: str) -> str:
@@ -72,7 +83,7 @@ def huge_pages() -> str:
         return "unknown"
 
 
-def facts(inputs: list[Input], rounds: int) -> dict[str, object]:
+def facts(inputs: Sequence[Measured], rounds: int) -> dict[str, object]:
     """What a reader must know to judge the numbers, taken before the first run."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
@@ -103,39 +114,3 @@ def facts(inputs: list[Input], rounds: int) -> dict[str, object]:
             for source in inputs
         },
     }
-
-
-def wirelens_answer(path: str) -> dict[str, int]:
-    command = [WIRELENS, "top", "-q", "-r", path, "-n", "0", "--no-decap", "--format", "csv"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    return {
-        "sources": len(rows),
-        "packets": sum(int(row["packets"]) for row in rows),
-        "bytes": sum(int(row["bytes"]) for row in rows),
-    }
-
-
-def tuned_answer(path: str) -> dict[str, int] | None:
-    if not (YARDSTICKS / "tuned").exists():
-        return None
-    command = [str(YARDSTICKS / "tuned"), path, "1", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = re.search(r"srcs (\d+) ippkts (\d+) bytes (\d+)", done.stdout)
-    if found is None:
-        return None
-    return dict(zip(("sources", "packets", "bytes"), map(int, found.groups()), strict=True))
-
-
-def answers(inputs: list[Input]) -> list[dict[str, object]]:
-    """What Wirelens and the tuned loop counted. On made traffic they must be
-    equal; among real packets the loop counts some whose headers are malformed
-    or behind PPPoE and MPLS otherwise."""
-    return [
-        {
-            "input": source.name,
-            "wirelens": wirelens_answer(source.file("headers.pcap")),
-            "tuned loop": tuned_answer(source.file("headers.pcap")),
-        }
-        for source in inputs
-    ]

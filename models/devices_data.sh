@@ -1,5 +1,5 @@
 # What the model `devices` was trained on, laid out as in training: sourced by models/make.sh and
-# bench/classify/strangers.sh, so that captures have the names by which families are sealed.
+# bench/evaluation/classify/strangers.sh, so that captures have the names by which families are sealed.
 
 # lay_out_devices PLACE FOREIGN: in PLACE, where `data` has a folder of captures for each device, links
 # the captures of the folder FOREIGN that recipes/devices-foreign.txt lists, and writes devices.tsv.

@@ -72,8 +72,8 @@ case $kind in
       --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   cca)
-    # The networks are those of bench/cca/quality.py's first seed.
-    "$python" "$here/../bench/cca/quality.py" "${ROWS:-$place/rows.jsonl}" --kept "${KEPT:-$place/kept}" \
+    # The networks are those of bench/evaluation/cca/quality.py's first seed.
+    "$python" "$here/../bench/evaluation/cca/quality.py" "${ROWS:-$place/rows.jsonl}" --kept "${KEPT:-$place/kept}" \
       --train "$data"/train-* --test heldout "$data"/heldout-* --seeds 1 \
       --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;

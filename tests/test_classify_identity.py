@@ -11,7 +11,7 @@ from command import DEMO, ROOT, WIDE_DATA
 from home import ONE
 from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 
-sys.path.insert(0, str(ROOT / "bench/classify"))
+sys.path.insert(0, str(ROOT / "bench/evaluation/classify"))
 from rewrite import rewrite  # noqa: E402
 
 BYTES, DEPTH = 96, 10

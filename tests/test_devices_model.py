@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import ROOT, WIDE_DATA, wirelens
 
-sys.path.insert(0, str(ROOT / "bench/classify"))
+sys.path.insert(0, str(ROOT / "bench/evaluation/classify"))
 from rewrite import rewrite  # noqa: E402
 
 MODEL = ROOT / "models/devices"

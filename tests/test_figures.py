@@ -18,7 +18,8 @@ pytestmark = [
     ),
 ]
 RESULTS = ROOT / "bench" / "results"
-sys.path[:0] = [str(ROOT / place) for place in ("bench", "bench/cca", "bench/classify", "testbed")]
+BENCH = ("", "/speed", "/speed/classify", "/evaluation/classify", "/pages")
+sys.path[:0] = [*(str(ROOT / f"bench{place}") for place in BENCH), str(ROOT / "testbed")]
 
 
 def boxes_of(artists, renderer):

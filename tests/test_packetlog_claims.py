@@ -6,7 +6,7 @@ import sys
 
 from command import ROOT
 
-sys.path.insert(0, str(ROOT / "bench/packetlog"))
+sys.path.insert(0, str(ROOT / "bench/evaluation/packetlog"))
 
 import by_tool
 

@@ -12,7 +12,7 @@ import pytest
 from captures import Frame, content_of, write_pcap
 from command import PROGRAM, ROOT, wirelens
 
-sys.path.insert(0, str(ROOT / "bench/packetlog"))
+sys.path.insert(0, str(ROOT / "bench/evaluation/packetlog"))
 
 import offload
 

@@ -10,7 +10,7 @@ from statistics import fmean
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, str(ROOT / "bench/pages"))
 
 import page_ages  # noqa: E402
 import page_cca  # noqa: E402
@@ -38,7 +38,7 @@ def test_kept_rows_have_their_date_commit_and_machine(folder: Path) -> None:
 def test_of_kept_rows_the_code_that_they_speak_of_is_declared() -> None:
     declared = page_rows.config()["results"]
     for folder in FOLDERS:
-        wanted = f"wanted: {folder.name} under [results] of bench/pages.toml, with its code"
+        wanted = f"wanted: {folder.name} under [results] of bench/pages/pages.toml, with its code"
         assert folder.name in declared, wanted
         paths = declared[folder.name]["speaks_of"]
         assert paths and [path for path in paths if not (ROOT / path).exists()] == [], folder
@@ -207,7 +207,8 @@ def test_the_card_of_flows_has_the_figures_of_the_sealed_families(model: str, fo
     assert judged["model"] == page_tables.fingerprint(model), "rows of another model"
     card = (ROOT / "models" / model / "card.md").read_text(encoding="utf-8")
     for table in (page_services.worth(folder), page_services.confidence(folder)):
-        assert table in card, "wanted: the card's figures are those of bench/classify/strangers.sh"
+        wanted = "wanted: the card's figures are those of bench/evaluation/classify/strangers.sh"
+        assert table in card, wanted
     assert f"On {judged['flows']} flows of sealed families" in card
     assert f"{judged['foreign']} of them are foreign" in card
 
@@ -238,6 +239,6 @@ def test_as_shipped_never_stands_for_a_model_that_is_not_there() -> None:
 
 
 def test_the_command_says_what_differs(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "bench/pages.py"), "--check"]
+    command = [sys.executable, str(ROOT / "bench/pages/pages.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -39,7 +39,7 @@ OTHERS = {".", "awk", "cargo", "cat", "jq", "ls", "mkdir", "mv", "pip", "python3
 # Training, the testbed's runs, installing and benchmarks.
 SLOW = re.compile(
     r"\b(testbed (run|make|check --install)|wirelens train|wirelens eval|pip install|cargo)\b"
-    r"|^bash |\bOUT=|\$OUT|bench/(cca|classify)/|images"
+    r"|^bash |\bOUT=|\$OUT|bench/evaluation/(cca|classify)/|bench/speed/classify/|images"
 )
 # What asks a recorder that is at work, or changes a queue of the system.
 LIVE = re.compile(r"packetlog (mode|status)\b|^tc ")
@@ -223,7 +223,7 @@ def texts_of(script: Path) -> str:
     named = set(re.findall(r"[\w/]+\.(?:py|sh)", text)) | {
         f"{name}.py" for name in re.findall(r"^(?:import|from) (\w+)", text, flags=re.MULTILINE)
     }
-    places = (script.parent, ROOT, ROOT / "bench")
+    places = (script.parent, ROOT, ROOT / "bench", ROOT / "bench/speed")
     files = {place / name for name in named for place in places if (place / name).is_file()}
     return text + "".join(file.read_text() for file in sorted(files))
 
@@ -309,9 +309,9 @@ def test_bad_commands_are_found() -> None:
         "wirelens flows -r a.pcap --window soon",
         "wirelens train packetlog --no-such-option",
         "wirelens testbed run testbed/scenarios/none.toml",
-        ".venv/bin/python bench/none.py OUT",
-        ".venv/bin/python bench/packetlog_log.py OUT",
-        "bash bench/run.sh --no-such-flag",
+        ".venv/bin/python bench/speed/none.py OUT",
+        ".venv/bin/python bench/speed/packetlog_log.py OUT",
+        "bash bench/speed/run.sh --no-such-flag",
         "make none",
         "no-such-program x",
     ):

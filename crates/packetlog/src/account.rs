@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::cause::Cause;
 use crate::index::ClassRow;
 use crate::log::LogFile;
 use crate::own::{Access, create_own, open_own};
-use crate::recorder::Cause;
 
 /// Its name in the log's folder.
 pub(crate) const FILE_NAME: &str = "account";

@@ -6,8 +6,10 @@
 #![deny(unsafe_code)]
 
 mod account;
+mod cause;
 pub mod classifier;
 pub mod features;
+mod file_name;
 pub mod index;
 pub mod judged;
 pub mod log;
@@ -17,6 +19,7 @@ pub mod own;
 pub mod pipeline;
 pub mod policy;
 pub mod recorder;
+mod section;
 mod uring;
 
 pub use classifier::{Classifier, ClassifierCounts};

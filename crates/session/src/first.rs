@@ -9,7 +9,8 @@ use engine::run::{Control, run_one};
 use model::{FirstPackets, FlowFeatures};
 use packet::Frame;
 
-use crate::flows::{Done, FlowsRequest};
+use crate::done::Done;
+use crate::flows::FlowsRequest;
 use crate::reading::{Inputs, Opened};
 
 /// Keeps what these features of flows are made of. The headers that they mean are those that the

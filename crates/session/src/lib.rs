@@ -13,6 +13,7 @@ pub mod cca;
 pub mod choice;
 pub mod classify;
 pub mod clock;
+pub mod done;
 pub mod duration;
 pub mod first;
 pub mod flows;
@@ -20,8 +21,10 @@ pub mod host;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;
+pub mod outside;
 pub mod packetlog;
 pub mod reading;
+pub mod refusal;
 pub mod rules;
 pub mod run;
 pub mod shipped;

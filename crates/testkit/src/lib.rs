@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod golden;
+pub mod imports;
 pub mod repository;
 pub mod source;
 pub mod tidy;

@@ -56,7 +56,7 @@ const ROWS: &[(&str, MayUse)] = &[
         ]),
     ),
     ("testkit", Anything),
-    ("bench", Anything),
+    ("speed", Anything),
 ];
 
 /// Who may depend on the column formats' own crates.
@@ -148,8 +148,8 @@ fn forbidden_edges_are_refused() {
         (edge("testbed", "engine", true, false), edge("testbed", "capture", true, false)),
         (edge("engine", "testkit", true, false), edge("engine", "testkit", true, true)),
         (edge("engine", "arrow-array", false, false), edge("sink", "arrow-array", false, false)),
-        (edge("bench", "parquet", false, true), edge("python", "parquet", false, true)),
-        (edge("novelty", "packet", true, false), edge("bench", "capture", true, false)),
+        (edge("speed", "parquet", false, true), edge("python", "parquet", false, true)),
+        (edge("novelty", "packet", true, false), edge("speed", "capture", true, false)),
     ] {
         assert!(refuse(&refused).is_some(), "{} -> {} passes", refused.from, refused.to);
         let complaint = refuse(&allowed);

@@ -1,8 +1,8 @@
 """Writes a cascade that is asked about windows: `wirelens classify --every` serves it.
 
 The folder is that of `docs/specs/cascade.md`, with the kind `windows`. Models are trained by
-whoever has the labels, on rows of `wirelens.classify.windows`; `bench/classify/qoe.py` does so for
-the frame rate of video calls.
+whoever has the labels, on rows of `wirelens.classify.windows`; `bench/evaluation/classify/qoe.py`
+does so for the frame rate of video calls.
 """
 
 import json

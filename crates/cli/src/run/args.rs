@@ -45,9 +45,10 @@ pub struct RunArguments {
     #[arg(long)]
     pub check: bool,
     /// Print settings with every application in them, to standard output
-    #[arg(long)]
-    #[arg(conflicts_with_all = ["config", "read", "interface", "pace", "threads"])]
-    #[arg(conflicts_with_all = ["check", "quiet"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "check", "quiet"]
+    )]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]

@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use super::error::LogError;
 use super::file::LogFile;
 use super::recover::replace;
+use crate::file_name::{FileName, Replacing, file_names};
 use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord};
-use crate::recorder::{FileName, RecorderState, Replacing, file_names};
 
 /// Files that may wait for the thread; what is beyond stays plain until somebody compresses it.
 const QUEUE_LEN: usize = 64;
@@ -148,21 +148,22 @@ pub(crate) struct Compressor {
 }
 
 /// What the thread needs.
-struct Job {
+struct Job<T> {
     folder: PathBuf,
     level: i32,
     replacing: Replacing,
-    state: Arc<RecorderState>,
+    tell: T,
     saved: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
 impl Compressor {
+    /// Begins the thread, which calls `tell` for each file that became smaller or could not.
     pub(crate) fn start(
         folder: &Path,
         level: i32,
         replacing: &Replacing,
-        state: &Arc<RecorderState>,
+        tell: impl Fn(Result<(), LogError>) + Send + 'static,
     ) -> io::Result<Self> {
         let (names, received) = sync_channel(QUEUE_LEN);
         let (saved, stop) = (Arc::default(), Arc::default());
@@ -170,7 +171,7 @@ impl Compressor {
             folder: folder.to_owned(),
             level,
             replacing: Arc::clone(replacing),
-            state: Arc::clone(state),
+            tell,
             saved: Arc::clone(&saved),
             stop: Arc::clone(&stop),
         };
@@ -203,7 +204,7 @@ impl Compressor {
     }
 }
 
-impl Job {
+impl<T: Fn(Result<(), LogError>)> Job<T> {
     fn run(&self, names: &Receiver<FileName>) {
         while let Ok(name) = names.recv() {
             if self.stop.load(Ordering::Relaxed) {
@@ -212,10 +213,10 @@ impl Job {
             match one(&self.folder, &name, self.level, &self.replacing, &self.stop) {
                 Ok((before, after)) if after < before => {
                     self.saved.fetch_add(before - after, Ordering::Relaxed);
-                    self.state.files_compressed.fetch_add(1, Ordering::Relaxed);
+                    (self.tell)(Ok(()));
                 }
                 Ok(_) => {}
-                Err(error) => self.state.note_error(error.to_string()),
+                Err(error) => (self.tell)(Err(error)),
             }
         }
     }

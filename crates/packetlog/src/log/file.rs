@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::error::{LogError, LogFault};
 use super::scan;
+use crate::file_name::FileName;
 use crate::index::{
     ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexFault, IndexRecord,
     KEYS_SUFFIX, Trailer,
 };
 use crate::own::open_own;
-use crate::recorder::{ClassInfo, FileName, read_section_text};
+use crate::section::{ClassInfo, read_section_text};
 
 /// The longest file that is believed, not compressed.
 const FILE_LEN_MAX: u64 = 1 << 56;

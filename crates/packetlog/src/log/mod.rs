@@ -30,9 +30,9 @@ pub(crate) use compress::Compressor;
 pub(crate) use file::LogFile;
 
 use crate::account::{self, Account};
+use crate::file_name::file_names;
 use crate::index::ChunkFault;
 use crate::own::is_none_of_ours;
-use crate::recorder::file_names;
 
 /// A folder of recorded files, as it was when it was opened.
 #[derive(Debug)]

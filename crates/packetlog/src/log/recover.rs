@@ -13,12 +13,12 @@ use super::error::LogError;
 use super::file::LogFile;
 use super::mend::mend;
 use super::query::decoded_count;
+use crate::file_name::{FileName, file_names};
 use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
     Trailer, key_lists,
 };
 use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
-use crate::recorder::{FileName, file_names};
 
 /// The end of the name of a file that is being made.
 const PARTIAL: &str = ".partial";

@@ -4,8 +4,8 @@ use packet::Timestamp;
 
 use super::Log;
 use crate::account::{self, Account};
+use crate::cause::Cause;
 use crate::index::ClassRow;
-use crate::recorder::Cause;
 
 /// What became of the packets of one class, over the whole log.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,12 +4,13 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::fault::{Cause, RecorderError};
+use super::fault::RecorderError;
 use super::files::ClosedFile;
 use super::options::RecorderOptions;
 use super::state::RecorderState;
 use super::writer::Writer;
 use crate::account::{Account, AccountFile, UNKNOWN};
+use crate::cause::Cause;
 use crate::index::{COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX};
 
 /// How often the account is written while chunks come.

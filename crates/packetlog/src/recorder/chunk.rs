@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use packet::file::{FrameFields, put_frame};
 
-use super::fault::Cause;
+use crate::cause::Cause;
 use crate::index::{ALIGNMENT, ClassRow, KeyLists};
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`], as direct writes want them.

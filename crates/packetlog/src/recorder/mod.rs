@@ -34,14 +34,14 @@ use std::time::Duration;
 use packet::file::{FrameFields, Interface, InterfaceStatistics, Section};
 use packet::{Frame, HashSeed};
 
+pub use crate::cause::Cause;
+pub use crate::section::ClassInfo;
 pub use disk::{Disk, PlainDisk};
-pub use fault::{Cause, RecorderError};
-pub use options::{ClassInfo, Clock, Direct, Notes, RecorderOptions, WhenFull};
+pub use fault::RecorderError;
+pub use options::{Clock, Direct, Notes, RecorderOptions, WhenFull};
 pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
-pub(crate) use files::{FileName, Replacing, file_names};
-pub(crate) use head::{class_label, read_section_text};
 
 use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::Judged;
@@ -49,6 +49,7 @@ use crate::log::{Locked, Recovered, recover_locked};
 use crate::own::create_folder;
 use crate::pipeline::{Keeper, Kept};
 use crate::policy::Table;
+use crate::section::class_label;
 use chunk::Chunk;
 use head::{Head, nameless};
 use writer::{Message, Shared, Writer};

@@ -39,15 +39,6 @@ pub enum Notes {
     Comment,
 }
 
-/// A class of traffic, in the order of its number.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClassInfo {
-    /// Its name.
-    pub name: String,
-    /// How late it is overwritten: 0 goes first. Each priority has files of its own.
-    pub priority: u8,
-}
-
 /// A clock that only goes forward, lent by whoever may have one.
 pub type Clock = fn() -> Duration;
 

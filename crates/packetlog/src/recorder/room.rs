@@ -2,11 +2,11 @@
 
 use packet::Span;
 
-use super::fault::Cause;
 use super::files::{ClosedFile, delete_files};
 use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::Writer;
+use crate::cause::Cause;
 use crate::index::{ClassRow, add_rows};
 
 /// How often the disk is asked for its room while chunks come.

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::fault::RecorderError;
-use super::files::{ClosedFile, Series, file_bytes, file_names};
+use super::files::{ClosedFile, Series, file_bytes};
 use crate::account::{Account, SEQUENCE_MAX};
+use crate::file_name::file_names;
 use crate::index::{ClassRow, add_rows};
 use crate::log::{LogError, LogFile, account_of};
 use crate::own::is_none_of_ours;

@@ -1,10 +1,11 @@
 //! What others read of a recorder while it works.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use super::fault::Cause;
+use crate::cause::Cause;
 use crate::index::{ClassRow, add_rows};
+use crate::log::LogError;
 
 /// What others read of a recorder while it works. Each number is right by itself; two of them may
 /// be of neighbouring moments.
@@ -201,8 +202,17 @@ impl RecorderState {
         }
     }
 
+    /// Counts files that are compressed, and keeps a line about one that could not be.
+    pub(super) fn counts_compressed(self: &Arc<Self>) -> impl Fn(Result<(), LogError>) + use<> {
+        let state = Arc::clone(self);
+        move |outcome| match outcome {
+            Ok(()) => Self::add(&state.files_compressed, 1),
+            Err(error) => state.note_error(error.to_string()),
+        }
+    }
+
     /// Keeps a line about something that failed without a packet being lost.
-    pub(crate) fn note_error(&self, text: String) {
+    fn note_error(&self, text: String) {
         if let Ok(mut last) = self.last_error.lock() {
             *last = Some(text);
         }

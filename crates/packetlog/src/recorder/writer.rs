@@ -11,14 +11,17 @@ use std::time::Duration;
 use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk};
 use super::disk::{Begun, Disk, Way};
-use super::fault::{Cause, RecorderError};
-use super::files::{FileName, OpenFile, Replacing, Series, delete_files};
+use super::fault::RecorderError;
+use super::files::{OpenFile, Series, delete_files};
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
+use crate::cause::Cause;
+use crate::file_name::{FileName, Replacing};
 use crate::index::{
     ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
     sort_once,
 };
+use crate::log::Compressor;
 use crate::own::create_folder;
 
 /// How long the thread sleeps when nothing comes, before it looks at the disk.
@@ -98,7 +101,7 @@ pub(super) struct Writer {
     /// Bytes of closed files.
     pub(super) closed_bytes: u64,
     pub(super) replacing: Replacing,
-    pub(super) compressor: Option<crate::log::Compressor>,
+    pub(super) compressor: Option<Compressor>,
     pub(super) asked_disk: Duration,
     /// Up to when writes are counted in the time that the disk was busy.
     busy_since: Duration,
@@ -128,13 +131,10 @@ impl Writer {
             super::shelf::read(&options.folder, priorities)?;
         RecorderState::set(&state.is_direct, u64::from(way.is_direct()));
         let replacing = Replacing::default();
-        let compressor = match options.compress {
-            Some(level) => Some(
-                crate::log::Compressor::start(&options.folder, level, &replacing, &state)
-                    .map_err(|error| RecorderError::Thread(error.to_string()))?,
-            ),
-            None => None,
-        };
+        let counts = state.counts_compressed();
+        let start = |level| Compressor::start(&options.folder, level, &replacing, counts);
+        let compressor = options.compress.map(start).transpose();
+        let compressor = compressor.map_err(|error| RecorderError::Thread(error.to_string()))?;
         let mut writer = Self {
             handle: File::open(&options.folder).ok(),
             book: Book::new(account, names),

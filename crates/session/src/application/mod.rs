@@ -9,7 +9,6 @@ mod ready;
 mod wants;
 
 use std::any::Any;
-use std::fmt;
 
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, Lens};
@@ -20,13 +19,15 @@ use packet::file::Interface;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
+pub use crate::refusal::Refusal;
 pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
 use crate::captures::Captures;
-use crate::classify::Pace;
 use crate::clock::Clock;
+use crate::done::Done;
 use crate::outlet::{Merge, Outlet};
+use crate::outside::Pace;
 use crate::{Environment, Host};
 
 /// An application: what is computed of packets, and written as rows.
@@ -157,7 +158,7 @@ pub trait Watcher: Lens + Send + Any {
     ///
     /// # Errors
     /// [`Refusal`]: results that could not be kept.
-    fn close(self: Box<Self>, flows: &crate::flows::Done) -> Result<Closing, Refusal>;
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal>;
 }
 
 /// What an application says at the end.
@@ -176,35 +177,3 @@ pub struct Closing {
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
 }
-
-/// Why an application does not run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// The setting that it is about, where it is about one.
-    pub key: Option<&'static str>,
-    /// What was seen, what was wanted, what to try.
-    pub message: String,
-}
-
-impl Refusal {
-    /// About a setting.
-    pub fn of(key: &'static str, message: impl fmt::Display) -> Self {
-        Self { key: Some(key), message: message.to_string() }
-    }
-
-    /// About no setting.
-    pub fn new(message: impl fmt::Display) -> Self {
-        Self { key: None, message: message.to_string() }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.key {
-            Some(key) => write!(f, "{key}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}

@@ -12,7 +12,8 @@ use packet::community_id::CommunityId;
 use serde::Deserialize;
 
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::flows::{Done, NEEDS};
+use crate::done::Done;
+use crate::flows::NEEDS;
 use crate::outlet::{Lay, PartOutlet};
 
 /// What it writes: a row for each flow that nobody answered.

@@ -14,7 +14,7 @@ use super::period::PeriodTold as _;
 use super::settings::{self, FLOW_COUNTS, SettingsError};
 use super::{FLOWS_MAX, MODEL, read_model};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::flows::Done;
+use crate::done::Done;
 use crate::outlet::Outlet;
 use crate::rules::{Act, Following};
 use crate::written;

@@ -15,14 +15,14 @@ use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames, Held, SideSlab, States
 use packet::Protocol;
 use serde::Deserialize;
 
-use super::outside::Outside;
 use super::rows::fill;
 use super::{ROWS_PER_PIECE, account_for, lines, needs, read, wants_inner};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::captures::Captures;
 use crate::choice::choice;
-use crate::flows::Done;
+use crate::done::Done;
 use crate::outlet::{Lay, PartOutlet};
+use crate::outside::Outside;
 use crate::rules::Following;
 use crate::written;
 

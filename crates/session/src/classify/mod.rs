@@ -2,15 +2,12 @@
 
 mod application;
 mod artifact;
-mod outside;
 pub mod rows;
 pub mod serve;
 mod summary;
 
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
-pub use outside::{Outside, Pace};
-pub(crate) use outside::{Paced, read_ahead};
 pub use summary::lines;
 
 use std::fmt;
@@ -20,7 +17,7 @@ use engine::columns::Schema;
 use model::Headers;
 use model::block::Block;
 
-use crate::flows::Done;
+use crate::done::Done;
 use crate::reading::Needs;
 
 /// Rows turned into columns at once, so that text buffers stay small.

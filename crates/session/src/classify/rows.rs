@@ -11,7 +11,7 @@ use super::serve::{self, Request};
 use super::{ROWS_PER_PIECE, VerdictsMissing, account_for, summary};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::flows::Done;
+use crate::done::Done;
 use crate::reading::{Inputs, Opened};
 use crate::summary::StageSummary;
 

@@ -11,9 +11,9 @@ use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames, PerFlow, Tak
 use engine::run::{Control, run_one};
 use packet::{HashSeed, Source};
 
-use super::outside::{Outside, Pace, Paced, read_ahead};
 use crate::clock::Clock;
-use crate::flows::Done;
+use crate::done::Done;
+use crate::outside::{Outside, Pace, Paced, read_ahead};
 use crate::reading::{Inputs, Opened, Received};
 
 /// Pieces of verdicts that wait for the thread that writes them, of all sockets together.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use engine::exchange::exchange;
 use engine::flow::{
-    AllEnded, Collect, EndReason, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner,
-    FlowPart, FlowRecord, FlowRest, Heaviest, PerFlow,
+    AllEnded, Collect, FlowClock, FlowCounts, FlowExtract, FlowOptions, FlowOwner, FlowPart,
+    FlowRecord, FlowRest, Heaviest, PerFlow,
 };
-use engine::group::Outcome;
 use engine::side_by_side::side_by_side;
 use packet::HashSeed;
 
+use crate::done::Done;
 use crate::reading::{InputError, Inputs, Opened, Received};
 
 /// What is asked of `flows`, whoever asks.
@@ -39,52 +39,6 @@ pub trait Output<S> {
     /// Its own; they end the run.
     fn look(&mut self) -> Result<(), Self::Error> {
         Ok(())
-    }
-}
-
-/// What became of the packets of a run, and of its flows.
-#[derive(Default)]
-pub struct Done {
-    /// Packets by what the stage did with them.
-    pub outcome: Outcome,
-    /// Packets by what became of them before.
-    pub received: Received,
-    /// Packets more than a second behind the capture's time.
-    pub late: u64,
-    /// How often the clock was set back.
-    pub clock_steps: u64,
-    /// Flows by how they ended.
-    pub counts: FlowCounts,
-}
-
-impl Done {
-    fn add(&mut self, extract: FlowExtract) {
-        let (outcome, clock) = extract.finish();
-        self.outcome.fold(&outcome);
-        self.late += clock.late;
-        self.clock_steps += clock.steps;
-    }
-
-    /// What the summary says of flows.
-    #[must_use]
-    pub fn lines(&self) -> String {
-        let ended = EndReason::ALL.iter().filter(|&&reason| self.counts.of(reason) > 0);
-        let ended: Vec<_> =
-            ended.map(|&reason| format!("{} {}", self.counts.of(reason), reason.name())).collect();
-        let total = self.counts.total();
-        let mut text = match ended.as_slice() {
-            [] => String::from("flows: none\n"),
-            _ => format!("flows: {total} ended = {}\n", ended.join(" + ")),
-        };
-        for (count, what) in [
-            (self.late, "packets came late, more than a second behind the capture's time"),
-            (self.clock_steps, "clock steps: stamps ran backwards by the idle time-out or more"),
-        ] {
-            if count > 0 {
-                text.push_str(&format!("flows: {count} {what}\n"));
-            }
-        }
-        text
     }
 }
 

@@ -7,8 +7,9 @@ mod layout;
 mod nfstream;
 mod row;
 
+pub use crate::done::Done;
 pub use application::{Flows, Settings};
-pub use compute::{Done, FlowsRequest, Output, compute, heaviest};
+pub use compute::{FlowsRequest, Output, compute, heaviest};
 pub use labelled::{LabelledError, LabelledRows};
 pub use layout::{Laid, Layout, Rows};
 
@@ -16,7 +17,6 @@ use engine::columns::Schema;
 
 use crate::choice::choice;
 use crate::reading::Needs;
-use crate::summary::StageSummary;
 
 /// What flows are made of.
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
@@ -44,22 +44,4 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --model DIR", row::LABELLED[0]),
         ("wirelens flows --model DIR --stats", row::LABELLED_WITH_STATISTICS[0]),
     ]
-}
-
-impl Done {
-    /// What packets without a flow lack.
-    pub const KEY: &'static str = "an IP header";
-
-    /// What the summary says of the packets.
-    #[must_use]
-    pub fn stage(&self) -> StageSummary<'_> {
-        StageSummary {
-            name: "flows",
-            outcome: &self.outcome,
-            key: Self::KEY,
-            // Reported with the flows, in words of their own.
-            late: 0,
-            beyond_max_keys: 0,
-        }
-    }
 }

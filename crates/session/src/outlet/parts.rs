@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use engine::columns::Columns;
 
 use super::Outlet;
-use crate::application::Refusal;
+use crate::refusal::Refusal;
 
 /// Chunks of rows of a pass that wait at the end of the input.
 const CHUNKS_WAITING_MAX: usize = 4;

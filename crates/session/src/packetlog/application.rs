@@ -14,7 +14,7 @@ use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
 use super::{FileSettings, NEEDS, read_model};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::flows::Done;
+use crate::done::Done;
 use crate::rules::{Act, Following};
 
 /// Folder of a log, unless another is given.

@@ -203,8 +203,8 @@ mod tests {
             ("crates/capture/src/lib.rs", "#![deny(unsafe_code)]\n#[allow(unsafe_code)]\n", 0),
             ("crates/capture/src/file.rs", "#[allow(unsafe_code)]\n", 1),
             ("crates/cli/src/main.rs", "", 1),
-            ("bench/src/bin/generate.rs", "", 1),
-            ("bench/src/bin/figures/rings.rs", "", 0),
+            ("bench/speed/src/bin/generate.rs", "", 1),
+            ("bench/speed/src/bin/figures/rings.rs", "", 0),
             ("fuzz/targets/packet.rs", "", 0),
         ] {
             assert_eq!(found(crate_root, path, text), count, "{path}: {text}");

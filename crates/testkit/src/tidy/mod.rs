@@ -4,6 +4,7 @@
 //! is wanted instead. `STYLE.md` gives the reason of each. Every rule has a
 //! test that shows it a bad file.
 
+pub mod circles;
 pub mod laws;
 pub mod layout;
 pub mod names;
@@ -54,9 +55,11 @@ pub const RULES: &[Rule] = &[
     Rule { name: "lints_inherited", check: laws::lints_inherited },
     Rule { name: "lint_silenced", check: laws::lint_silenced },
     Rule { name: "doors", check: laws::doors },
+    Rule { name: "import_circle", check: circles::import_circle },
     Rule { name: "vague_name", check: names::vague_name },
     Rule { name: "work_mark", check: names::work_mark },
     Rule { name: "file_len", check: shape::file_len },
+    Rule { name: "front_len", check: shape::front_len },
     Rule { name: "function_len", check: shape::function_len },
     Rule { name: "line_len", check: shape::line_len },
     Rule { name: "last_newline", check: shape::last_newline },

@@ -6,6 +6,10 @@ use crate::source::{code_line_count, lines_before_tests, mask_python, mask_rust,
 
 /// Lines of code in a file, tests at its end not counted.
 pub const FILE_LINES_MAX: usize = 500;
+/// Lines of the command, tests and comments included: it translates, and computes nothing.
+pub const FRONT_LINES_MAX: usize = 9_000;
+/// Where the command is.
+const FRONT: &str = "crates/cli/";
 /// Lines of code in a function; clippy holds Rust to the same number.
 pub const FUNCTION_LINES_MAX: usize = 70;
 /// Characters in a line of Rust or Python.
@@ -41,6 +45,22 @@ pub fn file_len(files: &[File]) -> Vec<Finding> {
             let wanted = format!("at most {FILE_LINES_MAX}: split it by what its parts do");
             Finding::new(file, 1, format!("{len} lines of code"), wanted)
         })
+        .collect()
+}
+
+/// A command that only translates: what it computes would be counted here.
+#[must_use]
+pub fn front_len(files: &[File]) -> Vec<Finding> {
+    let of_front = || files.iter().filter(|file| file.is_at(FRONT) && file.suffix() == "rs");
+    let len: usize = of_front().filter_map(|file| Some(file.text()?.lines().count())).sum();
+    let longest = of_front().max_by_key(|file| file.size_bytes());
+    longest
+        .filter(|_| len > FRONT_LINES_MAX)
+        .map(|file| {
+            let wanted = format!("at most {FRONT_LINES_MAX}: what computes is for `session`");
+            Finding::new(file, 1, format!("{len} lines in {FRONT}"), wanted)
+        })
+        .into_iter()
         .collect()
 }
 
@@ -169,6 +189,16 @@ fn python_functions(masked: &str) -> Vec<PythonFunction> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_computes_is_found() {
+        let file = |path: &str, count| File::new(path, "// x\n".repeat(count));
+        let within = [file("crates/cli/src/a.rs", 5_000), file("crates/cli/tests/b.rs", 4_000)];
+        assert!(front_len(&within).is_empty());
+        let beyond = [&within[..], &[file("crates/cli/src/c.rs", 1)]].concat();
+        assert_eq!(front_len(&beyond).len(), 1);
+        assert!(front_len(&[file("crates/session/src/a.rs", 10_000)]).is_empty());
+    }
 
     #[test]
     fn long_files_are_found() {

@@ -1,0 +1,210 @@
+"""What the forest that ships marks at places that trained nothing, by family of attacks.
+
+    .venv/bin/python bench/evaluation/packetlog/strangers.py OUT DATA
+    .venv/bin/python bench/evaluation/packetlog/strangers.py OUT    prints tables of its rows.jsonl
+
+DATA has `attacks`, `latency`, `services` and `devices`, captures with a MANIFEST.tsv. Judged are
+captures of `attacks` and `latency` whose source is not in the card's table of training data, and
+whose content is not in a training capture either. A row a capture: packets, how many are marked,
+and histograms of what each judge says of its packets:
+
+- forest: the probability of `anomalous`
+- first: how early in its flow a packet comes, which marks whatever is new
+- volume: packets of its sender within the second
+
+Areas under the ROC curve are those of packets, captures of a family counting the same; so do places
+of benign captures and the captures of each. Intervals are of 1,000 draws of captures.
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+from wirelens.packetlog import SnapshotOptions, judgements, snapshots
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bench"))
+MODEL = ROOT / "models/packetlog"
+JUDGES = ("forest", "first", "volume")
+BINS = {"forest": 50, "first": 24, "volume": 24}
+SEED = 1
+DRAWS = 1_000
+Row = dict[str, object]
+
+
+def trained_on() -> set[str]:
+    """Owners of the repositories that training captures are from, as the card names them."""
+    section = (MODEL / "card.md").read_text().partition("\n## Data\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return {line.strip("|").split("|")[0].strip() for line in lines}
+
+
+def listed(folder: Path) -> list[dict[str, str]]:
+    with (folder / "MANIFEST.tsv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def chosen(data: Path) -> list[dict[str, str]]:
+    """Captures of places that trained nothing."""
+    known = trained_on()
+    places = (data / "services", data / "devices")
+    learned = {row["sha1_blob"] for place in places if (place / "MANIFEST.tsv").exists()
+               for row in listed(place)}  # fmt: skip
+    found = []
+    for kind in ("attacks", "latency"):
+        for row in listed(data / kind):
+            is_known = row["source_repo"].partition("/")[0] in known
+            if not is_known and row["sha1_blob"] not in learned:
+                learned.add(row["sha1_blob"])
+                label = row["label"] if kind == "attacks" else "benign"
+                path = data / kind / row["file"]
+                found.append({**row, "label": label, "path": str(path), "kind": kind})
+    return found
+
+
+def levels(values: numpy.ndarray, count: int) -> list[int]:
+    """How many values have each whole logarithm to base 2."""
+    logs = numpy.log2(numpy.maximum(values, 1)).astype(int).clip(0, count - 1)
+    return numpy.bincount(logs, minlength=count).tolist()
+
+
+def judged(path: Path) -> tuple[int, dict[str, list[int]]]:
+    """Packets that are marked, and the histograms."""
+    marked, scores = 0, numpy.zeros(BINS["forest"], dtype=int)
+    for batch in judgements(path, MODEL / "model.json", seed=SEED):
+        classes, confidence = numpy.asarray(batch.classes), numpy.asarray(batch.confidence)
+        of_anomalous = numpy.where(classes > 0, confidence, 1 - confidence)
+        bins = (of_anomalous * BINS["forest"]).astype(int).clip(0, BINS["forest"] - 1)
+        scores += numpy.bincount(bins, minlength=BINS["forest"])
+        marked += int((classes > 0).sum())
+    options = SnapshotOptions(window="1s", keys=["flow", "source"])
+    rows = [numpy.asarray(batch.values)
+            for batch in snapshots(path, options, columns=["flow_packets", "source_packets"],
+                                   seed=SEED)]  # fmt: skip
+    values = numpy.concatenate([*rows, numpy.zeros((0, 2), dtype=numpy.float32)])
+    early = levels(numpy.where(values[:, 0] < 0, 1, values[:, 0]), BINS["first"])[::-1]
+    return marked, {"forest": scores.tolist(), "first": early,
+                    "volume": levels(values[:, 1], BINS["volume"])}  # fmt: skip
+
+
+def measure(data: Path) -> list[Row]:
+    rows = []
+    for capture in chosen(data):
+        marked, bins = judged(Path(capture["path"]))
+        packets = sum(bins["forest"])
+        if packets:
+            rows.append({
+                "file": f"{capture['kind']}/{capture['file']}", "source": capture["source_repo"],
+                "sha1_blob": capture["sha1_blob"], "label": capture["label"], "packets": packets,
+                "marked": marked, "bins": bins,
+            })  # fmt: skip
+    return rows
+
+
+def weights(rows: Sequence[Row]) -> numpy.ndarray:
+    """Captures of a place count the same, and places do."""
+    counts = {row["source"]: 0 for row in rows}
+    for row in rows:
+        counts[row["source"]] += 1
+    return numpy.array([1 / counts[row["source"]] / len(counts) for row in rows])
+
+
+def mixed(rows: Sequence[Row], judge: str, weight: numpy.ndarray) -> numpy.ndarray:
+    """The histogram of captures together, each of weight 1 before it is weighted."""
+    shares = [numpy.array(row["bins"][judge]) / row["packets"] for row in rows]
+    return (numpy.array(shares) * weight[:, None]).sum(0) / weight.sum()
+
+
+def area(benign: numpy.ndarray, attack: numpy.ndarray) -> float:
+    """Area under the ROC curve of two histograms; ties count half."""
+    below = numpy.concatenate([[0], numpy.cumsum(benign)[:-1]])
+    return float((attack * (below + benign / 2)).sum())
+
+
+def areas(benign: Sequence[Row], mine: Sequence[Row], judge: str) -> tuple[float, float, float]:
+    """The area, and an interval of 95 % over captures that might have been drawn."""
+    even = numpy.ones(len(mine))
+    plain = area(mixed(benign, judge, weights(benign)), mixed(mine, judge, even))
+    random = numpy.random.default_rng(SEED)
+    drawn = []
+    for _ in range(DRAWS):
+        some = [benign[at] for at in random.integers(0, len(benign), len(benign))]
+        others = [mine[at] for at in random.integers(0, len(mine), len(mine))]
+        drawn.append(area(mixed(some, judge, weights(some)), mixed(others, judge, even)))
+    low, high = numpy.percentile(drawn, [2.5, 97.5])
+    return plain, float(low), float(high)
+
+
+def share(rows: Sequence[Row], weight: numpy.ndarray) -> float:
+    """Of packets the part that is marked, captures weighted."""
+    parts = numpy.array([row["marked"] / row["packets"] for row in rows])
+    return float((parts * weight).sum() / weight.sum())
+
+
+def benign_table(rows: Sequence[Row]) -> list[str]:
+    lines = ["| place | captures | packets | packets marked | median capture "
+        "| captures with more than 10 % marked |",
+             "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    by_place: dict[str, list[Row]] = {}
+    for row in rows:
+        by_place.setdefault(str(row["source"]), []).append(row)
+    for place, mine in by_place.items():
+        parts = [row["marked"] / row["packets"] for row in mine]
+        cells = [place, str(len(mine)), f"{sum(row['packets'] for row in mine):,}",
+                 f"{sum(row['marked'] for row in mine) / sum(row['packets'] for row in mine):.1%}",
+                 f"{numpy.median(parts):.1%}", f"{sum(part > 0.1 for part in parts)}"]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def attack_table(rows: Sequence[Row], benign: Sequence[Row]) -> list[str]:
+    head = [
+        "family",
+        "captures",
+        "packets",
+        "marked, mean of captures",
+        *(f"AUC, {judge}" for judge in JUDGES),
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    for family in sorted({str(row["label"]) for row in rows}):
+        mine = [row for row in rows if row["label"] == family]
+        cells = [family, str(len(mine)), f"{sum(row['packets'] for row in mine):,}",
+                 f"{share(mine, numpy.ones(len(mine))):.1%}"]  # fmt: skip
+        for judge in JUDGES:
+            plain, low, high = areas(benign, mine, judge)
+            cells.append(f"{plain:.2f} ({low:.2f}–{high:.2f})" if len(mine) > 1 else f"{plain:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def tables(rows: Sequence[Row]) -> str:
+    benign = [row for row in rows if row["label"] == "benign"]
+    attacks = [row for row in rows if row["label"] != "benign"]
+    whole = share(benign, weights(benign))
+    text = [*benign_table(benign), "", f"Of benign packets {whole:.1%} are marked, "
+        "places counting the same.",
+            "", *attack_table(attacks, benign)]  # fmt: skip
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        import environment
+
+        out.mkdir(parents=True, exist_ok=True)
+        rows = measure(Path(sys.argv[2]))
+        (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        facts = environment.facts([], 1)
+        (out / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    made = tables(rows)
+    (out / "table.md").write_text(f"# At places that trained nothing\n\n{made}")
+    print(made, end="")
+
+
+if __name__ == "__main__":
+    main()

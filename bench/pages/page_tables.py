@@ -1,0 +1,153 @@
+"""Tables of the pages, from kept rows: `<!-- table: NAME [WORD...] -->`."""
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+import page_ages
+import page_cca
+import page_devices
+import page_packetlog
+import page_services
+from page_rows import RESULTS, ROOT, Missing, read
+
+
+def ages(words: Sequence[str], old: str) -> str:
+    """How old the rows of these folders are; the first word leads from the page to them."""
+    link, *folders = words
+    return page_ages.on_page(folders, link, old)
+
+
+def copied(path: str, section: str, *renamed: str) -> str:
+    """The first table under a heading of a kept file in Markdown; `OLD=NEW` renames cells."""
+    file = RESULTS / path
+    if not file.exists():
+        raise Missing(f"no file bench/results/{path}")
+    names = dict(word.split("=", 1) for word in renamed)
+    heading, lines = "", list[str]()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if heading == section and line.startswith("|"):
+            cells = line.split("|")
+            lines.append("|".join(_renamed(cell, names) for cell in cells))
+        elif lines:
+            break
+    if not lines:
+        raise Missing(f"{path}: no table under {section!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _renamed(cell: str, names: Mapping[str, str]) -> str:
+    new = names.get(cell.strip())
+    return cell if new is None else f" {new} "
+
+
+def places() -> str:
+    """Attacks of other places, as a model of the testbed alone and the one that ships mark them."""
+    folder = "2026-11-22-amd-epyc-2-cores-packetlog"
+    alone, wide = (
+        [row for row in read(f"{folder}/{name}.md") if row["section"] == "Attacks"]
+        for name in ("real", "wide-real")
+    )
+    text = "| attack | packets | recall, `s1` | `packetlog` |\n| --- | ---: | ---: | ---: |\n"
+    for one, other in zip(alone, wide, strict=True):
+        cells = (one["attack"], one["packets"], one["recall"], other["recall"])
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def crowded() -> str:
+    """One model with fewer and fewer buckets."""
+    text = (
+        "| buckets | flows a bucket | packets without a place | precision | recall | accuracy "
+        "| mean recall of attacks |\n|---:|---:|---:|---:|---:|---:|---:|\n"
+    )
+    for row in read("2026-11-22-amd-epyc-2-cores-packetlog/crowded.jsonl"):
+        cells = [
+            f"{row['layers']} × {row['buckets']:,}",
+            f"{row['flows_a_bucket']:.2f}",
+            f"{row['without_flow']:.1%}",
+            *(f"{row[name]:.3f}" for name in ("precision", "recall", "accuracy", "mean_recall")),
+        ]
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+MODELS = {
+    "services": "cascade.json",
+    "devices": "cascade.json",
+    "packetlog": "model.json",
+    "cca": "model.safetensors",
+}
+"""Of each model that ships the file whose SHA-256 is its fingerprint, as `wirelens eval` prints it."""
+
+
+def fingerprint(model: str) -> str:
+    """`services@5da7f178a3e3`: one model and no other."""
+    content = (ROOT / "models" / model / MODELS[model]).read_bytes()
+    return f"{model}@{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def weights(model: str) -> str:
+    """The first digits of the SHA-256 of a model's numbers, whatever its header says."""
+    content = (ROOT / "models" / model / "model.safetensors").read_bytes()
+    (header_len,) = struct.unpack("<Q", content[:8])
+    return hashlib.sha256(content[8 + header_len :]).hexdigest()[:12]
+
+
+def models() -> str:
+    """What `--model NAME` is today."""
+    text = "| `--model` | fingerprint | card |\n|---|---|---|\n"
+    for model in MODELS:
+        card = f"[card](../../models/{model}/card.md)"
+        text += f"| `{model}` | `{fingerprint(model)}` | {card} |\n"
+    return text
+
+
+def plain(build: Callable[..., str]) -> Callable[[Sequence[str], str], str]:
+    """A table that does not depend on what the page has now."""
+    return lambda words, _: build(*words)
+
+
+TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
+    "ages": ages,
+    "copied": plain(copied),
+    "packetlog-attacks": plain(page_packetlog.attacks),
+    "packetlog-kinds": plain(page_packetlog.kinds),
+    "packetlog-strangers": plain(page_packetlog.strangers),
+    "packetlog-compared": plain(page_packetlog.compared),
+    "packetlog-tried": plain(page_packetlog.tried),
+    "packetlog-unknown": plain(page_packetlog.unknown),
+    "packetlog-crowded": plain(crowded),
+    "packetlog-places": plain(places),
+    "models": plain(models),
+    "cca-lengths": plain(page_cca.lengths),
+    "cca-beside": plain(page_cca.beside),
+    "cca-equal": plain(page_cca.equal),
+    "cca-gigabit": plain(page_cca.gigabit),
+    "cca-seven": plain(page_cca.seven),
+    "cca-left-out": plain(page_cca.left_out),
+    "cca-inputs": plain(page_cca.inputs),
+    "cca-shipped": plain(page_cca.shipped),
+    "cca-foreign": plain(page_cca.foreign),
+    "devices-splits": plain(page_devices.splits),
+    "devices-units": plain(page_devices.units),
+    "devices-without": plain(page_devices.without),
+    "devices-foreign": plain(page_devices.foreign),
+    "devices-home": plain(page_devices.home),
+    "devices-known": plain(page_devices.known),
+    "services-worth": plain(page_services.worth),
+    "services-confidence": plain(page_services.confidence),
+    "services-systems": plain(page_services.systems),
+    "services-stages": plain(page_services.stages),
+    "services-classes": plain(page_services.classes),
+    "services-foreign": plain(page_services.foreign),
+}
+
+
+def table(name: str, words: Sequence[str], old: str) -> str:
+    """The lines of a table, as a page has them."""
+    if name not in TABLES:
+        raise Missing(f"no table {name!r} in bench/pages/page_tables.py")
+    return TABLES[name](words, old)

@@ -1,0 +1,70 @@
+//! What became of the packets of a run, and of its flows, whoever looked at them.
+
+use engine::flow::{EndReason, FlowCounts, FlowExtract};
+use engine::group::Outcome;
+
+use crate::reading::Received;
+use crate::summary::StageSummary;
+
+/// What became of the packets of a run, and of its flows.
+#[derive(Default)]
+pub struct Done {
+    /// Packets by what the stage did with them.
+    pub outcome: Outcome,
+    /// Packets by what became of them before.
+    pub received: Received,
+    /// Packets more than a second behind the capture's time.
+    pub late: u64,
+    /// How often the clock was set back.
+    pub clock_steps: u64,
+    /// Flows by how they ended.
+    pub counts: FlowCounts,
+}
+
+impl Done {
+    /// What packets without a flow lack.
+    pub const KEY: &'static str = "an IP header";
+
+    /// Takes in what one reader of packets has counted.
+    pub(crate) fn add(&mut self, extract: FlowExtract) {
+        let (outcome, clock) = extract.finish();
+        self.outcome.fold(&outcome);
+        self.late += clock.late;
+        self.clock_steps += clock.steps;
+    }
+
+    /// What the summary says of flows.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let ended = EndReason::ALL.iter().filter(|&&reason| self.counts.of(reason) > 0);
+        let ended: Vec<_> =
+            ended.map(|&reason| format!("{} {}", self.counts.of(reason), reason.name())).collect();
+        let total = self.counts.total();
+        let mut text = match ended.as_slice() {
+            [] => String::from("flows: none\n"),
+            _ => format!("flows: {total} ended = {}\n", ended.join(" + ")),
+        };
+        for (count, what) in [
+            (self.late, "packets came late, more than a second behind the capture's time"),
+            (self.clock_steps, "clock steps: stamps ran backwards by the idle time-out or more"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!("flows: {count} {what}\n"));
+            }
+        }
+        text
+    }
+
+    /// What the summary says of the packets.
+    #[must_use]
+    pub fn stage(&self) -> StageSummary<'_> {
+        StageSummary {
+            name: "flows",
+            outcome: &self.outcome,
+            key: Self::KEY,
+            // Reported with the flows, in words of their own.
+            late: 0,
+            beyond_max_keys: 0,
+        }
+    }
+}
