@@ -1,5 +1,7 @@
 //! Applications behind one list, whatever their settings are.
 
+use std::path::PathBuf;
+
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
 use toml::Spanned;
@@ -48,6 +50,10 @@ pub trait Ready: Send {
     fn schema(&self, has_capture: bool) -> Schema;
     /// As [`Application::gives`].
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)>;
+    /// As [`Application::reads`].
+    fn reads(&self) -> &[PathBuf];
+    /// As [`Application::unsteered`].
+    fn unsteered(&self) -> Option<&'static str>;
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -74,6 +80,14 @@ impl<A: Application> Ready for A {
 
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
         Application::gives(self)
+    }
+
+    fn reads(&self) -> &[PathBuf] {
+        Application::reads(self)
+    }
+
+    fn unsteered(&self) -> Option<&'static str> {
+        Application::unsteered(self)
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {

@@ -164,7 +164,7 @@ model = \"services\"
             }
             Box::new(Flows { cascade, states, classifier, gives, followed: Vec::new(), folded })
         });
-        Ok(Watchers { lenses: lenses.collect(), merge })
+        Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
     }
 }
 
