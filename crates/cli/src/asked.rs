@@ -1,8 +1,6 @@
 //! From what was typed to what is asked for: beyond this file nobody knows of arguments.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use capture::OpenError;
 use capture::input::Input;
@@ -10,7 +8,7 @@ use capture::live::{Latency, LiveOptions};
 use engine::flow::FlowOptions;
 use packet::Span;
 use session::flows::FlowsRequest;
-use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
+use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed, is_same_file};
 use session::top::TopRequest;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
@@ -35,16 +33,10 @@ pub(crate) fn spare<'a>(
     inputs: &Inputs,
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
 ) -> Result<(), Failure> {
-    let same = |one: &Path| fs::metadata(one).map(|file| (file.dev(), file.ino())).ok();
     for output in outputs.into_iter().flatten() {
-        // A pipe or a terminal is not replaced by a write.
-        let Some(place) = same(output).filter(|_| output.is_file()) else { continue };
-        let read = inputs
-            .resolved
-            .inputs
-            .iter()
-            .find(|input| matches!(input, Input::File(path) if same(path) == Some(place)));
-        if let Some(read) = read {
+        let is_output =
+            |input: &&Input| matches!(input, Input::File(path) if is_same_file(output, path));
+        if let Some(read) = inputs.resolved.inputs.iter().find(is_output) {
             return Err(Failure::usage(format_args!(
                 "{}: would take the place of {read}, which is read; give another name",
                 output.display()

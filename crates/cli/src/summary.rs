@@ -1,7 +1,7 @@
 //! The lines at the end, on standard error: what was read and what became of it.
 
 use session::reading::{Inputs, Received};
-use session::summary::{StageSummary, own_lines};
+use session::summary::{SourceSummary, StageSummary, own_lines};
 
 use crate::failure::{Failure, Status};
 
@@ -33,4 +33,21 @@ pub(crate) fn print(
     let is_blind = stage.is_some() && received.is_undecoded();
     let is_whole = refused.is_empty() && received.damages.is_empty();
     Ok(if is_whole && !is_blind { Status::Fine } else { Status::Damaged })
+}
+
+/// Prints the same of a source that an application reads for itself, beneath its name.
+pub(crate) fn print_source(
+    application: &str,
+    source: &SourceSummary,
+    quiet: bool,
+) -> Result<Status, Failure> {
+    if !quiet {
+        eprintln!("{}:", source.names());
+    }
+    let stage = source.stage(application);
+    let status = print(&source.inputs, quiet, &source.received, Some(&stage))?;
+    if !quiet {
+        eprint!("{}", source.lines);
+    }
+    Ok(status)
 }

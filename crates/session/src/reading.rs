@@ -7,7 +7,8 @@ use std::any::Any;
 use std::fmt;
 use std::fs;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -569,6 +570,14 @@ impl Received {
         let handed_out = self.handed_out();
         if known == handed_out { Ok(()) } else { Err(Unaccounted { handed_out, known }) }
     }
+}
+
+/// Whether two names are of one file that is there.
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    // A pipe or a terminal is not replaced by a write.
+    one.is_file() && place(one).is_ok_and(|one| place(other).is_ok_and(|other| one == other))
 }
 
 /// The seed given, or one drawn from the system's randomness.

@@ -100,6 +100,8 @@ pub struct Known<'a> {
     pub words: &'a [Words],
     /// Applications of the run by name.
     pub applications: &'a [&'static str],
+    /// Those of which no rule may choose what they look at, and why.
+    pub unsteered: &'a [(&'static str, &'static str)],
 }
 
 impl Rules {
@@ -279,6 +281,9 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
                 "cca",
                 String::from("cca: there is no [cca] table that could be steered"),
             ));
+        }
+        if let Some((_, why)) = known.unsteered.iter().find(|(name, _)| *name == "cca") {
+            return Err(("cca", format!("cca: {why}; leave it out, or leave egress out of [cca]")));
         }
         acts.push(Act::Follow(follows));
     }

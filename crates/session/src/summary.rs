@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capture::Report;
+use capture::{Input, Report};
 use engine::group::Outcome;
 
 use crate::reading::{Inputs, Received};
@@ -19,6 +19,41 @@ pub struct StageSummary<'a> {
     pub late: u64,
     /// Packets whose key found the table full.
     pub beyond_max_keys: u64,
+}
+
+/// What became of a source that one application reads for itself.
+pub struct SourceSummary {
+    /// What was read.
+    pub inputs: Inputs,
+    /// Packets by what became of them before.
+    pub received: Received,
+    /// Packets by what was done with them.
+    pub outcome: Outcome,
+    /// What packets without a key lack, such as "an IP source".
+    pub key: &'static str,
+    /// Packets whose key found the table full.
+    pub beyond_max_keys: u64,
+    /// What there is to say besides, each line ended.
+    pub lines: String,
+}
+
+impl SourceSummary {
+    /// The names of what was read.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let name = |input: &Input| match input {
+            Input::Stdin => String::from("-"),
+            Input::File(path) => path.display().to_string(),
+        };
+        self.inputs.resolved.inputs.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the application did with it.
+    #[must_use]
+    pub const fn stage<'a>(&'a self, name: &'a str) -> StageSummary<'a> {
+        let Self { outcome, key, beyond_max_keys, .. } = self;
+        StageSummary { name, outcome, key, late: 0, beyond_max_keys: *beyond_max_keys }
+    }
 }
 
 /// The lines, each ended, and what the command says beside them.

@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use packet::Span;
-use serde::Deserializer;
 use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::choice::Choice;
 use crate::duration::parse_duration;
@@ -110,6 +111,23 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok(bytes as u64)
+}
+
+/// Reads a path, or a list of them.
+///
+/// # Errors
+/// What was wanted.
+pub fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "wanted the name of a capture, or a list of names")]
+    enum OneOrMore {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    Ok(match OneOrMore::deserialize(from)? {
+        OneOrMore::One(path) => vec![path],
+        OneOrMore::More(paths) => paths,
+    })
 }
 
 #[cfg(test)]

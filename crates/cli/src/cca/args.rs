@@ -107,6 +107,9 @@ pub enum ViewWhen {
 /// What was typed of settings.
 pub(super) fn settings(arguments: &CcaArguments) -> CcaSettings {
     CcaSettings {
+        // Of `run`, which may listen elsewhere.
+        ingress: None,
+        egress: arguments.egress.clone(),
         model: arguments.model.clone(),
         every: arguments.every,
         slot: arguments.slot,

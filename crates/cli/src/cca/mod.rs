@@ -17,10 +17,9 @@ use session::cca::act::Act;
 use session::cca::live::{self, Departures, Device, DeviceError, Watch, WatchError, WatchOptions};
 use session::cca::naming::{Namer, OtherTaps};
 use session::cca::rows::Told;
-use session::cca::taps::{self, QueueReader};
+use session::cca::taps::{self, Downstream, QueuePeriods, QueueReader};
 use session::cca::{CcaSettings, MODEL, ReadError, read_model};
 use session::reading::{InputRequest, Inputs};
-use session::summary::StageSummary;
 
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -48,7 +47,7 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
     let folder = settings.model.as_deref();
     let model = folder.map(|folder| model(folder, clock, host)).transpose()?;
     let show = output::show(&arguments.output)?;
-    let taps = refused::taps(arguments);
+    let taps = settings.taps(arguments.interface.is_some());
     settings.check(taps, &refused::given(arguments))?;
     let asked = Asked { arguments, settings, clock, show };
     if !taps.are_two {
@@ -114,7 +113,9 @@ fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failu
         Some(offset) => offset,
         None => offset(asked, &request, &behind)?,
     };
-    let mut reader = QueueReader::open((before, behind_inputs), offset, settings, *clock, namer)?;
+    let egress = Downstream::open(behind_inputs, offset)?;
+    let periods = QueuePeriods::new(egress, settings, *clock, namer);
+    let mut reader = QueueReader::open(before, periods)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
@@ -210,11 +211,7 @@ fn offset(
     let found = taps::offset(before, behind, options, &crate::interrupt::control());
     let offset = found.map_err(|error| asked::explain(error, behind))?;
     if offset != Span::default() && !asked.arguments.input.quiet {
-        eprintln!(
-            "wirelens: packets seem to leave before they came, or far too late: clocks differ; \
-             {:+.6} s are added to downstream timestamps (--egress-offset sets another)",
-            offset.as_seconds_f64()
-        );
+        eprintln!("wirelens: {} (--egress-offset sets another)", taps::offset_found(offset));
     }
     Ok(offset)
 }
@@ -223,20 +220,7 @@ fn offset(
 fn finish(reader: QueueReader, quiet: bool) -> Result<Status, Failure> {
     let mut worst = Status::Fine;
     for done in reader.finish() {
-        if !quiet {
-            eprintln!("{}:", taps::names(&done.inputs));
-        }
-        let stage = StageSummary {
-            name: "cca",
-            outcome: &done.outcome,
-            key: taps::KEY,
-            late: 0,
-            beyond_max_keys: done.beyond_max_flows,
-        };
-        let status = summary::print(&done.inputs, quiet, &done.received, Some(&stage))?;
-        if !quiet {
-            eprint!("{}", done.lines());
-        }
+        let status = summary::print_source("cca", &done, quiet)?;
         if status != Status::Fine {
             worst = status;
         }

@@ -1,6 +1,6 @@
 //! What the session refuses of settings, in the words of the arguments.
 
-use session::cca::settings::{FOLLOWED_MAX, Setting, SettingsError, Taps, Wanted};
+use session::cca::settings::{FOLLOWED_MAX, Setting, SettingsError, Wanted};
 
 use super::args::CcaArguments;
 use crate::failure::Failure;
@@ -16,11 +16,6 @@ pub(super) fn given(arguments: &CcaArguments) -> Vec<Setting> {
     .into_iter()
     .filter_map(|(is_given, setting)| is_given.then_some(setting))
     .collect()
-}
-
-/// Where packets come from.
-pub(super) fn taps(arguments: &CcaArguments) -> Taps {
-    Taps { are_live: arguments.interface.is_some(), are_two: !arguments.egress.is_empty() }
 }
 
 impl From<SettingsError> for Failure {
@@ -75,5 +70,6 @@ const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
         (Setting::NoDecap, _) => {
             "--no-decap: two taps of interfaces never look into tunnels; leave it out"
         }
+        (Setting::Ingress, _) => "ingress: of two interfaces; give them with -i and --egress",
     }
 }

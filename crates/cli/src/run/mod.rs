@@ -121,7 +121,7 @@ fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read
         unreadable(format!("{name}: {error}; {hint}"))
     })?;
     let instead = instead(arguments);
-    let site = Site { host, environment, clock: CLOCK, is_live: false };
+    let site = Site { host, environment, clock: CLOCK, is_live: false, input: None };
     Ok(read(path, &text, &instead, &site))
 }
 
@@ -155,7 +155,7 @@ fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failu
     let outputs =
         plan.applications.iter().map(|one| one.output.as_ref().map(|output| &output.path));
     asked::spare(&inputs, outputs)?;
-    let opened = inputs.open_any(plan.wants.needs, 1)?;
+    let opened = plan.open(&inputs)?;
     Ok((inputs, opened))
 }
 
@@ -171,9 +171,13 @@ fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
 
 /// What became of everything.
 fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
-    let Finished { inputs, received, closings, dropped } = finished;
+    let Finished { inputs, received, closings, besides, dropped } = finished;
     let first = closings.first().map(|(name, closing)| stage(name, closing));
-    let status = summary::print(inputs, quiet, received, first.as_ref())?;
+    let mut status = match first {
+        Some(first) => summary::print(inputs, quiet, received, Some(&first))?,
+        // Packets stayed in the kernel.
+        None => Status::Fine,
+    };
     let mut losses = Vec::new();
     for (at, (name, closing)) in closings.iter().enumerate() {
         received.account_for(&closing.outcome).map_err(Failure::error)?;
@@ -186,6 +190,18 @@ fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
             eprint!("{own}{}", closing.lines);
         }
         losses.extend(closing.loss.clone());
+        for source in &closing.own {
+            let own = summary::print_source(name, source, quiet)?;
+            if own != Status::Fine {
+                status = own;
+            }
+        }
+    }
+    for (_, done) in besides {
+        if !quiet {
+            eprint!("{}", done.lines);
+        }
+        losses.extend(done.loss.clone());
     }
     for (name, count) in dropped {
         losses.push(format!(

@@ -5,6 +5,7 @@
 //! `crate::applications`; nothing else knows of it. `docs/specs/application.md` says the same for
 //! readers.
 
+mod beside;
 mod ready;
 mod wants;
 
@@ -17,9 +18,11 @@ use engine::run::Control;
 use packet::HashSeed;
 use packet::file::Interface;
 use serde::de::DeserializeOwned;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
+pub use beside::{Beside, BesideDone};
 pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
@@ -28,6 +31,9 @@ use crate::clock::Clock;
 use crate::done::Done;
 use crate::outlet::{Merge, Outlet};
 use crate::outside::Pace;
+use crate::reading::InputRequest;
+use crate::run::InputSettings;
+use crate::summary::SourceSummary;
 use crate::{Environment, Host};
 
 /// An application: what is computed of packets, and written as rows.
@@ -77,6 +83,16 @@ pub trait Application: Send + Sized + 'static {
         false
     }
 
+    /// Captures that it reads beside those of the pass: no output may take their place.
+    fn reads(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    /// Why no rule may choose what it looks at, where that is so.
+    fn unsteered(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Begins.
     ///
     /// # Errors
@@ -85,17 +101,20 @@ pub trait Application: Send + Sized + 'static {
 }
 
 /// Who looks at packets for an application.
+#[derive(Default)]
 pub struct Watchers {
     /// A lens for each pass that was asked for; the first is asked at the end, after it has taken
-    /// in the others.
+    /// in the others. None where packets stay in the kernel.
     pub lenses: Vec<Box<dyn Watcher>>,
     /// Who puts their rows together, where there are several.
     pub merge: Option<Box<dyn Merge>>,
+    /// What runs beside the passes.
+    pub beside: Option<Box<dyn Beside>>,
 }
 
 impl<W: Watcher> From<W> for Watchers {
     fn from(watcher: W) -> Self {
-        Self { lenses: vec![Box::new(watcher)], merge: None }
+        Self { lenses: vec![Box::new(watcher)], ..Self::default() }
     }
 }
 
@@ -110,6 +129,8 @@ pub struct Site<'a> {
     pub clock: Clock,
     /// Whether frames come from an interface.
     pub is_live: bool,
+    /// Which frames the run reads, where that is known.
+    pub input: Option<&'a InputSettings>,
 }
 
 /// What an application is given when it begins.
@@ -118,6 +139,8 @@ pub struct Opening {
     pub outlet: Option<Outlet>,
     /// How many passes share the flows; 1 unless it is [`Application::BY_FLOW`].
     pub pass_count: usize,
+    /// Which frames are read, and how: what is read beside them is read in the same way.
+    pub request: InputRequest,
     /// The captures by name, where rows say which one they are from.
     pub captures: Captures,
     /// Spreads keys.
@@ -162,7 +185,7 @@ pub trait Watcher: Lens + Send + Any {
 }
 
 /// What an application says at the end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Closing {
     /// What became of each packet.
     pub outcome: Outcome,
@@ -176,4 +199,6 @@ pub struct Closing {
     pub lines: String,
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
+    /// What became of the sources that it alone reads.
+    pub own: Vec<SourceSummary>,
 }

@@ -1,5 +1,7 @@
 //! Applications behind one list, whatever their settings are.
 
+use std::path::PathBuf;
+
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
 use toml::Spanned;
@@ -50,6 +52,10 @@ pub trait Ready: Send {
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)>;
     /// As [`Application::classifies_again`].
     fn classifies_again(&self) -> bool;
+    /// As [`Application::reads`].
+    fn reads(&self) -> &[PathBuf];
+    /// As [`Application::unsteered`].
+    fn unsteered(&self) -> Option<&'static str>;
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -80,6 +86,14 @@ impl<A: Application> Ready for A {
 
     fn classifies_again(&self) -> bool {
         Application::classifies_again(self)
+    }
+
+    fn reads(&self) -> &[PathBuf] {
+        Application::reads(self)
+    }
+
+    fn unsteered(&self) -> Option<&'static str> {
+        Application::unsteered(self)
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {

@@ -78,7 +78,7 @@ impl Application for Unanswered {
         let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
             Box::new(Watching { least_packets, ended: Vec::new(), out })
         });
-        Ok(Watchers { lenses: lenses.collect(), merge })
+        Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
     }
 }
 

@@ -20,7 +20,7 @@ use cca::{Model, ModelError as CcaModelError};
 use engine::columns::Schema;
 use packet::SlotClock;
 
-pub use application::{Cca, Settings};
+pub use application::Cca;
 pub use period::{PeriodTold, way_columns};
 pub use settings::CcaSettings;
 

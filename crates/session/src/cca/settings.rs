@@ -41,10 +41,15 @@ choice! {
     }
 }
 
-/// Settings of `cca`.
+/// Settings of `cca`, of one tap or two.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CcaSettings {
+    /// The interface that receives what goes to the queue, where it is another than is listened on.
+    pub ingress: Option<String>,
+    /// Downstream of the queue: captures, or an interface; none where there is a single tap.
+    #[serde(deserialize_with = "written::paths")]
+    pub egress: Vec<PathBuf>,
     /// The model that identifies congestion controls.
     pub model: Option<PathBuf>,
     /// How often flows are reported.
@@ -74,6 +79,8 @@ pub struct CcaSettings {
 impl Default for CcaSettings {
     fn default() -> Self {
         Self {
+            ingress: None,
+            egress: Vec::new(),
             model: None,
             every: Span::from_seconds(1),
             slot: Span::from_ns(1_000_000),
@@ -115,6 +122,8 @@ pub enum Setting {
     EgressOffset,
     /// Leaving tunnels unopened.
     NoDecap,
+    /// [`CcaSettings::ingress`]
+    Ingress,
 }
 
 impl Setting {
@@ -130,6 +139,7 @@ impl Setting {
             Self::PassedFirst => "passed",
             Self::EgressOffset => "egress-offset",
             Self::NoDecap => "no-decap",
+            Self::Ingress => "ingress",
         }
     }
 }
@@ -168,7 +178,7 @@ impl Wanted {
 }
 
 /// In the order in which they are looked at.
-const WANTED: [(Setting, Wanted); 11] = [
+const WANTED: [(Setting, Wanted); 13] = [
     (Setting::Act, Wanted::Live),
     (Setting::Act, Wanted::Two),
     (Setting::View, Wanted::Live),
@@ -180,6 +190,8 @@ const WANTED: [(Setting, Wanted); 11] = [
     (Setting::PassedFirst, Wanted::Two),
     (Setting::EgressOffset, Wanted::Captures),
     (Setting::NoDecap, Wanted::OtherThanTwoLive),
+    (Setting::Ingress, Wanted::Live),
+    (Setting::Ingress, Wanted::Two),
 ];
 
 /// Why settings cannot be had.
@@ -261,12 +273,23 @@ impl fmt::Display for SettingsError {
 impl std::error::Error for SettingsError {}
 
 impl CcaSettings {
+    /// Where packets come from, if not from captures then from interfaces.
+    #[must_use]
+    pub const fn taps(&self, are_live: bool) -> Taps {
+        Taps { are_live, are_two: !self.egress.is_empty() }
+    }
+
     /// How time is cut: a period is a whole number of slots.
     ///
     /// # Errors
     /// [`SettingsError::NotWhole`]
     pub fn clock(&self) -> Result<SlotClock, SettingsError> {
-        slot_clock(self.every, self.slot)
+        let Self { every, slot, .. } = *self;
+        let clock = SlotClock::new(slot);
+        if clock.count(every) < 1 || every.as_ns() % slot.as_ns() != 0 {
+            return Err(SettingsError::NotWhole { every, slot });
+        }
+        Ok(clock)
     }
 
     /// Refuses what would be ignored or cut; `given` is what was asked for beside these settings.
@@ -301,6 +324,7 @@ impl CcaSettings {
             Setting::Sample => self.is_sampled(),
             Setting::PassedFirst => self.passed == PassedRule::First,
             Setting::EgressOffset => self.egress_offset.is_some(),
+            Setting::Ingress => self.ingress.is_some(),
             Setting::Act | Setting::View | Setting::Duration | Setting::NoDecap => false,
         }
     }
@@ -325,10 +349,13 @@ impl CcaSettings {
     /// What a tap keeps.
     #[must_use]
     pub fn tap_options(&self, clock: SlotClock, model: Option<&Model>) -> TapOptions {
+        let looked_at = model.map(Model::looked_at).unwrap_or_default();
+        let kept = self.every.max(looked_at);
         TapOptions {
             clock,
             flow_count_max: self.max_flows.unwrap_or(FLOWS_MAX) as usize,
-            kept: kept(self.every, model),
+            // What a model looks at, and as long as a packet may wait.
+            kept: Span::from_ns(WAIT_MAX.as_ns().saturating_add(kept.as_ns())),
             sampler: self.is_sampled().then(|| Sampler::new(self.sample, SAMPLER_SEED)),
         }
     }
@@ -336,13 +363,14 @@ impl CcaSettings {
     /// Slots of a period.
     #[must_use]
     pub fn period_len(&self, clock: SlotClock) -> usize {
-        period_len(self.every, clock)
+        usize::try_from(clock.count(self.every)).unwrap_or(usize::MAX)
     }
 
     /// Rows of a period at most.
     #[must_use]
     pub const fn row_count_max(&self) -> usize {
-        row_count_max(self.rows)
+        // 0 stands for all.
+        if self.rows == 0 { usize::MAX } else { self.rows }
     }
 
     /// Flows that taps of two interfaces follow at most: those that are reported.
@@ -352,31 +380,6 @@ impl CcaSettings {
         let asked = if self.rows == 0 { flows } else { self.rows };
         asked.min(FOLLOWED_MAX as usize)
     }
-}
-
-/// How time is cut into slots, of which a period is a whole number.
-pub(super) fn slot_clock(every: Span, slot: Span) -> Result<SlotClock, SettingsError> {
-    let clock = SlotClock::new(slot);
-    if clock.count(every) < 1 || every.as_ns() % slot.as_ns() != 0 {
-        return Err(SettingsError::NotWhole { every, slot });
-    }
-    Ok(clock)
-}
-
-/// How long a tap remembers: what a model looks at, and how long a packet may wait.
-pub(super) fn kept(every: Span, model: Option<&Model>) -> Span {
-    let looked_at = model.map(Model::looked_at).unwrap_or_default();
-    Span::from_ns(WAIT_MAX.as_ns().saturating_add(every.max(looked_at).as_ns()))
-}
-
-/// Slots of a period.
-pub(super) fn period_len(every: Span, clock: SlotClock) -> usize {
-    usize::try_from(clock.count(every)).unwrap_or(usize::MAX)
-}
-
-/// Rows of a period at most, where 0 stands for all.
-pub(super) const fn row_count_max(rows: usize) -> usize {
-    if rows == 0 { usize::MAX } else { rows }
 }
 
 /// Reads a share of something that is looked at.

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use capture::input::Input;
 use cca::{Pair, Rules, TapOptions, Walk};
 use engine::group::Outcome;
 use engine::run::Control;
@@ -13,7 +12,8 @@ use super::BEGUN_AGAIN;
 use super::naming::Namer;
 use super::rows::Told;
 use super::settings::CcaSettings;
-use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received};
+use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened};
+use crate::summary::SourceSummary;
 
 /// What packets of which nothing is told lack.
 pub const KEY: &str = "TCP data";
@@ -75,129 +75,76 @@ impl Side {
         true
     }
 
-    fn finish(self, tap: &cca::Tap) -> TapDone {
-        let counts = tap.counts();
-        let keyed = counts.taken + counts.left_out;
-        let outcome =
-            Outcome { keyed, without_key: counts.received() - keyed, ..Outcome::default() };
-        TapDone {
+    fn finish(self, done: TapDone) -> SourceSummary {
+        let TapDone { outcome, beyond_max_flows, lines } = done;
+        SourceSummary {
             inputs: self.inputs,
             received: self.source.received(),
             outcome,
-            beyond_max_flows: counts.no_place,
-            begun_again: counts.out_of_window,
+            key: KEY,
+            beyond_max_keys: beyond_max_flows,
+            lines,
         }
     }
 }
 
-/// What became of the packets of a tap.
-pub struct TapDone {
-    /// What was read.
-    pub inputs: Inputs,
-    /// Packets by what became of them before.
-    pub received: Received,
-    /// Packets by what was done with them.
-    pub outcome: Outcome,
-    /// Packets of flows for which there was no place.
-    pub beyond_max_flows: u64,
-    /// Packets that fit no window.
-    pub begun_again: u64,
-}
+/// The downstream tap of a queue, read as far as the upstream one has come.
+pub struct Downstream(Side);
 
-impl TapDone {
-    /// What there is to say besides the counts that every command has, each line ended.
-    #[must_use]
-    pub fn lines(&self) -> String {
-        match self.begun_again {
-            0 => String::new(),
-            count => format!("cca: {count} {BEGUN_AGAIN}\n"),
-        }
+impl Downstream {
+    /// Opens captures whose stamps are later by `offset` than they have them.
+    ///
+    /// # Errors
+    /// [`InputError`]: a capture that cannot be read.
+    pub fn open(inputs: Inputs, offset: Span) -> Result<Self, InputError> {
+        let mut side = Side::open(inputs)?;
+        side.shift = offset;
+        Ok(Self(side))
     }
 }
 
-/// Both, read together.
-struct Sides {
-    ingress: Side,
+/// A queue between packets that are handed in and captures that are read beside them: looks back at
+/// each period that both have left behind them and in which a packet came or something waits.
+///
+/// A period is looked at right behind the packet by which it is past, so that which rows there are
+/// does not depend on how packets are cut into batches.
+pub struct QueuePeriods {
     egress: Side,
-}
-
-impl Sides {
-    /// Reads both up to a moment.
-    fn read(&mut self, pair: &mut Pair, until: Timestamp) {
-        self.ingress.read(&mut pair.ingress, until);
-        self.egress.read(&mut pair.egress, until);
-    }
-
-    /// When the first packet came to the queue of which anything is kept; both are read so far.
-    fn first(&mut self, pair: &mut Pair) -> Option<Timestamp> {
-        while pair.ingress.earliest().is_none() {
-            if !self.ingress.read_batch(&mut pair.ingress) {
-                return None;
-            }
-        }
-        pair.ingress.earliest()
-    }
-
-    /// Up to when both are read, where one of them has not ended.
-    fn horizon(&self, pair: &Pair) -> Option<Timestamp> {
-        let sides = [(&self.ingress, &pair.ingress), (&self.egress, &pair.egress)];
-        let going_on = sides.into_iter().filter(|(side, _)| !side.has_ended);
-        going_on.map(|(_, tap)| tap.latest()).min()
-    }
-
-    /// Whether reading is to end.
-    fn are_stopped(&self) -> bool {
-        self.ingress.inputs.control.is_stopped()
-    }
-
-    /// Whether both have ended.
-    const fn have_ended(&self) -> bool {
-        self.ingress.has_ended && self.egress.has_ended
-    }
-}
-
-/// Two captures of a queue: looks back at each period that both have left behind them and in which
-/// a packet came or something waits.
-pub struct QueueReader {
-    sides: Sides,
     pair: Pair,
     walk: Walk,
     rules: Rules,
     row_count: usize,
     namer: Option<Namer>,
+    /// Where the period begins that is looked at next.
+    begin: Option<i64>,
+    /// Whether no packet comes to the queue any more.
+    has_ended: bool,
+    /// Whether all periods were looked at, or looking was stopped.
+    is_over: bool,
 }
 
-impl QueueReader {
-    /// Opens the captures before the queue and behind it, whose stamps are later by `offset` than
-    /// the captures have them.
-    ///
-    /// # Errors
-    /// [`InputError`]: a capture that cannot be read.
-    pub fn open(
-        (before, behind): (Inputs, Inputs),
-        offset: Span,
+impl QueuePeriods {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn new(
+        egress: Downstream,
         settings: &CcaSettings,
         clock: SlotClock,
         namer: Option<Namer>,
-    ) -> Result<Self, InputError> {
-        let mut sides = Sides { ingress: Side::open(before)?, egress: Side::open(behind)? };
-        sides.egress.shift = offset;
+    ) -> Self {
         let model = namer.as_ref().map(|namer| &namer.model);
-        Ok(Self {
-            sides,
+        Self {
+            egress: egress.0,
             pair: Pair::new(settings.tap_options(clock, model)),
             // The slot after the last tells what has passed by its end.
             walk: Walk::new(clock, settings.period_len(clock), 1),
             rules: settings.rules(),
             row_count: settings.row_count_max(),
             namer,
-        })
-    }
-
-    /// What is read before the queue, of which progress is shown.
-    #[must_use]
-    pub const fn before(&self) -> &Inputs {
-        &self.sides.ingress.inputs
+            begin: None,
+            has_ended: false,
+            is_over: false,
+        }
     }
 
     /// Names of the controls that are told apart; none where there is no model.
@@ -206,18 +153,73 @@ impl QueueReader {
         Namer::controls(self.namer.as_ref())
     }
 
-    /// Reads both to their ends, and hands each period to `put`.
+    /// Takes in packets that came to the queue, and hands periods that are past to `put`.
     ///
     /// # Errors
     /// What `put` returns, at once.
-    pub fn run<E>(&mut self, mut put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
-        let Self { sides, pair, walk, rules, row_count, namer } = self;
-        let clock = pair.options().clock;
-        let Some(first) = sides.first(pair) else { return Ok(()) };
-        let mut begin = walk.begin_of(clock.slot(first));
+    pub fn on_batch<E>(
+        &mut self,
+        batch: &Batch<'_>,
+        mut put: impl FnMut(&Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let bytes = batch.bytes;
+        let mut rest = batch.records;
+        while let Some(at) = rest.iter().position(|record| self.is_due(record)) {
+            let (before, after) = rest.split_at(at + 1);
+            self.pair.ingress.take(&Batch { bytes, records: before, tick: None });
+            self.look(&mut put)?;
+            rest = after;
+        }
+        self.pair.ingress.take(&Batch { bytes, records: rest, tick: None });
+        Ok(())
+    }
+
+    /// No packet comes to the queue any more: reads on to the end behind it, and hands the periods
+    /// that are left to `put`.
+    ///
+    /// # Errors
+    /// What `put` returns, at once.
+    pub fn finish<E>(&mut self, put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+        self.has_ended = true;
+        self.look(put)
+    }
+
+    /// What became of the packets of each tap: of those that were handed in, and of those behind
+    /// the queue with what became of them before.
+    #[must_use]
+    pub fn into_done(self) -> (TapDone, SourceSummary) {
+        let egress = TapDone::of(&self.pair.egress);
+        (TapDone::of(&self.pair.ingress), self.egress.finish(egress))
+    }
+
+    /// When the period is past that begins here.
+    fn due(&self, begin: i64) -> Timestamp {
+        let end = self.walk.period(begin).end();
+        self.pair.options().clock.start(end.saturating_add(2))
+    }
+
+    /// Whether the period that is looked at next is past by this packet; also where none is known.
+    fn is_due(&self, record: &Record) -> bool {
+        let time = record.timestamp;
+        let is_past = |begin| time != Timestamp::UNKNOWN && time >= self.due(begin);
+        !self.is_over && self.begin.is_none_or(is_past)
+    }
+
+    fn look<E>(&mut self, mut put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+        let clock = self.pair.options().clock;
+        let first = |pair: &Pair| pair.ingress.earliest().map(|time| clock.slot(time));
+        let begin = self.begin.or_else(|| first(&self.pair).map(|slot| self.walk.begin_of(slot)));
+        let Some(mut begin) = begin.filter(|_| !self.is_over) else { return Ok(()) };
         loop {
+            self.begin = Some(begin);
+            let due = self.due(begin);
+            // No stamp is later than the latest that there is: then only the end ends it.
+            if !self.has_ended && (self.pair.ingress.latest() < due || due == Timestamp::MAX) {
+                return Ok(());
+            }
+            self.egress.read(&mut self.pair.egress, due);
+            let Self { egress, pair, walk, rules, row_count, namer, has_ended, .. } = self;
             let period = walk.period(begin);
-            sides.read(pair, clock.start(period.end().saturating_add(2)));
             let mut is_told = false;
             if walk.is_worth(begin, |from| pair.next_slot(from)) {
                 let told = Told::of(pair, period, *rules, *row_count, namer.as_mut());
@@ -225,20 +227,97 @@ impl QueueReader {
                 is_told = !told.flows.is_empty();
             }
             let latest = clock.slot(pair.ingress.latest().max(pair.egress.latest()));
-            if sides.have_ended() && latest < period.end() || sides.are_stopped() {
+            let have_ended = *has_ended && egress.has_ended;
+            if have_ended && latest < period.end() || egress.inputs.control.is_stopped() {
+                self.is_over = true;
                 return Ok(());
             }
-            let horizon = sides.horizon(pair).map_or(latest, |time| clock.slot(time));
+            // Up to when both are read, where one of them has not ended.
+            let going_on = [(*has_ended, &pair.ingress), (egress.has_ended, &pair.egress)];
+            let going_on = going_on.into_iter().filter(|(has_ended, _)| !has_ended);
+            let horizon = going_on.map(|(_, tap)| clock.slot(tap.latest())).min();
+            let horizon = horizon.unwrap_or(latest);
             begin = walk.next(period.end(), is_told, |from| pair.next_slot(from), horizon);
             pair.forget_before(clock.start(begin));
         }
     }
+}
+
+/// Two captures of a queue, side by side.
+pub struct QueueReader {
+    ingress: Side,
+    periods: QueuePeriods,
+}
+
+impl QueueReader {
+    /// Opens the captures before the queue; `periods` has those behind it.
+    ///
+    /// # Errors
+    /// [`InputError`]: a capture that cannot be read.
+    pub fn open(before: Inputs, periods: QueuePeriods) -> Result<Self, InputError> {
+        Ok(Self { ingress: Side::open(before)?, periods })
+    }
+
+    /// What is read before the queue, of which progress is shown.
+    #[must_use]
+    pub const fn before(&self) -> &Inputs {
+        &self.ingress.inputs
+    }
+
+    /// Names of the controls that are told apart; none where there is no model.
+    #[must_use]
+    pub fn controls(&self) -> Vec<String> {
+        self.periods.controls()
+    }
+
+    /// Reads both to their ends, and hands each period to `put`.
+    ///
+    /// # Errors
+    /// What `put` returns, at once.
+    pub fn run<E>(&mut self, mut put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+        let Self { ingress, periods } = self;
+        while !ingress.inputs.control.is_stopped() {
+            let Some(batch) = ingress.source.next_batch() else { break };
+            periods.on_batch(&batch, &mut put)?;
+        }
+        periods.finish(put)
+    }
 
     /// What became of the packets of each tap, that before the queue first.
     #[must_use]
-    pub fn finish(self) -> [TapDone; 2] {
-        let Sides { ingress, egress } = self.sides;
-        [ingress.finish(&self.pair.ingress), egress.finish(&self.pair.egress)]
+    pub fn finish(self) -> [SourceSummary; 2] {
+        let (ingress, egress) = self.periods.into_done();
+        [self.ingress.finish(ingress), egress]
+    }
+}
+
+/// What became of the packets of a tap.
+pub struct TapDone {
+    /// Packets by what was done with them.
+    pub outcome: Outcome,
+    /// Packets of flows for which there was no place.
+    pub beyond_max_flows: u64,
+    /// What there is to say besides the counts that every command has, each line ended.
+    pub lines: String,
+}
+
+impl TapDone {
+    fn of(tap: &cca::Tap) -> Self {
+        let counts = tap.counts();
+        let keyed = counts.taken + counts.left_out;
+        let lines = match counts.out_of_window {
+            0 => String::new(),
+            count => format!("cca: {count} {BEGUN_AGAIN}\n"),
+        };
+        Self {
+            outcome: Outcome {
+                keyed,
+                without_key: counts.received() - keyed,
+                ..Outcome::default()
+            },
+            beyond_max_flows: counts.no_place,
+            lines,
+        }
     }
 }
 
@@ -258,13 +337,10 @@ pub fn offset(
         return Ok(Span::default());
     }
     let find = |request| Inputs::find(request, true, Arc::clone(control));
-    let mut sides =
-        Sides { ingress: Side::open(find(before)?)?, egress: Side::open(find(behind)?)? };
+    let (mut ingress, mut egress) = (Side::open(find(before)?)?, Side::open(find(behind)?)?);
     let mut pair = Pair::new(TapOptions { kept: Span::from_ns(i64::MAX), ..options });
     // Clocks that differ by hours have no moment in common: each side by its own first packet.
-    for (side, tap) in
-        [(&mut sides.ingress, &mut pair.ingress), (&mut sides.egress, &mut pair.egress)]
-    {
+    for (side, tap) in [(&mut ingress, &mut pair.ingress), (&mut egress, &mut pair.egress)] {
         side.read(tap, Timestamp::from_ns(i64::MIN + 1));
         let until = tap.latest().plus(COMPARED);
         side.read(tap, until);
@@ -274,17 +350,18 @@ pub fn offset(
     Ok(if differ { Span::from_ns(-least.as_ns()) } else { Span::default() })
 }
 
+/// What there is to say of an offset that was found.
+#[must_use]
+pub fn offset_found(offset: Span) -> String {
+    format!(
+        "packets seem to leave before they came, or far too late: clocks differ; {:+.6} s are \
+         added to downstream timestamps",
+        offset.as_seconds_f64()
+    )
+}
+
 /// No queue holds every packet for longer: it is the clocks that differ.
 const DELAY_SANE: Span = Span::from_seconds(2);
-
-/// Names of captures, for the summary.
-pub fn names(inputs: &Inputs) -> String {
-    let name = |input: &Input| match input {
-        Input::Stdin => String::from("-"),
-        Input::File(path) => path.display().to_string(),
-    };
-    inputs.resolved.inputs.iter().map(name).collect::<Vec<_>>().join(", ")
-}
 
 /// The request for the tap behind the queue: as that before it, of other captures.
 pub fn behind(before: &InputRequest, egress: &[PathBuf]) -> InputRequest {

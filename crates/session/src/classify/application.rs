@@ -173,7 +173,7 @@ model = \"services\"
             flows.take_up_rules();
             Box::new(flows)
         });
-        Ok(Watchers { lenses: lenses.collect(), merge })
+        Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
     }
 }
 

@@ -128,7 +128,7 @@ fn watch<S: PerFlow + Laid + 'static>(rows: Rows, opening: Opening) -> Result<Wa
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
         Box::new(Watching::<S> { states: SideSlab::default(), ended: Vec::new(), out })
     });
-    Ok(Watchers { lenses: lenses.collect(), merge })
+    Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
 }
 
 /// Flows on their way out.

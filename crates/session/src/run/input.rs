@@ -23,7 +23,7 @@ choice! {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct InputSettings {
     /// Captures: files, folders of captures, or `-`.
-    #[serde(deserialize_with = "paths")]
+    #[serde(deserialize_with = "written::paths")]
     pub read: Vec<PathBuf>,
     /// The interface to listen on instead.
     pub interface: Option<String>,
@@ -63,20 +63,6 @@ impl Default for InputSettings {
             pace: None,
         }
     }
-}
-
-/// A path, or a list of them.
-fn paths<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "wanted the name of a capture, or a list of names")]
-    enum OneOrMore {
-        One(PathBuf),
-        More(Vec<PathBuf>),
-    }
-    Ok(match OneOrMore::deserialize(from)? {
-        OneOrMore::One(path) => vec![path],
-        OneOrMore::More(paths) => paths,
-    })
 }
 
 impl InputSettings {

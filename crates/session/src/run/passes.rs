@@ -56,7 +56,7 @@ pub(super) enum Passes {
     /// One for all.
     One(Box<Watched>),
     /// Several.
-    Several(Several),
+    Several(Box<Several>),
 }
 
 /// Passes on several threads.
@@ -97,7 +97,7 @@ pub(super) struct Seats {
 impl Seats {
     /// Takes in the lenses of the application at a place.
     pub(super) fn add(&mut self, place: usize, has_flows: bool, watchers: Watchers) {
-        let Watchers { lenses, merge } = watchers;
+        let Watchers { lenses, merge, .. } = watchers;
         let seats = lenses.into_iter().map(|watcher| Seat { place, watcher });
         let Some(merge) = merge else {
             self.whole.extend(seats.map(|seat| (has_flows, seat)));
@@ -107,6 +107,11 @@ impl Seats {
         self.parts.resize_with(seats.len().max(self.parts.len()), Vec::new);
         self.parts.iter_mut().zip(seats).for_each(|(part, seat)| part.push(seat));
         self.merges.push((place, merge));
+    }
+
+    /// Whether nobody looks at any packet.
+    pub(super) fn are_empty(&self) -> bool {
+        self.parts.is_empty() && self.whole.is_empty()
     }
 
     /// Gives them passes.
@@ -146,7 +151,8 @@ impl Seats {
             Ok(Pass::new(options, seed, in_order(seats)?))
         });
         let parts = parts.collect::<Result<_, Refusal>>()?;
-        Ok(Passes::Several(Several { preparer, thread_count, parts, whole, merges }))
+        let several = Several { preparer, thread_count, parts, whole, merges };
+        Ok(Passes::Several(Box::new(several)))
     }
 }
 

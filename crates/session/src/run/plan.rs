@@ -11,6 +11,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::input::InputSettings;
 use crate::application::{Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
+use crate::reading::{InputError, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
@@ -49,6 +50,20 @@ pub struct OutputSettings {
     pub format: Format,
     /// Whether a file that exists is replaced.
     pub force: bool,
+}
+
+impl Plan {
+    /// Opens what is read, where any application looks at packets in user space.
+    ///
+    /// # Errors
+    /// [`InputError`]
+    pub fn open(&self, inputs: &Inputs) -> Result<Opened, InputError> {
+        let takes_packets = |one: &Planned| one.ready.wants().needs.len > 0;
+        if inputs.interface.is_some() && !self.applications.iter().any(takes_packets) {
+            return Ok(Opened::Live(Vec::new()));
+        }
+        inputs.open_any(self.wants.needs, 1)
+    }
 }
 
 impl OutputSettings {
@@ -142,7 +157,8 @@ fn plan(
     let mut root = root.into_inner();
     refuse_unknown(&root, mistakes);
     let input = input(root.remove("input"), instead, mistakes);
-    let site = Site { is_live: input.as_ref().is_some_and(|i| i.interface.is_some()), ..*site };
+    let is_live = input.as_ref().is_some_and(|input| input.interface.is_some());
+    let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
@@ -176,12 +192,16 @@ fn plan(
         }
     }
     refuse_shared(&planned, mistakes);
+    refuse_taking_place(&planned, mistakes);
     let names: Vec<_> = planned.iter().map(|planned| planned.ready.name()).collect();
     if names.is_empty() && mistakes.is_empty() {
         let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
         mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
     }
-    let known = Known { words: &words, applications: &names };
+    let unsteered =
+        planned.iter().filter_map(|one| Some((one.ready.name(), one.ready.unsteered()?)));
+    let unsteered: Vec<_> = unsteered.collect();
+    let known = Known { words: &words, applications: &names, unsteered: &unsteered };
     // Of an application that is not there because of a mistake its rules are none.
     let rules =
         if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
@@ -273,6 +293,28 @@ fn tables_of<'t>(
             tables.collect()
         }
         other => table_of(name, Some(Spanned::new(at, other)), mistakes).into_iter().collect(),
+    }
+}
+
+/// What an application reads beside the pass is not replaced by rows, whatever `force` says.
+fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
+    for reader in planned {
+        for read in reader.ready.reads() {
+            let takes_place = |one: &&Planned| {
+                one.output.as_ref().is_some_and(|output| is_same_file(&output.path, read))
+            };
+            if let Some(one) = planned.iter().find(takes_place) {
+                let (name, reader) = (one.ready.name(), reader.ready.name());
+                let path = read.display();
+                mistakes.add_at(
+                    &one.place,
+                    format_args!(
+                        "[{name}] output: would take the place of {path}, which [{reader}] reads; \
+                         give another name"
+                    ),
+                );
+            }
+        }
     }
 }
 

@@ -15,16 +15,17 @@ use engine::run::Control;
 use packet::Source;
 use sink::{Existing, OutputError, OutputFile};
 
+use super::besides::Besides;
 use super::passes::{Left, Looked, Making, Passes, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
 use super::seat::Seat;
-use crate::application::{Closing, Opening, Refusal, Watcher};
+use crate::application::{BesideDone, Closing, Opening, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, WhenBehind};
 use crate::outside::{Pace, Paced, read_ahead};
-use crate::reading::{InOrder, InputError, Inputs, Opened, Received, hash_seed};
+use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 use crate::weight::Weight;
@@ -93,6 +94,7 @@ pub struct Session {
     writers: Vec<OutletWriter>,
     pace: Option<Arc<Pace>>,
     reload: Reload,
+    besides: Besides,
 }
 
 /// What is left of a run.
@@ -103,6 +105,8 @@ pub struct Finished {
     pub received: Received,
     /// What each application says of itself, by name.
     pub closings: Vec<(&'static str, Closing)>,
+    /// What was said by what ran beside the passes, by application.
+    pub besides: Vec<(&'static str, BesideDone)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
 }
@@ -122,8 +126,8 @@ impl Session {
     ) -> Result<Self, RunError> {
         let Plan { input, run, applications, rules, wants, text } = plan;
         let is_live = inputs.interface.is_some();
+        let request = InputRequest { decapsulate: wants.inner(), ..input.request() };
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
-        let interface = opened.interface();
         let in_force = InForce::default();
         let read_labels = rules.reads(|_| true);
         let has_sizes = !rules.thresholds().is_empty();
@@ -136,14 +140,10 @@ impl Session {
         let making = Making {
             options: wants.flow_options(),
             seed,
-            thread_count: if takes_turns(&inputs, pace.is_some()) {
-                inputs.thread_count
-            } else {
-                1
-            },
+            thread_count: threads(&inputs, pace.is_some()),
             is_steered: has_sizes || !read_labels.is_empty(),
         };
-        let mut seats = Seats::default();
+        let (mut seats, mut besides) = (Seats::default(), Besides::default());
         if has_sizes {
             seats.add(usize::MAX, true, Weight::new(&in_force).into());
         }
@@ -171,10 +171,11 @@ impl Session {
             let opening = Opening {
                 outlet,
                 pass_count: if is_spread { making.part_count() } else { 1 },
+                request: request.clone(),
                 captures: captures.clone(),
                 seed,
                 control: Arc::clone(&inputs.control),
-                interface: interface.clone(),
+                interface: opened.interface(),
                 tell: doors.tell,
                 progress: Arc::clone(&inputs.options.progress),
                 clock: doors.clock,
@@ -184,15 +185,17 @@ impl Session {
                 read_labels: read_labels.clone(),
             };
             let has_flows = ready.wants().has_flows;
-            let watchers = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
+            let mut watchers = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
+            besides.add(name, watchers.beside.take());
             seats.add(at, has_flows, watchers);
         }
+        besides.are_alone = seats.are_empty();
         let passes = seats.into_passes(making);
         let passes = passes.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
         let source = inputs.in_order(opened);
         let writers = std::mem::take(&mut begun.0);
-        Ok(Self { inputs, source, passes, names, writers, pace, reload })
+        Ok(Self { inputs, source, passes, names, writers, pace, reload, besides })
     }
 
     /// Reads to the end. `hangup` says whether the settings are to be read again, and if so what
@@ -205,7 +208,7 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Result<Plan, Vec<Mistake>>>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, mut source, passes, names, writers, pace, reload } = self;
+        let Self { inputs, mut source, passes, names, writers, pace, reload, besides } = self;
         let control = Arc::clone(&inputs.control);
         let bar = inputs.bar();
         let mut after_batch = || {
@@ -214,10 +217,11 @@ impl Session {
                 reload.take_up(plan).iter().for_each(|line| tell(line));
             }
         };
-        let (passed, unread) = match pace {
-            None => (passes.run(&mut source, &control, &mut after_batch), 0),
-            Some(pace) => paced(&mut source, passes, &pace, &control, &mut after_batch),
-        };
+        let ((passed, unread), besides) =
+            besides.run(&control, &mut after_batch, |after_batch| match pace {
+                None => (passes.run(&mut source, &control, after_batch), 0),
+                Some(pace) => paced(&mut source, passes, &pace, &control, after_batch),
+            });
         drop(bar);
         let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
@@ -225,7 +229,7 @@ impl Session {
         received.report.received = received.report.received.saturating_sub(unread);
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(Finished { inputs, received, closings, dropped }),
+            None => Ok(Finished { inputs, received, closings, besides, dropped }),
         }
     }
 }
@@ -239,11 +243,13 @@ impl Drop for Begun {
     }
 }
 
-/// Whether frames may wait until several threads have looked at some of them together: those of a
-/// capture that is there as a whole, and not of a pipe that somebody fills slowly.
-fn takes_turns(inputs: &Inputs, is_paced: bool) -> bool {
+/// How many threads look at frames. They take turns, so frames have to be such that may wait until
+/// some have come together: those of a capture that is there as a whole, and not of a pipe that
+/// somebody fills slowly.
+fn threads(inputs: &Inputs, is_paced: bool) -> usize {
     let is_file = |input: &Input| matches!(input, Input::File(_));
-    inputs.interface.is_none() && !is_paced && inputs.resolved.inputs.iter().all(is_file)
+    let are_files = inputs.interface.is_none() && inputs.resolved.inputs.iter().all(is_file);
+    if are_files && !is_paced { inputs.thread_count } else { 1 }
 }
 
 /// What applications say at the end, in the order of the settings; and what failed first.

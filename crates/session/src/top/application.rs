@@ -149,7 +149,7 @@ impl<G: Presented> Out<G> {
         let done = Done { outcome, received, late, refused, forgotten, key };
         let lines = done.lines();
         let (outcome, beyond_max_keys) = (done.outcome, refused.packets);
-        let closing = Closing { outcome, key, late, beyond_max_keys, lines, loss: None };
+        let closing = Closing { outcome, key, late, beyond_max_keys, lines, ..Closing::default() };
         refusal.map_or(Ok(closing), Err)
     }
 }

@@ -1,0 +1,194 @@
+//! `cca` in a run: a lens on one tap, a lens that reads the downstream tap of captures beside the
+//! pass, or taps in the kernel beside all passes.
+
+mod one_tap;
+mod two_captures;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod two_interfaces;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use engine::columns::Schema;
+use packet::SlotClock;
+
+use super::naming::{Namer, OtherTaps};
+use super::period::PeriodTold;
+use super::settings::{CcaSettings, SettingsError, Taps};
+use super::{MODEL, flight, read_model, rows};
+use crate::application::{Application, Opening, Refusal, Site, Wants, Watchers};
+use crate::outlet::Outlet;
+use crate::reading::Needs;
+
+/// What flows have in a queue, or in flight beyond one tap.
+pub struct Cca {
+    settings: CcaSettings,
+    clock: SlotClock,
+    namer: Option<Namer>,
+    taps: Taps,
+    /// Captures of the downstream tap.
+    reads: Vec<PathBuf>,
+    /// Devices of both taps.
+    #[cfg(all(target_os = "linux", feature = "tap"))]
+    devices: Option<two_interfaces::Devices>,
+}
+
+/// Nothing of any frame: taps in the kernel look at packets themselves.
+const NOTHING: Needs = Needs { stage: "cca", len: 0, takes_all: false };
+
+impl Application for Cca {
+    const NAME: &'static str = "cca";
+    const ABOUT: &'static str =
+        "What heavy flows have in a queue, or in flight: congestion control, round trips, losses";
+    const EXAMPLE: &'static str = "\
+# How often flows are reported, and how many, the heaviest; 0 for all.
+# every = \"1s\"
+# rows = 10
+# How long a slot is, in which packets are put together.
+# slot = \"1ms\"
+# Two taps: [input] is upstream of a queue, this downstream of it. Captures, or an interface that is
+# tapped by eBPF; ingress names the upstream interface where it is not that of [input].
+# egress = \"after.pcapng\"
+# ingress = \"lan0\"
+# Of two taps: what has passed (highest or first), the share of packets that is read, and what is
+# added to downstream timestamps of captures.
+# passed = \"highest\"
+# sample = 1.0
+# egress-offset = \"0ms\"
+# Of two interfaces: have the kernel report every packet instead of slots.
+# each-packet = false
+# Name congestion controls: by the model cca with two taps, with one by a model that was trained on
+# bytes in flight.
+# model = \"cca\"
+# max-flows = 65536
+";
+
+    type Settings = CcaSettings;
+
+    fn ready(settings: CcaSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+        let of = |error: SettingsError| Refusal::of(error.key(), error);
+        let taps = settings.taps(site.is_live);
+        let clock = settings.clock().map_err(of)?;
+        settings.check(taps, &[]).map_err(of)?;
+        let mut cca = Self {
+            namer: namer(&settings, clock, site)?,
+            clock,
+            taps,
+            reads: Vec::new(),
+            #[cfg(all(target_os = "linux", feature = "tap"))]
+            devices: None,
+            settings,
+        };
+        match taps {
+            Taps { are_two: false, .. } => {}
+            Taps { are_live: false, .. } => {
+                cca.reads = two_captures::find(&cca.settings.egress, site)?;
+            }
+            #[cfg(all(target_os = "linux", feature = "tap"))]
+            Taps { .. } => cca.devices = Some(two_interfaces::Devices::find(&cca.settings, site)?),
+            #[cfg(not(all(target_os = "linux", feature = "tap")))]
+            Taps { .. } => {
+                let wanted = "wanted: captures, or the command `wirelens`";
+                let message = format_args!("no taps of interfaces in this build; {wanted}");
+                return Err(Refusal::of("egress", message));
+            }
+        }
+        Ok(cca)
+    }
+
+    fn wants(&self) -> Wants {
+        match self.taps {
+            Taps { are_live: true, are_two: true } => Wants::frames(NOTHING),
+            _ => Wants::frames(flight::NEEDS),
+        }
+    }
+
+    fn schema(&self, _: bool) -> Schema {
+        if self.taps.are_two { rows::SCHEMA } else { flight::SCHEMA }
+    }
+
+    fn reads(&self) -> &[PathBuf] {
+        &self.reads
+    }
+
+    fn unsteered(&self) -> Option<&'static str> {
+        self.taps.are_two.then_some(
+            "two taps see all flows of a queue, whose shares would be wrong without some of them",
+        )
+    }
+
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
+        let Taps { are_live, are_two } = self.taps;
+        if !are_two {
+            one_tap::open(self, opening)
+        } else if !are_live {
+            two_captures::open(self, opening)
+        } else {
+            #[cfg(all(target_os = "linux", feature = "tap"))]
+            return two_interfaces::open(self, opening);
+            #[cfg(not(all(target_os = "linux", feature = "tap")))]
+            return Err(Refusal::new("no taps of interfaces in this build"));
+        }
+    }
+}
+
+/// Who names controls, if that is asked for.
+fn namer(
+    settings: &CcaSettings,
+    clock: SlotClock,
+    site: &Site<'_>,
+) -> Result<Option<Namer>, Refusal> {
+    let Some(folder) = &settings.model else { return Ok(None) };
+    let of = |error: &dyn fmt::Display| Refusal::of("model", error);
+    let found = MODEL.find(folder, site.host).map_err(|error| of(&error))?;
+    let model = read_model(&found, clock).map_err(|error| of(&error))?;
+    let named = if settings.egress.is_empty() {
+        Namer::of_flight(model)
+    } else {
+        Namer::of_queue(model, settings.is_sampled())
+    };
+    named.map(Some).map_err(|other| {
+        let wanted = match other {
+            OtherTaps::One => "leave egress out, or give a model of two taps",
+            OtherTaps::Two => {
+                "give the downstream tap with egress, or a model that was trained on bytes in \
+                 flight, or none"
+            }
+        };
+        of(&format_args!("{other}; {wanted}"))
+    })
+}
+
+/// Periods on their way out.
+struct Out {
+    outlet: Outlet,
+    clock: SlotClock,
+    controls: Vec<String>,
+}
+
+impl Out {
+    fn new(
+        opening: &mut Opening,
+        clock: SlotClock,
+        namer: Option<&Namer>,
+    ) -> Result<Self, Refusal> {
+        let outlet = opening.outlet.take();
+        let outlet = outlet.ok_or_else(|| Refusal::new("rows go nowhere"))?;
+        Ok(Self { outlet, clock, controls: Namer::controls(namer) })
+    }
+
+    /// Nothing is said of a period without flows.
+    fn put<T: PeriodTold>(&self, told: &T) -> Result<(), Refusal> {
+        if !told.is_empty() {
+            let columns = told.columns(self.clock, &self.controls);
+            self.outlet.put(columns.map_err(Refusal::new)?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a name is that of an interface here, which whoever reads captures may have meant.
+fn is_interface(name: &Path) -> bool {
+    let Ok(devices) = capture::devices::list() else { return false };
+    name.to_str().is_some_and(|name| devices.iter().any(|device| device.name == name))
+}

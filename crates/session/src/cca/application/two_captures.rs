@@ -1,0 +1,138 @@
+//! Captures of two taps: what the pass lends is the upstream one, and the lens reads the downstream
+//! one as far as that has come.
+//!
+//! No other lens of the pass sees a frame of the downstream tap, so that all of them count one tap.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use capture::{Input, OpenError};
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::run::Control;
+use packet::Span;
+
+use super::{Cca, Out, is_interface};
+use crate::application::{Application as _, Closing, Opening, Refusal, Site, Watcher, Watchers};
+use crate::cca::taps::{self, Downstream, QueuePeriods};
+use crate::flows::Done;
+use crate::reading::{InputError, InputRequest, Inputs, is_same_file};
+
+fn refuse(message: impl std::fmt::Display) -> Refusal {
+    Refusal::of("egress", message)
+}
+
+/// Finds the captures of the downstream tap, none of which is read upstream as well.
+pub(super) fn find(egress: &[PathBuf], site: &Site<'_>) -> Result<Vec<PathBuf>, Refusal> {
+    let upstream = site.input.map(|input| input.read.as_slice()).unwrap_or_default();
+    let is_pipe = |name: &PathBuf| name.as_os_str() == "-";
+    if egress.iter().chain(upstream).filter(|name| is_pipe(name)).count() > 1 {
+        return Err(refuse("standard input can be read only once"));
+    }
+    let request = InputRequest { names: egress.to_vec(), ..InputRequest::default() };
+    let found = Inputs::find(&request, true, Arc::new(Control::default())).map_err(explained)?;
+    if !egress.iter().any(is_pipe) {
+        // What is no capture says so now; it is opened again once nothing refuses the run.
+        found.open().map_err(explained)?;
+    }
+    let reads: Vec<PathBuf> = found.resolved.inputs.into_iter().filter_map(path).collect();
+    // Upstream captures that cannot be found are a mistake of their own.
+    let before = capture::input::resolve(upstream).unwrap_or_default();
+    for read in before.inputs.into_iter().filter_map(path) {
+        if reads.iter().any(|other| is_same_file(other, &read)) {
+            return Err(refuse(format_args!(
+                "{} is read upstream of the queue as well, by [input]; wanted: what was captured \
+                 downstream of it",
+                read.display()
+            )));
+        }
+    }
+    Ok(reads)
+}
+
+fn path(input: Input) -> Option<PathBuf> {
+    match input {
+        Input::Stdin => None,
+        Input::File(path) => Some(path),
+    }
+}
+
+fn explained(error: InputError) -> Refusal {
+    match &error {
+        InputError::Open(OpenError::NotFound(path)) if is_interface(path) => refuse(format_args!(
+            "{} is an interface, and [input] reads captures; wanted: captures for both taps, \
+                 or interfaces for both",
+            path.display()
+        )),
+        _ => refuse(error),
+    }
+}
+
+pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
+    let Cca { settings, clock, namer, .. } = cca;
+    let out = Out::new(&mut opening, clock, namer.as_ref())?;
+    let behind = taps::behind(&opening.request, &settings.egress);
+    let offset = match settings.egress_offset {
+        Some(offset) => offset,
+        None => {
+            let options = settings.tap_options(clock, None);
+            let found = taps::offset(&opening.request, &behind, options, &opening.control);
+            found.map_err(explained)?
+        }
+    };
+    if let Some(tell) = opening.tell {
+        if offset != Span::default() && settings.egress_offset.is_none() {
+            tell(&format!("cca: {}; egress-offset sets another", taps::offset_found(offset)));
+        }
+        if settings.is_sampled() && namer.as_ref().is_some_and(|namer| !namer.model.knows_samples())
+        {
+            tell(
+                "cca: sample: the model was trained on all packets, and is wrong more often \
+                 where some are left out; wanted: one of `train cca --shares`",
+            );
+        }
+    }
+    let inputs = Inputs::find(&behind, true, Arc::clone(&opening.control)).map_err(explained)?;
+    let egress = Downstream::open(inputs, offset).map_err(explained)?;
+    let periods = QueuePeriods::new(egress, &settings, clock, namer);
+    Ok(Watching { periods, out, refusal: None }.into())
+}
+
+struct Watching {
+    periods: QueuePeriods,
+    out: Out,
+    refusal: Option<Refusal>,
+}
+
+impl Lens for Watching {
+    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
+        let Self { periods, out, refusal } = self;
+        if let Err(error) = periods.on_batch(&piece.as_batch(), |told| out.put(told)) {
+            refusal.get_or_insert(error);
+        }
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        Cca::NAME
+    }
+
+    fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+        let Self { periods, out, refusal } = &mut *self;
+        if let Err(error) = periods.finish(|told| out.put(told)) {
+            refusal.get_or_insert(error);
+        }
+        if let Some(refusal) = self.refusal {
+            return Err(refusal);
+        }
+        let (ingress, egress) = self.periods.into_done();
+        Ok(Closing {
+            outcome: ingress.outcome,
+            key: taps::KEY,
+            beyond_max_keys: ingress.beyond_max_flows,
+            lines: ingress.lines,
+            own: vec![egress],
+            ..Closing::default()
+        })
+    }
+}

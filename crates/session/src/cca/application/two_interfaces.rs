@@ -1,0 +1,122 @@
+//! Taps of two interfaces: beside all passes, as the kernel looks at packets itself.
+
+use engine::run::Control;
+
+use super::{Cca, Out};
+use crate::application::{Beside, BesideDone, Opening, Refusal, Site, Watchers};
+use crate::cca::live::{self, Departures, Device, Watch, WatchError, WatchOptions};
+use crate::cca::naming::Namer;
+use crate::cca::settings::CcaSettings;
+
+/// The devices of both taps, and how they were named.
+pub(super) struct Devices {
+    ingress: (String, Device),
+    egress: (String, Departures),
+}
+
+impl Devices {
+    /// Reads their names; whether they are there is seen when taps are attached.
+    pub(super) fn find(settings: &CcaSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+        let [egress] = settings.egress.as_slice() else {
+            let message = "of interfaces there can be one; wanted a name";
+            return Err(Refusal::of("egress", message));
+        };
+        let behind = egress.to_string_lossy().into_owned();
+        if egress.exists() && !super::is_interface(egress) {
+            return Err(Refusal::of(
+                "egress",
+                format_args!(
+                    "{behind} is a file, and [input] has an interface; wanted: interfaces for \
+                     both taps, or captures for both"
+                ),
+            ));
+        }
+        let listened_on = site.input.and_then(|input| input.interface.clone());
+        let Some(before) = settings.ingress.clone().or(listened_on) else {
+            return Err(Refusal::of("ingress", "wanted the interface upstream of the queue"));
+        };
+        if before == "any" {
+            let message = "any is no interface that can be tapped; give ingress";
+            return Err(Refusal::of("egress", message));
+        }
+        let device = before.parse::<Device>().map_err(|error| Refusal::of("ingress", error))?;
+        let departures =
+            behind.parse::<Departures>().map_err(|error| Refusal::of("egress", error))?;
+        if before == behind {
+            return Err(Refusal::of(
+                "egress",
+                format_args!(
+                    "{behind} is upstream of the queue as well; wanted: what the next hop receives \
+                     on, or xmit:{behind} for what is handed to the driver"
+                ),
+            ));
+        }
+        Ok(Self { ingress: (before, device), egress: (behind, departures) })
+    }
+}
+
+pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
+    let Cca { settings, clock, mut namer, devices, .. } = cca;
+    let Some(Devices { ingress, egress }) = devices else {
+        return Err(Refusal::new("no interfaces"));
+    };
+    let out = Out::new(&mut opening, clock, namer.as_ref())?;
+    let options = WatchOptions::new(&settings, clock, namer.as_ref().map(|namer| &namer.model));
+    let watch = Watch::begin(options, (&ingress.1, &egress.1))?;
+    if let Some(namer) = &mut namer {
+        namer.followed_max = options.followed_max;
+    }
+    let names = [ingress.0, egress.0];
+    if let Some(tell) = opening.tell {
+        let [before, behind] = &names;
+        tell(&format!("cca: listening on {before}, and downstream of the queue on {behind}"));
+    }
+    let queue = Queue { watch, namer, out, names, tell: opening.tell };
+    Ok(Watchers { beside: Some(Box::new(queue)), ..Watchers::default() })
+}
+
+impl From<WatchError> for Refusal {
+    fn from(error: WatchError) -> Self {
+        Self::new(error)
+    }
+}
+
+struct Queue {
+    watch: Watch,
+    namer: Option<Namer>,
+    out: Out,
+    names: [String; 2],
+    tell: Option<fn(&str)>,
+}
+
+impl Queue {
+    fn watch(&mut self, over: &Control) -> Result<(), Refusal> {
+        let Self { watch, namer, out, .. } = self;
+        watch.run(None, over, namer.as_mut(), |told| out.put(told))?;
+        // What was reported before is complete.
+        Ok(watch.check_devices()?)
+    }
+
+    fn lines(&self) -> Result<String, WatchError> {
+        let counts = self.names.iter().zip(self.watch.counts()?);
+        let mut lines: String =
+            counts.map(|(name, counts)| format!("cca: {}", live::lines(name, &counts))).collect();
+        if let Some(missed) = self.watch.missed() {
+            lines.push_str(&missed.line());
+        }
+        Ok(lines)
+    }
+}
+
+impl Beside for Queue {
+    fn run(mut self: Box<Self>, over: &Control) -> BesideDone {
+        let failure = self.watch(over).err().map(|refusal| format!("cca: {refusal}"));
+        if let (Some(failure), Some(tell)) = (&failure, self.tell) {
+            tell(&format!("{failure}; the others go on"));
+        }
+        match self.lines() {
+            Ok(lines) => BesideDone { lines, loss: failure },
+            Err(error) => BesideDone { lines: format!("cca: {error}\n"), loss: failure },
+        }
+    }
+}
