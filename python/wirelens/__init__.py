@@ -6,9 +6,10 @@ The questions are functions, the same as the commands of `wirelens`:
 - `flows`: who talks to whom, from first packet to end, with features for models if asked
 - `classify_flows`: what each flow is, such as a service, by a trained model
 - `packets`: every packet as a row, in batches, however large the capture
+- `run`: several of them on one pass, with applications of your own in Python
 
-Each takes a path, a folder, or a list of them, and gives a result that iterates over rows,
-hands out Arrow batches, and becomes a frame of pandas or polars.
+Each takes a path, a folder, a list of them, or an interface, and gives a result that iterates over
+rows, hands out Arrow batches, and becomes a frame of pandas or polars.
 
 >>> import wirelens
 >>> table = wirelens.top("testdata/demo.pcapng", n=2)
@@ -20,6 +21,7 @@ hands out Arrow batches, and becomes a frame of pandas or polars.
 
 from wirelens._wirelens import Batch, __version__
 from wirelens.errors import (
+    ApplicationError,
     CaptureNotFoundError,
     CaptureUnreadableError,
     CaptureWarning,
@@ -29,18 +31,23 @@ from wirelens.errors import (
     FilterUnavailableError,
     ForkedError,
     InternalError,
+    LossError,
     MissingPackageError,
     ModelError,
     NotACaptureError,
     OptionError,
     OutputError,
     OutputExistsError,
+    SettingsError,
     WirelensError,
 )
 from wirelens.questions import Packet, classify_flows, flows, packets, top
 from wirelens.results import Field, Stream, Table
+from wirelens.running import Application, Run, run
 
 __all__ = [
+    "Application",
+    "ApplicationError",
     "Batch",
     "CaptureNotFoundError",
     "CaptureUnreadableError",
@@ -52,6 +59,7 @@ __all__ = [
     "FilterUnavailableError",
     "ForkedError",
     "InternalError",
+    "LossError",
     "MissingPackageError",
     "ModelError",
     "NotACaptureError",
@@ -59,6 +67,8 @@ __all__ = [
     "OutputError",
     "OutputExistsError",
     "Packet",
+    "Run",
+    "SettingsError",
     "Stream",
     "Table",
     "WirelensError",
@@ -66,5 +76,6 @@ __all__ = [
     "classify_flows",
     "flows",
     "packets",
+    "run",
     "top",
 ]

@@ -3,6 +3,11 @@
 The texts are those of the command: what was seen, what was wanted, what to try.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wirelens.running import Run
+
 
 class WirelensError(Exception):
     """Something that was asked for could not be done."""
@@ -58,6 +63,26 @@ class InternalError(WirelensError, RuntimeError):
 
 class ModelError(WirelensError, ValueError):
     """A model cannot be read, or cannot be written as trees of header bits."""
+
+
+class SettingsError(OptionError):
+    """Settings of a run, or what they ask for, cannot be: every mistake a line.
+
+    Each line has the file and the number of the line, or the table and the key of a dictionary.
+    """
+
+
+class ApplicationError(WirelensError, RuntimeError):
+    """An application of a run cannot go on, such as a packet log whose disk fails."""
+
+
+class LossError(WirelensError, RuntimeError):
+    """Results of a run that were to be kept are not all there; `result` has those that are."""
+
+    def __init__(self, text: str, result: "Run | None" = None) -> None:
+        super().__init__(text)
+        self.result = result
+        """The `Run` that lacks them."""
 
 
 class CaptureWarning(WirelensError, UserWarning):

@@ -1,10 +1,13 @@
 """Collected rows as frames of other packages."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from wirelens import compat
+from wirelens import compat, written
 from wirelens._wirelens import Batch, Collected
+from wirelens.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from wirelens.results import Field
@@ -16,6 +19,10 @@ _NUMBERS = {
     "UInt16": ("uint16", "UInt16"),
     "UInt8": ("uint8", "UInt8"),
     "Int8": ("int8", "Int8"),
+    "Int64": ("int64", "Int64"),
+    "Int32": ("int32", "Int32"),
+    "Int16": ("int16", "Int16"),
+    "Float32": ("float32", "Float32"),
     "Float64": ("float64", "Float64"),
 }
 
@@ -73,3 +80,17 @@ def to_polars(collected: Collected) -> Any:
 def to_arrow(collected: Collected) -> Any:
     """A table of pyarrow, without a copy."""
     return compat.need("pyarrow", "to_arrow()").table(collected)
+
+
+def to_parquet(collected: Collected, path: str | os.PathLike[str], overwrite: bool) -> None:
+    """A file of rows whose columns we did not declare, which have types that our writer has not."""
+    file = FilePath(path)
+    if file.exists() and not overwrite:
+        raise OutputExistsError(
+            f"`{file}` exists already; give overwrite=True to replace it, or another name"
+        )
+    parquet = compat.need("pyarrow.parquet", "to_parquet() of rows of an application in Python")
+    table = to_arrow(collected)
+    sink = compat.need("pyarrow", "to_parquet()").BufferOutputStream()
+    parquet.write_table(table, sink)
+    written.data(file, sink.getvalue().to_pybytes())

@@ -1,15 +1,25 @@
 """The questions that can be asked; each stands here with its arguments and their defaults."""
 
+import contextlib
 import datetime
 import functools
 import os
-from collections import namedtuple
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    overload,
+)
 
-from wirelens import _wirelens
+from wirelens import _wirelens, interrupts, rows
 from wirelens.errors import OptionError
 from wirelens.results import Stream, Table, table_of
+from wirelens.row import Row, row_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import ClassifyOptions, FlowsOptions, InputOptions, PacketOptions
@@ -44,8 +54,109 @@ class Packet(NamedTuple):
     payload: bytes | None = None
 
 
+class _TopArguments(TypedDict, total=False):
+    """Arguments of `top` that do not change what its rows are."""
+
+    threads: int | None
+    seed: int | None
+    decapsulate: bool
+    count: int | None
+    snaplen: int | None
+    max_keys: int
+
+
+class _FlowsArguments(TypedDict, total=False):
+    """The same of `flows`."""
+
+    filter: str | None
+    idle_timeout: Duration
+    active_timeout: Duration
+    window: Duration | None
+    max_flows: int
+    threads: int | None
+    seed: int | None
+    decapsulate: bool
+    count: int | None
+    snaplen: int | None
+    batch_size: int
+    interface: str | None
+    duration: Duration | None
+
+
+@overload
 def top(
     source: Source,
+    by: Literal["source"] = "source",
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.SourceTotals]: ...
+@overload
+def top(
+    source: Source,
+    by: Literal["destination"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.DestinationTotals]: ...
+@overload
+def top(
+    source: Source,
+    by: Literal["pair"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.PairTotals]: ...
+@overload
+def top(
+    source: Source,
+    by: Literal["port"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.PortTotals]: ...
+@overload
+def top(
+    source: Source,
+    by: Literal["protocol"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.ProtocolTotals]: ...
+@overload
+def top(
+    source: Source,
+    by: Literal["flow"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.FlowTotals]: ...
+@overload
+def top(
+    *,
+    interface: str,
+    by: Literal["source", "destination", "pair", "port", "protocol", "flow"] = "source",
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    duration: Duration | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[Any]: ...
+def top(
+    source: Source | None = None,
     by: Literal["source", "destination", "pair", "port", "protocol", "flow"] = "source",
     n: int = 10,
     window: Duration | None = None,
@@ -58,6 +169,8 @@ def top(
     count: int | None = None,
     snaplen: int | None = None,
     max_keys: int = 16_000_000,
+    interface: str | None = None,
+    duration: Duration | None = None,
 ) -> Table[Any]:
     """Who sends what: packets and bytes on the wire by a key.
 
@@ -92,6 +205,11 @@ def top(
     max_keys
         Keys kept at most, of each window if there are windows; packets of keys beyond are
         counted together.
+    interface
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        with this call; Ctrl-C ends it as `duration` does.
+    duration
+        Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
 
     Returns
     -------
@@ -125,7 +243,7 @@ def top(
     >>> [(row.window_start_ns // 10**9, row.port) for row in table]
     [(1795299090, 22), (1795299100, 22), (1795299110, 5001), (1795299120, 5201)]
     """
-    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen)
+    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen, interface, duration)
     reader = _wirelens.top(
         inputs,
         {
@@ -137,11 +255,36 @@ def top(
             "seed": seed,
         },
     )
-    return table_of(reader, _row_of)
+    with interrupts.stopping(reader) if interface is not None else contextlib.nullcontext():
+        return table_of(reader, functools.partial(row_of, rows.TOTALS.get(by, Row)))
 
 
+@overload
 def flows(
-    source: Source,
+    source: Source | None = None,
+    *,
+    stats: Literal[False] = False,
+    names: Literal["wirelens"] = "wirelens",
+    **arguments: Unpack[_FlowsArguments],
+) -> Stream[rows.Flow]: ...
+@overload
+def flows(
+    source: Source | None = None,
+    *,
+    stats: Literal[True],
+    names: Literal["wirelens"] = "wirelens",
+    **arguments: Unpack[_FlowsArguments],
+) -> Stream[rows.FlowStatistics]: ...
+@overload
+def flows(
+    source: Source | None = None,
+    *,
+    stats: bool = False,
+    names: Literal["nfstream"],
+    **arguments: Unpack[_FlowsArguments],
+) -> Stream[rows.NfstreamFlow]: ...
+def flows(
+    source: Source | None = None,
     *,
     filter: str | None = None,
     idle_timeout: Duration = "120s",
@@ -156,6 +299,8 @@ def flows(
     count: int | None = None,
     snaplen: int | None = None,
     batch_size: int = 8192,
+    interface: str | None = None,
+    duration: Duration | None = None,
 ) -> Stream[Any]:
     """Who talks to whom: each flow as a row, from its first packet to its end.
 
@@ -198,6 +343,11 @@ def flows(
         Use only so many bytes of each frame, as if captured with this limit.
     batch_size
         Rows of a batch at most.
+    interface
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        with this call.
+    duration
+        Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
 
     Returns
     -------
@@ -230,7 +380,7 @@ def flows(
     >>> {reason: count for reason, count in flows.counts["ended"].items() if count}
     {'fin': 63, 'rst': 2, 'end': 247}
     """
-    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen)
+    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen, interface, duration)
     options: FlowsOptions = {
         "idle_timeout": _duration(idle_timeout),
         "active_timeout": _duration(active_timeout),
@@ -242,12 +392,13 @@ def flows(
         "seed": seed,
     }
     start = functools.partial(_wirelens.flows, inputs, options)
-    return Stream(_named("flows", inputs), start, _row_of)
+    kind = rows.NfstreamFlow if names == "nfstream" else rows.FlowStatistics if stats else rows.Flow
+    return Stream(_named("flows", inputs), start, functools.partial(row_of, kind))
 
 
 def classify_flows(
-    source: Source,
-    model: Path,
+    source: Source | None = None,
+    model: Path | None = None,
     *,
     every: Duration | None = None,
     unknown_below: float | None = None,
@@ -259,7 +410,9 @@ def classify_flows(
     count: int | None = None,
     snaplen: int | None = None,
     batch_size: int = 8192,
-) -> Stream[Any]:
+    interface: str | None = None,
+    duration: Duration | None = None,
+) -> Stream[rows.Verdict]:
     """What flows are, such as a service or a device, from their first packets, by a trained model.
 
     The same verdicts as those of the command `wirelens classify`, which
@@ -295,6 +448,11 @@ def classify_flows(
         Use only so many bytes of each frame, as if captured with this limit.
     batch_size
         Rows of a batch at most.
+    interface
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        with this call.
+    duration
+        Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
 
     Returns
     -------
@@ -328,7 +486,9 @@ def classify_flows(
     >>> collections.Counter(verdict.label for verdict in verdicts).most_common(2)
     [('dns', 168), ('unknown', 49)]
     """
-    inputs = _inputs(source, filter, None, True, count, snaplen)
+    if model is None:
+        raise OptionError('model: none is given; give "services", "devices" or a folder of yours')
+    inputs = _inputs(source, filter, None, True, count, snaplen, interface, duration)
     options: ClassifyOptions = {
         # A name is a string; a path is a path, whatever it looks like.
         "model": model if isinstance(model, str) else os.path.abspath(model),
@@ -341,11 +501,11 @@ def classify_flows(
         "seed": seed,
     }
     start = functools.partial(_wirelens.classify_flows, inputs, options)
-    return Stream(_named("classify_flows", inputs), start, _row_of)
+    return Stream(_named("classify_flows", inputs), start, functools.partial(row_of, rows.Verdict))
 
 
 def packets(
-    source: Source,
+    source: Source | None = None,
     filter: str | None = None,
     *,
     frame: int = 0,
@@ -354,6 +514,8 @@ def packets(
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
+    interface: str | None = None,
+    duration: Duration | None = None,
 ) -> Stream[Packet]:
     """Every packet as a row, in batches, however large the capture.
 
@@ -380,6 +542,11 @@ def packets(
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    interface
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        with this call.
+    duration
+        Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
 
     Returns
     -------
@@ -412,7 +579,7 @@ def packets(
     >>> syn
     65
     """
-    inputs = _inputs(source, filter, None, decapsulate, count, snaplen)
+    inputs = _inputs(source, filter, None, decapsulate, count, snaplen, interface, duration)
     options: PacketOptions = {
         "batch_size": batch_size,
         "frame": frame,
@@ -432,30 +599,28 @@ def _packet_without_frame(*values: Any) -> Packet:
     return Packet._make((*values[:-1], None, values[-1]))
 
 
-@functools.cache
-def _row_type(columns: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple("Row", columns)
-
-
-def _row_of(columns: list[str]) -> Callable[..., Any]:
-    return _row_type(tuple(columns))
-
-
 def _named(question: str, inputs: "InputOptions") -> str:
-    names = [os.fspath(name) for name in inputs["names"]]
+    names = [os.fspath(name) for name in inputs["names"]] or [inputs["interface"] or ""]
     return f"{question} of {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
 def _inputs(
-    source: Source,
+    source: Source | None,
     filter: str | None,
     threads: int | None,
     decapsulate: bool,
     count: int | None,
     snaplen: int | None,
+    interface: str | None = None,
+    duration: Duration | None = None,
 ) -> "InputOptions":
-    names = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    if not names:
+    if (source is None) == (interface is None):
+        raise OptionError("source, interface: captures or an interface can be read; give one")
+    if source is None:
+        names = []
+    else:
+        names = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    if not names and interface is None:
         raise OptionError("source: an empty list; give a capture, or a folder of captures")
     return {
         "names": names,
@@ -464,6 +629,8 @@ def _inputs(
         "snaplen": snaplen,
         "decapsulate": decapsulate,
         "threads": threads,
+        "interface": interface,
+        "duration": None if duration is None else _duration(duration),
     }
 
 

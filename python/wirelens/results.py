@@ -154,7 +154,10 @@ class Table(_Result[Row]):
         return self._collected
 
     def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
-        self._collected.write_parquet(path, overwrite)
+        if self._collected.is_declared:
+            self._collected.write_parquet(path, overwrite)
+        else:
+            frames.to_parquet(self._collected, path, overwrite)
 
     def _list(self) -> list[Row]:
         if self._listed is None:

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use capture::OpenError;
-use capture::input::Input;
 use capture::live::{Latency, LiveOptions};
 use engine::flow::FlowOptions;
 use packet::Span;
 use session::flows::FlowsRequest;
-use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed, is_same_file};
+use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
 use session::top::TopRequest;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
@@ -33,17 +32,7 @@ pub(crate) fn spare<'a>(
     inputs: &Inputs,
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
 ) -> Result<(), Failure> {
-    for output in outputs.into_iter().flatten() {
-        let is_output =
-            |input: &&Input| matches!(input, Input::File(path) if is_same_file(output, path));
-        if let Some(read) = inputs.resolved.inputs.iter().find(is_output) {
-            return Err(Failure::usage(format_args!(
-                "{}: would take the place of {read}, which is read; give another name",
-                output.display()
-            )));
-        }
-    }
-    Ok(())
+    session::run::spare(inputs, outputs).map_err(Failure::usage)
 }
 
 /// What was typed about an interface.

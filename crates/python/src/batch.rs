@@ -11,9 +11,10 @@ use engine::columns::Schema;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
+use sink::arrow::Batches;
 
 use crate::parquet::ParquetFile;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::values;
 
 /// Some rows, column by column.
@@ -23,7 +24,8 @@ pub(crate) struct Batch(RecordBatch);
 /// Rows that were found, all of them.
 #[pyclass(frozen, module = "wirelens._wirelens")]
 pub(crate) struct Collected {
-    columns: Schema,
+    /// As they are declared; none of a table that was made in Python.
+    columns: Option<Schema>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
@@ -48,6 +50,10 @@ pub(crate) fn schema_capsule(
 impl Batch {
     pub(crate) fn new(batch: RecordBatch) -> Self {
         Self(batch)
+    }
+
+    pub(crate) fn record_batch(&self) -> &RecordBatch {
+        &self.0
     }
 
     fn column_at(&self, which: &Which) -> PyResult<&dyn arrow_array::Array> {
@@ -145,12 +151,22 @@ impl Batch {
 
 impl Collected {
     pub(crate) fn new(columns: Schema, schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
-        Self { columns, schema, batches }
+        Self { columns: Some(columns), schema, batches }
+    }
+
+    /// Rows with declared columns.
+    pub(crate) fn declared(columns: Schema, batches: Vec<RecordBatch>) -> Self {
+        Self::new(columns, Batches::new(columns).schema(), batches)
+    }
+
+    /// Rows whose columns nobody declared.
+    pub(crate) fn made(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { columns: None, schema, batches }
     }
 
     /// Whether its rows have these columns.
     pub(crate) fn is_of(&self, columns: Schema) -> bool {
-        self.columns == columns
+        self.columns == Some(columns)
     }
 
     pub(crate) fn record_batches(&self) -> &[RecordBatch] {
@@ -169,10 +185,59 @@ impl Collected {
         self.batches.iter().cloned().map(Batch::new).collect()
     }
 
+    /// The same rows and those of others behind them, which have the same columns.
+    fn joined(&self, others: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
+        let mut batches = self.batches.clone();
+        for other in others {
+            if other.schema.fields() != self.schema.fields() {
+                let names = |schema: &SchemaRef| {
+                    let fields = schema.fields().iter();
+                    let fields =
+                        fields.map(|field| format!("{}: {}", field.name(), field.data_type()));
+                    fields.collect::<Vec<_>>().join(", ")
+                };
+                let (first, later) = (names(&self.schema), names(&other.schema));
+                let text = format!("rows with other columns than before: {first}; then {later}");
+                return Err(Refusal::new(Kind::Option, text).into());
+            }
+            batches.extend(other.batches.iter().cloned());
+        }
+        Ok(Self { columns: self.columns, schema: Arc::clone(&self.schema), batches })
+    }
+
+    /// Bytes of memory.
+    #[getter]
+    fn byte_count(&self) -> usize {
+        self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
+    }
+
+    /// Whether its columns are declared, which is what our own writer of Parquet needs.
+    #[getter]
+    fn is_declared(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Name, Arrow type, whether it may be missing, and meaning of each column.
+    #[getter]
+    fn fields(&self) -> Vec<(String, String, bool, &'static str)> {
+        let about = |at: usize| self.columns.and_then(|columns| columns.get(at)?.about.into());
+        let fields = self.schema.fields().iter().enumerate();
+        let field = |(at, field): (usize, &Arc<arrow_schema::Field>)| {
+            let about: Option<&str> = about(at);
+            let kind = field.data_type().to_string();
+            (field.name().clone(), kind, field.is_nullable(), about.unwrap_or_default())
+        };
+        fields.map(field).collect()
+    }
+
     /// Writes all rows to a Parquet file.
     fn write_parquet(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
         let written = py.detach(|| {
-            let mut file = ParquetFile::create(&path, overwrite, self.columns)?;
+            let Some(columns) = self.columns else {
+                let text = "columns of a table that was made in Python are not ours to write";
+                return Err(Refusal::new(Kind::Internal, text));
+            };
+            let mut file = ParquetFile::create(&path, overwrite, columns)?;
             self.batches.iter().try_for_each(|batch| file.write(batch))?;
             file.finish()
         });

@@ -8,15 +8,15 @@ use packet::Span;
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::classify::rows::{self, Found, RowsRequest};
-use session::classify::{read, wants_inner};
-use session::reading::{InputRequest, Inputs, Opened, hash_seed};
+use session::classify::{needs, read, wants_inner};
+use session::reading::{InputRequest, Inputs, hash_seed};
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::onnx::host;
 use crate::options::{InputOptions, duration, refused, seed, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{Kind, Refusal};
-use crate::world::{CLOCK, environment};
+use crate::world::{CLOCK, environment, stop_after};
 
 const CONSUMERS_MAX: usize = 256;
 const WAITING_MAX: usize = 100_000_000;
@@ -101,12 +101,15 @@ pub(crate) fn classify_flows(
     let cascade = read.map_err(|error| Refusal::new(Kind::Model, error))?;
     let cascade = Arc::new(options.with_unknown(cascade)?);
     options.match_windows(&cascade)?;
-    let request = options.request(Arc::clone(&cascade))?;
+    let (is_live, time) = (inputs.is_live(), inputs.time()?);
+    let mut request = options.request(Arc::clone(&cascade))?;
+    request.options.is_live = is_live;
     let inputs = InputRequest { decapsulate: wants_inner(&cascade), ..inputs.request()? };
     let columns = cascade.schema(inputs.asks_for_several());
-    Reader::start(py, columns, move |control, outlet| {
+    Reader::start_any(py, columns, is_live, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
-        let opened = Opened::Files(inputs.open()?);
+        let opened = inputs.open_any(needs(&cascade), inputs.thread_count)?;
+        let _alarm = time.map(|time| stop_after(time, &inputs.control));
         outlet.opened()?;
         let mut handed = Handed::new(outlet, columns, batch_rows);
         let found = rows::compute(request, &inputs, opened, |rows| handed.push(rows))?;

@@ -6,14 +6,15 @@ use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::captures::Captures;
 use session::choice::Choice as _;
-use session::flows::{Done, FlowsRequest, Laid, Layout, Names, Output, Rows, compute};
-use session::reading::{Inputs, Opened, hash_seed};
+use session::flows::{Done, FlowsRequest, Laid, Layout, NEEDS, Names, Output, Rows, compute};
+use session::reading::{Inputs, hash_seed};
 use session::summary;
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::options::{InputOptions, duration, refused_name, seed, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::world::stop_after;
 
 /// What `flows` takes besides inputs.
 #[derive(FromPyObject)]
@@ -59,12 +60,14 @@ pub(crate) fn flows(
     options: FlowsOptions,
 ) -> PyResult<Reader> {
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
+    let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let inputs = inputs.request()?;
     let (request, layout) = (options.request()?, options.layout(inputs.asks_for_several())?);
     let columns = layout.schema();
-    Reader::start(py, columns, move |control, outlet| {
+    Reader::start_any(py, columns, is_live, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
-        let opened = Opened::Files(inputs.open()?);
+        let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
+        let _alarm = time.map(|time| stop_after(time, &inputs.control));
         outlet.opened()?;
         let encode = Rows::new(layout, Captures::of(&inputs));
         let mut ended = Ended { encode, handed: Handed::new(outlet, columns, batch_rows) };

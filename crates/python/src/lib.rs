@@ -2,7 +2,7 @@
 //! the command makes, and what they find becomes Arrow. Translation only; names, defaults and
 //! documentation that a user meets stand in `python/wirelens/`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod batch;
 mod cca;
@@ -18,6 +18,7 @@ mod parquet;
 mod reader;
 mod refusal;
 mod rows;
+mod run;
 mod top;
 mod trees;
 mod values;
@@ -56,6 +57,8 @@ mod _wirelens {
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::rows::declared_columns;
+    #[pymodule_export]
+    use crate::run::{Run, made_of_arrow, made_of_columns, run};
     #[pymodule_export]
     use crate::top::top;
     #[pymodule_export]

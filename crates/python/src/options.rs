@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use capture::live::LiveOptions;
 use packet::Span;
 use pyo3::FromPyObject;
 use session::duration::parse_duration;
-use session::reading::InputRequest;
+use session::reading::{InputRequest, Interface};
 
 use crate::refusal::{Kind, Refusal};
 
@@ -22,9 +23,26 @@ pub(crate) struct InputOptions {
     snaplen: Option<i64>,
     decapsulate: bool,
     threads: Option<i64>,
+    interface: Option<String>,
+    duration: Option<String>,
 }
 
 impl InputOptions {
+    /// Whether an interface is listened on.
+    pub(crate) fn is_live(&self) -> bool {
+        self.interface.is_some()
+    }
+
+    /// How long an interface is listened on, where there is an end.
+    pub(crate) fn time(&self) -> Result<Option<Span>, Refusal> {
+        let time = self.duration.as_deref().map(|text| duration("duration", text)).transpose()?;
+        if time.is_some() && self.interface.is_none() {
+            let text = "duration: it has no effect on captures; leave it out, or give interface";
+            return Err(Refusal::new(Kind::Option, text));
+        }
+        Ok(time)
+    }
+
     pub(crate) fn request(self) -> Result<InputRequest, Refusal> {
         let count = match self.count {
             Some(count) => match u64::try_from(count) {
@@ -38,22 +56,30 @@ impl InputOptions {
                 refused("snaplen", snaplen, "wanted a number of bytes, 0 for all, below 4294967296")
             })
         });
-        let thread_count = self.threads.map(|threads| {
-            let fits = THREADS.contains(&threads).then_some(threads);
-            fits.and_then(|threads| usize::try_from(threads).ok())
-                .ok_or_else(|| refused("threads", threads, "wanted a number from 1 to 256"))
-        });
+        let thread_count = threads(self.threads)?;
         Ok(InputRequest {
             names: self.names,
-            interface: None,
+            interface: self
+                .interface
+                .map(|name| Interface { name, options: LiveOptions::default() }),
             filter: self.filter,
             count,
             snaplen: snaplen.transpose()?,
             decapsulate: self.decapsulate,
-            thread_count: thread_count.transpose()?,
+            thread_count,
             painter: None,
         })
     }
+}
+
+/// A number of threads, if one was given.
+pub(crate) fn threads(threads: Option<i64>) -> Result<Option<usize>, Refusal> {
+    let count = threads.map(|threads| {
+        let fits = THREADS.contains(&threads).then_some(threads);
+        fits.and_then(|threads| usize::try_from(threads).ok())
+            .ok_or_else(|| refused("threads", threads, "wanted a number from 1 to 256"))
+    });
+    count.transpose()
 }
 
 /// A refusal that names the argument.

@@ -5,17 +5,21 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::wire::tcp::Tcp;
 use packet::{Direction, Frame, Layers, Protocol, Source as _, Timestamp};
 use pyo3::prelude::*;
-use session::reading::{Inputs, Opened};
+use session::reading::{Inputs, Needs};
 use session::summary;
 
 use crate::handed::{BATCH_ROWS_MAX, Handed};
 use crate::options::{InputOptions, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{self, Refusal};
+use crate::world::stop_after;
 
 /// Rows and bytes gathered before they are handed on: little, for they are copied.
 const PIECE_ROWS: usize = 1024;
 const PIECE_BYTES: usize = 1 << 20;
+
+/// All of each frame: rows say how much of it was captured.
+const NEEDS: Needs = Needs { stage: "packets", len: Needs::TRANSPORT_LEN, takes_all: true };
 
 /// A frame has no more bytes.
 const FRAME_BYTES_MAX: usize = 1 << 24;
@@ -103,22 +107,27 @@ pub(crate) fn packets(
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let frame = within("frame", options.frame, 0, FRAME_BYTES_MAX)?;
     let payload = within("payload", options.payload, 0, FRAME_BYTES_MAX)?;
+    let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let inputs = inputs.request()?;
     let columns = schema(frame, payload);
     let piece_rows = PIECE_ROWS.min(batch_rows);
-    Reader::start(py, columns, move |control, outlet| {
+    Reader::start_any(py, columns, is_live, move |control, outlet| {
         let inputs = Inputs::find(&inputs, true, control)?;
-        let mut source = inputs.in_order(Opened::Files(inputs.open()?));
+        let mut source = inputs.in_order(inputs.open_any(NEEDS, 1)?);
+        let _alarm = time.map(|time| stop_after(time, &inputs.control));
         outlet.opened()?;
         let mut handed = Handed::new(outlet, columns, batch_rows);
         let mut rows = Rows::new(columns, frame, payload);
-        while !inputs.control.is_stopped() {
+        while !inputs.control.is_stopped() || source.ends_by_itself() {
             let Some(batch) = source.next_batch() else { break };
             for frame in batch.frames() {
                 rows.push(&frame)?;
                 if rows.columns.row_count() >= piece_rows || rows.byte_count >= PIECE_BYTES {
                     rows.hand_to(&mut handed)?;
                 }
+            }
+            if is_live {
+                rows.hand_to(&mut handed)?;
             }
         }
         let received = source.received();

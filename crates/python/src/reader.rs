@@ -1,12 +1,14 @@
 //! Results while they are being found: a thread of ours finds them, Python takes them.
 //!
 //! The channel between the two holds [`CHANNEL_BATCHES`] batches; when it is full the finder
-//! waits, and nothing is dropped. The finder never touches Python, so it cannot wait for the
+//! waits, and nothing is dropped. On an interface it holds [`LIVE_BATCHES`], and the finder does not
+//! wait, as packets would be lost meanwhile: rows without room are dropped and counted. The finder never touches Python, so it cannot wait for the
 //! interpreter's lock, and a process may end while it runs. Whoever waits for it has let go of
 //! the lock, and looks for signals every [`SIGNALS_EVERY`].
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{mem, process, thread};
@@ -15,6 +17,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
+use capture::Report;
 use engine::columns::Schema;
 use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
@@ -30,6 +33,9 @@ use crate::refusal::{Kind, Refusal};
 
 /// Batches that wait for Python: one that it takes next, one in reserve.
 const CHANNEL_BATCHES: usize = 2;
+
+/// The same on an interface, where batches hold the rows of a moment.
+const LIVE_BATCHES: usize = 1024;
 
 /// How long an interrupt may go unseen.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -55,17 +61,36 @@ enum Message {
 }
 
 /// Where the finder puts what it finds.
-pub(crate) struct Outlet(SyncSender<Message>);
+pub(crate) struct Outlet {
+    to: SyncSender<Message>,
+    control: Arc<Control>,
+    /// Whether the finder must not wait.
+    pub(crate) is_live: bool,
+    /// Rows for which there was no room.
+    dropped: AtomicU64,
+}
 
 impl Outlet {
     /// Says that all inputs could be opened.
     pub(crate) fn opened(&self) -> Result<(), Refusal> {
-        self.0.send(Message::Opened).map_err(|_| Refusal::unheard())
+        self.to.send(Message::Opened).map_err(|_| Refusal::unheard())
     }
 
-    /// Hands over a batch, waiting for room; refused where nobody takes it any more.
+    /// Hands over a batch, waiting for room, unless packets come meanwhile; refused where nobody
+    /// takes it any more.
     pub(crate) fn batch(&self, batch: RecordBatch) -> Result<(), Refusal> {
-        self.0.send(Message::Batch(batch)).map_err(|_| Refusal::unheard())
+        if !self.is_live || self.control.is_stopped() {
+            return self.to.send(Message::Batch(batch)).map_err(|_| Refusal::unheard());
+        }
+        let row_count = batch.num_rows() as u64;
+        match self.to.try_send(Message::Batch(batch)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => Err(Refusal::unheard()),
+            Err(TrySendError::Full(_)) => {
+                self.dropped.fetch_add(row_count, Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -78,6 +103,7 @@ enum State {
 struct Shared {
     state: Mutex<State>,
     control: Arc<Control>,
+    is_live: bool,
     /// The process that has the finder's thread; a fork of it has not.
     process: u32,
 }
@@ -126,11 +152,21 @@ impl Shared {
         self.control.stop();
         if self.process == process::id() {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if let State::Running(_) = *state {
-                *state = State::Ended(None);
+            if let State::Running(receiver) = &*state {
+                *state = State::Ended(if self.is_live { last_of(receiver) } else { None });
             }
         }
     }
+}
+
+/// What is left of a finder that was stopped: it ends soon, and what was lost is known only then.
+fn last_of(receiver: &Receiver<Message>) -> Option<Box<Ending>> {
+    let messages = receiver.iter();
+    let mut ended = messages.filter_map(|message| match message {
+        Message::Ended(ended) => Some(ended),
+        Message::Opened | Message::Batch(_) => None,
+    });
+    ended.next()?.ok().map(Box::new)
 }
 
 impl Drop for Shared {
@@ -145,6 +181,53 @@ impl Drop for Shared {
     }
 }
 
+/// What was lost of an interface, a line each.
+fn lost(ending: &Ending) -> Vec<String> {
+    let packets = ending.received.report.dropped.total();
+    let rows = ending.others.iter().find(|(name, _)| *name == "dropped_rows");
+    let texts = [
+        (packets, "packets dropped by the kernel: its ring was full"),
+        (rows.map_or(0, |(_, count)| *count), "rows dropped: they were not taken in time"),
+    ];
+    let lost = texts.into_iter().filter(|(count, _)| *count > 0);
+    lost.map(|(count, text)| format!("{count} {text}")).collect()
+}
+
+/// What became of packets before anything was computed of them.
+pub(crate) fn report_into(
+    counts: &Bound<'_, PyDict>,
+    report: &Report,
+    is_live: bool,
+) -> PyResult<()> {
+    counts.set_item("received", report.received)?;
+    counts.set_item("filtered", report.filtered)?;
+    counts.set_item("clamped_stamps", report.clamped_stamps)?;
+    let undecoded = PyDict::new(counts.py());
+    for (link, count) in &report.undecoded {
+        undecoded.set_item(link.to_string(), count)?;
+    }
+    counts.set_item("undecoded", undecoded)?;
+    if is_live {
+        counts.set_item("dropped", report.dropped.total())?;
+        counts.set_item("unread", report.unread)?;
+        counts.set_item("interface_dropped", report.interface_dropped)?;
+    }
+    Ok(())
+}
+
+/// What became of those of which something was computed.
+pub(crate) fn outcome_into(counts: &Bound<'_, PyDict>, outcome: &Outcome) -> PyResult<()> {
+    counts.set_item("processed", outcome.processed())?;
+    counts.set_item("counted", outcome.keyed)?;
+    counts.set_item("without_key", outcome.without_key)?;
+    counts.set_item("cut", outcome.cut)?;
+    let malformed = PyDict::new(counts.py());
+    for (cause, count) in outcome.malformed.iter() {
+        malformed.set_item(cause.name(), count)?;
+    }
+    counts.set_item("malformed", malformed)
+}
+
 /// Results while they are being found: an iterator of batches, to be read once.
 #[pyclass(frozen, module = "wirelens._wirelens")]
 pub(crate) struct Reader {
@@ -154,24 +237,41 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts a thread that finds results; returns when it has opened its inputs.
+    /// Starts a thread that finds results in captures; returns when it has opened its inputs.
     pub(crate) fn start(
         py: Python<'_>,
         columns: Schema,
         find: impl FnOnce(Arc<Control>, &Outlet) -> Result<Ending, Refusal> + Send + 'static,
     ) -> PyResult<Self> {
+        Self::start_any(py, columns, false, find)
+    }
+
+    /// The same of captures or an interface.
+    pub(crate) fn start_any(
+        py: Python<'_>,
+        columns: Schema,
+        is_live: bool,
+        find: impl FnOnce(Arc<Control>, &Outlet) -> Result<Ending, Refusal> + Send + 'static,
+    ) -> PyResult<Self> {
         let control = Arc::new(Control::default());
-        let (sender, receiver) = mpsc::sync_channel(CHANNEL_BATCHES);
-        let outlet = Outlet(sender);
+        let batches_max = if is_live { LIVE_BATCHES } else { CHANNEL_BATCHES };
+        let (to, receiver) = mpsc::sync_channel(batches_max);
+        let dropped = AtomicU64::new(0);
+        let outlet = Outlet { to, control: Arc::clone(&control), is_live, dropped };
         let finders = Arc::clone(&control);
         let work = move || {
-            let ended = find(finders, &outlet);
+            let mut ended = find(finders, &outlet);
+            if let Ok(ending) = &mut ended
+                && is_live
+            {
+                ending.others.push(("dropped_rows", outlet.dropped.load(Ordering::Relaxed)));
+            }
             // Where nobody listens any more, nobody wants to know.
-            let _ = outlet.0.send(Message::Ended(Box::new(ended)));
+            let _ = outlet.to.send(Message::Ended(Box::new(ended)));
         };
         thread::Builder::new().name(String::from("wirelens-reader")).spawn(work)?;
         let state = Mutex::new(State::Running(receiver));
-        let shared = Arc::new(Shared { state, control, process: process::id() });
+        let shared = Arc::new(Shared { state, control, is_live, process: process::id() });
         let reader = Self { shared, columns, schema: Batches::new(columns).schema() };
         reader.wait(py)?;
         Ok(reader)
@@ -240,6 +340,11 @@ impl Reader {
         Ok(py.detach(|| file.finish())?)
     }
 
+    /// Ends what is read, as an interrupt does: what was found is still handed over.
+    fn stop(&self) {
+        self.shared.control.stop();
+    }
+
     /// Stops reading and forgets what was read.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.shared.close());
@@ -273,7 +378,12 @@ impl Reader {
     /// What is not as it should be about packets that were read; known at the end.
     #[getter]
     fn notices(&self, py: Python<'_>) -> Vec<String> {
-        self.ending(py, |ending| ending.received.notices()).unwrap_or_default()
+        let texts = |ending: &Ending| {
+            let mut notices = ending.received.notices();
+            notices.extend(lost(ending));
+            notices
+        };
+        self.ending(py, texts).unwrap_or_default()
     }
 
     /// The lines that the command prints at the end; known at the end.
@@ -293,24 +403,9 @@ impl Reader {
             return Ok(None);
         };
         let counts = PyDict::new(py);
-        counts.set_item("received", report.received)?;
-        counts.set_item("filtered", report.filtered)?;
-        counts.set_item("clamped_stamps", report.clamped_stamps)?;
-        let undecoded = PyDict::new(py);
-        for (link, count) in &report.undecoded {
-            undecoded.set_item(link.to_string(), count)?;
-        }
-        counts.set_item("undecoded", undecoded)?;
+        report_into(&counts, &report, self.shared.is_live)?;
         if let Some(outcome) = outcome {
-            counts.set_item("processed", outcome.processed())?;
-            counts.set_item("counted", outcome.keyed)?;
-            counts.set_item("without_key", outcome.without_key)?;
-            counts.set_item("cut", outcome.cut)?;
-            let malformed = PyDict::new(py);
-            for (cause, count) in outcome.malformed.iter() {
-                malformed.set_item(cause.name(), count)?;
-            }
-            counts.set_item("malformed", malformed)?;
+            outcome_into(&counts, &outcome)?;
         }
         for (name, count) in others {
             counts.set_item(name, count)?;

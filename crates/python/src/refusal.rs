@@ -24,6 +24,9 @@ pub(crate) enum Kind {
     Forked,
     Internal,
     Model,
+    Settings,
+    Application,
+    Loss,
 }
 
 /// A kind and its text.
@@ -48,6 +51,9 @@ impl Kind {
             Self::Forked => "ForkedError",
             Self::Internal => "InternalError",
             Self::Model => "ModelError",
+            Self::Settings => "SettingsError",
+            Self::Application => "ApplicationError",
+            Self::Loss => "LossError",
         }
     }
 }

@@ -12,6 +12,7 @@ use model::first::BitColumns;
 use packet::Timestamp;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use session::applications::APPLICATIONS;
 use session::flows::Done;
 use session::reading::{InputRequest, Inputs, Opened};
 use session::summary;
@@ -49,8 +50,11 @@ pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
         session::top::declared_columns(),
         session::flows::declared_columns(),
         session::classify::declared_columns(),
+        session::cca::declared_columns(),
     ];
-    let all = shared.into_iter().flatten().chain(own);
+    // What no command has, such as the columns of an example application.
+    let of_runs = APPLICATIONS.iter().flat_map(|entry| (entry.declared)());
+    let all = shared.into_iter().flatten().chain(of_runs).chain(own);
     all.map(|(table, fields)| (table.to_owned(), fields.iter().map(column).collect())).collect()
 }
 

@@ -3,14 +3,17 @@
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::choice::Choice as _;
-use session::reading::{Inputs, Opened, hash_seed};
+use session::reading::{Inputs, hash_seed};
 use session::summary::{self, StageSummary};
-use session::top::{By, Output, Row, Shown, SortBy, TopRequest, compute, needs_transport, schema};
+use session::top::{
+    By, Output, Row, Shown, SortBy, TopRequest, compute, needs, needs_transport, schema,
+};
 
 use crate::handed::Handed;
 use crate::options::{InputOptions, duration, refused_name, seed, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{Kind, Refusal};
+use crate::world::stop_after;
 
 /// Rows of a batch: all are collected, so batches may be large.
 const BATCH_ROWS: usize = 1 << 17;
@@ -47,11 +50,13 @@ impl TopOptions {
 #[pyfunction]
 pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> PyResult<Reader> {
     let request = options.request()?;
+    let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let inputs = inputs.request()?;
     let columns = schema(request.by, request.window.is_some());
-    Reader::start(py, columns, move |control, outlet| {
+    Reader::start_any(py, columns, is_live, move |control, outlet| {
         let inputs = Inputs::find(&inputs, needs_transport(request.by), control)?;
-        let sources = Opened::Files(inputs.open()?);
+        let sources = inputs.open_any(needs(request.by), inputs.thread_count)?;
+        let _alarm = time.map(|time| stop_after(time, &inputs.control));
         outlet.opened()?;
         let mut handed = Handed::new(outlet, columns, BATCH_ROWS);
         let done = compute(&request, &inputs, sources, &mut handed)?;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use arrow_array::Array;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Float64Type, Int8Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::{DataType, TimeUnit};
 use pyo3::prelude::*;
@@ -23,6 +24,10 @@ macro_rules! numbers {
         match $array.data_type() {
             $($kind => PyList::new($py, $array.as_primitive::<$type>().iter()),)+
             DataType::Utf8 => texts($py, $array),
+            // Of tables that others made.
+            DataType::LargeUtf8 => PyList::new($py, $array.as_string::<i64>().iter()),
+            DataType::Utf8View => PyList::new($py, $array.as_string_view().iter()),
+            DataType::Boolean => PyList::new($py, $array.as_boolean().iter()),
             DataType::Binary => {
                 let bytes = $array.as_binary::<i32>().iter();
                 PyList::new($py, bytes.map(|bytes| bytes.map(|bytes| PyBytes::new($py, bytes))))
@@ -40,7 +45,11 @@ pub(crate) fn list<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'p
         DataType::UInt16 => UInt16Type,
         DataType::UInt8 => UInt8Type,
         DataType::Int8 => Int8Type,
+        DataType::Int64 => Int64Type,
+        DataType::Int32 => Int32Type,
+        DataType::Int16 => Int16Type,
         DataType::Float64 => Float64Type,
+        DataType::Float32 => Float32Type,
         DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType,
     )
 }
@@ -72,7 +81,11 @@ pub(crate) fn memory(array: &dyn Array) -> Result<&[u8], Refusal> {
         DataType::UInt16 => array.as_primitive::<UInt16Type>().values().inner().as_slice(),
         DataType::UInt8 => array.as_primitive::<UInt8Type>().values().inner().as_slice(),
         DataType::Int8 => array.as_primitive::<Int8Type>().values().inner().as_slice(),
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().inner().as_slice(),
+        DataType::Int32 => array.as_primitive::<Int32Type>().values().inner().as_slice(),
+        DataType::Int16 => array.as_primitive::<Int16Type>().values().inner().as_slice(),
         DataType::Float64 => array.as_primitive::<Float64Type>().values().inner().as_slice(),
+        DataType::Float32 => array.as_primitive::<Float32Type>().values().inner().as_slice(),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             array.as_primitive::<TimestampNanosecondType>().values().inner().as_slice()
         }
@@ -90,6 +103,6 @@ pub(crate) fn joined(array: &dyn Array) -> Result<&[u8], Refusal> {
 }
 
 fn unknown(data_type: &DataType) -> Refusal {
-    let text = format_args!("a column of {data_type} has no such values; please report this");
-    Refusal::new(Kind::Internal, text)
+    let text = format_args!("a column of {data_type} has no values in Python; take it as Arrow");
+    Refusal::new(Kind::Option, text)
 }

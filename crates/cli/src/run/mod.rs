@@ -121,7 +121,8 @@ fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read
         unreadable(format!("{name}: {error}; {hint}"))
     })?;
     let instead = instead(arguments);
-    let site = Site { host, environment, clock: CLOCK, is_live: false, input: None };
+    let site =
+        Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: false };
     Ok(read(path, &text, &instead, &site))
 }
 
@@ -171,14 +172,13 @@ fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
 
 /// What became of everything.
 fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
-    let Finished { inputs, received, closings, besides, dropped } = finished;
+    let Finished { inputs, received, closings, besides, .. } = finished;
     let first = closings.first().map(|(name, closing)| stage(name, closing));
     let mut status = match first {
         Some(first) => summary::print(inputs, quiet, received, Some(&first))?,
         // Packets stayed in the kernel.
         None => Status::Fine,
     };
-    let mut losses = Vec::new();
     for (at, (name, closing)) in closings.iter().enumerate() {
         received.account_for(&closing.outcome).map_err(Failure::error)?;
         if !quiet {
@@ -189,7 +189,6 @@ fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
             };
             eprint!("{own}{}", closing.lines);
         }
-        losses.extend(closing.loss.clone());
         for source in &closing.own {
             let own = summary::print_source(name, source, quiet)?;
             if own != Status::Fine {
@@ -201,13 +200,7 @@ fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
         if !quiet {
             eprint!("{}", done.lines);
         }
-        losses.extend(done.loss.clone());
     }
-    for (name, count) in dropped {
-        losses.push(format!(
-            "{name}: {count} rows were dropped, as writing them was too slow; give a faster disk, \
-             or fewer rows"
-        ));
-    }
+    let losses = finished.losses();
     if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }
 }

@@ -131,6 +131,9 @@ pub struct Site<'a> {
     pub is_live: bool,
     /// Which frames the run reads, where that is known.
     pub input: Option<&'a InputSettings>,
+    /// Whether the front door takes rows of tables without an output, and may bring applications of
+    /// its own.
+    pub takes_rows: bool,
 }
 
 /// What an application is given when it begins.

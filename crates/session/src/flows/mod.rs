@@ -1,6 +1,7 @@
 //! Who talks to whom: flows, from a first packet to an end.
 
 mod application;
+mod brought;
 mod compute;
 mod labelled;
 mod layout;
@@ -9,6 +10,7 @@ mod row;
 
 pub use crate::done::Done;
 pub use application::{Flows, Settings};
+pub use brought::Brought;
 pub use compute::{FlowsRequest, Output, compute, heaviest};
 pub use labelled::{LabelledError, LabelledRows};
 pub use layout::{Laid, Layout, Rows};

@@ -18,7 +18,7 @@ use engine::columns::Columns;
 use engine::run::Control;
 
 pub use parts::{Lay, Merge, PartOutlet, Sections};
-pub use writer::{RowsError, RowsWriter};
+pub use writer::{RowsError, RowsWriter, TakeRows};
 
 /// Pieces of rows that wait for the thread that writes them.
 const PIECES_WAITING_MAX: usize = 16;

@@ -62,12 +62,32 @@ impl From<std::io::Error> for RowsError {
     }
 }
 
-/// Rows on their way into a file or a stream.
+/// Who takes rows that go into no file: a front door, which keeps them or hands them on.
+pub trait TakeRows: Send {
+    /// Says which columns rows will have, before any come.
+    fn begin(&mut self, schema: Schema);
+
+    /// Takes rows. Whoever waits here makes the queue full: see [`WhenBehind`](super::WhenBehind).
+    ///
+    /// # Errors
+    /// [`RowsError`], after which none are handed in.
+    fn take(&mut self, rows: &Columns) -> Result<(), RowsError>;
+
+    /// There are no more.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    fn finish(self: Box<Self>) -> Result<(), RowsError>;
+}
+
+/// Rows on their way into a file or a stream, or to a front door.
 pub enum RowsWriter {
     /// A file that gets its name when it is complete.
     File(Box<Writer<OutputFile>>),
     /// What a door lends, such as standard output.
     Stream(Box<Writer<File>>),
+    /// A front door takes them.
+    Door(Box<dyn TakeRows>),
 }
 
 impl RowsWriter {
@@ -87,6 +107,13 @@ impl RowsWriter {
         Ok(Self::Stream(Box::new(Writer::streaming(format, schema, stream)?)))
     }
 
+    /// To a front door.
+    #[must_use]
+    pub fn to_door(schema: Schema, mut door: Box<dyn TakeRows>) -> Self {
+        door.begin(schema);
+        Self::Door(door)
+    }
+
     /// Adds rows.
     ///
     /// # Errors
@@ -95,6 +122,7 @@ impl RowsWriter {
         match self {
             Self::File(writer) => writer.write(rows)?,
             Self::Stream(writer) => writer.write(rows)?,
+            Self::Door(door) => door.take(rows)?,
         }
         Ok(())
     }
@@ -107,11 +135,12 @@ impl RowsWriter {
         match self {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
+            Self::Door(_) => {}
         }
         Ok(())
     }
 
-    /// Finishes a file and goes on in a new one; a stream goes on.
+    /// Finishes a file and goes on in a new one; a stream and a front door go on.
     ///
     /// # Errors
     /// [`RowsError`]
@@ -121,7 +150,7 @@ impl RowsWriter {
                 let (writer, _) = writer.reopen()?;
                 Ok(Self::File(Box::new(writer)))
             }
-            stream @ Self::Stream(_) => Ok(stream),
+            other @ (Self::Stream(_) | Self::Door(_)) => Ok(other),
         }
     }
 
@@ -137,6 +166,7 @@ impl RowsWriter {
             Self::Stream(writer) => {
                 writer.finish()?.flush()?;
             }
+            Self::Door(door) => door.finish()?,
         }
         Ok(())
     }

@@ -5,15 +5,18 @@
 
 mod besides;
 mod example;
+mod finished;
 mod input;
 mod passes;
 mod plan;
 mod reload;
 mod seat;
 mod session;
+mod spare;
 
 pub use example::example;
 pub use input::InputSettings;
-pub use plan::{Plan, Planned, RunSettings, read};
+pub use plan::{NO_FILE, Plan, Planned, RunSettings, read};
 pub use reload::Reload;
 pub use session::{Doors, Finished, RunError, Session};
+pub use spare::spare;

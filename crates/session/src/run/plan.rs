@@ -9,11 +9,15 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::input::InputSettings;
-use crate::application::{Entry, Reading, Ready, Site, United};
+use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
 use crate::reading::{InputError, Inputs, Opened, is_same_file};
+use crate::outlet::TakeRows;
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
+
+/// The name of settings that are in no file.
+pub const NO_FILE: &str = "<settings>";
 
 /// What a file of settings asks for.
 pub struct Plan {
@@ -35,10 +39,28 @@ pub struct Plan {
 pub struct Planned {
     /// The application.
     pub ready: Box<dyn Ready>,
-    /// Where its rows go; none where it has no rows.
+    /// The file that its rows go to; none where it has no rows, or `door` takes them.
     pub output: Option<OutputSettings>,
+    /// Whether it has rows for which the settings name no output.
+    pub wants_door: bool,
+    /// Who takes those.
+    pub door: Option<Box<dyn TakeRows>>,
     /// Where it stands in the file, for what is wrong when it begins.
     pub(super) place: Mistake,
+}
+
+impl Plan {
+    /// Adds an application that the front door brings along, and who takes its rows.
+    ///
+    /// # Errors
+    /// [`Clash`] where it wants flows cut otherwise than another does.
+    pub fn add(&mut self, ready: Box<dyn Ready>, door: Box<dyn TakeRows>) -> Result<(), Clash> {
+        self.wants.add(ready.name(), &ready.wants())?;
+        let place = Mistake { line: 1, path: PathBuf::from(NO_FILE), message: String::new() };
+        let (output, door) = (None, Some(door));
+        self.applications.push(Planned { ready, output, wants_door: false, door, place });
+        Ok(())
+    }
 }
 
 /// Where an application's rows go.
@@ -183,18 +205,15 @@ fn plan(
                 let can_be_again = ready.classifies_again();
                 words.push(Words { kind, giver: entry.name, words: names, can_be_again });
             }
-            let place = mistakes.place(at);
-            planned.push(Planned {
-                ready,
-                output,
-                place: Mistake { path: path.to_owned(), ..place },
-            });
+            let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
+            let wants_door = entry.has_rows && output.is_none();
+            planned.push(Planned { ready, output, wants_door, door: None, place });
         }
     }
     refuse_shared(&planned, mistakes);
     refuse_taking_place(&planned, mistakes);
     let names: Vec<_> = planned.iter().map(|planned| planned.ready.name()).collect();
-    if names.is_empty() && mistakes.is_empty() {
+    if names.is_empty() && !site.takes_rows && mistakes.is_empty() {
         let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
         mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
     }
@@ -334,7 +353,7 @@ fn application(
             shared.extend(own.remove_entry(key));
         }
     }
-    let output = output(entry, &Spanned::new(at.clone(), shared), mistakes);
+    let output = output(entry, &Spanned::new(at.clone(), shared), site, mistakes);
     let ready = (entry.read)(Reading { table: Spanned::new(at, own), site, mistakes });
     Some((output?, ready?))
 }
@@ -343,6 +362,7 @@ fn application(
 fn output(
     entry: &Entry,
     table: &Spanned<DeTable<'_>>,
+    site: Site<'_>,
     mistakes: &mut Mistakes,
 ) -> Option<Option<OutputSettings>> {
     if !entry.has_rows {
@@ -357,6 +377,13 @@ fn output(
         None
     };
     let Some(path) = written.output else {
+        let idle = [("format", written.format.is_some()), ("force", written.force)];
+        if site.takes_rows {
+            let Some((key, _)) = idle.into_iter().find(|(_, is_given)| *is_given) else {
+                return Some(None);
+            };
+            return refuse(key, format!("{key} has no effect without output; give both or none"));
+        }
         let wanted = format!("output = \"{name}.parquet\", or \"-\" for standard output");
         return refuse("", format!("its rows go nowhere; give {wanted}"));
     };

@@ -23,7 +23,7 @@ use super::seat::Seat;
 use crate::application::{BesideDone, Closing, Opening, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, WhenBehind};
+use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, TakeRows, WhenBehind};
 use crate::outside::{Pace, Paced, read_ahead};
 use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;
@@ -149,10 +149,10 @@ impl Session {
         }
         // Files first: one that exists refuses the run before a log is begun.
         let mut ready_to_begin = Vec::new();
-        for Planned { ready, output, place } in applications {
+        for Planned { ready, output, door, place, .. } in applications {
             let (name, schema) = (ready.name(), ready.schema(captures.are_named()));
-            let open = |output: OutputSettings| -> Result<_, RunError> {
-                let rows = open_rows(&output, schema, doors)
+            let open = |to: RowsTo| -> Result<_, RunError> {
+                let rows = open_rows(to, schema, doors)
                     .map_err(|error| wrong_rows(&place, name, error))?;
                 let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
                 let control = Arc::clone(&inputs.control);
@@ -160,7 +160,7 @@ impl Session {
                 begun.0.push(writer);
                 Ok(outlet)
             };
-            let outlet = output.map(open).transpose()?;
+            let outlet = RowsTo::of(door, output).map(open).transpose()?;
             ready_to_begin.push((ready, outlet, place));
         }
         let names = ready_to_begin.iter().map(|(ready, ..)| ready.name()).collect();
@@ -303,11 +303,27 @@ fn wrong_rows(place: &Mistake, name: &'static str, error: RowsError) -> RunError
     }
 }
 
+/// Where an application's rows go.
+enum RowsTo {
+    File(OutputSettings),
+    Door(Box<dyn TakeRows>),
+}
+
+impl RowsTo {
+    fn of(door: Option<Box<dyn TakeRows>>, output: Option<OutputSettings>) -> Option<Self> {
+        door.map(Self::Door).or(output.map(Self::File))
+    }
+}
+
 fn open_rows(
-    output: &OutputSettings,
+    to: RowsTo,
     schema: engine::columns::Schema,
     doors: Doors,
 ) -> Result<RowsWriter, RowsError> {
+    let output = match to {
+        RowsTo::Door(door) => return Ok(RowsWriter::to_door(schema, door)),
+        RowsTo::File(output) => output,
+    };
     if output.is_stdout() {
         return RowsWriter::to_stream(output.format, schema, (doors.stdout)()?);
     }

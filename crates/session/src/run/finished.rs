@@ -1,0 +1,66 @@
+//! What a run says at its end, whichever front door says it.
+
+use super::session::Finished;
+use crate::application::Closing;
+use crate::reading::Unaccounted;
+use crate::summary::{StageSummary, own_lines, stage_lines};
+
+fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
+    StageSummary {
+        name,
+        outcome: &closing.outcome,
+        key: closing.key,
+        late: closing.late,
+        beyond_max_keys: closing.beyond_max_keys,
+    }
+}
+
+impl Finished {
+    /// Whether every packet is in the account of every application.
+    ///
+    /// # Errors
+    /// [`Unaccounted`]
+    pub fn account(&self) -> Result<(), Unaccounted> {
+        self.closings.iter().try_for_each(|(_, closing)| {
+            self.received.account_for(&closing.outcome)?;
+            closing.own.iter().try_for_each(|source| source.received.account_for(&source.outcome))
+        })
+    }
+
+    /// What became of everything: lines, each ended.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let Self { inputs, received, closings, besides, .. } = self;
+        let first = closings.first().map(|(name, closing)| stage(name, closing));
+        let mut text = own_lines(inputs, received, first.as_ref());
+        for (at, (name, closing)) in closings.iter().enumerate() {
+            if at > 0 {
+                text.push_str(&stage_lines(&stage(name, closing), &received.report));
+            }
+            text.push_str(&closing.lines);
+            for source in &closing.own {
+                let stage = source.stage(name);
+                text.push_str(&format!("{}:\n", source.names()));
+                text.push_str(&own_lines(&source.inputs, &source.received, Some(&stage)));
+                text.push_str(&source.lines);
+            }
+        }
+        besides.iter().for_each(|(_, done)| text.push_str(&done.lines));
+        text
+    }
+
+    /// Results that were to be kept and are not, a line each.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses: Vec<_> =
+            self.closings.iter().filter_map(|(_, closing)| closing.loss.clone()).collect();
+        losses.extend(self.besides.iter().filter_map(|(_, done)| done.loss.clone()));
+        losses.extend(self.dropped.iter().map(|(name, count)| {
+            format!(
+                "{name}: {count} rows were dropped, as writing them was too slow; give a faster \
+                 disk, or fewer rows"
+            )
+        }));
+        losses
+    }
+}

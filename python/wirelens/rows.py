@@ -1,0 +1,358 @@
+"""What the columns of rows are, for type checkers and editors.
+
+Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
+are lost. `window_start_ns` is there with windows, and `capture` where several captures are read.
+"""
+
+from typing import Final
+
+from wirelens.row import Row
+
+__all__ = [
+    "ALL",
+    "DestinationTotals",
+    "Flow",
+    "FlowStatistics",
+    "FlowTotals",
+    "HeavyFlow",
+    "NfstreamFlow",
+    "PairTotals",
+    "PortTotals",
+    "ProtocolTotals",
+    "SourceTotals",
+    "TOTALS",
+    "Unanswered",
+    "Verdict",
+]
+
+
+class SourceTotals(Row):
+    """Packets and bytes by source."""
+
+    __slots__ = ()
+
+    src_ip: str
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class DestinationTotals(Row):
+    """Packets and bytes by destination."""
+
+    __slots__ = ()
+
+    dst_ip: str
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class PairTotals(Row):
+    """Packets and bytes by pair."""
+
+    __slots__ = ()
+
+    src_ip: str
+    dst_ip: str
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class PortTotals(Row):
+    """Packets and bytes by port."""
+
+    __slots__ = ()
+
+    protocol: str
+    port: int
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class ProtocolTotals(Row):
+    """Packets and bytes by protocol."""
+
+    __slots__ = ()
+
+    protocol: str
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class FlowTotals(Row):
+    """Packets and bytes by flow."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
+class Flow(Row):
+    """A flow that has ended."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    first_ns: int | None
+    last_ns: int | None
+    src_packets: int
+    src_bytes: int
+    dst_packets: int
+    dst_bytes: int
+    src_tcp_flags: int
+    dst_tcp_flags: int
+    end_reason: str
+    vlan: int | None
+    window_start_ns: int
+    capture: str | None
+
+
+class FlowStatistics(Flow):
+    """A flow with sizes, gaps and flags."""
+
+    __slots__ = ()
+
+    both_size_min: int | None
+    both_size_mean: float | None
+    both_size_std: float | None
+    both_size_max: int | None
+    both_gap_min_ns: int | None
+    both_gap_mean_ns: float | None
+    both_gap_std_ns: float | None
+    both_gap_max_ns: int | None
+    src_size_min: int | None
+    src_size_mean: float | None
+    src_size_std: float | None
+    src_size_max: int | None
+    src_gap_min_ns: int | None
+    src_gap_mean_ns: float | None
+    src_gap_std_ns: float | None
+    src_gap_max_ns: int | None
+    dst_size_min: int | None
+    dst_size_mean: float | None
+    dst_size_std: float | None
+    dst_size_max: int | None
+    dst_gap_min_ns: int | None
+    dst_gap_mean_ns: float | None
+    dst_gap_std_ns: float | None
+    dst_gap_max_ns: int | None
+    src_first_ns: int | None
+    src_last_ns: int | None
+    dst_first_ns: int | None
+    dst_last_ns: int | None
+    both_fin_packets: int
+    both_syn_packets: int
+    both_rst_packets: int
+    both_psh_packets: int
+    both_ack_packets: int
+    both_urg_packets: int
+    both_ece_packets: int
+    both_cwr_packets: int
+    src_fin_packets: int
+    src_syn_packets: int
+    src_rst_packets: int
+    src_psh_packets: int
+    src_ack_packets: int
+    src_urg_packets: int
+    src_ece_packets: int
+    src_cwr_packets: int
+    dst_fin_packets: int
+    dst_syn_packets: int
+    dst_rst_packets: int
+    dst_psh_packets: int
+    dst_ack_packets: int
+    dst_urg_packets: int
+    dst_ece_packets: int
+    dst_cwr_packets: int
+
+
+class NfstreamFlow(Row):
+    """A flow with the names and units of NFStream."""
+
+    __slots__ = ()
+
+    id: int
+    expiration_id: int
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    protocol: int
+    ip_version: int
+    vlan_id: int
+    bidirectional_first_seen_ms: int
+    bidirectional_last_seen_ms: int
+    bidirectional_duration_ms: int
+    bidirectional_packets: int
+    bidirectional_bytes: int
+    src2dst_first_seen_ms: int
+    src2dst_last_seen_ms: int
+    src2dst_duration_ms: int
+    src2dst_packets: int
+    src2dst_bytes: int
+    dst2src_first_seen_ms: int
+    dst2src_last_seen_ms: int
+    dst2src_duration_ms: int
+    dst2src_packets: int
+    dst2src_bytes: int
+    bidirectional_min_ps: int
+    bidirectional_mean_ps: float
+    bidirectional_stddev_ps: float
+    bidirectional_max_ps: int
+    src2dst_min_ps: int
+    src2dst_mean_ps: float
+    src2dst_stddev_ps: float
+    src2dst_max_ps: int
+    dst2src_min_ps: int
+    dst2src_mean_ps: float
+    dst2src_stddev_ps: float
+    dst2src_max_ps: int
+    bidirectional_min_piat_ms: int
+    bidirectional_mean_piat_ms: float
+    bidirectional_stddev_piat_ms: float
+    bidirectional_max_piat_ms: int
+    src2dst_min_piat_ms: int
+    src2dst_mean_piat_ms: float
+    src2dst_stddev_piat_ms: float
+    src2dst_max_piat_ms: int
+    dst2src_min_piat_ms: int
+    dst2src_mean_piat_ms: float
+    dst2src_stddev_piat_ms: float
+    dst2src_max_piat_ms: int
+    bidirectional_syn_packets: int
+    bidirectional_cwr_packets: int
+    bidirectional_ece_packets: int
+    bidirectional_urg_packets: int
+    bidirectional_ack_packets: int
+    bidirectional_psh_packets: int
+    bidirectional_rst_packets: int
+    bidirectional_fin_packets: int
+    src2dst_syn_packets: int
+    src2dst_cwr_packets: int
+    src2dst_ece_packets: int
+    src2dst_urg_packets: int
+    src2dst_ack_packets: int
+    src2dst_psh_packets: int
+    src2dst_rst_packets: int
+    src2dst_fin_packets: int
+    dst2src_syn_packets: int
+    dst2src_cwr_packets: int
+    dst2src_ece_packets: int
+    dst2src_urg_packets: int
+    dst2src_ack_packets: int
+    dst2src_psh_packets: int
+    dst2src_rst_packets: int
+    dst2src_fin_packets: int
+    capture: str | None
+
+
+class Verdict(Row):
+    """What a flow is, by a model."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    first_ns: int | None
+    label: str
+    confidence: float | None
+    guess: str
+    guess_confidence: float
+    stage: str
+    packets_used: int
+    decided_ns: int | None
+    wait_ns: int
+    latency_ns: int | None
+    cause: str
+    model: str
+    other_segmentation: int
+    window_start_ns: int
+    capture: str | None
+
+
+class HeavyFlow(Row):
+    """A heavy flow in a period: bytes in flight, RTT and congestion control."""
+
+    __slots__ = ()
+
+    start_ns: int
+    period_ns: int
+    community_id: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    flight_bytes: float | None
+    flight_max_bytes: int | None
+    sacked_max_bytes: int | None
+    sent_bytes: int
+    acked_bytes: int
+    resent_packets: int
+    drops: float
+    rtt_s: float | None
+    rtt_min_s: float | None
+    control: str | None
+    confidence: float | None
+    interval_s: float | None
+    unnamed: str | None
+    missing: str
+
+
+class Unanswered(Row):
+    """A flow in which one side alone has sent."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    first_ns: int | None
+    packets: int
+
+
+TOTALS: Final[dict[str, type[Row]]] = {
+    "source": SourceTotals,
+    "destination": DestinationTotals,
+    "pair": PairTotals,
+    "port": PortTotals,
+    "protocol": ProtocolTotals,
+    "flow": FlowTotals,
+}
+ALL: Final[tuple[type[Row], ...]] = (
+    SourceTotals,
+    DestinationTotals,
+    PairTotals,
+    PortTotals,
+    ProtocolTotals,
+    FlowTotals,
+    Flow,
+    FlowStatistics,
+    NfstreamFlow,
+    Verdict,
+    HeavyFlow,
+    Unanswered,
+)
