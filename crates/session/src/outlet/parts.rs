@@ -106,6 +106,14 @@ impl<R> Queue<R> {
         self.changed.notify_all();
     }
 
+    /// Waits until the last section is complete.
+    fn wait_for_last(&self) {
+        let mut waiting = self.lock();
+        while !waiting.is_last && !waiting.is_closed {
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// The rows of a complete section.
     fn section(&self) -> Vec<R> {
         let mut waiting = self.lock();
@@ -163,6 +171,7 @@ impl<R: Send> Sections for SectionsOf<R> {
         waiting.entries.push_back(Entry::End);
         waiting.complete_count += 1;
         waiting.is_last = is_last;
+        self.0.changed.notify_all();
     }
 
     fn close(&self) {
@@ -210,6 +219,9 @@ impl<L: Lay> Merge for Merging<L> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Refusal> {
+        // What ends with the last mark is a section of its own, which is put together when all
+        // passes have it, whichever has it first.
+        self.queues.iter().for_each(|queue| queue.wait_for_last());
         self.hand_on();
         let Self { queues, mut laying } = *self;
         let mut parts: Vec<_> = queues
@@ -272,6 +284,95 @@ impl<L: Lay> PartOutlet<L> {
         match self.0 {
             To::Only(laying) => laying.refusal,
             To::Among(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use engine::columns::{Field, Kind, Schema, Value};
+    use engine::run::Control;
+
+    use super::super::{RowsError, RowsWriter, TakeRows, WhenBehind, begin};
+    use super::*;
+
+    const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
+
+    struct Numbers;
+
+    impl Lay for Numbers {
+        type Row = u64;
+
+        fn compare(one: &u64, other: &u64) -> Ordering {
+            one.cmp(other)
+        }
+
+        fn lay(&mut self, rows: &[u64], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+            let mut columns = Columns::new(SCHEMA);
+            for &row in rows {
+                columns.push_row(&[Value::U64(row)]).map_err(Refusal::new)?;
+            }
+            put(columns);
+            Ok(())
+        }
+    }
+
+    /// Sends on what it is handed.
+    struct Sends(mpsc::Sender<Columns>);
+
+    impl TakeRows for Sends {
+        fn begin(&mut self, _: Schema) {}
+
+        fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
+            self.0.send(rows.clone()).unwrap();
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<(), RowsError> {
+            Ok(())
+        }
+    }
+
+    /// The time is asked for where rows come from an interface.
+    fn never() -> Instant {
+        unreachable!("rows of captures are held as long as it takes")
+    }
+
+    fn columns(rows: &[u64]) -> Columns {
+        let mut laid = Columns::new(SCHEMA);
+        Numbers.lay(rows, &mut |columns| laid = columns).unwrap();
+        laid
+    }
+
+    #[test]
+    fn the_last_section_is_in_order_whichever_pass_ends_it_first() {
+        for late in [0, 1] {
+            let (to, from) = mpsc::channel();
+            let rows = RowsWriter::to_door(SCHEMA, Box::new(Sends(to)));
+            let control = Arc::new(Control::default());
+            let (outlet, writer) = begin("numbers", rows, WhenBehind::Wait, never, control);
+            let (mut parts, merge) = PartOutlet::for_passes(outlet, Numbers, 2);
+            let merge = merge.unwrap();
+            let sections = merge.sections();
+            let mut end = |part: usize| {
+                // Of the last section, and what is left after it, which begins anew.
+                parts[part].put(&mut vec![10 + part as u64, 20 + part as u64]);
+                sections[part].end(true);
+                parts[part].put(&mut vec![part as u64]);
+                sections[part].close();
+            };
+            end(1 - late);
+            let merging = thread::spawn(move || merge.finish());
+            thread::sleep(Duration::from_millis(20));
+            end(late);
+            merging.join().unwrap().unwrap();
+            writer.finish().unwrap();
+            let found: Vec<Columns> = from.iter().collect();
+            assert_eq!(found, [columns(&[10, 11, 20, 21]), columns(&[0, 1])]);
         }
     }
 }
