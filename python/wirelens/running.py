@@ -63,8 +63,6 @@ class Tables(dict[str, Table[Any]]):
         @overload
         def __getitem__(self, name: Literal["classify"], /) -> Table[rows.Verdict]: ...
         @overload
-        def __getitem__(self, name: Literal["cca"], /) -> Table[rows.HeavyFlow]: ...
-        @overload
         def __getitem__(self, name: Literal["unanswered"], /) -> Table[rows.Unanswered]: ...
         @overload
         def __getitem__(self, name: str, /) -> Table[Any]: ...
@@ -170,7 +168,7 @@ def run(
     >>> len(result.tables["flows"]), result.tables["top"][0].bytes
     (312, 1169119)
     >>> result.closings["flows"]["processed"]
-    5031
+    4944
     """
     if read is not None and interface is not None:
         raise OptionError("read, interface: captures or an interface can be read, not both")

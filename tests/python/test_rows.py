@@ -52,6 +52,12 @@ KINDS = [
     ),
     ("Verdict", "wirelens classify", "Row", "What a flow is, by a model."),
     (
+        "QueuedFlow",
+        "wirelens cca",
+        "Row",
+        "A heavy flow in a period, of two taps: bytes in the queue and congestion control.",
+    ),
+    (
         "HeavyFlow",
         "wirelens cca, of one tap",
         "Row",

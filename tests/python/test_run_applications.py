@@ -2,6 +2,8 @@
 
 import importlib.util
 import itertools
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -189,6 +191,24 @@ def test_an_exception_ends_the_run_with_its_traceback(many: Path, tmp_path: Path
     assert raised.traceback[-1].name == "fail"
     # Nothing of it goes on.
     assert len(wirelens.run({"flows": {}}, read=DEMO).tables["flows"]) == 312
+
+
+def test_ctrl_c_on_captures_interrupts(many: Path, tmp_path: Path) -> None:
+    """And files of others have their names by then."""
+    seen = []
+
+    def press(batch: wirelens.Batch) -> None:
+        seen.append(len(batch))
+        if len(seen) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    output = tmp_path / "unanswered.csv"
+    with pytest.raises(KeyboardInterrupt):
+        wirelens.run(
+            {"unanswered": {"output": output}}, read=many, applications=[Returns(press)],
+            batch_size=1000,
+        )  # fmt: skip
+    assert len(seen) == 1 and output.exists()
 
 
 @pytest.mark.parametrize("name", ["Mine", "", "flows", "a b", None, "x" * 65])

@@ -79,6 +79,10 @@ impl Ready for Brought {
         Vec::new()
     }
 
+    fn classifies_again(&self) -> bool {
+        false
+    }
+
     fn reads(&self) -> &[PathBuf] {
         &[]
     }

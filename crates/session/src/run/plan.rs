@@ -11,8 +11,8 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::input::InputSettings;
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
-use crate::reading::{InputError, Inputs, Opened, is_same_file};
 use crate::outlet::TakeRows;
+use crate::reading::{InputError, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
