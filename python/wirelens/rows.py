@@ -19,6 +19,7 @@ __all__ = [
     "PairTotals",
     "PortTotals",
     "ProtocolTotals",
+    "QueuedFlow",
     "SourceTotals",
     "TOTALS",
     "Unanswered",
@@ -291,6 +292,34 @@ class Verdict(Row):
     capture: str | None
 
 
+class QueuedFlow(Row):
+    """A heavy flow in a period, of two taps: bytes in the queue and congestion control."""
+
+    __slots__ = ()
+
+    start_ns: int
+    period_ns: int
+    community_id: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    cbiq_bytes: float | None
+    cbiq_max_bytes: float | None
+    queue_share: float | None
+    drops: float | None
+    ingress_bytes: int
+    egress_bytes: int
+    delay_max_s: float | None
+    control: str | None
+    confidence: float | None
+    interval_s: float | None
+    unnamed: str | None
+    missing: str
+    departures: str | None
+    unseen_bytes: int | None
+
+
 class HeavyFlow(Row):
     """A heavy flow in a period: bytes in flight, RTT and congestion control."""
 
@@ -353,6 +382,7 @@ ALL: Final[tuple[type[Row], ...]] = (
     FlowStatistics,
     NfstreamFlow,
     Verdict,
+    QueuedFlow,
     HeavyFlow,
     Unanswered,
 )
