@@ -6,6 +6,7 @@
 //! readers.
 
 mod beside;
+mod ended;
 mod ready;
 mod wants;
 
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideDone};
+pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
