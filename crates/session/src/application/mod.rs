@@ -31,10 +31,10 @@ pub use wants::{Clash, United, Wants};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::done::Done;
+use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet};
 use crate::outside::Pace;
 use crate::reading::InputRequest;
-use crate::run::InputSettings;
 use crate::summary::SourceSummary;
 use crate::{Environment, Host};
 

@@ -5,15 +5,14 @@
 
 mod besides;
 mod example;
-mod input;
 mod passes;
 mod plan;
 mod reload;
 mod seat;
 mod session;
 
+pub use crate::input::InputSettings;
 pub use example::example;
-pub use input::InputSettings;
 pub use plan::{Plan, Planned, RunSettings, read};
 pub use reload::Reload;
 pub use session::{Doors, Finished, RunError, Session};

@@ -8,9 +8,9 @@ use sink::Format;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::input::InputSettings;
 use crate::application::{Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
+use crate::input::InputSettings;
 use crate::reading::{InputError, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
