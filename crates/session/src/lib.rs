@@ -18,6 +18,7 @@ pub mod duration;
 pub mod first;
 pub mod flows;
 pub mod host;
+pub mod input;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;

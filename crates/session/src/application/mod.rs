@@ -6,6 +6,7 @@
 //! readers.
 
 mod beside;
+mod ended;
 mod ready;
 mod wants;
 
@@ -23,16 +24,17 @@ use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideDone};
+pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::done::Done;
+use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet};
 use crate::outside::Pace;
 use crate::reading::InputRequest;
-use crate::run::InputSettings;
 use crate::summary::SourceSummary;
 use crate::{Environment, Host};
 

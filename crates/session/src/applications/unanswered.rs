@@ -1,20 +1,16 @@
 //! `unanswered`: flows in which one side alone has sent. A small application, whole: begin here to
 //! write one of your own (`docs/specs/application.md`).
 
-use std::any::Any;
-use std::cmp::Ordering;
-
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
-use engine::flow::pass::{Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowRecord, Left};
+use engine::flow::FlowRecord;
 use packet::Timestamp;
 use packet::community_id::CommunityId;
 use serde::Deserialize;
 
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::done::Done;
+use crate::application::{
+    Application, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
+};
 use crate::flows::NEEDS;
-use crate::outlet::{Lay, PartOutlet};
 
 /// What it writes: a row for each flow that nobody answered.
 const SCHEMA: Schema = &[
@@ -28,14 +24,11 @@ const SCHEMA: Schema = &[
     Field::new("packets", Kind::U64, "Packets that were sent."),
 ];
 
-/// Rows turned into columns at once.
-const ROWS_PER_PIECE: usize = 1 << 12;
-
 /// Its settings. Names in a file have `-` where these have `_`; what is left out is the default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Settings {
-    /// Flows of fewer packets are not told.
+    /// Flows of fewer packets are not reported.
     least_packets: u64,
 }
 
@@ -46,7 +39,7 @@ impl Application for Unanswered {
     const NAME: &'static str = "unanswered";
     const ABOUT: &'static str = "Who asks and gets no answer: flows in which one side alone sent";
     const EXAMPLE: &'static str = "\
-# Flows of fewer packets are not told.
+# Flows of fewer packets are not reported.
 # least-packets = 0
 ";
     // A flow is answered or not whatever others do: several threads may share them.
@@ -72,56 +65,31 @@ impl Application for Unanswered {
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        let least_packets = self.0.least_packets;
-        let (parts, merge) = PartOutlet::for_passes(outlet, Rows, opening.pass_count);
-        let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
-            Box::new(Watching { least_packets, ended: Vec::new(), out })
-        });
-        Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
+        let Settings { least_packets } = self.0;
+        watch_ended(Rows, opening, move |record| {
+            let sides = record.packets.iter().filter(|&&of_side| of_side > 0).count();
+            sides == 1 && record.packets_total() >= least_packets
+        })
     }
 }
 
-/// The lens: it sees flows end, and needs nothing of their packets.
-struct Watching {
-    least_packets: u64,
-    ended: Vec<FlowRecord>,
-    out: PartOutlet<Rows>,
-}
-
-impl Watching {
-    fn take(&mut self, record: &FlowRecord) {
-        let packets = record.packets_total();
-        let sides = record.packets.iter().filter(|&&of_side| of_side > 0).count();
-        if sides == 1 && packets >= self.least_packets {
-            self.ended.push(*record);
-        }
-    }
-
-    /// Hands on what has gathered, in an order that does not depend on how flows are kept.
-    fn put(&mut self) {
-        self.ended.sort_by_key(FlowRecord::order);
-        self.out.put(&mut self.ended);
-    }
-}
-
-/// Flows as rows, in one order however many passes found them.
+/// How flows become rows; nothing has to be kept of their packets.
 struct Rows;
 
-impl Lay for Rows {
-    type Row = FlowRecord;
+impl EndedRows for Rows {
+    type Kept = ();
+    const NAME: &'static str = Unanswered::NAME;
 
-    fn compare(one: &FlowRecord, other: &FlowRecord) -> Ordering {
-        one.order().cmp(&other.order())
-    }
-
-    fn lay(&mut self, rows: &[FlowRecord], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
-        for piece in rows.chunks(ROWS_PER_PIECE) {
-            let mut columns = Columns::new(SCHEMA);
-            let pushed = piece.iter().try_for_each(|record| push(&mut columns, record));
-            pushed.map_err(Refusal::new)?;
-            put(columns);
+    fn lay(
+        &mut self,
+        flows: &[(FlowRecord, ())],
+        put: &mut dyn FnMut(Columns),
+    ) -> Result<(), Refusal> {
+        let mut columns = Columns::new(SCHEMA);
+        for (record, ()) in flows {
+            push(&mut columns, record).map_err(Refusal::new)?;
         }
+        put(columns);
         Ok(())
     }
 }
@@ -139,40 +107,4 @@ fn push(columns: &mut Columns, record: &FlowRecord) -> Result<(), RowRefused> {
         first.map(|first| Value::TimestampNs(first.as_ns())).into(),
         Value::U64(record.packets_total()),
     ])
-}
-
-impl Lens for Watching {
-    fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
-
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
-        ended.iter().for_each(|ended| self.take(&ended.record));
-    }
-
-    fn on_marked(&mut self, _: FlowMark) {
-        self.put();
-    }
-
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
-        left.in_order(ROWS_PER_PIECE, |flows| {
-            flows.iter().for_each(|(record, _)| self.take(record));
-            self.put();
-        });
-    }
-}
-
-impl Watcher for Watching {
-    fn name(&self) -> &'static str {
-        Unanswered::NAME
-    }
-
-    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
-        // Nothing is counted here; who counts adds up.
-        Ok(())
-    }
-
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let outcome = flows.outcome.clone();
-        let closing = Closing { outcome, key: Done::KEY, ..Closing::default() };
-        self.out.into_refusal().map_or(Ok(closing), Err)
-    }
 }

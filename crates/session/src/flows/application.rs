@@ -1,18 +1,16 @@
 //! `flows` on a pass that others share.
 
-use std::any::Any;
-use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 use engine::columns::{Columns, Schema};
-use engine::flow::pass::{Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowRecord, FlowStatistics, Left, PerFlow, SideSlab};
+use engine::flow::{FlowRecord, FlowStatistics, PerFlow};
 use packet::Span;
 use serde::Deserialize;
 
-use super::{Done, Laid, Layout, NEEDS, Names, ROWS_PER_PIECE, Rows};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::outlet::{Lay, PartOutlet};
+use super::{Done, Laid, Layout, NEEDS, Names, Rows};
+use crate::application::{
+    Application, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
+};
 use crate::written;
 
 /// Settings of `flows`.
@@ -107,9 +105,10 @@ impl Application for Flows {
         let layout = self.layout(opening.captures.are_named());
         let rows = Rows::new(layout, opening.captures.clone());
         if layout.needs_statistics() {
-            watch::<FlowStatistics>(rows, opening)
+            let out = Out::<FlowStatistics> { rows, kept: PhantomData };
+            watch_ended(out, opening, |_| true)
         } else {
-            watch::<()>(rows, opening)
+            watch_ended(Out::<()> { rows, kept: PhantomData }, opening, |_| true)
         }
     }
 }
@@ -121,83 +120,28 @@ impl Flows {
     }
 }
 
-fn watch<S: PerFlow + Laid + 'static>(rows: Rows, opening: Opening) -> Result<Watchers, Refusal> {
-    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-    let out = Out { rows, kept: PhantomData };
-    let (parts, merge) = PartOutlet::for_passes(outlet, out, opening.pass_count);
-    let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
-        Box::new(Watching::<S> { states: SideSlab::default(), ended: Vec::new(), out })
-    });
-    Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
-}
-
 /// Flows on their way out.
 struct Out<S> {
     rows: Rows,
     kept: PhantomData<S>,
 }
 
-impl<S: Laid + Send + 'static> Lay for Out<S> {
-    type Row = (FlowRecord, S);
+impl<S: PerFlow + Laid + 'static> EndedRows for Out<S> {
+    type Kept = S;
+    const NAME: &'static str = Flows::NAME;
 
-    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
-        one.0.order().cmp(&other.0.order())
-    }
-
-    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
-        self.rows.put(rows, |columns| {
+    fn lay(
+        &mut self,
+        flows: &[(FlowRecord, S)],
+        put: &mut dyn FnMut(Columns),
+    ) -> Result<(), Refusal> {
+        self.rows.put(flows, |columns| {
             put(columns.map_err(Refusal::new)?.clone());
             Ok(())
         })
     }
-}
 
-/// What is kept of flows until they end.
-struct Watching<S: PerFlow + Laid + 'static> {
-    states: SideSlab<S>,
-    ended: Vec<(FlowRecord, S)>,
-    out: PartOutlet<Out<S>>,
-}
-
-impl<S: PerFlow + Laid> Lens for Watching<S> {
-    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
-        self.states.on_packets(piece.packets, piece.slots);
-    }
-
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
-        let Self { states, ended: kept, .. } = self;
-        kept.extend(ended.iter().map(|ended| (ended.record, states.kept(ended.slot))));
-    }
-
-    fn on_marked(&mut self, _: FlowMark) {
-        self.ended.sort_by_key(|(record, _)| record.order());
-        self.out.put(&mut self.ended);
-    }
-
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
-        let Self { states, ended, out } = self;
-        left.in_order(ROWS_PER_PIECE, |flows| {
-            ended.extend(flows.iter().map(|&(record, slot)| (record, states.kept(slot))));
-            out.put(ended);
-        });
-    }
-}
-
-impl<S: PerFlow + Laid> Watcher for Watching<S> {
-    fn name(&self) -> &'static str {
-        Flows::NAME
-    }
-
-    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
-        // All that is said is said of the passes.
-        Ok(())
-    }
-
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (outcome, key) = (flows.outcome.clone(), Done::KEY);
-        match self.out.into_refusal() {
-            Some(refusal) => Err(refusal),
-            None => Ok(Closing { outcome, key, lines: flows.lines(), ..Closing::default() }),
-        }
+    fn lines(flows: &Done) -> String {
+        flows.lines()
     }
 }

@@ -17,14 +17,15 @@ pub use layout::{Laid, Layout, Rows};
 
 use engine::columns::Schema;
 
+use crate::application::ENDED_PER_PIECE;
 use crate::choice::choice;
 use crate::reading::Needs;
 
 /// What flows are made of.
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
 
-/// Rows turned into columns at once, so that text buffers stay small.
-pub const ROWS_PER_PIECE: usize = 1 << 14;
+/// Rows turned into columns at once.
+pub const ROWS_PER_PIECE: usize = ENDED_PER_PIECE;
 
 choice! {
     /// Whose names columns have.

@@ -6,7 +6,6 @@
 mod besides;
 mod example;
 mod finished;
-mod input;
 mod passes;
 mod plan;
 mod reload;
@@ -14,8 +13,8 @@ mod seat;
 mod session;
 mod spare;
 
+pub use crate::input::InputSettings;
 pub use example::example;
-pub use input::InputSettings;
 pub use plan::{NO_FILE, Plan, Planned, RunSettings, read};
 pub use reload::Reload;
 pub use session::{Doors, Finished, RunError, Session};

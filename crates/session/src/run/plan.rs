@@ -8,9 +8,9 @@ use sink::Format;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::input::InputSettings;
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
+use crate::input::InputSettings;
 use crate::outlet::TakeRows;
 use crate::reading::{InputError, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};

@@ -31,16 +31,21 @@ fn circles(imports: Vec<Import>) -> Vec<Finding> {
         let first = firsts.entry((from, to)).or_insert_with(|| (path.clone(), line));
         *first = (path, line).min(first.clone());
     }
-    let mut findings = Vec::new();
-    for ((from, to), (path, line)) in &firsts {
-        if let Some(way) = way(&firsts, to, from) {
+    let ways: Vec<_> = firsts
+        .iter()
+        .filter_map(|((from, to), at)| Some((from, at, way(&firsts, to, from)?)))
+        .collect();
+    // Folders beside a circle may be in longer ones by it: the shortest are those to break.
+    let shortest = ways.iter().map(|(_, _, way)| way.len()).min();
+    ways.into_iter()
+        .filter(|(_, _, way)| Some(way.len()) == shortest)
+        .map(|(from, (path, line), way)| {
             let way = way.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>();
             let seen = format!("`{from}` imports from {}", way.join(", which imports from "));
             let wanted = "imports one way: what both need in a file above them".to_owned();
-            findings.push(Finding { path: path.clone(), line: *line, seen, wanted });
-        }
-    }
-    findings
+            Finding { path: path.clone(), line: *line, seen, wanted }
+        })
+        .collect()
 }
 
 /// The shortest way of imports between two folders, both included.
@@ -91,6 +96,18 @@ mod tests {
         let wanted = "crates/x/src/a/mod.rs:1: `crates/x/src/a` imports from `crates/x/src/b`, \
                       which imports from `crates/x/src/c`, which imports from `crates/x/src/a`";
         assert!(found[0].to_string().starts_with(wanted), "{}", found[0]);
+    }
+
+    #[test]
+    fn of_circles_that_hang_together_the_shortest_are_named() {
+        let file = |name: &str, text: &str| File::new(&format!("crates/x/src/{name}"), text);
+        let files = [
+            file("a/mod.rs", "use crate::b::B;\n"),
+            file("b/mod.rs", "use crate::a::A;\nuse crate::c::C;\n"),
+            file("c/mod.rs", "use crate::a::A;\n"),
+        ];
+        let found: Vec<_> = import_circle(&files).into_iter().map(|found| found.path).collect();
+        assert_eq!(found, ["crates/x/src/a/mod.rs", "crates/x/src/b/mod.rs"]);
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! A row for each flow that has ended: what several applications are, whatever their columns.
+
+use std::any::Any;
+use std::cmp::Ordering;
+
+use engine::columns::Columns;
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::{Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
+
+use super::{Closing, Opening, Refusal, Watcher, Watchers};
+use crate::done::Done;
+use crate::outlet::{Lay, PartOutlet};
+
+/// Flows that are turned into columns at once, so that text buffers stay small.
+pub const ENDED_PER_PIECE: usize = 1 << 14;
+
+/// How flows that have ended become rows.
+pub trait EndedRows: Send + 'static {
+    /// What is kept for a flow while its packets come; `()` for nothing.
+    type Kept: PerFlow + 'static;
+    /// The application's name.
+    const NAME: &'static str;
+
+    /// Turns at most [`ENDED_PER_PIECE`] flows into columns, and hands those to `put`.
+    ///
+    /// # Errors
+    /// [`Refusal`]: a row that its columns do not take.
+    fn lay(
+        &mut self,
+        flows: &[(FlowRecord, Self::Kept)],
+        put: &mut dyn FnMut(Columns),
+    ) -> Result<(), Refusal>;
+
+    /// Closing lines of its own, each ended.
+    #[must_use]
+    fn lines(_flows: &Done) -> String {
+        String::new()
+    }
+}
+
+/// Begins: flows that `takes` lets through become rows, in one order on any number of passes.
+///
+/// # Errors
+/// [`Refusal`], where rows have no outlet.
+pub fn watch_ended<R: EndedRows>(
+    rows: R,
+    opening: Opening,
+    takes: impl Fn(&FlowRecord) -> bool + Clone + Send + 'static,
+) -> Result<Watchers, Refusal> {
+    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+    let (parts, merge) = PartOutlet::for_passes(outlet, InOrder(rows), opening.pass_count);
+    let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+        let (states, ended) = (SideSlab::default(), Vec::new());
+        Box::new(Watching { states, ended, takes: takes.clone(), out })
+    });
+    Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
+}
+
+/// Rows in the order of flows, piece by piece.
+struct InOrder<R>(R);
+
+impl<R: EndedRows> Lay for InOrder<R> {
+    type Row = (FlowRecord, R::Kept);
+
+    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
+        one.0.order().cmp(&other.0.order())
+    }
+
+    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        rows.chunks(ENDED_PER_PIECE).try_for_each(|flows| self.0.lay(flows, put))
+    }
+}
+
+/// The lens: keeps flows from their ends to the next mark.
+struct Watching<R: EndedRows, T> {
+    states: SideSlab<R::Kept>,
+    ended: Vec<(FlowRecord, R::Kept)>,
+    takes: T,
+    out: PartOutlet<InOrder<R>>,
+}
+
+impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
+    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
+        self.states.on_packets(piece.packets, piece.slots);
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+        let Self { states, ended: kept, takes, .. } = self;
+        let taken = ended.iter().filter(|ended| takes(&ended.record));
+        kept.extend(taken.map(|ended| (ended.record, states.kept(ended.slot))));
+    }
+
+    fn on_marked(&mut self, _: FlowMark) {
+        self.ended.sort_by_key(|(record, _)| record.order());
+        self.out.put(&mut self.ended);
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+        let Self { states, ended, takes, out } = self;
+        left.in_order(ENDED_PER_PIECE, |flows| {
+            let taken = flows.iter().filter(|(record, _)| takes(record));
+            ended.extend(taken.map(|&(record, slot)| (record, states.kept(slot))));
+            out.put(ended);
+        });
+    }
+}
+
+impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watching<R, T> {
+    fn name(&self) -> &'static str {
+        R::NAME
+    }
+
+    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
+        // All that is said is said of the passes.
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let (outcome, key) = (flows.outcome.clone(), Done::KEY);
+        match self.out.into_refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok(Closing { outcome, key, lines: R::lines(flows), ..Closing::default() }),
+        }
+    }
+}
