@@ -17,6 +17,11 @@ impl<S> Limited<S> {
         Self { source, left: frame_count, unused: Unused::default() }
     }
 
+    /// The source, while it is read.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// The source, and what it had read that was not handed out.
     pub fn into_inner(self) -> (S, Unused) {
         (self.source, self.unused)

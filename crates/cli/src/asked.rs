@@ -38,7 +38,7 @@ pub(crate) fn spare<'a>(
 /// What was typed about an interface.
 fn interface(arguments: &LiveArguments) -> Option<Interface> {
     let defaults = LiveOptions::default();
-    let name = arguments.interface.clone()?;
+    let names = vec![arguments.interface.clone()?];
     let options = LiveOptions {
         latency: match arguments.latency {
             args::Latency::Throughput => Latency::Throughput,
@@ -50,7 +50,7 @@ fn interface(arguments: &LiveArguments) -> Option<Interface> {
         is_promiscuous: !arguments.no_promiscuous,
         ..defaults
     };
-    Some(Interface { name, options })
+    Some(Interface { names, options })
 }
 
 /// What was typed about inputs.

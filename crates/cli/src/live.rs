@@ -36,21 +36,23 @@ pub(crate) fn begin_for(
     control: &Arc<Control>,
     quiet: bool,
 ) {
-    let Opened::Live(sources) = opened else { return };
-    if let Some(source) = sources.first() {
-        announce(source, quiet);
+    if matches!(opened, Opened::Files(_)) {
+        return;
     }
+    announce(opened.listening(), quiet);
     if let Some(duration) = duration {
         stop_after(duration, Arc::clone(control));
     }
 }
 
-fn announce(source: &LiveSource, quiet: bool) {
-    let name = source.name();
-    if !source.is_up_at_start() {
+fn announce(sources: &[LiveSource], quiet: bool) {
+    let (up, down): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.is_up_at_start());
+    for name in down.iter().map(|source| source.name()) {
         eprintln!("wirelens: {name}: the interface is down; waiting for it to come up");
-    } else if !quiet {
-        eprintln!("listening on {name}; Ctrl-C ends it");
+    }
+    if !quiet && !up.is_empty() {
+        let names: Vec<_> = up.iter().map(|source| source.name()).collect();
+        eprintln!("listening on {}; Ctrl-C ends it", names.join(", "));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capture::live::{Latency, LiveOptions};
+use capture::live::{self, Latency, LiveOptions};
 use packet::Span;
 use serde::Deserialize;
 
@@ -25,8 +25,9 @@ pub struct InputSettings {
     /// Captures: files, folders of captures, or `-`.
     #[serde(deserialize_with = "written::paths")]
     pub read: Vec<PathBuf>,
-    /// The interface to listen on instead.
-    pub interface: Option<String>,
+    /// The interfaces to listen on instead.
+    #[serde(deserialize_with = "written::texts")]
+    pub interface: Vec<String>,
     /// Only frames that pass this expression.
     pub filter: Option<String>,
     /// Stop after this many frames.
@@ -52,7 +53,7 @@ impl Default for InputSettings {
     fn default() -> Self {
         Self {
             read: Vec::new(),
-            interface: None,
+            interface: Vec::new(),
             filter: None,
             count: None,
             snaplen: None,
@@ -66,6 +67,12 @@ impl Default for InputSettings {
 }
 
 impl InputSettings {
+    /// Whether frames come from interfaces.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        !self.interface.is_empty()
+    }
+
     /// Checks what serde cannot: the key that is wrong, and why.
     ///
     /// # Errors
@@ -77,18 +84,25 @@ impl InputSettings {
             ("promiscuous", !self.promiscuous),
             ("latency", self.latency != Latencies::Throughput),
         ];
-        if self.interface.is_none()
+        if !self.is_live()
             && let Some((key, _)) = of_interface.into_iter().find(|(_, is_given)| *is_given)
         {
             let why = "has no effect on captures; leave it out, or give interface";
             return Err((key, format!("{key} {why}")));
         }
-        if self.interface.is_some() && self.pace.is_some() {
+        if self.is_live() && self.pace.is_some() {
             return Err(("pace", String::from("pace has no effect on an interface; leave it out")));
         }
-        if self.interface.is_some() && !self.read.is_empty() {
+        if self.is_live() && !self.read.is_empty() {
             let why = "captures or an interface can be read, not both in one run";
             return Err(("read", format!("read and interface: {why}")));
+        }
+        if let Some(name) = self.interface_twice() {
+            let message = format!(
+                "interface: {name} is listened on already, so its packets would count twice; name \
+                 each interface once, or any alone"
+            );
+            return Err(("interface", message));
         }
         match self.pace {
             Some(pace) if !(1e-3..=1e6).contains(&pace) => {
@@ -98,12 +112,22 @@ impl InputSettings {
         }
     }
 
+    /// A name that stands for what another stands for as well.
+    fn interface_twice(&self) -> Option<&str> {
+        let names = &self.interface;
+        let is_twice = |(at, name): &(usize, &String)| {
+            let before = names.get(..*at).unwrap_or_default();
+            before.contains(name) || (names.len() > 1 && *name == live::ANY)
+        };
+        names.iter().enumerate().find(is_twice).map(|(_, name)| name.as_str())
+    }
+
     /// As what is asked of [`crate::reading`].
     #[must_use]
     pub fn request(&self) -> InputRequest {
         let usual = LiveOptions::default();
-        let interface = self.interface.clone().map(|name| Interface {
-            name,
+        let interface = self.is_live().then(|| Interface {
+            names: self.interface.clone(),
             options: LiveOptions {
                 latency: match self.latency {
                     Latencies::Throughput => Latency::Throughput,

@@ -14,7 +14,7 @@ use std::thread;
 
 use capture::input::{Resolved, resolve};
 use capture::limited::Limited;
-use capture::live::{self, LiveOptions, LiveSource};
+use capture::live::{self, LiveOptions, LiveSeveral, LiveSource};
 use capture::merged::Merged;
 use capture::split::{parts_agree, split};
 use capture::{Damage, DamageCause, FilterError};
@@ -56,11 +56,11 @@ pub struct InputRequest {
     pub painter: Option<Painter>,
 }
 
-/// An interface, and how it is listened on.
+/// An interface, or several, and how they are listened on.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name, or `any`.
-    pub name: String,
+    /// Their names; alone, `any`.
+    pub names: Vec<String>,
     /// Settings; the number of sockets is set by what is asked for.
     pub options: LiveOptions,
 }
@@ -166,17 +166,30 @@ pub enum Opened {
     Files(Vec<FileSource>),
     /// Of an interface: they share its frames.
     Live(Vec<LiveSource>),
+    /// Of several interfaces, one each.
+    Several(Vec<LiveSource>),
 }
 
 impl Opened {
-    /// The interface that is listened on, as a capture describes it; captures describe theirs as
-    /// frames come.
+    /// What listens, one for each interface.
     #[must_use]
-    pub fn interface(&self) -> Option<packet::file::Interface> {
-        let Self::Live(sources) = self else { return None };
-        let source = sources.first()?;
-        let name = source.name().to_owned();
-        Some(packet::file::Interface { link: source.link()?, name, ..Default::default() })
+    pub fn listening(&self) -> &[LiveSource] {
+        match self {
+            Self::Files(_) => &[],
+            Self::Live(sources) => sources.get(..1).unwrap_or_default(),
+            Self::Several(sources) => sources,
+        }
+    }
+
+    /// The interfaces that are listened on, as a capture describes them and in the order of their
+    /// numbers in records; captures describe theirs as frames come.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<packet::file::Interface> {
+        let described = |source: &LiveSource| {
+            let name = source.name().to_owned();
+            Some(packet::file::Interface { link: source.link()?, name, ..Default::default() })
+        };
+        self.listening().iter().filter_map(described).collect()
     }
 }
 
@@ -296,21 +309,26 @@ impl Inputs {
     /// # Errors
     /// As [`open`](Self::open), or the interface cannot be listened on.
     pub fn open_any(&self, needs: Needs, socket_count: usize) -> Result<Opened, InputError> {
-        let Some(Interface { name, options }) = &self.interface else {
+        let Some(Interface { names, options }) = &self.interface else {
             return Ok(Opened::Files(self.open()?));
         };
         let snaplen = self.options.snaplen;
         if snaplen < needs.len {
             return Err(InputError::SnaplenShort { snaplen, needs });
         }
-        let socket_count = if self.count.is_some() { 1 } else { socket_count };
+        let is_one = names.len() <= 1;
+        let socket_count = if self.count.is_some() || !is_one { 1 } else { socket_count };
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
         // Nothing behind what is looked at is kept.
         let headers_len = HEADERS_KEPT_LEN + needs.len.saturating_sub(Needs::TRANSPORT_LEN);
         let kept_len = if needs.takes_all { u32::MAX } else { headers_len };
         let read = ReadOptions { snaplen: snaplen.min(kept_len), ..self.options.clone() };
-        Ok(Opened::Live(live::open(name, &options, &read)?))
+        let mut opened = Vec::new();
+        for name in names {
+            opened.extend(live::open(name, &options, &read)?);
+        }
+        Ok(if is_one { Opened::Live(opened) } else { Opened::Several(opened) })
     }
 
     /// Runs one stage over everything, in any order, on all threads.
@@ -370,6 +388,7 @@ impl Inputs {
             && match opened {
                 Opened::Files(sources) => sources.len() > 1,
                 Opened::Live(sources) => sources.len() > 1,
+                Opened::Several(_) => false,
             }
     }
 
@@ -383,6 +402,9 @@ impl Inputs {
             Opened::Live(sources) => {
                 let first = sources.into_iter().next().map(Box::new);
                 return InOrder::Live(first.map(|source| Limited::new(source, limit)));
+            }
+            Opened::Several(sources) => {
+                return InOrder::Interfaces(Limited::new(LiveSeveral::new(sources), limit));
             }
         };
         match sources.pop() {
@@ -428,6 +450,8 @@ pub enum InOrder {
     Several(Limited<Merged>),
     /// An interface.
     Live(Option<Limited<Box<LiveSource>>>),
+    /// Several, merged.
+    Interfaces(Limited<LiveSeveral>),
 }
 
 impl Source for InOrder {
@@ -436,15 +460,24 @@ impl Source for InOrder {
             Self::One(source) => source.next_batch(),
             Self::Several(source) => source.next_batch(),
             Self::Live(source) => source.as_mut()?.next_batch(),
+            Self::Interfaces(source) => source.next_batch(),
         }
     }
 
     fn ends_by_itself(&self) -> bool {
-        matches!(self, Self::Live(_))
+        matches!(self, Self::Live(_) | Self::Interfaces(_))
     }
 }
 
 impl InOrder {
+    /// Of several interfaces those that have vanished since this was asked last; the others go on.
+    pub fn newly_ended(&mut self) -> Vec<Damage> {
+        match self {
+            Self::Interfaces(source) => source.get_mut().newly_ended(),
+            Self::One(_) | Self::Several(_) | Self::Live(_) => Vec::new(),
+        }
+    }
+
     /// What became of the frames; those read past the count do not count.
     #[must_use]
     pub fn received(self) -> Received {
@@ -453,6 +486,20 @@ impl InOrder {
             Self::Live(Some(source)) => {
                 let (source, unused) = source.into_inner();
                 let mut received = Received::of_live([*source]);
+                received.report.unread += unused.count;
+                received.report.subtract_undecoded(&unused);
+                return received;
+            }
+            Self::Interfaces(source) => {
+                let (merged, mut unused) = source.into_inner();
+                let (sources, waiting) = merged.into_sources();
+                unused.merge(&waiting);
+                let mut received = Received::default();
+                for source in sources {
+                    let Received { report, damages } = Received::of_live([source]);
+                    received.report.merge(&report);
+                    received.damages.extend(damages);
+                }
                 received.report.unread += unused.count;
                 received.report.subtract_undecoded(&unused);
                 return received;

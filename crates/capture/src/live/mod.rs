@@ -24,6 +24,7 @@ mod ring;
 mod ring_v2;
 mod ring_v3;
 mod segments;
+mod several;
 mod source;
 mod vlan;
 
@@ -42,6 +43,7 @@ use crate::sys::packet_socket::{PacketSocket, RingShape};
 pub use error::LiveError;
 pub use link::link_type_of;
 pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing};
+pub use several::LiveSeveral;
 pub use source::LiveSource;
 
 use frame::Origin;

@@ -70,6 +70,16 @@ pub(super) enum Phase {
     Ended,
 }
 
+/// What a source has without waiting for it.
+pub(super) enum Polled<'a> {
+    Frames(Batch<'a>),
+    /// Nothing: all that was seen up to this time was handed over.
+    Empty(Timestamp),
+    /// Frames that cannot be had yet.
+    Filling,
+    Ended,
+}
+
 /// What ended a wait.
 enum Wake {
     Frames,
@@ -142,6 +152,46 @@ impl LiveSource {
                 report.interface_dropped = now.saturating_sub(before);
             }
         }
+    }
+
+    /// What there is now. Once it is stopped it waits for the rest, which comes soon.
+    pub(super) fn poll(&mut self) -> Polled<'_> {
+        if self.phase == Phase::Reading && self.options.stop.load(Ordering::Relaxed) {
+            self.begin_draining();
+        }
+        if self.phase != Phase::Reading {
+            return self.next_batch().map_or(Polled::Ended, Polled::Frames);
+        }
+        self.reader.give_back(&mut self.ring);
+        // The clock first: what arrives after this look at the ring is later.
+        let now = realtime_now();
+        if !self.reader.is_ready(&self.ring) {
+            if let Readiness::Error(error) = self.socket.wait(0) {
+                self.on_error(&error);
+            }
+            // It is told once that it went down, which may be before it is gone.
+            if self.report.interface_down_count > 0 && self.is_removed() {
+                self.end_by(DamageCause::InterfaceRemoved);
+            }
+            let is_empty = self.phase == Phase::Reading && self.reader.is_quiet(&self.ring);
+            let until = now.minus(STAMP_LEAD);
+            return if is_empty { Polled::Empty(until) } else { Polled::Filling };
+        }
+        let count = self.fill();
+        if count == 0 {
+            return Polled::Filling;
+        }
+        let records = self.records.get(..count).unwrap_or_default();
+        Polled::Frames(Batch { bytes: self.reader.lent(&self.ring), records, tick: None })
+    }
+
+    /// For who polls, now and then while nothing comes: counters, and whether the interface is
+    /// still there.
+    pub(super) fn look_after(&mut self) {
+        if self.phase == Phase::Reading && self.is_removed() {
+            self.end_by(DamageCause::InterfaceRemoved);
+        }
+        self.refresh();
     }
 
     /// Waits until there are frames, it is time for a tick, or nothing more will come.

@@ -322,3 +322,16 @@ pub(super) fn link_address(interface_index: i32) -> libc::sockaddr_ll {
 pub(super) const fn len_of<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
 }
+
+/// Waits until the ring of any of these holds something, at most `timeout_ms`.
+pub fn wait_any<'a>(sockets: impl Iterator<Item = &'a PacketSocket>, timeout_ms: u32) {
+    let events = libc::POLLIN | libc::POLLERR;
+    let polled =
+        |socket: &PacketSocket| libc::pollfd { fd: socket.socket.as_raw_fd(), events, revents: 0 };
+    let mut polled: Vec<_> = sockets.map(polled).collect();
+    let count = libc::nfds_t::try_from(polled.len()).unwrap_or(libc::nfds_t::MAX);
+    let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
+    // What came of it shows when each is looked at: an error stays until it is taken.
+    // SAFETY: as many valid pollfds as are counted, whose descriptors the sockets keep open.
+    unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };
+}

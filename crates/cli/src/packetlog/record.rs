@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         tell: (is_live && !quiet).then_some(tell),
         tell_recovered: (!quiet).then_some(tell),
     };
-    let mut recording = Recording::begin(ask, run, opened.interface().as_ref())?;
+    let mut recording = Recording::begin(ask, run, &opened.interfaces())?;
     live::begin(&arguments.live, &opened, &inputs.control, quiet);
     tell_offloads(&opened, quiet);
     recording.start();

@@ -11,7 +11,7 @@ use clap::Args;
   wirelens run -c wirelens.toml --check          every mistake with its line, nothing is read
   wirelens run -c wirelens.toml                  all of its applications on one pass
   wirelens run -c wirelens.toml -r day/          the same on other captures
-  wirelens run -c wirelens.toml -i eth0          or on an interface, until Ctrl-C
+  wirelens run -c wirelens.toml -i eth0 -i eth1  or on interfaces, until Ctrl-C
 
 Each table of the settings is an application: its rows are those of the command of the same name.
 Rules let verdicts steer verdicts: packets of a service are kept whole, or only heavy flows are
@@ -30,9 +30,9 @@ pub struct RunArguments {
     /// Read these captures instead of those in the settings
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", conflicts_with = "interface")]
     pub read: Vec<PathBuf>,
-    /// Listen on this interface instead of what the settings name
+    /// Listen on this interface instead of what the settings name; several as one
     #[arg(short = 'i', long = "interface", value_name = "NAME")]
-    pub interface: Option<String>,
+    pub interface: Vec<String>,
     /// Replay captures at their own speed, or FACTOR times as fast
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
     #[arg(conflicts_with = "interface")]

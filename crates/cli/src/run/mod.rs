@@ -135,8 +135,8 @@ fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
             // What is said of the interface is not said of captures.
             *input = InputSettings { read, filter, count, snaplen, pace, ..Default::default() };
         }
-        if let Some(interface) = &arguments.interface {
-            input.interface = Some(interface.clone());
+        if !arguments.interface.is_empty() {
+            input.interface.clone_from(&arguments.interface);
             input.read.clear();
             input.pace = None;
         }

@@ -36,7 +36,8 @@ pub(super) struct View {
 impl View {
     /// Of the windows of a run on an interface.
     pub(super) fn new(inputs: &Inputs, window: Span) -> Self {
-        let name = inputs.interface.as_ref().map_or("", |interface| &interface.name);
+        let interface = inputs.interface.as_ref();
+        let name = interface.map(|interface| interface.names.join(", ")).unwrap_or_default();
         Self {
             title: format!("wirelens top on {name}; Ctrl-C ends it"),
             window,

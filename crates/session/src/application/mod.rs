@@ -152,8 +152,9 @@ pub struct Opening {
     pub seed: HashSeed,
     /// Stops the run where its results cannot be kept.
     pub control: Arc<Control>,
-    /// The interface that is listened on, where it is known.
-    pub interface: Option<Interface>,
+    /// The interfaces that are listened on, in the order of their numbers in records; none where
+    /// frames describe theirs as they come.
+    pub interfaces: Vec<Interface>,
     /// Tells people what happens, where they want to know; a line each.
     pub tell: Option<fn(&str)>,
     /// How far reading is, and what was lost on the way.

@@ -139,7 +139,7 @@ impl Application for Packetlog {
             tell: is_told,
             tell_recovered: opening.tell,
         };
-        let recording = Recording::begin(self.ask, run, opening.interface.as_ref());
+        let recording = Recording::begin(self.ask, run, &opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;
         recording.start();
         let gives = read_labels.contains(&LabelKind::Anomaly);

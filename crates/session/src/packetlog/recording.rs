@@ -97,12 +97,12 @@ impl Ask {
 }
 
 impl Recording {
-    /// Opens the log, and puts right what an earlier recorder left. `interface` is described in it;
-    /// those of captures are as frames come.
+    /// Opens the log, and puts right what an earlier recorder left. `interfaces` are described in
+    /// it; those of captures are as frames come.
     ///
     /// # Errors
     /// [`LogError`]
-    pub fn begin(ask: Ask, run: RunOf, interface: Option<&Interface>) -> Result<Self, LogError> {
+    pub fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events } = ask;
         let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered } = run;
         settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
@@ -115,8 +115,8 @@ impl Recording {
         if let (Some(tell), Some(line)) = (tell_recovered, log::recovered_line(&recovered)) {
             tell(&format!("the recorder before did not end by itself: {line}"));
         }
-        if let Some(interface) = interface {
-            recorder.interface(0, interface);
+        for (number, interface) in (0..).zip(interfaces) {
+            recorder.interface(number, interface);
         }
         let own = || {
             let path = folder.join("events.jsonl");

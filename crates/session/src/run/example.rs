@@ -9,12 +9,12 @@ const HEAD: &str = "\
 [input]
 # Captures: files, folders of captures, or - for standard input.
 read = [\"capture.pcap\"]
-# Or an interface; any listens on all.
+# Or an interface; several as one: [\"eth0\", \"eth1\"]; any listens on all.
 # interface = \"eth0\"
 # filter = \"tcp port 443\"
 # count = 1000000
 # snaplen = 0
-# Of an interface: memory for frames that wait, and when to stop.
+# Of interfaces: memory of each for frames that wait, and when to stop.
 # buffer-size = \"64M\"
 # duration = \"1h\"
 # promiscuous = true

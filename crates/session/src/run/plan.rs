@@ -117,7 +117,7 @@ impl RunSettings {
     pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
         let Some(threads) = self.threads else { return Ok(()) };
         let idle = match input {
-            InputSettings { interface: Some(_), .. } => "an interface, which one thread listens to",
+            _ if input.is_live() => "an interface, which one thread listens to",
             InputSettings { pace: Some(_), .. } => "a replay, which is one thread's",
             _ if THREADS.contains(&threads) => return Ok(()),
             _ => {
@@ -179,7 +179,7 @@ fn plan(
     let mut root = root.into_inner();
     refuse_unknown(&root, mistakes);
     let input = input(root.remove("input"), instead, mistakes);
-    let is_live = input.as_ref().is_some_and(|input| input.interface.is_some());
+    let is_live = input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let rules = tables_of("rule", root.remove("rule"), mistakes);

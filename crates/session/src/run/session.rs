@@ -12,7 +12,7 @@ use std::thread;
 use capture::Input;
 use engine::flow::pass::LabelKind;
 use engine::run::Control;
-use packet::Source;
+use packet::{Batch, Source};
 use sink::{Existing, OutputError, OutputFile};
 
 use super::besides::Besides;
@@ -88,7 +88,7 @@ impl From<InputError> for RunError {
 /// A run that is about to begin.
 pub struct Session {
     inputs: Inputs,
-    source: InOrder,
+    source: Telling,
     passes: Passes,
     names: Vec<&'static str>,
     writers: Vec<OutletWriter>,
@@ -175,7 +175,7 @@ impl Session {
                 captures: captures.clone(),
                 seed,
                 control: Arc::clone(&inputs.control),
-                interface: opened.interface(),
+                interfaces: opened.interfaces(),
                 tell: doors.tell,
                 progress: Arc::clone(&inputs.options.progress),
                 clock: doors.clock,
@@ -193,7 +193,7 @@ impl Session {
         let passes = seats.into_passes(making);
         let passes = passes.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
-        let source = inputs.in_order(opened);
+        let source = Telling { source: inputs.in_order(opened), tell: doors.tell };
         let writers = std::mem::take(&mut begun.0);
         Ok(Self { inputs, source, passes, names, writers, pace, reload, besides })
     }
@@ -225,12 +225,33 @@ impl Session {
         drop(bar);
         let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
-        let mut received = source.received();
+        let mut received = source.source.received();
         received.report.received = received.report.received.saturating_sub(unread);
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, besides, dropped }),
         }
+    }
+}
+
+/// The source of a run, of whose parts some may vanish while the others go on.
+struct Telling {
+    source: InOrder,
+    tell: Option<fn(&str)>,
+}
+
+impl Source for Telling {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        for damage in self.source.newly_ended() {
+            if let Some(tell) = self.tell {
+                tell(&format!("{damage}; what else is listened on goes on"));
+            }
+        }
+        self.source.next_batch()
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        self.source.ends_by_itself()
     }
 }
 

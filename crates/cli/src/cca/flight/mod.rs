@@ -56,8 +56,8 @@ fn find(arguments: &CcaArguments) -> Result<Inputs, Failure> {
              try: ip netns exec {namespace} wirelens cca -i {device}"
         )));
     }
-    let interface =
-        interface.map(|name| Interface { name: name.to_owned(), options: LiveOptions::default() });
+    let interface = interface
+        .map(|name| Interface { names: vec![name.to_owned()], options: LiveOptions::default() });
     let request = InputRequest { interface, ..asked::request(&arguments.input) };
     let found = Inputs::find(&request, true, crate::interrupt::control());
     found.map_err(|error| asked::explain(error, &request))

@@ -31,9 +31,17 @@ impl Devices {
                 ),
             ));
         }
-        let listened_on = site.input.and_then(|input| input.interface.clone());
-        let Some(before) = settings.ingress.clone().or(listened_on) else {
-            return Err(Refusal::of("ingress", "wanted the interface upstream of the queue"));
+        let listened_on = site.input.map(|input| input.interface.as_slice());
+        let before = match (&settings.ingress, listened_on.unwrap_or_default()) {
+            (Some(ingress), _) => ingress.clone(),
+            (None, [only]) => only.clone(),
+            (None, _) => {
+                return Err(Refusal::of(
+                    "egress",
+                    "[input] has several interfaces; wanted: ingress, with the one upstream of the \
+                     queue",
+                ));
+            }
         };
         if before == "any" {
             let message = "any is no interface that can be tapped; give ingress";

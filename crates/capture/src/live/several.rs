@@ -1,0 +1,188 @@
+//! Several interfaces as one source, in order of time.
+//!
+//! Each has a ring of its own. A frame is handed out once nothing earlier can come from any other
+//! interface: the next frame there is later, or its ring was empty after the frame was stamped.
+//! The wait is the time-out of a block at most, and a few milliseconds with low latency. Frames are
+//! copied once, as those of several captures are. An interface that is removed ends alone.
+
+use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
+
+use super::source::{LiveSource, Polled};
+use crate::report::{Damage, Unused};
+use crate::sys::packet_socket::wait_any;
+
+/// How long to wait for word of the other interfaces while a frame is at hand.
+const WAIT_WITH_FRAMES_MS: u32 = 2;
+
+/// How long a stop may go unnoticed while nothing comes.
+const STOP_NOTICED_MS: u32 = 100;
+
+/// Several interfaces as one source. Records tell by `input` and `interface` which one they are of.
+pub struct LiveSeveral {
+    members: Vec<Member>,
+    tick_ms: u32,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+/// An interface and a copy of the batch that it last lent.
+struct Member {
+    source: LiveSource,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    next: usize,
+    /// Up to when everything that came is known.
+    known: Timestamp,
+    has_ended: bool,
+    is_reported: bool,
+}
+
+impl Member {
+    fn has_frames(&self) -> bool {
+        self.next < self.records.len()
+    }
+
+    /// Whether it may still have what is earlier than any time.
+    fn is_awaited(&self) -> bool {
+        !self.has_ended && !self.has_frames()
+    }
+
+    /// Takes what its ring holds, where the copy is used up.
+    fn look(&mut self, number: u16) {
+        if !self.is_awaited() {
+            return;
+        }
+        self.next = 0;
+        self.records.clear();
+        self.bytes.clear();
+        match self.source.poll() {
+            Polled::Frames(batch) => {
+                for frame in batch.frames() {
+                    let record = Record { input: number, interface: number, ..*frame.record };
+                    self.records.push(copied(&mut self.bytes, frame.bytes, &record));
+                }
+            }
+            Polled::Empty(until) => self.known = self.known.max(until),
+            Polled::Filling => {}
+            Polled::Ended => self.has_ended = true,
+        }
+    }
+}
+
+/// Appends a frame to a buffer; its record there.
+fn copied(bytes: &mut Vec<u8>, frame: &[u8], record: &Record) -> Record {
+    let offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(frame);
+    Record { offset, ..*record }
+}
+
+impl LiveSeveral {
+    /// Sources in one order of time; where nothing comes, a tick after so many milliseconds.
+    #[must_use]
+    pub fn new(sources: Vec<LiveSource>) -> Self {
+        let tick_ms = sources.iter().map(|source| source.tick_ms).min().unwrap_or(STOP_NOTICED_MS);
+        let member = |source| Member {
+            source,
+            bytes: Vec::new(),
+            records: Vec::new(),
+            next: 0,
+            known: Timestamp::MIN,
+            has_ended: false,
+            is_reported: false,
+        };
+        let members = sources.into_iter().map(member).collect();
+        Self { members, tick_ms, bytes: Vec::new(), records: Vec::with_capacity(BATCH_LEN_MAX) }
+    }
+
+    /// Interfaces that have ended early since this was asked last.
+    pub fn newly_ended(&mut self) -> Vec<Damage> {
+        let ended = |member: &mut Member| {
+            if member.is_reported || !member.has_ended {
+                return None;
+            }
+            member.is_reported = true;
+            member.source.report().damage.clone()
+        };
+        self.members.iter_mut().filter_map(ended).collect()
+    }
+
+    /// The sources, which hold their reports, and what was read of them and not handed out.
+    #[must_use]
+    pub fn into_sources(self) -> (Vec<LiveSource>, Unused) {
+        let mut waiting = Unused::default();
+        for member in &self.members {
+            waiting.add(member.records.get(member.next..).unwrap_or_default());
+        }
+        (self.members.into_iter().map(|member| member.source).collect(), waiting)
+    }
+
+    fn look(&mut self) {
+        for (number, member) in (0..).zip(&mut self.members) {
+            member.look(number);
+        }
+    }
+
+    /// Takes over the frame that is next, if it is known which one that is, and looks on where it
+    /// came from.
+    fn take_next(&mut self) -> bool {
+        let awaited = self.members.iter().filter(|member| member.is_awaited());
+        let horizon = awaited.map(|member| member.known).min();
+        let next = |(number, member): (usize, &Member)| {
+            member.records.get(member.next).map(|record| (record.timestamp, number))
+        };
+        let Some((time, number)) = self.members.iter().enumerate().filter_map(next).min() else {
+            return false;
+        };
+        if horizon.is_some_and(|horizon| time > horizon) {
+            return false;
+        }
+        let Some(member) = self.members.get_mut(number) else { return false };
+        let Some(record) = member.records.get(member.next) else { return false };
+        let start = record.offset as usize;
+        let end = start + record.captured_len as usize;
+        let frame = member.bytes.get(start..end).unwrap_or_default();
+        self.records.push(copied(&mut self.bytes, frame, record));
+        member.next += 1;
+        member.look(u16::try_from(number).unwrap_or(u16::MAX));
+        true
+    }
+
+    /// Waits for those that have no frames; so many milliseconds at most.
+    fn wait(&self, timeout_ms: u32) {
+        let awaited = self.members.iter().filter(|member| member.is_awaited());
+        wait_any(awaited.map(|member| &member.source.socket), timeout_ms);
+    }
+}
+
+impl Source for LiveSeveral {
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        self.bytes.clear();
+        self.records.clear();
+        let mut idle_ms: u32 = 0;
+        loop {
+            self.look();
+            while self.records.len() < BATCH_LEN_MAX && self.take_next() {}
+            if !self.records.is_empty() {
+                return Some(Batch { bytes: &self.bytes, records: &self.records, tick: None });
+            }
+            if self.members.iter().all(|member| member.has_ended) {
+                return None;
+            }
+            let has_frames = self.members.iter().any(Member::has_frames);
+            if idle_ms >= self.tick_ms && !has_frames {
+                self.members.iter_mut().for_each(|member| member.source.look_after());
+                let going_on = self.members.iter().filter(|member| !member.has_ended);
+                let tick = going_on.map(|member| member.known).min();
+                return Some(Batch { bytes: &[], records: &[], tick });
+            }
+            let left_ms = self.tick_ms.saturating_sub(idle_ms).clamp(1, STOP_NOTICED_MS);
+            let step_ms = if has_frames { WAIT_WITH_FRAMES_MS } else { left_ms };
+            self.wait(step_ms);
+            idle_ms = idle_ms.saturating_add(step_ms);
+        }
+    }
+}
