@@ -60,7 +60,7 @@ class RunOptions(TypedDict):
     path: str | None
     text: str
     read: Sequence[str | os.PathLike[str]]
-    interface: str | None
+    interface: list[str]
     duration: str | None
     pace: float | None
     threads: int | None

@@ -102,7 +102,7 @@ def run(
     settings: Path | Mapping[str, Any],
     *,
     read: Source | None = None,
-    interface: str | None = None,
+    interface: str | Sequence[str] | None = None,
     applications: Sequence[Application] = (),
     duration: Duration | None = None,
     pace: float | None = None,
@@ -122,7 +122,7 @@ def run(
     read
         Captures instead of those in the settings: a path, a folder, or a list of them.
     interface
-        An interface to listen on instead. The run ends after `duration`, or with Ctrl-C: what was
+        An interface, or several, to listen on instead. The run ends after `duration`, or with Ctrl-C: what was
         computed until then is returned.
     applications
         Applications in Python: objects with a ``name`` and a method ``on_flows(batch)``, which is
@@ -176,11 +176,14 @@ def run(
     names = [] if read is None else [read] if isinstance(read, str | os.PathLike) else list(read)
     if read is not None and not names:
         raise OptionError("read: an empty list; give a capture, or a folder of captures")
+    listened = (
+        [] if interface is None else [interface] if isinstance(interface, str) else [*interface]
+    )
     options: RunOptions = {
         "path": path,
         "text": text,
         "read": names,
-        "interface": interface,
+        "interface": listened,
         "duration": None if duration is None else _duration(duration),
         "pace": pace,
         "threads": threads,

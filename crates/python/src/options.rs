@@ -61,7 +61,7 @@ impl InputOptions {
             names: self.names,
             interface: self
                 .interface
-                .map(|name| Interface { name, options: LiveOptions::default() }),
+                .map(|name| Interface { names: vec![name], options: LiveOptions::default() }),
             filter: self.filter,
             count,
             snaplen: snaplen.transpose()?,

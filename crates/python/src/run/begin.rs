@@ -43,7 +43,7 @@ pub(crate) struct RunOptions {
     path: Option<PathBuf>,
     text: String,
     read: Vec<PathBuf>,
-    interface: Option<String>,
+    interface: Vec<String>,
     duration: Option<String>,
     pace: Option<f64>,
     threads: Option<i64>,
@@ -63,8 +63,8 @@ impl RunOptions {
             // What is said of the interface is not said of captures.
             *input = InputSettings { read, filter, count, snaplen, pace, ..Default::default() };
         }
-        if let Some(interface) = &self.interface {
-            input.interface = Some(interface.clone());
+        if !self.interface.is_empty() {
+            input.interface.clone_from(&self.interface);
             input.read.clear();
             input.pace = None;
         }
@@ -133,7 +133,7 @@ fn take_rows(
     budget: &Arc<Budget>,
 ) -> Result<Tables, Refusal> {
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
-    let is_live = plan.input.interface.is_some();
+    let is_live = plan.input.is_live();
     let mut tables = Tables::new();
     for planned in plan.applications.iter_mut().filter(|planned| planned.wants_door) {
         let kept = Kept::new();
@@ -173,7 +173,7 @@ pub(crate) fn run(py: Python<'_>, options: RunOptions) -> PyResult<Run> {
     let (to, receiver) = mpsc::sync_channel(CHANNEL_BATCHES);
     // Models are read here.
     let (plan, kept) = py.detach(|| plan(&options, &host, &to, &budget))?;
-    let is_live = plan.input.interface.is_some();
+    let is_live = plan.input.is_live();
     let of_run = Arc::clone(&control);
     let work = move || {
         let ended = work(plan, of_run, &to);
@@ -207,7 +207,7 @@ fn plan(
     let site =
         Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: true };
     let mut plan = options.plan(&site)?;
-    let site = Site { is_live: plan.input.interface.is_some(), ..site };
+    let site = Site { is_live: plan.input.is_live(), ..site };
     let tables = take_rows(&mut plan, options, &site, to, budget)?;
     Ok((plan, tables))
 }
