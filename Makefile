@@ -98,7 +98,7 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	$(if $(PYTHON_CODE),.venv/bin/ruff check --quiet --config tools/ruff.toml $(PYTHON_CODE))
 	bash tools/bpf.sh check
-	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens tests/python/typed_use.py
+	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens python/examples tests/python/typed_use.py
 	MYPYPATH=testbed .venv/bin/mypy --no-error-summary -p wirelens_testbed
 
 bpf: ## build the BPF objects anew after a change of their sources (clang, llvm, libbpf-dev)
