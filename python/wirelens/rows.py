@@ -28,7 +28,7 @@ __all__ = [
 
 
 class SourceTotals(Row):
-    """Packets and bytes by source."""
+    """Totals by source."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class SourceTotals(Row):
 
 
 class DestinationTotals(Row):
-    """Packets and bytes by destination."""
+    """Totals by destination."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class DestinationTotals(Row):
 
 
 class PairTotals(Row):
-    """Packets and bytes by pair."""
+    """Totals by pair."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class PairTotals(Row):
 
 
 class PortTotals(Row):
-    """Packets and bytes by port."""
+    """Totals by port."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class PortTotals(Row):
 
 
 class ProtocolTotals(Row):
-    """Packets and bytes by protocol."""
+    """Totals by protocol."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class ProtocolTotals(Row):
 
 
 class FlowTotals(Row):
-    """Packets and bytes by flow."""
+    """Totals by flow."""
 
     __slots__ = ()
 

@@ -152,7 +152,11 @@ def test_a_run_ends_with_ctrl_c_and_returns_what_it_has(link: Link, tmp_path: Pa
     # A thread that is started here sends here.
     threading.Timer(0.5, lambda: link.send(datagrams(10))).start()
     result = wirelens.run(
-        {"input": {"interface": "wl0"}, "top": {"window": "1s"}, "unanswered": {"output": tmp_path / "u.csv"}},
+        {
+            "input": {"interface": "wl0"},
+            "top": {"window": "1s"},
+            "unanswered": {"output": tmp_path / "u.csv"},
+        },
         applications=[gathers],
     )
     press.join()

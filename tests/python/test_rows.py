@@ -39,7 +39,7 @@ TOP = ("source", "destination", "pair", "port", "protocol", "flow")
 # Class, the table it is of, the class that has the first of its columns, what it is.
 KINDS = [
     *(
-        (f"{by.capitalize()}Totals", f"wirelens top --by {by}", "Row", f"Packets and bytes by {by}.")
+        (f"{by.capitalize()}Totals", f"wirelens top --by {by}", "Row", f"Totals by {by}.")
         for by in TOP
     ),
     ("Flow", "wirelens flows", "Row", "A flow that has ended."),

@@ -9,6 +9,7 @@ import pytest
 import wirelens
 from command import DEMO
 from command import wirelens as command
+from run_settings import toml
 
 ALL: dict[str, dict[str, Any]] = {
     "top": {"by": "flow", "rows": 0, "window": "1s"},
@@ -36,8 +37,9 @@ def test_rows_in_memory_are_those_of_the_command(everything: wirelens.Run, tmp_p
     """The same file, byte for byte."""
     lines = [f'[input]\nread = "{DEMO}"\n[run]\nseed = 7\n']
     for name, table in ALL.items():
-        keys = (f"{k} = {str(v).lower() if v in (True, 0) else repr(v)}\n" for k, v in table.items())
-        lines.append(f"[{name}]\noutput = '{tmp_path / name}.parquet'\n{''.join(keys)}")
+        output = {"output": f"{tmp_path / name}.parquet"}
+        keys = (f"{key} = {toml(value)}\n" for key, value in (table | output).items())
+        lines += [f"[{name}]\n", *keys]
     path = tmp_path / "wirelens.toml"
     path.write_text("".join(lines))
     ran = command("run", "-q", "-c", path)

@@ -1,10 +1,11 @@
 //! Results while they are being found: a thread of ours finds them, Python takes them.
 //!
 //! The channel between the two holds [`CHANNEL_BATCHES`] batches; when it is full the finder
-//! waits, and nothing is dropped. On an interface it holds [`LIVE_BATCHES`], and the finder does not
-//! wait, as packets would be lost meanwhile: rows without room are dropped and counted. The finder never touches Python, so it cannot wait for the
-//! interpreter's lock, and a process may end while it runs. Whoever waits for it has let go of
-//! the lock, and looks for signals every [`SIGNALS_EVERY`].
+//! waits, and nothing is dropped. On an interface it holds [`LIVE_BATCHES`], and the finder does
+//! not wait, as packets would be lost meanwhile: rows without room are dropped and counted. The
+//! finder never touches Python, so it cannot wait for the interpreter's lock, and a process may end
+//! while it runs. Whoever waits for it has let go of the lock, and looks for signals every
+//! [`SIGNALS_EVERY`].
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Rows that an application in Python returns, as a table: Arrow of whatever package, or Python's own
-//! values.
+//! Rows that an application in Python returns, as a table: Arrow of whatever package, or Python's
+//! own values.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Flows for an application that a front door brings along, such as a class in Python: rows as those
-//! of `[flows]`, under a name of its own.
+//! Flows for an application that a front door brings along, such as a class in Python: rows as
+//! those of `[flows]`, under a name of its own.
 
 use std::path::PathBuf;
 
@@ -19,8 +19,8 @@ pub struct Brought {
 }
 
 impl Brought {
-    /// By settings as `[flows]` has them, without an output; `united` is what the other applications
-    /// of the run want.
+    /// By settings as `[flows]` has them, without an output; `united` is what the other
+    /// applications of the run want.
     ///
     /// # Errors
     /// Every mistake in the settings.
