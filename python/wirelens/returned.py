@@ -75,8 +75,8 @@ class Returned:
             values = {one.name: getattr(row, one.name) for one in dataclasses.fields(row)}
         if not values or not all(isinstance(name, str) for name in values):
             raise OptionError(
-                f"{self._name}: a row of type {type(row).__name__}; wanted: a dictionary with names "
-                "of columns, a named tuple or a dataclass"
+                f"{self._name}: a row of type {type(row).__name__}; wanted: a dictionary with "
+                "names of columns, a named tuple or a dataclass"
             )
         return values
 

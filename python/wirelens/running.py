@@ -122,8 +122,8 @@ def run(
     read
         Captures instead of those in the settings: a path, a folder, or a list of them.
     interface
-        An interface, or several, to listen on instead. The run ends after `duration`, or with Ctrl-C: what was
-        computed until then is returned.
+        An interface, or several, to listen on instead. The run ends after `duration`, or with
+        Ctrl-C: what was computed until then is returned.
     applications
         Applications in Python: objects with a ``name`` and a method ``on_flows(batch)``, which is
         called in this thread with flows as they end. Each flow is in one batch, and the order does

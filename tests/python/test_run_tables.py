@@ -1,4 +1,4 @@
-"""`wirelens.run`: the command's rows in memory, its files, its mistakes, and what became of packets."""
+"""`wirelens.run`: the rows of the command in memory, its files, its mistakes and its account."""
 
 import csv
 import io
