@@ -12,7 +12,7 @@ import pytest
 from command import wirelens
 from lab import Link, Listening, bring_up, datagrams, identity, ip, new_link, wait_until
 from run_settings import written
-from test_cca_live import BEFORE, BEHIND, recording, replay
+from test_cca_live import BEFORE, BEHIND, PORTS, recording, replay
 
 Tables = dict[str, dict[str, object]]
 
@@ -124,6 +124,50 @@ def test_a_tap_that_vanishes_is_reported_and_the_others_go_on(tmp_path: Path, li
     assert ran.status == 1, ran.stderr
     assert identity(ran)["processed"] == 30
     assert (tmp_path / "flows.csv").exists() and (tmp_path / "cca.jsonl").exists()
+
+
+def test_rules_choose_the_flows_that_taps_follow(tmp_path: Path, links: Link) -> None:
+    """No flow brings so many bytes at first; then the rule is changed, and all of them do."""
+    asked = tables(tmp_path)
+    rule = {"bytes": "1G", "cca": True}
+    path = tmp_path / "wirelens.toml"
+    path.write_text(written(asked, [rule]))
+    with Listening(tmp_path, "run", "-c", path) as live:
+        replay(tmp_path)
+        assert not list(tmp_path.glob("cca.jsonl*")) or not any(
+            path.read_bytes() for path in tmp_path.glob("cca.jsonl*")
+        )
+        path.write_text(written(asked, [rule | {"bytes": "1K"}]))
+        live.signal(signal.SIGHUP)
+        live.wait_for("rules were changed: 1 in force")
+        replay(tmp_path)
+        time.sleep(0.3)
+        ran = live.end()
+    assert ran.status == 0, ran.stderr
+    files = sorted(tmp_path.glob("cca*.jsonl"))
+    assert len(files) == 2 and [bool(told(file)) for file in files] in (
+        [False, True],
+        [True, False],
+    )
+    assert {row["src_port"] for row in told(*files)} == set(PORTS)
+    assert "could not be told" not in ran.stderr
+
+
+def test_rules_leave_flows_out(tmp_path: Path, links: Link) -> None:
+    asked = tables(tmp_path)
+    path = tmp_path / "wirelens.toml"
+    path.write_text(written(asked, [{"bytes": "300K", "cca": False}]))
+    with Listening(tmp_path, "run", "-c", path) as live:
+        replay(tmp_path)
+        time.sleep(0.3)
+        ran = live.end()
+    assert ran.status == 0, ran.stderr
+    rows = told(tmp_path / "cca.jsonl")
+    of_port = {port: [row for row in rows if row["src_port"] == port] for port in PORTS}
+    # Each is followed until it has brought so much, and not for a period longer.
+    for seen in of_port.values():
+        brought = [row["ingress_bytes"] for row in seen]
+        assert 0 < len(brought) < 25, brought
 
 
 def test_taps_may_be_of_other_devices_than_are_listened_on(tmp_path: Path, links: Link) -> None:

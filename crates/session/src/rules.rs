@@ -183,7 +183,7 @@ impl Rules {
             Act::Follow(follows) => Some(follows),
             Act::Keep(_) | Act::Again => None,
         });
-        said.unwrap_or(!self.chooses_follows())
+        said.unwrap_or_else(|| self.follows_others())
     }
 
     /// The labels of this kind whose flows are classified again.
@@ -208,6 +208,12 @@ impl Rules {
     #[must_use]
     pub fn steers_follows(&self) -> bool {
         self.rules.iter().any(|rule| rule.acts.iter().any(|act| matches!(act, Act::Follow(_))))
+    }
+
+    /// Whether the congestion control of flows is looked at that no rule is about.
+    #[must_use]
+    pub fn follows_others(&self) -> bool {
+        !self.chooses_follows()
     }
 
     /// Whether a rule chooses whose congestion control is looked at, so that others' is not.

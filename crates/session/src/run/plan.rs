@@ -81,7 +81,9 @@ impl Plan {
     /// [`InputError`]
     pub fn open(&self, inputs: &Inputs) -> Result<Opened, InputError> {
         let takes_packets = |one: &Planned| one.ready.wants().needs.len > 0;
-        if inputs.interface.is_some() && !self.applications.iter().any(takes_packets) {
+        // Labels that rules read are of packets, too.
+        let are_taken = !self.rules.is_empty() || self.applications.iter().any(takes_packets);
+        if inputs.interface.is_some() && !are_taken {
             return Ok(Opened::Live(Vec::new()));
         }
         inputs.open_any(self.wants.needs, 1)

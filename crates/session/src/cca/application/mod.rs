@@ -1,6 +1,8 @@
 //! `cca` in a run: a lens on one tap, a lens that reads the downstream tap of captures beside the
 //! pass, or taps in the kernel beside all passes.
 
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod choosing;
 mod one_tap;
 mod two_captures;
 #[cfg(all(target_os = "linux", feature = "tap"))]
@@ -112,8 +114,10 @@ impl Application for Cca {
     }
 
     fn unsteered(&self) -> Option<&'static str> {
-        self.taps.are_two.then_some(
-            "two taps see all flows of a queue, whose shares would be wrong without some of them",
+        let are_two_captures = self.taps.are_two && !self.taps.are_live;
+        are_two_captures.then_some(
+            "two taps of captures report all flows of a queue, the heaviest first, and no choice \
+             of them",
         )
     }
 

@@ -2,9 +2,10 @@
 
 use engine::run::Control;
 
+use super::choosing::Choosing;
 use super::{Cca, Out};
 use crate::application::{Beside, BesideDone, Opening, Refusal, Site, Watchers};
-use crate::cca::live::{self, Departures, Device, Watch, WatchError, WatchOptions};
+use crate::cca::live::{self, Chosen, Departures, Device, Watch, WatchError, WatchOptions};
 use crate::cca::naming::Namer;
 use crate::cca::settings::CcaSettings;
 
@@ -70,7 +71,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
     };
     let out = Out::new(&mut opening, clock, namer.as_ref())?;
     let options = WatchOptions::new(&settings, clock, namer.as_ref().map(|namer| &namer.model));
-    let watch = Watch::begin(options, (&ingress.1, &egress.1))?;
+    let mut watch = Watch::begin(options, (&ingress.1, &egress.1))?;
     if let Some(namer) = &mut namer {
         namer.followed_max = options.followed_max;
     }
@@ -79,8 +80,15 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         let [before, behind] = &names;
         tell(&format!("cca: listening on {before}, and downstream of the queue on {behind}"));
     }
+    // A rule about flows may come at a reload, where there is any rule.
+    let mut watchers = Watchers::default();
+    if !opening.rules.now().is_empty() {
+        let (choices, chosen) = Chosen::new(&opening.rules);
+        watch.follow_chosen(chosen);
+        watchers = Choosing::new(&opening.rules, choices).into();
+    }
     let queue = Queue { watch, namer, out, names, tell: opening.tell };
-    Ok(Watchers { beside: Some(Box::new(queue)), ..Watchers::default() })
+    Ok(Watchers { beside: Some(Box::new(queue)), ..watchers })
 }
 
 impl From<WatchError> for Refusal {
@@ -109,6 +117,13 @@ impl Queue {
         let counts = self.names.iter().zip(self.watch.counts()?);
         let mut lines: String =
             counts.map(|(name, counts)| format!("cca: {}", live::lines(name, &counts))).collect();
+        if let Some(count) = self.watch.chosen().map(Chosen::beyond_max).filter(|&count| count > 0)
+        {
+            lines.push_str(&format!(
+                "cca: {count} times a flow was beyond those of which the taps know whether rules \
+                 choose them\n"
+            ));
+        }
         if let Some(missed) = self.watch.missed() {
             lines.push_str(&missed.line());
         }

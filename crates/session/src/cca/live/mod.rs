@@ -1,5 +1,6 @@
 //! A queue that is watched while it runs: taps in the kernel, the heaviest flows of the link.
 
+mod chosen;
 mod departures;
 mod device;
 mod watch;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use capture::tap::TapError;
 
+pub use chosen::{Choice, Chosen};
 pub use departures::{Departures, Missed};
 pub use device::{Device, DeviceError, NamespaceError};
 pub use watch::{Watch, WatchOptions, ends, lines};

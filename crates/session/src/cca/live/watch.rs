@@ -11,7 +11,7 @@ use engine::run::Control;
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 
-use super::{Departures, Device, Missed, WatchError};
+use super::{Chosen, Departures, Device, Missed, WatchError};
 use crate::cca::naming::Namer;
 use crate::cca::rows::Told;
 use crate::cca::settings::CcaSettings;
@@ -66,6 +66,8 @@ pub struct Watch {
     follow: Follow,
     options: WatchOptions,
     missed: Option<Missed>,
+    /// Which flows may be followed; all where nothing chooses.
+    chosen: Option<Chosen>,
 }
 
 impl Watch {
@@ -91,7 +93,19 @@ impl Watch {
             follow: Follow::new(options.followed_max),
             options,
             missed: egress.missed(),
+            chosen: None,
         })
+    }
+
+    /// Follows only flows that are chosen.
+    pub fn follow_chosen(&mut self, chosen: Chosen) {
+        self.chosen = Some(chosen);
+    }
+
+    /// By what flows are chosen.
+    #[must_use]
+    pub const fn chosen(&self) -> Option<&Chosen> {
+        self.chosen.as_ref()
     }
 
     /// Watches for so long, or until it is told to end, and hands each period to `put`.
@@ -127,7 +141,7 @@ impl Watch {
                 .map(|missed| told.ways().map(|way| missed.bytes(way)).collect());
             put(&told)?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
-            self.choose(&brought)?;
+            self.choose(brought)?;
             self.pair.forget_old();
             let behind = clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
             // Periods that whoever takes rows had no time for are left out, not queued.
@@ -165,7 +179,11 @@ impl Watch {
 
     fn drain(&mut self) {
         let each_packet = self.options.each_packet;
-        let Self { tap, pair, follow, missed, .. } = self;
+        let Self { tap, pair, follow, missed, chosen, .. } = self;
+        if let Some(chosen) = chosen {
+            chosen.look();
+        }
+        let may_follow = |way: &FlowWay| may_follow(chosen.as_ref(), way);
         tap.read(|heard| match heard {
             Heard::Slot { side, flow, slot } => {
                 let Some(way) = follow.way(flow.index, flow.generation) else { return };
@@ -186,7 +204,10 @@ impl Watch {
                 // Each stands for those that were not told.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                 let bytes = (f64::from(data_len) * SEEN_ONE_IN) as u64;
-                follow.note(way(source, destination), bytes);
+                let way = way(source, destination);
+                if may_follow(&way) {
+                    follow.note(way, bytes);
+                }
             }
         });
     }
@@ -204,10 +225,12 @@ impl Watch {
         Ok(())
     }
 
-    fn choose(&mut self, brought: &HashMap<FlowWay, u64>) -> Result<(), WatchError> {
-        let Self { pair, follow, .. } = self;
-        let changes =
-            follow.choose(brought, |way| pair.ingress.knows(way) || pair.egress.knows(way));
+    fn choose(&mut self, mut brought: HashMap<FlowWay, u64>) -> Result<(), WatchError> {
+        let Self { pair, follow, chosen, .. } = self;
+        let may_follow = |way: &FlowWay| may_follow(chosen.as_ref(), way);
+        brought.retain(|way, _| may_follow(way));
+        let is_known = |way: &FlowWay| pair.ingress.knows(way) || pair.egress.knows(way);
+        let changes = follow.choose(&brought, |way| may_follow(way) && is_known(way));
         self.change(changes)
     }
 
@@ -253,6 +276,10 @@ impl Watch {
     pub fn counts(&self) -> Result<[SlotTapCounts; 2], WatchError> {
         Ok([self.tap.counts(TapSide::Ingress)?, self.tap.counts(TapSide::Egress)?])
     }
+}
+
+fn may_follow(chosen: Option<&Chosen>, way: &FlowWay) -> bool {
+    chosen.is_none_or(|chosen| chosen.may_follow(way))
 }
 
 /// Who sends the data, and who receives it.
