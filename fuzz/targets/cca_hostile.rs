@@ -140,7 +140,7 @@ fn one_tap(bytes: &[u8], records: &[Record], options: TapOptions) {
     let mut begin = walk.begin_of(first);
     let mut looks = 0;
     while begin <= latest {
-        let is_worth = walk.is_worth(begin, |from| tap.next_slot(from));
+        let is_worth = walk.is_worth(begin, |slots| tap.has_slot(&slots));
         let is_told = is_worth && !tap.periods(walk.period(begin)).is_empty();
         let next = walk.next(walk.period(begin).end(), is_told, |from| tap.next_slot(from), latest);
         assert!(next > begin, "time goes on");
@@ -178,7 +178,7 @@ fn two_taps(made: &Made, options: TapOptions) {
     let mut looks = 0;
     while begin <= latest {
         let period = walk.period(begin);
-        let is_worth = walk.is_worth(begin, |from| pair.next_slot(from));
+        let is_worth = walk.is_worth(begin, |slots| pair.has_slot(&slots));
         let is_told = is_worth && told(&mut pair, period, rules);
         let next = walk.next(period.end(), is_told, |from| pair.next_slot(from), latest);
         assert!(next > begin, "time goes on");

@@ -1,6 +1,7 @@
 //! A queue: a tap before it, a tap behind it, and what its flows do between the two.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot, Timestamp};
@@ -225,6 +226,12 @@ impl Pair {
     pub fn next_slot(&self, from: i64) -> Option<i64> {
         let slots = [self.ingress.next_slot(from), self.egress.next_slot(from)];
         slots.into_iter().flatten().min()
+    }
+
+    /// Whether any flow had a packet in these slots, at either tap.
+    #[must_use]
+    pub fn has_slot(&self, slots: &Range<i64>) -> bool {
+        self.next_slot(slots.start).is_some_and(|slot| slot < slots.end)
     }
 
     /// Forgets what is older than is kept.

@@ -5,6 +5,8 @@
 //! told. So what waits is told on for as long as a packet may wait, and then, or where nothing
 //! waits, all that is empty is passed in one step.
 
+use std::ops::Range;
+
 use packet::{SlotClock, Span};
 
 use crate::pair::Period;
@@ -44,15 +46,16 @@ impl Walk {
     }
 
     /// Whether the period that begins here is worth a look: a packet came in it, or so lately that
-    /// it may wait. `next_slot` finds the first slot from another on in which a packet came.
+    /// it may wait. `has_slot` says whether one came in some slots.
     #[must_use]
-    pub fn is_worth(&self, begin: i64, next_slot: impl Fn(i64) -> Option<i64>) -> bool {
+    pub fn is_worth(&self, begin: i64, has_slot: impl FnOnce(Range<i64>) -> bool) -> bool {
         let end = begin.saturating_add(self.len);
-        next_slot(end.saturating_sub(self.told_on)).is_some_and(|slot| slot < end)
+        has_slot(end.saturating_sub(self.told_on)..end)
     }
 
     /// Where the period begins that comes after one that ended here. `is_told` says whether that
-    /// one told of any flow; before `horizon` no packet comes but those that are known.
+    /// one told of any flow; before `horizon` no packet comes but those that are known, of which
+    /// `next_slot` finds the first slot from another on.
     #[must_use]
     pub fn next(
         &self,
@@ -61,13 +64,18 @@ impl Walk {
         next_slot: impl Fn(i64) -> Option<i64>,
         horizon: i64,
     ) -> i64 {
+        if is_told {
+            return end;
+        }
         let next = next_slot(end).map_or(horizon, |slot| slot.min(horizon));
-        if is_told || next < end.saturating_add(self.len) {
+        if next < end.saturating_add(self.len) {
             return end;
         }
         let begin = self.begin_of(next.saturating_sub(self.ahead)).max(end);
         let holds_next = begin.saturating_add(self.len) > next;
-        if holds_next || self.is_worth(begin, next_slot) { begin } else { self.begin_of(next) }
+        let has_slot =
+            |slots: Range<i64>| next_slot(slots.start).is_some_and(|slot| slot < slots.end);
+        if holds_next || self.is_worth(begin, has_slot) { begin } else { self.begin_of(next) }
     }
 }
 
@@ -134,7 +142,7 @@ mod tests {
         let (mut found, mut looks) = (Vec::new(), 0);
         while begin <= latest {
             let period = walk.period(begin);
-            let is_worth = walk.is_worth(begin, |from| pair.next_slot(from));
+            let is_worth = walk.is_worth(begin, |slots| pair.has_slot(&slots));
             let seen = if is_worth { rows(&mut pair, period, rules) } else { vec![] };
             looks += 1;
             let is_told = !seen.is_empty();

@@ -2,6 +2,7 @@
 
 mod address;
 mod bytes;
+mod filling;
 mod text;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::net::IpAddr;
 
 use address::AddressText;
 pub use bytes::BytesColumn;
+pub use filling::Filling;
 pub use text::TextColumn;
 
 /// What a column holds. Every kind is typed to the end: a stamp stays
@@ -178,6 +180,19 @@ impl Values {
         true
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Self::U64(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::U16(values) => values.len(),
+            Self::I8(values) => values.len(),
+            Self::TimestampNs(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::Text(values) => values.len(),
+            Self::Bytes(values) => values.offsets().len() - 1,
+        }
+    }
+
     /// What stands where no value is.
     fn push_blank(&mut self) -> bool {
         match self {
@@ -278,6 +293,11 @@ impl Columns {
         }
         self.row_count += 1;
         Ok(())
+    }
+
+    /// Begins to append so many rows, column by column.
+    pub fn fill(&mut self, row_count: usize) -> Filling<'_> {
+        Filling::new(self, row_count)
     }
 
     /// Forgets the rows and keeps the memory.

@@ -25,28 +25,67 @@ pub const DIGEST_LEN: usize = 20;
 /// everybody's default is 0.
 #[must_use]
 pub fn community_id(key: &FlowKey, seed: u16) -> String {
-    let mut id = String::from("1:");
-    STANDARD.encode_string(community_digest(key, seed), &mut id);
-    id
+    String::from(CommunityIdText::new(key, seed).as_str())
+}
+
+/// Bytes of a Community ID: its version, and 20 bytes in base64.
+const TEXT_LEN: usize = 30;
+
+/// A Community ID as text that needs no memory of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommunityIdText([u8; TEXT_LEN]);
+
+impl CommunityIdText {
+    /// The flow's Community ID, as [`community_id`] has it.
+    #[must_use]
+    pub fn new(key: &FlowKey, seed: u16) -> Self {
+        let mut text = [b'='; TEXT_LEN];
+        let (version, id) = text.split_at_mut(2);
+        version.copy_from_slice(b"1:");
+        // There is room: 20 bytes are 28 in base64.
+        let written = STANDARD.encode_slice(community_digest(key, seed), id);
+        debug_assert_eq!(written, Ok(TEXT_LEN - 2));
+        Self(text)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl AsRef<str> for CommunityIdText {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
 }
 
 /// The hash that [`community_id`] writes as text.
 #[must_use]
 pub fn community_digest(key: &FlowKey, seed: u16) -> [u8; DIGEST_LEN] {
-    let mut hash = Sha1::new();
-    hash.update(seed.to_be_bytes());
+    // Two addresses of 16 bytes and eight more at most, which are hashed in one go.
+    let mut message = [0; 40];
+    let mut len = 0;
+    let mut put = |bytes: &[u8]| {
+        if let Some(place) = message.get_mut(len..len + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        len += bytes.len();
+    };
+    put(&seed.to_be_bytes());
     for endpoint in [key.low(), key.high()] {
         match endpoint.address {
-            IpAddr::V4(address) => hash.update(address.octets()),
-            IpAddr::V6(address) => hash.update(address.octets()),
+            IpAddr::V4(address) => put(&address.octets()),
+            IpAddr::V6(address) => put(&address.octets()),
         }
     }
-    hash.update([key.protocol().0, 0]);
+    put(&[key.protocol().0, 0]);
     if has_ports(key.protocol()) {
-        hash.update(key.low_port().to_be_bytes());
-        hash.update(key.high_port().to_be_bytes());
+        put(&key.low_port().to_be_bytes());
+        put(&key.high_port().to_be_bytes());
     }
-    hash.finalize().into()
+    Sha1::digest(message.get(..len).unwrap_or_default()).into()
 }
 
 /// The hash that a Community ID of version 1 holds; `None` where `text` is none.
@@ -61,7 +100,7 @@ pub struct CommunityId(pub FlowKey);
 
 impl fmt::Display for CommunityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&community_id(&self.0, 0))
+        f.write_str(CommunityIdText::new(&self.0, 0).as_str())
     }
 }
 

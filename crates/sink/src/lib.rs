@@ -36,6 +36,7 @@ mod lines;
 mod matrix;
 mod messages;
 mod output;
+mod pages;
 mod recover;
 mod row_groups;
 mod rows;

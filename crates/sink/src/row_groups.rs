@@ -1,23 +1,26 @@
 //! Parquet, through the column writers of the `parquet` crate.
 //!
 //! They are a level below that crate's Arrow writer, which would double what
-//! is compiled to save the match at the end of this file.
+//! is compiled to save the match at the end of this file. Text and counts, which tables of flows
+//! are mostly made of, are laid out in [`pages`](crate::pages).
 
+use std::borrow::Cow;
 use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
 use engine::columns::{Columns, Field, Kind, Schema};
-use parquet::basic::{
-    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
-};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::basic::{Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::{DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
 
 use crate::footer;
+use crate::pages::{Pages, Values};
 use crate::rows::{Held, HeldValues, Rows};
 use crate::{Format, WriteError};
 
@@ -26,6 +29,7 @@ pub(crate) const CREATED_BY: &str = "wirelens";
 pub(crate) struct RowGroups<W: Write + Send> {
     file: SerializedFileWriter<Lent<W>>,
     held: Rows,
+    pages: Pages,
     schema: SchemaDescPtr,
     /// Bytes up to the end of the last footer.
     footed_bytes: usize,
@@ -46,7 +50,8 @@ impl<W: Write + Send> RowGroups<W> {
         let file = file.map_err(refused)?;
         let columns = Arc::new(SchemaDescriptor::new(file.schema_descr().root_schema_ptr()));
         let footed_bytes = file.bytes_written();
-        Ok(Self { file, held: Rows::new(schema), schema: columns, footed_bytes })
+        let (held, pages) = (Rows::new(schema), Pages::new().map_err(refused)?);
+        Ok(Self { file, held, pages, schema: columns, footed_bytes })
     }
 
     pub(crate) fn write(&mut self, rows: &Columns) -> Result<(), WriteError> {
@@ -92,12 +97,11 @@ impl<W: Write + Send> RowGroups<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        for held in self.held.take() {
-            if let Some(column) = group.next_column()? {
-                write_column(column, held)?;
-            }
+        for (held, column) in self.held.columns().iter().zip(self.schema.columns()) {
+            write_column(&mut group, &mut self.pages, column, held)?;
         }
         group.close()?;
+        self.held.clear();
         Ok(())
     }
 }
@@ -118,7 +122,7 @@ impl<W: Write> Write for Lent<W> {
 fn properties(schema: Schema) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()));
+        .set_compression(Pages::compression());
     for field in schema.iter().filter(|field| field.kind == Kind::TimestampNs) {
         let path = ColumnPath::from(field.name);
         properties = properties
@@ -147,58 +151,76 @@ fn column(field: &Field) -> Result<Arc<Type>, ParquetError> {
     Ok(Arc::new(column))
 }
 
-fn write_column(mut column: SerializedColumnWriter<'_>, held: Held) -> Result<(), ParquetError> {
-    // A level says of each row whether it has a value; only values that are there follow.
+fn write_column<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    pages: &mut Pages,
+    column: &ColumnDescPtr,
+    held: &Held,
+) -> Result<(), ParquetError> {
     let presence = held.presence.as_deref();
+    let mut laid = |values: &Values<'_>| pages.write(group, Arc::clone(column), values, presence);
+    match &held.values {
+        HeldValues::Text { bytes, ends } | HeldValues::Bytes { bytes, ends } => {
+            let Some((&first, rest)) = ends.split_first().filter(|_| presence.is_some()) else {
+                return laid(&Values::Texts(bytes, ends));
+            };
+            // A missing text is empty: those that are there still lie end to end.
+            let present = present(rest, presence);
+            let ends: Vec<i32> = std::iter::once(first).chain(present.iter().copied()).collect();
+            laid(&Values::Texts(bytes, &ends))
+        }
+        HeldValues::U64(values) => laid(&Values::U64(&present(values, presence))),
+        HeldValues::U16(values) => laid(&Values::U16(&present(values, presence))),
+        values => match group.next_column()? {
+            Some(column) => write_others(column, values, presence),
+            None => Ok(()),
+        },
+    }
+}
+
+/// By the column writers of the library.
+fn write_others(
+    mut column: SerializedColumnWriter<'_>,
+    values: &HeldValues,
+    presence: Option<&[bool]>,
+) -> Result<(), ParquetError> {
+    // A level says of each row whether it has a value; only values that are there follow.
     let levels: Option<Vec<i16>> =
         presence.map(|presence| presence.iter().copied().map(i16::from).collect());
     let levels = levels.as_deref();
-    match held.values {
-        // Parquet keeps unsigned numbers in the signed type of the same bits.
-        HeldValues::U64(values) => {
-            let values = present(values.into_iter().map(u64::cast_signed), presence);
-            column.typed::<Int64Type>().write_batch(&values, levels, None)?;
-        }
+    match values {
         HeldValues::U32(values) => {
-            let values = present(values.into_iter().map(u32::cast_signed), presence);
-            column.typed::<Int32Type>().write_batch(&values, levels, None)?;
-        }
-        HeldValues::U16(values) => {
-            let values = present(values.into_iter().map(i32::from), presence);
+            // Parquet keeps unsigned numbers in the signed type of the same bits.
+            let values: Vec<i32> =
+                present(values, presence).iter().map(|value| value.cast_signed()).collect();
             column.typed::<Int32Type>().write_batch(&values, levels, None)?;
         }
         HeldValues::I8(values) => {
-            let values = present(values.into_iter().map(i32::from), presence);
+            let values: Vec<i32> =
+                present(values, presence).iter().copied().map(i32::from).collect();
             column.typed::<Int32Type>().write_batch(&values, levels, None)?;
         }
         HeldValues::TimestampNs(values) => {
-            let values = present(values.into_iter(), presence);
-            column.typed::<Int64Type>().write_batch(&values, levels, None)?;
+            column.typed::<Int64Type>().write_batch(&present(values, presence), levels, None)?;
         }
         HeldValues::F64(values) => {
-            let values = present(values.into_iter(), presence);
-            column.typed::<DoubleType>().write_batch(&values, levels, None)?;
+            column.typed::<DoubleType>().write_batch(&present(values, presence), levels, None)?;
         }
-        HeldValues::Text { bytes, ends } | HeldValues::Bytes { bytes, ends } => {
-            let all = ByteArray::from(bytes);
-            let mut starts = ends.iter().copied();
-            starts.next_back();
-            let values = starts.zip(ends.iter().skip(1)).map(|(start, end)| {
-                all.slice(start.cast_unsigned() as usize, (end - start).cast_unsigned() as usize)
-            });
-            let values = present(values, presence);
-            column.typed::<ByteArrayType>().write_batch(&values, levels, None)?;
-        }
+        HeldValues::U64(_)
+        | HeldValues::U16(_)
+        | HeldValues::Text { .. }
+        | HeldValues::Bytes { .. } => {}
     }
     column.close()
 }
 
 /// The values that are there.
-fn present<T>(values: impl Iterator<Item = T>, presence: Option<&[bool]>) -> Vec<T> {
+fn present<'a, T: Copy>(values: &'a [T], presence: Option<&[bool]>) -> Cow<'a, [T]> {
     match presence {
-        None => values.collect(),
+        None => Cow::Borrowed(values),
         Some(presence) => {
-            values.zip(presence).filter(|(_, is_present)| **is_present).map(|(v, _)| v).collect()
+            let of = values.iter().zip(presence);
+            Cow::Owned(of.filter(|(_, is_present)| **is_present).map(|(value, _)| *value).collect())
         }
     }
 }

@@ -98,6 +98,18 @@ impl Rows {
         self.row_count == 0
     }
 
+    /// The rows held, column by column.
+    pub(crate) fn columns(&self) -> &[Held] {
+        &self.columns
+    }
+
+    /// Forgets the rows and keeps their memory, which the next group needs again.
+    pub(crate) fn clear(&mut self) {
+        self.row_count = 0;
+        self.text_bytes = 0;
+        self.columns.iter_mut().for_each(Held::clear);
+    }
+
     /// The rows held, leaving none.
     pub(crate) fn take(&mut self) -> Vec<Held> {
         self.row_count = 0;
@@ -122,6 +134,13 @@ impl Held {
         Self { values, presence: field.is_nullable.then(Vec::new) }
     }
 
+    fn clear(&mut self) {
+        self.values.clear();
+        if let Some(presence) = &mut self.presence {
+            presence.clear();
+        }
+    }
+
     /// How many bytes of text came in, or nothing where they no longer fit.
     fn append(&mut self, column: &Column, rows: Range<usize>) -> Option<usize> {
         if let (Some(held), Some(presence)) = (&mut self.presence, column.presence()) {
@@ -132,6 +151,21 @@ impl Held {
 }
 
 impl HeldValues {
+    fn clear(&mut self) {
+        match self {
+            Self::U64(held) => held.clear(),
+            Self::U32(held) => held.clear(),
+            Self::U16(held) => held.clear(),
+            Self::I8(held) => held.clear(),
+            Self::TimestampNs(held) => held.clear(),
+            Self::F64(held) => held.clear(),
+            Self::Text { bytes, ends } | Self::Bytes { bytes, ends } => {
+                bytes.clear();
+                ends.truncate(1);
+            }
+        }
+    }
+
     fn append(&mut self, values: &Values, rows: Range<usize>) -> Option<usize> {
         match (self, values) {
             (Self::U64(held), Values::U64(values)) => held.extend_from_slice(values.get(rows)?),

@@ -150,7 +150,7 @@ fn rows(tap: &mut FlightTap, period_len: usize, skips: bool) -> Vec<(i64, Vec<Fl
     let mut begin = walk.begin_of(first);
     while begin <= latest {
         let period = walk.period(begin);
-        let is_worth = walk.is_worth(begin, |from| tap.next_slot(from));
+        let is_worth = walk.is_worth(begin, |slots| tap.has_slot(&slots));
         let seen = if is_worth { tap.periods(period) } else { Vec::new() };
         let is_told = !seen.is_empty();
         if is_told {

@@ -8,6 +8,7 @@
 mod flow;
 #[cfg(test)]
 mod hostile;
+mod kept;
 mod ranges;
 mod slot;
 mod tap;

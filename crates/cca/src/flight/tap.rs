@@ -1,13 +1,13 @@
 //! Packets of many flows, both ways, at one tap.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
 use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 
-use super::flow::{Ack, FlightFlow};
+use super::flow::Ack;
+use super::kept::{Flows, Kept};
 use super::slot::FlightSlot;
 use super::window::{
     FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
@@ -62,6 +62,21 @@ impl FlightCounts {
         .into_iter()
     }
 
+    /// Counts a packet of a flow, before the flow takes it in.
+    fn add(&mut self, passing: &Passing, both: &mut [Kept; 2]) {
+        let (this, other) = ways(both, passing.way.direction);
+        let count = match (&passing.segment, &passing.ack) {
+            (Some(_), _) => &mut self.data,
+            (None, Some(ack)) if !other.flow.fits_ack(ack) => &mut self.out_of_window,
+            (None, Some(_)) if other.flow.has_data() => &mut self.acks,
+            (None, Some(_)) => &mut self.acks_of_unseen,
+            (None, None) => &mut self.neither,
+        };
+        *count += 1;
+        let begins_again = passing.segment.is_some_and(|segment| !this.flow.fits(&segment));
+        self.begun_again += u64::from(begins_again);
+    }
+
     /// All packets that came.
     #[must_use]
     pub fn received(&self) -> u64 {
@@ -82,7 +97,7 @@ pub(super) struct Passing {
 #[derive(Debug)]
 pub struct FlightTap {
     options: TapOptions,
-    flows: HashMap<FlowKey, [Kept; 2]>,
+    flows: Flows,
     latest: Timestamp,
     /// Of slots before this one the last is kept, also where packets come that late.
     oldest: i64,
@@ -91,30 +106,13 @@ pub struct FlightTap {
     rows: FlightRows,
 }
 
-#[derive(Debug, Default)]
-struct Kept {
-    flow: FlightFlow,
-    slots: Vec<FlightSlot>,
-}
-
-impl Kept {
-    /// Keeps a slot that is complete; of old ones the last.
-    fn keep(&mut self, done: Option<FlightSlot>, oldest: i64) {
-        let Some(done) = done else { return };
-        if done.slot < oldest {
-            self.slots.clear();
-        }
-        self.slots.push(done);
-    }
-}
-
 impl FlightTap {
     /// Before the first packet. A sampler is not asked: acknowledgements need all of the data.
     #[must_use]
     pub fn new(options: TapOptions) -> Self {
         Self {
             options,
-            flows: HashMap::new(),
+            flows: Flows::new(),
             latest: Timestamp::MIN,
             oldest: i64::MIN,
             counts: FlightCounts::default(),
@@ -143,34 +141,22 @@ impl FlightTap {
             return;
         }
         self.latest = self.latest.max(passing.time);
-        let has_room = self.flows.len() < self.options.flow_count_max;
-        let both = match self.flows.entry(passing.way.key) {
-            Entry::Occupied(both) => both.into_mut(),
-            Entry::Vacant(place) if has_room => place.insert(<[Kept; 2]>::default()),
-            Entry::Vacant(_) => {
-                self.counts.no_place += 1;
-                return;
+        let Self { options, flows, oldest, counts, .. } = self;
+        let (clock, oldest) = (options.clock, *oldest);
+        let has_place = flows.change(passing.way.key, options.flow_count_max, |both| {
+            counts.add(passing, both);
+            let (this, other) = ways(both, passing.way.direction);
+            if let Some(ack) = &passing.ack {
+                let done = other.flow.add_ack(clock, ack);
+                other.keep(done, oldest);
             }
-        };
-        let clock = self.options.clock;
-        let (this, other) = ways(both, passing.way.direction);
-        let count = match (&passing.segment, &passing.ack) {
-            (Some(_), _) => &mut self.counts.data,
-            (None, Some(ack)) if !other.flow.fits_ack(ack) => &mut self.counts.out_of_window,
-            (None, Some(_)) if other.flow.has_data() => &mut self.counts.acks,
-            (None, Some(_)) => &mut self.counts.acks_of_unseen,
-            (None, None) => &mut self.counts.neither,
-        };
-        *count += 1;
-        let begins_again = passing.segment.is_some_and(|segment| !this.flow.fits(&segment));
-        self.counts.begun_again += u64::from(begins_again);
-        if let Some(ack) = &passing.ack {
-            let done = other.flow.add_ack(clock, ack);
-            other.keep(done, self.oldest);
-        }
-        if let Some(segment) = &passing.segment {
-            let done = this.flow.add(clock, segment);
-            this.keep(done, self.oldest);
+            if let Some(segment) = &passing.segment {
+                let done = this.flow.add(clock, segment);
+                this.keep(done, oldest);
+            }
+        });
+        if !has_place {
+            self.counts.no_place += 1;
         }
     }
 
@@ -185,23 +171,13 @@ impl FlightTap {
         let oldest = now.min(self.latest).minus(self.options.kept);
         let oldest_slot = self.options.clock.slot(oldest);
         self.oldest = oldest_slot;
-        self.flows.retain(|_, both| {
-            for kept in &mut *both {
-                let gone = kept.slots.partition_point(|slot| slot.slot < oldest_slot);
-                // The last of them tells what is in flight until the next.
-                kept.slots.drain(..gone.saturating_sub(1));
-            }
-            both.iter().any(|kept| kept.flow.latest().is_some_and(|time| time >= oldest))
-        });
+        self.flows.forget(oldest, oldest_slot);
     }
 
     /// When the first slot begins of which anything is kept.
     #[must_use]
     pub fn earliest(&self) -> Option<i64> {
-        let kept = self.flows.values().flatten();
-        let first =
-            |kept: &Kept| kept.slots.first().or_else(|| kept.flow.open()).map(|slot| slot.slot);
-        kept.filter_map(first).min()
+        self.flows.ways().filter_map(|(_, kept)| kept.slots().next()).map(|slot| slot.slot).min()
     }
 
     /// The latest stamp, or the latest moment that a live source knows to be past;
@@ -225,51 +201,52 @@ impl FlightTap {
 
     /// Ways that data was seen to go, in no order.
     pub fn flows(&self) -> impl Iterator<Item = FlowWay> {
-        self.flows.iter().flat_map(|(&key, both)| {
-            let ways = [FlowDirection::LowToHigh, FlowDirection::HighToLow];
-            let has_slots = |kept: &Kept| !kept.slots.is_empty() || kept.flow.open().is_some();
-            let found = ways.into_iter().zip(both).filter(move |(_, kept)| has_slots(kept));
-            found.map(move |(direction, _)| FlowWay { key, direction })
-        })
+        self.flows.ways().map(|(way, _)| way)
     }
 
     /// Writes a flow's slots in order, the open one last; none of a flow that is not known.
     /// `slots` is cleared first.
     pub fn slots(&self, way: &FlowWay, slots: &mut Vec<FlightSlot>) {
         slots.clear();
-        if let Some(both) = self.flows.get(&way.key) {
-            let kept = &both[index(way.direction)];
-            slots.extend_from_slice(&kept.slots);
-            slots.extend(kept.flow.open());
+        if let Some(kept) = self.flows.get(way) {
+            slots.extend(kept.slots());
         }
     }
 
     /// What flows did in a period, those that sent most first; where several sent as much, in the
     /// order of their names. Flows that sent nothing and have nothing in flight are left out.
     pub fn periods(&mut self, period: Period) -> Vec<FlightPeriod> {
-        let ways: Vec<FlowWay> = self.flows().collect();
-        let mut found = Vec::with_capacity(ways.len());
-        let mut slots = std::mem::take(&mut self.slots);
-        for way in ways {
-            self.slots(&way, &mut slots);
-            found.extend(FlightPeriod::of(way, period, &slots));
-        }
-        self.slots = slots;
-        found.sort_by_key(|flow| {
+        self.heaviest(period, usize::MAX).0
+    }
+
+    /// The first so many of [`periods`](Self::periods), and how many come after them.
+    pub fn heaviest(&mut self, period: Period, count_max: usize) -> (Vec<FlightPeriod>, usize) {
+        let order = |flow: &FlightPeriod| {
             (u64::MAX - flow.sent_bytes, flow.way.key.words(), flow.way.direction as u8)
+        };
+        let mut found = Vec::new();
+        self.flows.for_each_busy(period, |way, slots| {
+            found.extend(FlightPeriod::of(way, period, slots));
         });
-        found
+        let others = found.len().saturating_sub(count_max);
+        if others > 0 && count_max > 0 {
+            found.select_nth_unstable_by_key(count_max - 1, order);
+        }
+        found.truncate(count_max);
+        found.sort_unstable_by_key(order);
+        (found, others)
     }
 
     /// The first slot from this one on in which any flow had a packet.
     #[must_use]
     pub fn next_slot(&self, from: i64) -> Option<i64> {
-        let next = |kept: &Kept| {
-            let at = kept.slots.partition_point(|slot| slot.slot < from);
-            let open = kept.flow.open().filter(|open| open.slot >= from);
-            kept.slots.get(at).or(open).map(|slot| slot.slot)
-        };
-        self.flows.values().flatten().filter_map(next).min()
+        self.flows.next_slot(from)
+    }
+
+    /// Whether any flow had a packet in these slots.
+    #[must_use]
+    pub fn has_slot(&self, slots: &Range<i64>) -> bool {
+        self.flows.has_slot(slots)
     }
 
     /// Slots up to the end of a period for which what is in flight is known.
@@ -307,13 +284,6 @@ impl FlightTap {
         let filled = FlightWindow { period, row_slots, slots: &slots }.fill(inputs, &mut rows);
         (self.slots, self.rows) = (slots, rows);
         filled.map(|()| self.rows.as_slice())
-    }
-}
-
-const fn index(direction: FlowDirection) -> usize {
-    match direction {
-        FlowDirection::LowToHigh => 0,
-        FlowDirection::HighToLow => 1,
     }
 }
 

@@ -270,30 +270,73 @@ impl FlightPeriod {
         let first = slots.partition_point(|slot| slot.slot < period.start);
         let inside = slots.get(first..past).unwrap_or_default();
         let flight = in_flight(slots, period);
-        let sum = |of: fn(&FlightSlot) -> u64| inside.iter().map(of).sum::<u64>();
-        let sent_bytes = sum(|slot| slot.sent_bytes);
+        let total = Total::of(inside);
+        let sent_bytes = total.sent_bytes;
         if sent_bytes == 0 && flight.is_ok_and(|flight| flight.max_bytes == 0)
             || inside.is_empty() && flight.is_err()
         {
             return None;
         }
-        let timed = sum(|slot| slot.rtt_count.into());
-        let shortest = inside.iter().filter(|slot| slot.rtt_count > 0).map(|slot| slot.rtt_min_ns);
+        let is_timed = total.rtt_count > 0;
         Some(Self {
             way,
             sent_bytes,
-            acked_bytes: sum(|slot| slot.acked_bytes),
-            resent: sum(|slot| slot.resent_segments.into()),
-            lost: sum(|slot| slot.lost_segments.into()),
+            acked_bytes: total.acked_bytes,
+            resent: total.resent,
+            lost: total.lost,
             flight,
-            rtt_s: (timed > 0).then(|| rtt_s(sum(|slot| slot.rtt_sum_ns), timed)),
-            rtt_min: shortest.min().map(|rtt_ns| Span::from_ns(rtt_ns.into())),
+            rtt_s: is_timed.then(|| rtt_s(total.rtt_sum_ns, total.rtt_count)),
+            rtt_min: is_timed.then(|| Span::from_ns(total.rtt_min_ns.into())),
+        })
+    }
+}
+
+/// Some slots together.
+#[derive(Clone, Copy)]
+struct Total {
+    sent_bytes: u64,
+    acked_bytes: u64,
+    resent: u64,
+    lost: u64,
+    rtt_sum_ns: u64,
+    rtt_count: u64,
+    /// Of those that have one; the largest number where none has.
+    rtt_min_ns: u32,
+}
+
+impl Total {
+    /// In one walk, since a period has a thousand of them.
+    fn of(slots: &[FlightSlot]) -> Self {
+        let none = Self {
+            sent_bytes: 0,
+            acked_bytes: 0,
+            resent: 0,
+            lost: 0,
+            rtt_sum_ns: 0,
+            rtt_count: 0,
+            rtt_min_ns: u32::MAX,
+        };
+        slots.iter().fold(none, |sum, slot| Self {
+            sent_bytes: sum.sent_bytes + slot.sent_bytes,
+            acked_bytes: sum.acked_bytes + slot.acked_bytes,
+            resent: sum.resent + u64::from(slot.resent_segments),
+            lost: sum.lost + u64::from(slot.lost_segments),
+            rtt_sum_ns: sum.rtt_sum_ns + slot.rtt_sum_ns,
+            rtt_count: sum.rtt_count + u64::from(slot.rtt_count),
+            rtt_min_ns: if slot.rtt_count > 0 {
+                sum.rtt_min_ns.min(slot.rtt_min_ns)
+            } else {
+                sum.rtt_min_ns
+            },
         })
     }
 }
 
 fn in_flight(slots: &[FlightSlot], period: Period) -> Result<InFlight, FlightMissing> {
-    let seen = up_to_end(slots, period);
+    // Of what was before the period the last slot says all that counts, and where that one or a
+    // later one begins a connection, nothing before it does.
+    let first = slots.partition_point(|slot| slot.slot < period.start).saturating_sub(1);
+    let seen = up_to_end(slots.get(first..).unwrap_or_default(), period);
     let last = seen.last().ok_or(FlightMissing::Data)?;
     if !last.is_known() {
         return Err(FlightMissing::Acks);

@@ -221,7 +221,7 @@ impl QueuePeriods {
             let Self { egress, pair, walk, rules, row_count, namer, has_ended, .. } = self;
             let period = walk.period(begin);
             let mut is_told = false;
-            if walk.is_worth(begin, |from| pair.next_slot(from)) {
+            if walk.is_worth(begin, |slots| pair.has_slot(&slots)) {
                 let told = Told::of(pair, period, *rules, *row_count, namer.as_mut());
                 put(&told)?;
                 is_told = !told.flows.is_empty();

@@ -87,10 +87,19 @@ impl Rows {
     ) -> Result<(), E> {
         for piece in flows.chunks(ROWS_PER_PIECE) {
             self.columns.clear();
-            let filled = piece.iter().try_for_each(|(record, kept)| self.push(record, kept));
+            let filled = self.push_all(piece);
             write(filled.map(|()| &self.columns))?;
         }
         Ok(())
+    }
+
+    fn push_all<S: Laid>(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), RowRefused> {
+        if self.layout.needs_statistics() {
+            return flows.iter().try_for_each(|(record, kept)| self.push(record, kept));
+        }
+        self.written += flows.len() as u64;
+        let records = flows.iter().map(|(record, _)| record);
+        row::push_plain(&mut self.columns, self.layout.window, records, &self.captures)
     }
 
     fn push<S: Laid>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowRefused> {

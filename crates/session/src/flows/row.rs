@@ -1,9 +1,12 @@
 //! The columns of flows, under our own names.
 
+use std::borrow::Cow;
+
 use classify::columns::CAPTURE;
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Filling, Kind, RowRefused, Schema, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
-use packet::community_id::CommunityId;
+use packet::community_id::CommunityIdText;
+use packet::flow_key::Endpoint;
 use packet::{Layers, Span, Timestamp};
 
 use crate::captures::Captures;
@@ -232,7 +235,9 @@ impl Kept for FlowStatistics {
         }
         for side in [source, destination] {
             let (first, last) = side.span.unzip();
-            row.extend([first, last].map(|time| time.map_or(Value::Null, known)));
+            row.extend(
+                [first, last].map(|time| time.and_then(known).map(Value::TimestampNs).into()),
+            );
         }
         let flags =
             |bit: usize| [source, destination].map(|side| u64::from(side.flag_packets[bit]));
@@ -259,40 +264,70 @@ pub(super) fn push<S: Kept>(
     kept: &S,
     captures: &Captures,
 ) -> Result<(), RowRefused> {
-    let (source, destination) = record.endpoints();
-    let community_id = CommunityId(record.key);
-    let protocol = record.key.protocol();
+    let mut filling = columns.fill(1);
+    fill(&mut filling, window, [record].into_iter());
     let mut row = Row::new();
-    if let Some(window) = window {
-        // Where a stamp is unknown so is its window: both are the earliest time there is.
-        row.push(known(record.last.window_start(window)));
-    }
-    row.extend([
-        Value::Text(&community_id),
-        protocol.name().map_or(Value::Text(&protocol), Value::Str),
-        Value::Address(source.address),
-        Value::U16(source.port),
-        Value::Address(destination.address),
-        Value::U16(destination.port),
-        known(record.first),
-        known(record.last),
-        Value::U64(record.packets[0].into()),
-        Value::U64(record.bytes[0]),
-        Value::U64(record.packets[1].into()),
-        Value::U64(record.bytes[1]),
-        Value::U16(record.tcp_flags[0].into()),
-        Value::U16(record.tcp_flags[1].into()),
-        Value::Str(record.reason.name()),
-        vlan(record).map(Value::U16).into(),
-    ]);
     kept.push(record, &mut row);
     row.extend(captures.value(record.input));
-    columns.push_row(row.values())
+    filling.rest(row.values());
+    filling.finish()
+}
+
+/// Appends flows of which nothing else is kept.
+pub(super) fn push_plain<'a>(
+    columns: &mut Columns,
+    window: Option<Span>,
+    records: impl ExactSizeIterator<Item = &'a FlowRecord> + Clone,
+    captures: &Captures,
+) -> Result<(), RowRefused> {
+    let mut filling = columns.fill(records.len());
+    fill(&mut filling, window, records.clone());
+    if captures.are_named() {
+        filling.if_any(records.map(|record| captures.value(record.input)));
+    }
+    filling.finish()
+}
+
+/// The columns that every flow has.
+fn fill<'a>(
+    filling: &mut Filling<'_>,
+    window: Option<Span>,
+    records: impl Iterator<Item = &'a FlowRecord> + Clone,
+) {
+    if let Some(window) = window {
+        // Where a stamp is unknown so is its window: both are the earliest time there is.
+        let start = |record: &FlowRecord| known(record.last.window_start(window));
+        filling.timestamp_ns_if_any(records.clone().map(start));
+    }
+    let of =
+        |side: usize| move |record: &FlowRecord| <[Endpoint; 2]>::from(record.endpoints())[side];
+    let address = |side| records.clone().map(of(side)).map(|endpoint| endpoint.address);
+    let port = |side| records.clone().map(of(side)).map(|endpoint| endpoint.port);
+    filling.texts(records.clone().map(|record| CommunityIdText::new(&record.key, 0)));
+    filling.texts(records.clone().map(|record| {
+        let protocol = record.key.protocol();
+        protocol.name().map_or_else(|| Cow::Owned(protocol.to_string()), Cow::Borrowed)
+    }));
+    filling.addresses(address(0));
+    filling.u16(port(0));
+    filling.addresses(address(1));
+    filling.u16(port(1));
+    filling.timestamp_ns_if_any(records.clone().map(|record| known(record.first)));
+    filling.timestamp_ns_if_any(records.clone().map(|record| known(record.last)));
+    for side in [0, 1] {
+        filling.u64(records.clone().map(|record| record.packets[side].into()));
+        filling.u64(records.clone().map(|record| record.bytes[side]));
+    }
+    for side in [0, 1] {
+        filling.u16(records.clone().map(|record| record.tcp_flags[side].into()));
+    }
+    filling.texts(records.clone().map(|record| record.reason.name()));
+    filling.u16_if_any(records.map(vlan));
 }
 
 /// A stamp, where there is one.
-fn known<'a>(stamp: Timestamp) -> Value<'a> {
-    if stamp == Timestamp::UNKNOWN { Value::Null } else { Value::TimestampNs(stamp.as_ns()) }
+fn known(stamp: Timestamp) -> Option<i64> {
+    (stamp != Timestamp::UNKNOWN).then_some(stamp.as_ns())
 }
 
 pub(super) fn vlan(record: &FlowRecord) -> Option<u16> {

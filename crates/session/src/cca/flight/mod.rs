@@ -108,7 +108,7 @@ impl FlightReader {
                 break;
             }
             let mut is_told = false;
-            if walk.is_worth(begin, |from| tap.next_slot(from)) {
+            if walk.is_worth(begin, |slots| tap.has_slot(&slots)) {
                 let told = Told::of(tap, period, *row_count, namer.as_mut());
                 seen.add(&told);
                 put(&told)?;

@@ -103,9 +103,7 @@ impl Told {
         row_count: usize,
         mut namer: Option<&mut Namer>,
     ) -> Self {
-        let mut flows = tap.periods(period);
-        let other_count = flows.len().saturating_sub(row_count);
-        flows.truncate(row_count);
+        let (flows, other_count) = tap.heaviest(period, row_count);
         let named = flows
             .iter()
             .map(|flow| namer.as_mut().and_then(|namer| name(namer, tap, &flow.way, period)))
