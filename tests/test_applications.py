@@ -106,5 +106,7 @@ def test_the_example_is_short_and_alone() -> None:
     )
     naming = {str(source.relative_to(ROOT)) for source in sources
               if named.search(source.read_text())}  # fmt: skip
+    # Rows that ship have types in Python; an application whose rows have none runs all the same.
+    typed = {f"python/wirelens/{name}.py" for name in ("rows", "running")}
     wanted = {f"crates/session/src/applications/{name}.rs" for name in ("mod", "unanswered")}
-    assert naming == wanted
+    assert naming - typed == wanted
