@@ -167,6 +167,38 @@ def test_a_run_ends_with_ctrl_c_and_returns_what_it_has(link: Link, tmp_path: Pa
     assert result.counts["received"] == 10 and result.counts["dropped"] == 0
 
 
+def test_an_application_that_is_too_slow_loses_rows_and_no_packets(link: Link) -> None:
+    """Eighteen pieces of rows wait for it at most; here there is one each 100 ms."""
+    over = threading.Event()
+    taken: list[int] = []
+
+    class Waits:
+        name = "waits"
+        settings = {"window": "100ms"}
+
+        def on_flows(self, batch: wirelens.Batch) -> None:
+            over.wait(60)
+            taken.append(sum(batch.column("src_packets")))
+
+    def send() -> None:
+        for _ in range(50):
+            link.send([datagram(*FLOW)] * 2)
+            time.sleep(0.1)
+        over.set()
+
+    sending = threading.Timer(0.3, send)
+    sending.start()
+    with pytest.raises(wirelens.LossError, match="^waits: [0-9]+ rows .* on_flows did not") as lost:
+        wirelens.run({"input": {"interface": "wl0", "count": 100}}, applications=[Waits()])
+    sending.join()
+    result = lost.value.result
+    assert result is not None
+    assert result.counts["received"] == 100 and result.counts["dropped"] == 0
+    assert result.closings["waits"]["processed"] == 100
+    assert result.closings["waits"]["dropped_rows"] > 0
+    assert sum(taken) < 100
+
+
 def test_a_run_ends_after_its_time(link: Link) -> None:
     result = wirelens.run({"flows": {}}, interface="wl0", duration=0.3)
     assert result.is_interrupted and len(result.tables["flows"]) == 0

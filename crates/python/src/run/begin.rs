@@ -175,8 +175,9 @@ pub(crate) fn run(py: Python<'_>, options: RunOptions) -> PyResult<Run> {
     let (plan, kept) = py.detach(|| plan(&options, &host, &to, &budget))?;
     let is_live = plan.input.is_live();
     let of_run = Arc::clone(&control);
+    let brought: Vec<_> = options.applications.into_iter().map(|(name, _)| name).collect();
     let work = move || {
-        let ended = work(plan, of_run, &to);
+        let ended = work(plan, &brought, of_run, &to);
         // Where nobody listens any more, nobody wants to know.
         let _ = to.send(Message::Ended(Box::new(ended)));
     };
@@ -212,8 +213,13 @@ fn plan(
     Ok((plan, tables))
 }
 
-/// From opening inputs to the last row.
-fn work(plan: Plan, control: Arc<Control>, to: &SyncSender<Message>) -> Result<Ended, Refusal> {
+/// From opening inputs to the last row; `brought` are the applications in Python.
+fn work(
+    plan: Plan,
+    brought: &[String],
+    control: Arc<Control>,
+    to: &SyncSender<Message>,
+) -> Result<Ended, Refusal> {
     let request = InputRequest {
         thread_count: plan.run.threads.map(usize::from),
         decapsulate: plan.wants.inner(),
@@ -232,19 +238,26 @@ fn work(plan: Plan, control: Arc<Control>, to: &SyncSender<Message>) -> Result<E
         }
     })?;
     to.send(Message::Begun).map_err(|_| Refusal::unheard())?;
-    let finished = session.run(|| None, |_| {})?;
+    let mut finished = session.run(|| None, |_| {})?;
     drop(alarm);
     if let Some(reason) = finished.received.refused_filter() {
         return Err(Refusal::new(Kind::Filter, reason));
     }
     finished.account()?;
-    let (losses, summary) = (finished.losses(), finished.lines());
+    let is_brought = |name: &str| brought.iter().any(|own| own == name);
+    let dropped = finished.dropped.clone();
+    finished.dropped.retain(|(name, _)| !is_brought(name));
+    let (mut losses, summary) = (finished.losses(), finished.lines());
+    let late = dropped.iter().filter(|(name, _)| is_brought(name));
+    losses.extend(late.map(|(name, count)| {
+        format!("{name}: {count} rows were dropped, as on_flows did not take them in time")
+    }));
     Ok(Ended {
         is_interrupted: finished.inputs.control.is_interrupted(),
         received: finished.received,
         refused: finished.inputs.resolved.refused,
         closings: finished.closings,
-        dropped: finished.dropped,
+        dropped,
         losses,
         summary,
     })
