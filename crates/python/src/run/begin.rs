@@ -233,9 +233,9 @@ fn work(
     let mut alarm = None;
     let doors = Doors { clock: CLOCK, stdout, tell: None };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
-        if let (Opened::Live(_), Some(time)) = (opened, time) {
-            alarm = Some(stop_after(time, &inputs.control));
-        }
+        alarm = time
+            .filter(|_| !matches!(opened, Opened::Files(_)))
+            .map(|time| stop_after(time, &inputs.control));
     })?;
     to.send(Message::Begun).map_err(|_| Refusal::unheard())?;
     let mut finished = session.run(|| None, |_| {})?;

@@ -210,8 +210,11 @@ impl Run {
     #[getter]
     fn damages(&self) -> PyResult<Vec<String>> {
         self.ended(|ended| {
-            let damages = ended.received.damages.iter().map(ToString::to_string);
-            ended.refused.iter().cloned().chain(damages).collect()
+            let own = || ended.closings.iter().flat_map(|(_, closing)| &closing.own);
+            let refused = own().flat_map(|source| &source.inputs.resolved.refused);
+            let damages = own().flat_map(|source| &source.received.damages);
+            let damages = ended.received.damages.iter().chain(damages).map(ToString::to_string);
+            ended.refused.iter().chain(refused).cloned().chain(damages).collect()
         })
     }
 
