@@ -21,8 +21,8 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test python-test test-train test-live live-tests \
-	test-wide wide-tests lint bpf bench fuzz-smoke fuzz capture clean
+.PHONY: help setup build python demo test rust-test test-checked python-test test-train test-live \
+	live-tests test-wide wide-tests lint bpf bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -60,13 +60,17 @@ demo: ## build, then show what is in the capture that ships: its packets, sender
 		'  $(WIRELENS) top -r FILE --window 1s -o top.parquet' \
 		'  $(WIRELENS) --help'
 
-test: lint rust-test python-test fuzz-smoke ## lint, all tests that need only the repository, a short fuzz run
+test: lint rust-test test-checked python-test fuzz-smoke ## lint, all tests that need only the repository, a short fuzz run
 
 rust-test:
 	@bash tools/setup.sh test
 	cargo test --release --workspace --locked --no-fail-fast
 	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked \
 		-p wirelens-engine --lib ring --target-dir target/loom
+
+test-checked: ## tests of tables and states again, in which a state that cannot be stops the test
+	cargo test --profile checked --locked -p wirelens-packet -p wirelens-engine \
+		-p wirelens-classify -p wirelens-packetlog -p wirelens-cca
 
 python-test: python
 	@$(call pytest,not wide and not testbed and not train)

@@ -3,6 +3,7 @@
 #
 #   bash tools/fuzz.sh smoke              each for some seconds; part of make test
 #   bash tools/fuzz.sh long [SECONDS]     each for ten minutes, or so many seconds
+#   bash tools/fuzz.sh minimise [TARGET…]  leaves out seeds that reach nothing that others do not
 #
 # A target's seeds lie in fuzz/seeds/TARGET/. The target `canary` holds a planted
 # fault: it must be found, or a silence of the others means nothing.
@@ -92,13 +93,48 @@ fuzz_all() {
   done
 }
 
-case "${1:-}" in
+# Seeds without a name of their own stay where they reach something that no other seed reaches:
+# together they reach what they did before. Those with a name say what they are for, and stay.
+minimise() {
+  local name seeds kept seed before
+  for name in "$@"; do
+    seeds=fuzz/seeds/$name
+    compgen -G "$seeds/*" >/dev/null || continue
+    kept=$(mktemp -d)
+    before=$(find "$seeds" -type f | wc -l)
+    for seed in "$seeds"/*; do
+      [[ $(basename "$seed") =~ ^[0-9a-f]{40}$ ]] || cp "$seed" "$kept"
+    done
+    "fuzz/target/$(host)/release/$name" -merge=1 -timeout="$INPUT_SECONDS_MAX" \
+      -rss_limit_mb="$MEMORY_MIB_MAX" "$kept" "$seeds" >"fuzz/target/$name.merge.log" 2>&1 ||
+      fail "$name: seeds cannot be merged; see fuzz/target/$name.merge.log"
+    for seed in "$seeds"/*; do
+      if [[ $(basename "$seed") =~ ^[0-9a-f]{40}$ ]] && [ ! -e "$kept/$(basename "$seed")" ]; then
+        rm "$seed"
+      fi
+    done
+    rm -rf "$kept"
+    printf 'fuzz: %s: %s of %s seeds kept\n' "$name" "$(find "$seeds" -type f | wc -l)" "$before"
+  done
+}
+
+mode=${1:-}
+case "$mode" in
+  minimise) ;;
   smoke) seconds=$SMOKE_SECONDS ;;
   long) seconds=${2:-600} ;;
-  *) fail "usage: bash tools/fuzz.sh smoke|long [SECONDS] (seen: ${1:-nothing})" ;;
+  *) fail "usage: bash tools/fuzz.sh smoke|long [SECONDS]|minimise [TARGET…] (seen: ${1:-nothing})" ;;
 esac
 [ -f fuzz/Cargo.toml ] || fail "fuzz/Cargo.toml: not found; the list of targets is wanted there"
 check_parsers
+if [ "$mode" = minimise ]; then
+  shift
+  build
+  mapfile -t all < <(targets)
+  if [ $# -eq 0 ]; then set -- "${all[@]}"; fi
+  minimise "$@"
+  exit
+fi
 build
 check_canary
 fuzz_all "$seconds"

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use packet::FlowSlot;
+
 use crate::segment::FlowWay;
 
 /// Flows of which so many more are noted in a period than are followed; of others nothing is.
@@ -26,9 +28,7 @@ pub enum Change {
         /// Which.
         way: FlowWay,
         /// Its place.
-        index: u32,
-        /// Which of the flows that had this place.
-        generation: u32,
+        slot: FlowSlot,
     },
 }
 
@@ -136,15 +136,16 @@ impl Follow {
         for ((index, place), way) in free.zip(ways) {
             place.way = Some(way);
             self.indices.insert(way, index);
-            changes.push(Change::Follow { way, index, generation: place.generation });
+            let slot = FlowSlot { index, generation: place.generation };
+            changes.push(Change::Follow { way, slot });
         }
     }
 
     /// Whose a place is, unless another flow has it by now.
     #[must_use]
-    pub fn way(&self, index: u32, generation: u32) -> Option<FlowWay> {
-        let place = self.places.get(index as usize)?;
-        place.way.filter(|_| place.generation == generation)
+    pub fn way(&self, slot: FlowSlot) -> Option<FlowWay> {
+        let place = self.places.get(slot.index as usize)?;
+        place.way.filter(|_| place.generation == slot.generation)
     }
 
     /// Flows that are followed, with their places.
@@ -192,6 +193,10 @@ mod tests {
             .collect()
     }
 
+    const fn at(generation: u32) -> FlowSlot {
+        FlowSlot { index: 0, generation }
+    }
+
     #[test]
     fn the_heaviest_are_followed_and_places_are_given_on() {
         let mut follow = Follow::new(2);
@@ -200,14 +205,14 @@ mod tests {
         }
         let changes = follow.choose(&HashMap::new(), |_| false);
         assert_eq!(ports(&changes), [(true, 2), (true, 3)]);
-        assert_eq!(follow.way(0, 0), Some(way(2)));
+        assert_eq!(follow.way(at(0)), Some(way(2)));
         // A little more is not enough, much more is.
         let brought = HashMap::from([(way(2), 100), (way(3), 300)]);
         follow.note(way(4), 120);
         assert_eq!(ports(&follow.choose(&brought, |_| true)), []);
         follow.note(way(4), 130);
         assert_eq!(ports(&follow.choose(&brought, |_| true)), [(false, 2), (true, 4)]);
-        assert_eq!((follow.way(0, 0), follow.way(0, 1)), (None, Some(way(4))));
+        assert_eq!((follow.way(at(0)), follow.way(at(1))), (None, Some(way(4))));
     }
 
     #[test]

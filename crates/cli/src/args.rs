@@ -280,6 +280,7 @@ pub struct FlowsArguments {
     /// With --model: call a flow unknown where its best guess is less likely right than P, 0 to 1,
     /// whatever the model says [default: as the model says]
     #[arg(long, value_name = "P", requires = "model")]
+    #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "names"])]
     #[arg(value_parser = crate::classify::args::parse_probability)]
     pub unknown_below: Option<f64>,
 }

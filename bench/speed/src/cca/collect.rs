@@ -13,13 +13,11 @@ use std::time::Duration;
 use capture::Place;
 use capture::live::Passing;
 use capture::sys::namespace;
-use capture::tap::{
-    FlowPlace, Moment, SlotTap, SlotTapCounts, SlotTapOptions, TapCounter, TapSide, Told,
-};
+use capture::tap::{Moment, SlotTap, SlotTapCounts, SlotTapOptions, TapCounter, TapSide, Told};
 use cca::inputs::{Empty, Passed, Throughput};
 use cca::{FlowWay, Input, Pair, Period, Rules, Segment, TapOptions};
 use clap::Args;
-use packet::{FlowKey, Protocol, SlotClock, Span, TapSlot, Timestamp};
+use packet::{FlowKey, FlowSlot, Protocol, SlotClock, Span, TapSlot, Timestamp};
 
 use crate::Failure;
 use crate::clock::Stopwatch;
@@ -97,7 +95,7 @@ pub(crate) fn run(arguments: &CollectArguments) -> Result<(), Failure> {
         })?;
     }
     for (&flow, index) in arguments.flows.iter().zip(0..) {
-        let place = FlowPlace { index, generation: 0 };
+        let place = FlowSlot { index, generation: 0 };
         tap.follow(flow, place).map_err(|error| error.to_string())?;
     }
     let start = Moment { realtime: Timestamp::from_ns(0), monotonic_ns: 0 };

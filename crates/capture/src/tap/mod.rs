@@ -9,5 +9,5 @@ mod steer;
 
 pub use attach::TapError;
 pub use counter::{Moment, TapCounter, TapCounts};
-pub use slots::{FLOW_COUNT_MAX, FlowPlace, SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told};
+pub use slots::{FLOW_COUNT_MAX, SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told};
 pub use steer::FlowSteer;

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
-use packet::{Span, TapSlot, Timestamp};
+use packet::{FlowSlot, Span, TapSlot, Timestamp};
 
 use super::attach::{Attaching, MISSING, TapError, attach, attach_inside, map, map_mut};
 use crate::sys::packet_socket::PacketSocket;
@@ -71,15 +71,6 @@ pub struct SlotTapOptions {
     pub seen_share: f64,
 }
 
-/// Where a flow is kept. A place may be given to another flow, which has another generation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FlowPlace {
-    /// Below [`FLOW_COUNT_MAX`].
-    pub index: u32,
-    /// Which of the flows that had this place.
-    pub generation: u32,
-}
-
 /// What the kernel told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
@@ -89,7 +80,7 @@ pub enum Told {
         /// Which tap saw it.
         side: TapSide,
         /// Whose it is.
-        flow: FlowPlace,
+        flow: FlowSlot,
         /// What was seen.
         slot: TapSlot,
     },
@@ -270,7 +261,7 @@ impl SlotTap {
     pub fn follow(
         &mut self,
         (source, destination): (SocketAddr, SocketAddr),
-        place: FlowPlace,
+        place: FlowSlot,
     ) -> Result<(), TapError> {
         let following = |ebpf: &mut Ebpf| -> Result<(), Attaching> {
             let mut states: Array<_, [u8; STATE_LEN]> = Array::try_from(map_mut(ebpf, "STATES")?)?;
@@ -427,7 +418,7 @@ fn parse(told: &[u8; TOLD_LEN]) -> Option<Told> {
         return Some(Told::Seen { source, destination, data_len: word(3) });
     }
     let side = TapSide::ALL.into_iter().find(|&side| side as u32 == word(0))?;
-    let flow = FlowPlace { index: word(1), generation: word(2) };
+    let flow = FlowSlot { index: word(1), generation: word(2) };
     let slot = rest.first_chunk().map(TapSlot::from_ne_bytes)?;
     Some(Told::Slot { side, flow, slot })
 }

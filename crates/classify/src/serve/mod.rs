@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
 use model::block::Block;
-use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp};
+use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp, must};
 
 use crate::cascade::{Cascade, Segmentation, StageName};
 use crate::counts::Counts;
@@ -267,7 +267,9 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// Takes in a packet of a flow that is not decided.
     fn take_in(&mut self, place: u32, frame: &Frame<'_>, packet: &FlowPacket) {
         let Self { cascade, undecided, .. } = self;
-        let Some(flow) = undecided.get_mut(place) else { return };
+        let Some(flow) = must(undecided.get_mut(place), "an undecided flow is kept") else {
+            return;
+        };
         if flow.closed.is_some() {
             return;
         }
@@ -291,8 +293,12 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// flow has to wait and cannot, but has an answer.
     fn route(&mut self, place: u32) -> bool {
         let Self { cascade, undecided, ready, .. } = self;
-        let Some(flow) = undecided.get_mut(place) else { return true };
-        let Some(stage) = cascade.stages.get(flow.stage) else { return true };
+        let Some(flow) = must(undecided.get_mut(place), "a routed flow is kept") else {
+            return true;
+        };
+        let Some(stage) = must(cascade.stages.get(flow.stage), "a flow's stage exists") else {
+            return true;
+        };
         if flow.is_asked {
             return true;
         }
@@ -408,8 +414,9 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     ) {
         let again = self.is_asked_again(&answer);
         let Self { cascade, undecided, decided, counts, .. } = self;
-        let Some(flow) = undecided.get_mut(place) else { return };
-        let Some(stage) = cascade.stages.get(stage_index) else { return };
+        let found = must(undecided.get_mut(place), "a flow that is asked about is kept");
+        let Some(flow) = found else { return };
+        let Some(stage) = must(cascade.stages.get(stage_index), "a stage answers") else { return };
         let (count, wanted) = (flow.packets.packet_count(), stage.features.packets());
         flow.is_asked = false;
         flow.given = Some(Given { answer, stage: stage_index, packets_used: count.min(wanted) });
@@ -442,8 +449,11 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// The last answer stands.
     fn decide(&mut self, place: u32, cause: Cause, states: &mut States<'_, Standing>) {
         let Self { cascade, undecided, .. } = self;
-        let Some(flow) = undecided.get(place) else { return };
-        let Some(Given { answer, stage, packets_used }) = flow.given else { return };
+        let Some(flow) = must(undecided.get(place), "a flow that is decided is kept") else {
+            return;
+        };
+        let given = must(flow.given, "a flow is decided by an answer");
+        let Some(Given { answer, stage, packets_used }) = given else { return };
         let Some(stage) = cascade.stages.get(stage).map(|stage| stage.name) else { return };
         let deciding = flow.time_of(packets_used);
         let (decided, latency_ns) = match (cause, flow.closed) {

@@ -4,7 +4,7 @@ use std::mem;
 
 use engine::flow::{FlowPacket, FlowSlot};
 use model::FirstPackets;
-use packet::{FlowDirection, FlowKey, Span, Timestamp};
+use packet::{FlowDirection, FlowKey, Span, Timestamp, must};
 
 use crate::uncertainty::Answer;
 use crate::verdict::Cause;
@@ -159,7 +159,10 @@ impl Pool {
 
     /// A flow has been decided: what was kept of it is given back.
     pub(super) fn release(&mut self, place: u32) {
-        let Some(flow) = self.get_mut(place) else { return };
+        debug_assert!(!self.free.contains(&place), "a flow is given back once");
+        let Some(flow) = must(self.get_mut(place), "a flow that is given back is kept") else {
+            return;
+        };
         flow.packets.clear();
         flow.later = Vec::new();
         let (previous, next) = (flow.previous, flow.next);

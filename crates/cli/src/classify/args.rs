@@ -9,6 +9,11 @@ use session::duration::parse_duration;
 use super::lines::Style;
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
 
+/// What captures have nothing to do with. All are named: an option that another conflicts with is
+/// no longer missed where it is required.
+const OF_INTERFACES: [&str; 5] =
+    ["interface", "no_promiscuous", "buffer_size", "latency", "duration"];
+
 /// Arguments of `wirelens classify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -44,7 +49,7 @@ pub struct ClassifyArguments {
     pub every: Option<Span>,
     /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
-    #[arg(value_parser = parse_factor, conflicts_with = "interface")]
+    #[arg(value_parser = parse_factor, conflicts_with_all = OF_INTERFACES)]
     pub pace: Option<f64>,
     /// Threads that answer for the models after the first; results do not depend on it unless an
     /// interface brings more than they can do
@@ -72,7 +77,7 @@ pub struct ClassifyOutputArguments {
     pub format: Option<ClassifyFormat>,
     /// Also write the captures again, as pcapng, with each verdict as a comment on the packet that
     /// decided
-    #[arg(long, value_name = "FILE", conflicts_with = "interface")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_INTERFACES)]
     pub pcapng: Option<PathBuf>,
     /// Replace files that exist
     #[arg(long)]

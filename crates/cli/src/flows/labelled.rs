@@ -86,6 +86,7 @@ pub(super) fn run(
              `wirelens classify` for a table of labels",
         ));
     };
+    super::refuse_ranks(arguments)?;
     let opened = inputs.open_any(needs(&cascade), 1)?;
     if arguments.input.check {
         return Ok(Status::Fine);

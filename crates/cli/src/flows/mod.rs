@@ -6,7 +6,9 @@ mod table;
 use engine::flow::{FlowRecord, FlowStatistics};
 use session::Host;
 use session::captures::Captures;
-use session::flows::{Done, FlowsRequest, Laid, Layout, NEEDS, Output, Rows, compute, heaviest};
+use session::flows::{
+    Done, FlowsRequest, Laid, Layout, NEEDS, Names, Output, Rows, compute, heaviest,
+};
 use session::reading::{Inputs, Opened};
 use session::top::SortBy;
 
@@ -28,15 +30,8 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
-    let is_ranked = show == Show::Table && inputs.interface.is_none();
+    check(arguments, show == Show::Table, inputs.interface.is_some())?;
     let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);
-    let asks_for_some = arguments.rows.is_some() && row_count > 0;
-    if !is_ranked && (asks_for_some || arguments.sort.is_some()) {
-        return Err(Failure::usage(
-            "-n and --sort: only a table of captures shows some flows, the heaviest; everything \
-             else has all of them, as they end. Try `wirelens top --by flow -n N`",
-        ));
-    }
     let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
     if arguments.input.check {
         return Ok(Status::Fine);
@@ -78,6 +73,37 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
         eprint!("{}", done.lines());
     }
     Ok(status)
+}
+
+/// Refuses what would have no effect on what is shown or written.
+fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<(), Failure> {
+    if !is_table || is_live {
+        refuse_ranks(arguments)?;
+    }
+    let is_nfstream = arguments.names == Names::Nfstream;
+    if is_table && (arguments.stats || is_nfstream) {
+        return Err(Failure::usage(
+            "--stats and --names: a table shows the same columns with and without; give -o FILE, \
+             or --format with csv, jsonl, parquet or arrow",
+        ));
+    }
+    if is_nfstream && arguments.stats {
+        return Err(Failure::usage(
+            "--stats: the columns of --names nfstream have statistics already; leave it out",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to show some flows where all are written.
+fn refuse_ranks(arguments: &FlowsArguments) -> Result<(), Failure> {
+    if arguments.rows.is_some_and(|count| count > 0) || arguments.sort.is_some() {
+        return Err(Failure::usage(
+            "-n and --sort: only a table of captures shows some flows, the heaviest; everything \
+             else has all of them, as they end. Try `wirelens top --by flow -n N`",
+        ));
+    }
+    Ok(())
 }
 
 /// Where the command writes every flow.

@@ -8,6 +8,10 @@ use session::duration::parse_duration;
 use crate::args::InputArguments;
 use crate::args::parse_key_count;
 
+/// What rows of flows do not have. An option that these conflict with is no longer missed where it
+/// is required, so whatever requires it names them as well.
+const OF_PACKETS: [&str; 4] = ["index", "relative_timestamps", "absolute_timestamps", "all_ip"];
+
 /// Arguments of `wirelens nprint`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -49,23 +53,27 @@ pub struct NprintArguments {
     /// Sizes, directions and gaps of these packets instead of their bits
     #[arg(long, requires = "depth", conflicts_with_all = [
         "ipv4", "ipv6", "tcp", "udp", "icmp", "payload", "fill", "exclude", "no_addresses",
-        "no_ports",
+        "no_ports", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
     ])]
     pub sequences: bool,
     /// A flow has ended when it had no packet for so long
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
-    #[arg(requires = "depth")]
+    #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub idle_timeout: packet::Span,
     /// A flow this old ends, and its next packet begins a new one
     #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
-    #[arg(requires = "depth")]
+    #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub active_timeout: packet::Span,
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 1_048_576, value_parser = parse_key_count)]
-    #[arg(requires = "depth")]
+    #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub max_flows: usize,
     /// Print what the values mean, in order, with the hash of that, and read nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = [
+        "read", "filter", "expression", "count", "snaplen", "threads", "seed", "check", "output",
+        "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
+        "idle_timeout", "active_timeout", "max_flows",
+    ])]
     pub schema: bool,
 }
 

@@ -4,6 +4,8 @@
 //! bits of the hash, so that a flow is touched only where its key is almost
 //! certainly the one that is looked for; half is the slot.
 
+use packet::must;
+
 use crate::prefetch::{prefer_huge_pages, prefetch};
 
 const LEN_MIN: usize = 1 << 10;
@@ -146,7 +148,8 @@ impl Index {
 
     /// Takes a slot out, and moves back what had to probe past it.
     pub(super) fn remove(&mut self, tag: u32, slot: u32) {
-        let Some(mut hole) = self.position(tag, slot) else { return };
+        let found = must(self.position(tag, slot), "a slot that is taken out is in the index");
+        let Some(mut hole) = found else { return };
         self.len -= 1;
         let mut at = hole;
         loop {

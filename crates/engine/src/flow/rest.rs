@@ -1,7 +1,7 @@
 //! The flows that are left at the end: all of them at once would take as much
 //! memory again, so they stay in their table and are looked up one by one.
 
-use packet::Timestamp;
+use packet::{Timestamp, must};
 
 use super::record::FlowRecord;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
@@ -83,7 +83,8 @@ impl<S: PerFlow> FlowRest<S> {
         for places in places.chunks(piece_len.max(1)) {
             piece.clear();
             for &(_, owner, slot) in places {
-                piece.extend(rests.get(owner as usize).and_then(|rest| rest.flow(slot)));
+                let flow = rests.get(owner as usize).and_then(|rest| rest.flow(slot));
+                piece.extend(must(flow, "a flow that is left is in its slot"));
             }
             take(&piece)?;
         }

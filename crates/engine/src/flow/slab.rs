@@ -1,17 +1,9 @@
 //! What an application keeps for each flow, beside the flow table.
 
+pub use packet::FlowSlot;
+
 use super::extract::FlowPacket;
 use super::segmented::Segmented;
-
-/// Where a flow stands in its table. A slot is given to another flow only
-/// after the batch in which its flow ended, and then with another generation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct FlowSlot {
-    /// Number of the slot, from 0 on without gaps.
-    pub index: u32,
-    /// Which of the flows that the slot has held.
-    pub generation: u32,
-}
 
 /// What is kept for a flow; the default is that of a flow without packets.
 pub trait PerFlow: Clone + Default + Send {
@@ -57,6 +49,10 @@ impl<S: PerFlow> SideSlab<S> {
         }
         let (generation, state) = self.states.get_mut(slot.index)?;
         if *generation != slot.generation {
+            debug_assert!(
+                slot.generation.wrapping_sub(*generation) < 1 << 31,
+                "a slot's earlier flow does not come back"
+            );
             (*generation, *state) = (slot.generation, S::default());
         }
         Some(state)

@@ -3,7 +3,7 @@
 mod room;
 
 use packet::wire::tcp::TcpFlags;
-use packet::{FlowDirection, Timestamp};
+use packet::{FlowDirection, Timestamp, must};
 
 use super::entry::{Cold, Hot, at_rest, closing, is_settled, record};
 use super::extract::FlowPacket;
@@ -197,7 +197,10 @@ impl FlowTable {
     /// Adds a packet to its flow; the flow's generation.
     #[inline]
     fn add(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
-        let Some(hot) = self.hot.get_mut(slot) else { return 0 };
+        let Some(hot) = must(self.hot.get_mut(slot), "a packet's flow has a slot") else {
+            return 0;
+        };
+        debug_assert!(hot.has(Hot::LIVE), "a packet is added to a flow that has not ended");
         hot.add(packet);
         let generation = hot.generation;
         if self.options.window.is_some() && !hot.has(Hot::AWAKE) {
@@ -213,7 +216,9 @@ impl FlowTable {
     /// Asks what the guide's table asks. A SYN for a closed flow first: it does not belong
     /// to it, so it gives it no stamp either.
     fn slot_after_ends(&mut self, slot: u32, packet: &FlowPacket) -> u32 {
-        let Some(&hot) = self.hot.get(slot) else { return slot };
+        let Some(&hot) = must(self.hot.get(slot), "a flow that was found has a slot") else {
+            return slot;
+        };
         if hot.has(Hot::CLOSED) && packet.tcp_flags & (SYN | ACK) == SYN {
             self.end(slot, closing(&hot), true);
             return self.begin(packet, Beginning::of(packet));
@@ -375,6 +380,7 @@ impl FlowTable {
     /// Puts what a flow has among the ended, if it has packets.
     fn hand_over(&mut self, slot: u32, reason: EndReason) {
         let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
+        debug_assert!(hot.has(Hot::LIVE), "a flow ends once");
         if hot.packets_total() > 0 {
             let place = FlowSlot { index: slot, generation: hot.generation };
             let record = record(hot, cold, reason);

@@ -6,7 +6,7 @@
 //! gone on is put where it belongs by then. So a flow is touched once in an
 //! idle time-out however many packets it has.
 
-use packet::{Span, Timestamp};
+use packet::{Span, Timestamp, must};
 
 use super::entry::Cold;
 use super::segmented::Segmented;
@@ -114,7 +114,8 @@ impl Wheel {
 
     /// Takes a flow out of its list.
     pub(super) fn unlink(&mut self, cold: &mut Segmented<Cold>, slot: u32) {
-        let Some(&Cold { previous, next, list, .. }) = cold.get(slot) else { return };
+        let found = must(cold.get(slot), "a flow that is taken out of its list has a slot");
+        let Some(&Cold { previous, next, list, .. }) = found else { return };
         if next != NONE
             && let Some(neighbour) = cold.get_mut(next)
         {

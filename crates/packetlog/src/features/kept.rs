@@ -6,7 +6,7 @@ use engine::flow::{
 use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
 use engine::sums::{PacketRun, PacketSums};
 use packet::flow_key::MarkedKey;
-use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp};
+use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp, must};
 
 use super::merged::SEGMENT_GAP_NS;
 use super::options::{FeatureOptions, KeptIn};
@@ -226,7 +226,8 @@ impl Exact {
             self.states.prefetch(slot);
         }
         for (packet, &slot) in arrived.iter().zip(&self.slots) {
-            let Some(Held(state)) = self.states.state(slot) else { continue };
+            let kept = must(self.states.state(slot), "a packet's key is kept");
+            let Some(Held(state)) = kept else { continue };
             state.add(packet, self.window);
             if let Some(sums) = sums.get_mut(usize::from(packet.index)) {
                 *sums = state.sums;

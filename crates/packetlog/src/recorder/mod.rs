@@ -563,16 +563,16 @@ fn check(options: &RecorderOptions, classes: &[ClassInfo]) -> Result<(), Recorde
     if !(least..=most).contains(&options.chunk_len)
         || !options.chunk_len.is_multiple_of(crate::index::ALIGNMENT)
     {
-        return wrong("chunk_len", "a multiple of 4096 from 65536 to 16777216");
+        return wrong("block-bytes", "a multiple of 4096 from 65536 to 16777216");
     }
     if classes.is_empty() || classes.len() > CLASS_COUNT_MAX {
         return wrong("classes", "1 to 800 of them");
     }
     if Trailer::len(classes.len() + 2) > options.chunk_len / 8 {
-        return wrong("chunk_len", "eight times what a row of 72 bytes for each class takes");
+        return wrong("block-bytes", "eight times what a row of 72 bytes for each class takes");
     }
     if options.file_len_max < options.chunk_len as u64 {
-        return wrong("file_len_max", "at least the bytes of a chunk");
+        return wrong("file-bytes", "at least block-bytes");
     }
     if options.compress.is_some_and(|level| !(1..=22).contains(&level)) {
         return wrong("compress", "a level from 1 to 22");

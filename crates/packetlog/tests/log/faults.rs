@@ -356,7 +356,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
     };
     assert!(create(options(&file)).contains("file: "));
     let odd = RecorderOptions { chunk_len: 100_000, ..options(folder.path()) };
-    assert_eq!(create(odd), "chunk_len: wanted a multiple of 4096 from 65536 to 16777216");
+    assert_eq!(create(odd), "block-bytes: wanted a multiple of 4096 from 65536 to 16777216");
     let none = Recorder::create(options(folder.path()), &[], &Section::default(), clock);
     assert_eq!(none.unwrap_err().to_string(), "classes: wanted 1 to 800 of them");
     assert!(Log::open(folder.path().join("nowhere")).unwrap_err().to_string().contains("nowhere"));

@@ -83,6 +83,12 @@ impl Application for Flows {
                 "NFStream's columns have no window; leave `names` or `window` out",
             ));
         }
+        if settings.names == Names::Nfstream && settings.stats {
+            return Err(Refusal::of(
+                "stats",
+                "NFStream's columns have statistics already; leave it out",
+            ));
+        }
         Ok(Self(settings))
     }
 

@@ -230,7 +230,14 @@ impl OutletWriter {
         }
         match lock(&shared.failure).take() {
             Some(error) => Err(error),
-            None => Ok(shared.counts.dropped.load(Ordering::Relaxed)),
+            None => {
+                let counts = &shared.counts;
+                let [received, written, dropped] =
+                    [&counts.received, &counts.written, &counts.dropped]
+                        .map(|count| count.load(Ordering::Relaxed));
+                debug_assert_eq!(received, written + dropped, "every row is accounted for");
+                Ok(dropped)
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
-use packet::Timestamp;
+use packet::{Timestamp, must};
 use packetlog::Model;
 use serde::Deserialize;
 
@@ -177,7 +177,7 @@ impl Lens for Watching {
         let judged = self.recording.judge(&batch);
         if self.gives {
             for (place, (&record, &slot)) in piece.places.iter().zip(piece.slots).enumerate() {
-                let judged = judged.get(record - piece.records.start);
+                let judged = must(judged.get(record - piece.records.start), "a packet is judged");
                 // Once out of the ordinary, a flow stays so.
                 if let Some(judged) = judged.filter(|judged| judged.class > 0)
                     && labels.of(LabelKind::Anomaly, slot, place) != Some(judged.class)
@@ -200,7 +200,7 @@ impl Lens for Watching {
         let steered = &self.steered;
         self.recording.keep(&batch, |at| {
             let place = *steered.get(at).filter(|&&place| place != NO_FLOW)?;
-            rules.keep(labels, *piece.slots.get(place)?, place)
+            rules.keep(labels, *must(piece.slots.get(place), "a steered packet has a slot")?, place)
         });
     }
 

@@ -12,7 +12,7 @@ use std::thread;
 use capture::Input;
 use engine::flow::pass::LabelKind;
 use engine::run::Control;
-use packet::{Batch, Source};
+use packet::{Batch, Source, must};
 use sink::{Existing, OutputError, OutputFile};
 
 use super::besides::Besides;
@@ -276,7 +276,7 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
 /// What applications say at the end, in the order of the settings; and what failed first.
 fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>, Option<RunError>) {
     let Left { looked, refusals } = passed;
-    let name = |place: usize| names.get(place).copied();
+    let name = |place: usize| must(names.get(place).copied(), "an application has its name");
     let mut closings = Vec::new();
     let mut refused = refusals;
     for Looked { seats, flows } in looked {

@@ -87,20 +87,35 @@ pub fn ignored_test(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// The first thing that a reader sees is what belongs there: pages whose names begin with a capital
-/// letter, and settings. An output that was written where a command ran does not.
+/// All files at the root: pages, licences and settings.
+pub const ROOT_FILES: &[&str] = &[
+    ".editorconfig",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "Makefile",
+    "README.md",
+    "STYLE.md",
+    "clippy.toml",
+    "pyproject.toml",
+    "rustfmt.toml",
+];
+
+/// The first thing that a reader sees is what was put there on purpose. An output that was written
+/// where a command ran was not.
 #[must_use]
 pub fn root_file(files: &[File]) -> Vec<Finding> {
-    let is_known = |file: &File| {
-        file.path.starts_with(|first: char| first == '.' || first.is_uppercase())
-            || file.suffix() == "toml"
-    };
     let at_root = files.iter().filter(|file| !file.path.contains('/'));
     at_root
-        .filter(|file| !is_known(file))
+        .filter(|file| !ROOT_FILES.contains(&file.path.as_str()))
         .map(|file| {
-            let wanted = "a page whose name begins with a capital letter, or settings in TOML";
-            Finding::new(file, 1, "an output at the root", wanted)
+            let wanted = "one of ROOT_FILES: a page or settings go there, an output elsewhere";
+            Finding::new(file, 1, "a file at the root that no list has", wanted)
         })
         .collect()
 }
@@ -203,6 +218,7 @@ mod tests {
     fn outputs_at_the_root_are_found() {
         let found = |path: &str| root_file(&[File::new(path, "# x\n")]).len();
         assert_eq!((found("unknown-services.md"), found("out.jsonl"), found("table")), (1, 1, 1));
+        assert_eq!((found("OUT"), found("run.toml"), found(".results")), (1, 1, 1));
         assert_eq!((found("README.md"), found("clippy.toml"), found(".gitignore")), (0, 0, 0));
         assert_eq!(found("docs/guide/flows.md"), 0);
     }

@@ -186,7 +186,7 @@ impl Watch {
         let may_follow = |way: &FlowWay| may_follow(chosen.as_ref(), way);
         tap.read(|heard| match heard {
             Heard::Slot { side, flow, slot } => {
-                let Some(way) = follow.way(flow.index, flow.generation) else { return };
+                let Some(way) = follow.way(flow) else { return };
                 if let Some(missed) = missed.as_mut().filter(|_| side == TapSide::Egress) {
                     missed.put(way, &slot);
                 }
@@ -246,10 +246,7 @@ impl Watch {
                         missed.forget(&way);
                     }
                 }
-                Change::Follow { way, index, generation } => {
-                    let place = capture::tap::FlowPlace { index, generation };
-                    tap.follow(ends(way), place)?;
-                }
+                Change::Follow { way, slot } => tap.follow(ends(way), slot)?,
             }
         }
         Ok(())
