@@ -116,7 +116,9 @@ def parquet(capture: Capture, program: Path, scratch: Path, prefix: str) -> Iter
         )
 
 
-def cases(captures: list[Capture], mix: Capture | None, before: Path | None, scratch: Path) -> list[Case]:
+def cases(
+    captures: list[Capture], mix: Capture | None, before: Path | None, scratch: Path
+) -> list[Case]:
     """All of them, in the order of a round."""
     found: list[Case] = []
     for capture in captures:

@@ -1,6 +1,6 @@
 """Runs of `measure.py` to a table: medians, and what was to be reached.
 
-    python bench/speed/run/report.py FOLDER     writes its table.md again
+python bench/speed/run/report.py FOLDER     writes its table.md again
 """
 
 import json
@@ -52,24 +52,57 @@ def targets(medians: Medians) -> list[Target]:
         costs = sorted(cost for cost in alone if cost is not None)
         whole = medians.cpu(group, ONE)
         if len(costs) == len(FIVE):
-            rows.append((f"{group}: CPU of all five ÷ the two dearest alone",
-                         ratio(whole, sum(costs[-2:])), "≤", 1.10))
-            rows.append((f"{group}: CPU of all five ÷ five commands one after the other",
-                         ratio(whole, sum(costs)), "≤", of_sum))
-        rows.append((f"{group}: two threads, times as fast as one",
-                     ratio(medians.of(group, ONE, "wall_s"), medians.of(group, TWO, "wall_s")),
-                     "≥", 1.5))
-        rows.append((f"{group}: packets per core-second, all five ÷ ndpiReader",
-                     ratio(medians.rate(group, ONE), medians.rate(group, "ndpiReader")),
-                     "≥", of_ndpi))
+            rows.append(
+                (
+                    f"{group}: CPU of all five ÷ the two dearest alone",
+                    ratio(whole, sum(costs[-2:])),
+                    "≤",
+                    1.10,
+                )
+            )
+            rows.append(
+                (
+                    f"{group}: CPU of all five ÷ five commands one after the other",
+                    ratio(whole, sum(costs)),
+                    "≤",
+                    of_sum,
+                )
+            )
+        rows.append(
+            (
+                f"{group}: two threads, times as fast as one",
+                ratio(medians.of(group, ONE, "wall_s"), medians.of(group, TWO, "wall_s")),
+                "≥",
+                1.5,
+            )
+        )
+        rows.append(
+            (
+                f"{group}: packets per core-second, all five ÷ ndpiReader",
+                ratio(medians.rate(group, ONE), medians.rate(group, "ndpiReader")),
+                "≥",
+                of_ndpi,
+            )
+        )
         for name in FIVE:
             earlier = medians.cpu(group, f"{BEFORE}: {name}")
             if earlier is not None:
-                rows.append((f"{group}: CPU of `{name}` ÷ before",
-                             ratio(medians.cpu(group, name), earlier), "≤", 1.0))
-    rows.append(("mix: CPU of `flows -o FILE.parquet` ÷ the table alone",
-                 ratio(medians.cpu("mix", "flows, Parquet"), medians.cpu("mix", "flows, table")),
-                 "≤", 1.3))
+                rows.append(
+                    (
+                        f"{group}: CPU of `{name}` ÷ before",
+                        ratio(medians.cpu(group, name), earlier),
+                        "≤",
+                        1.0,
+                    )
+                )
+    rows.append(
+        (
+            "mix: CPU of `flows -o FILE.parquet` ÷ the table alone",
+            ratio(medians.cpu("mix", "flows, Parquet"), medians.cpu("mix", "flows, table")),
+            "≤",
+            1.3,
+        )
+    )
     return rows
 
 
@@ -97,10 +130,15 @@ def table(runs: list[Run], facts: dict[str, object]) -> str:
         if found is None:
             out.append(f"| {claim} | not measured | {sign} {wanted:g} | |")
         else:
-            out.append(f"| {claim} | {found:.2f} | {sign} {wanted:g} | {verdict(found, sign, wanted)} |")
+            out.append(
+                f"| {claim} | {found:.2f} | {sign} {wanted:g} | {verdict(found, sign, wanted)} |"
+            )
     for group in dict.fromkeys(group for group, _ in medians.runs):
         out += ["", f"## {group}", ""]
-        out += ["| | CPU s | wall s | M packets per core-second | peak RSS MiB |", "|---|---:|---:|---:|---:|"]
+        out += [
+            "| | CPU s | wall s | M packets per core-second | peak RSS MiB |",
+            "|---|---:|---:|---:|---:|",
+        ]
         for name in (name for of, name in medians.runs if of == group):
             cpu, wall = medians.cpu(group, name) or 0, medians.of(group, name, "wall_s") or 0
             rate, rss = medians.rate(group, name) or 0, medians.of(group, name, "rss_mib") or 0

@@ -1,17 +1,13 @@
 //! One way of a flow: its data one way, acknowledgements of it the other.
 
-use std::collections::VecDeque;
-
 use packet::wire::tcp::SeqNumber;
 use packet::{SlotClock, Timestamp};
 
 use super::ranges::{Ranges, later};
 use super::slot::FlightSlot;
+use super::timed::Timed;
 use crate::reach;
 use crate::segment::Segment;
-
-/// Packets whose acknowledgement is waited for at most; beyond, a packet is not timed.
-pub const TIMED_COUNT_MAX: usize = 4096;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,7 +36,7 @@ pub struct FlightFlow {
     /// The number of the packet that opened the connection.
     opened: Option<SeqNumber>,
     /// Ends of packets that were seen once, and when.
-    timed: VecDeque<(SeqNumber, Timestamp)>,
+    timed: Timed,
     /// Up to here acknowledgements may have waited for what was sent again: they time nothing
     /// (Karn's rule).
     untimed_until: Option<SeqNumber>,
@@ -174,9 +170,7 @@ impl FlightFlow {
         self.sacked.cut_below(floor);
         self.acked = self.acked.filter(|acked| !acked.is_before(floor));
         self.untimed_until = self.untimed_until.filter(|until| !until.is_before(floor));
-        while self.timed.front().is_some_and(|(end, _)| end.is_before(floor)) {
-            self.timed.pop_front();
-        }
+        while self.timed.take_first_if(|end| end.is_before(floor)).is_some() {}
         floor
     }
 
@@ -230,7 +224,7 @@ impl FlightFlow {
             begins: true,
             ..Self::default()
         };
-        self.timed.push_back((segment.seq.plus(1), now));
+        self.timed.push(segment.seq.plus(1), now);
     }
 
     /// Begins a slot, if time has come to another.
@@ -262,20 +256,16 @@ impl FlightFlow {
         let waits = self
             .untimed_until
             .is_some_and(|until| self.acked.is_none_or(|acked| acked.is_before(until)));
-        if !waits && self.timed.len() < TIMED_COUNT_MAX {
-            self.timed.push_back((end, now));
+        if !waits {
+            self.timed.push(end, now);
         }
     }
 
     /// The time since the last packet that this acknowledges passed.
     fn take_rtt(&mut self, acked: SeqNumber, now: Timestamp) -> Option<u32> {
         let mut passed = None;
-        while let Some(&(end, time)) = self.timed.front() {
-            if end.is_after(acked) {
-                break;
-            }
+        while let Some(time) = self.timed.take_first_if(|end| !end.is_after(acked)) {
             passed = Some(time);
-            self.timed.pop_front();
         }
         passed.map(|passed| u32::try_from(now.since(passed).as_ns()).unwrap_or(u32::MAX))
     }

@@ -104,6 +104,10 @@ impl Glance {
             waits: open.is_some_and(|open| open.is_known() && open.flight_bytes > 0),
         }
     }
+
+    const fn waits_before(&self, period: Period) -> bool {
+        self.waits && self.last < period.start
+    }
 }
 
 /// A key with its hash.
@@ -239,21 +243,40 @@ impl Flows {
         })
     }
 
-    /// Lends the slots of each way that has sent in a period, or may have something in flight.
+    /// Lends the slots of each way that had a packet in a period or after it.
     pub(super) fn for_each_busy(
         &mut self,
         period: Period,
+        look: impl FnMut(FlowWay, &[FlightSlot]),
+    ) {
+        self.for_each(|glance| glance.last >= period.start && glance.last != NEVER, look);
+    }
+
+    /// Lends the slots of each way that had none, and has something in flight.
+    pub(super) fn for_each_waiting(
+        &mut self,
+        period: Period,
+        look: impl FnMut(FlowWay, &[FlightSlot]),
+    ) {
+        self.for_each(|glance| glance.waits_before(period), look);
+    }
+
+    /// How many of those there are.
+    pub(super) fn waiting_count(&self, period: Period) -> usize {
+        self.glances.iter().flatten().filter(|glance| glance.waits_before(period)).count()
+    }
+
+    fn for_each(
+        &mut self,
+        is_meant: impl Fn(&Glance) -> bool,
         mut look: impl FnMut(FlowWay, &[FlightSlot]),
     ) {
         let Self { keys, kept, glances, .. } = self;
         for (at, glances) in glances.iter().enumerate() {
             for direction in [FlowDirection::LowToHigh, FlowDirection::HighToLow] {
-                let glance = glances[index(direction)];
-                let is_idle = glance.last < period.start && !glance.waits;
-                if glance.last == NEVER || is_idle {
-                    continue;
-                }
-                if let (Some(hashed), Some(both)) = (keys.get(at), kept.get_mut(at)) {
+                if is_meant(&glances[index(direction)])
+                    && let (Some(hashed), Some(both)) = (keys.get(at), kept.get_mut(at))
+                {
                     let way = FlowWay { key: hashed.key, direction };
                     both[index(direction)].with_slots(|slots| look(way, slots));
                 }

@@ -14,12 +14,14 @@ mod slot;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod window;
 
-pub use flow::{Ack, FlightFlow, TIMED_COUNT_MAX};
+pub use flow::{Ack, FlightFlow};
 pub use ranges::{RANGE_COUNT_MAX, Ranges};
 pub use slot::FlightSlot;
 pub use tap::{FlightCounts, FlightTap};
+pub use timed::TIMED_COUNT_MAX;
 pub use window::{
     FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, InFlight, RTT_LOOKED_AT,
     known_from, row_slots,

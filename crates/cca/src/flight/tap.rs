@@ -228,8 +228,16 @@ impl FlightTap {
         self.flows.for_each_busy(period, |way, slots| {
             found.extend(FlightPeriod::of(way, period, slots));
         });
-        let others = found.len().saturating_sub(count_max);
-        if others > 0 && count_max > 0 {
+        // These have sent nothing, so they come last.
+        let mut others = self.flows.waiting_count(period);
+        if others > 0 && found.len() < count_max {
+            others = 0;
+            self.flows.for_each_waiting(period, |way, slots| {
+                found.extend(FlightPeriod::of(way, period, slots));
+            });
+        }
+        others += found.len().saturating_sub(count_max);
+        if found.len() > count_max && count_max > 0 {
             found.select_nth_unstable_by_key(count_max - 1, order);
         }
         found.truncate(count_max);
