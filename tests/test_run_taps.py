@@ -3,6 +3,7 @@ applications count one tap, and settings that make no sense are explained."""
 
 import csv
 import gzip
+import re
 import subprocess
 from pathlib import Path
 
@@ -203,3 +204,14 @@ def test_one_tap_has_the_columns_of_one_tap(tmp_path: Path) -> None:
     names = next(csv.reader(found["cca"].decode().splitlines()))
     assert "cbiq_bytes" not in names
     assert found["cca"] == command_rows("cca", "-r", BEFORE)
+
+
+def test_settings_of_the_guide_are_taken(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/guide/run.md").read_text()
+    [block] = [
+        block for block in re.findall(r"```toml\n(.*?)```", guide, re.DOTALL) if "after" in block
+    ]
+    text = block.replace("before.pcapng", str(BEFORE)).replace("after.pcapng", str(AFTER))
+    ran = run(tmp_path, re.sub(r'"(\w+\.parquet)"', rf'"{tmp_path}/\1"', text), "-q")
+    assert ran.status == 0, ran.stderr
+    assert {path.name for path in tmp_path.glob("*.parquet")} == {"flows.parquet", "cca.parquet"}
