@@ -123,7 +123,9 @@ def table(runs: list[Run], facts: dict[str, object]) -> str:
         f" {facts['memory_gib']} GiB, Linux {facts['kernel']}. Load average {before[0]:.2f} before,"
         f" {after[0]:.2f} after.", "",
         f"{facts['rounds']} rounds in which programs take turns; medians. CPU time is that of whole"
-        " processes, user and system.", "",
+        " processes, user and system. Memory below 35 MiB shows as that of the process that starts"
+        " them. Wall times, and so what two threads gain, mean something on a machine without other"
+        " work only: see the load average.", "",
         "| | found | wanted | |", "|---|---:|---:|---|",
     ]  # fmt: skip
     for claim, found, sign, wanted in targets(medians):
