@@ -18,6 +18,11 @@ impl PerFlow for () {
     fn on_packet(&mut self, _: &FlowPacket) {}
 }
 
+/// Whether a flow had its slot before the flow of this generation. Generations wrap.
+const fn is_before(slot: FlowSlot, generation: u32) -> bool {
+    slot.generation.wrapping_sub(generation) >= 1 << 31
+}
+
 /// One state for each slot of a flow table, made when its flow is first seen.
 pub struct SideSlab<S> {
     states: Segmented<(u32, S)>,
@@ -50,12 +55,22 @@ impl<S: PerFlow> SideSlab<S> {
         let (generation, state) = self.states.get_mut(slot.index)?;
         if *generation != slot.generation {
             debug_assert!(
-                slot.generation.wrapping_sub(*generation) < 1 << 31,
+                !is_before(slot, *generation),
                 "a slot's earlier flow does not come back"
             );
             (*generation, *state) = (slot.generation, S::default());
         }
         Some(state)
+    }
+
+    /// The state of a flow that may have ended since; nothing where its slot has a later flow.
+    #[inline]
+    pub fn state_unless_over(&mut self, slot: FlowSlot) -> Option<&mut S> {
+        let held = self.states.get(slot.index);
+        match held.is_some_and(|(generation, _)| is_before(slot, *generation)) {
+            true => None,
+            false => self.state(slot),
+        }
     }
 
     /// The state of a flow that was looked at before and has not ended.

@@ -98,10 +98,11 @@ impl Labels {
         self.given.push(Given { slot, kind, label, place });
     }
 
-    /// Labels a flow between pieces, at a mark or at an end of others: from its next packet on.
+    /// Labels a flow between pieces, at a mark or at an end of others: from its next packet on. One
+    /// that has ended gets none, and leaves the labels of the flow that has its slot by now.
     pub fn give_now(&mut self, kind: LabelKind, slot: FlowSlot, label: u16) {
         debug_assert!(self.given.is_empty(), "between pieces");
-        if let Some(OfFlow(labels)) = self.kept.state(slot) {
+        if let Some(OfFlow(labels)) = self.kept.state_unless_over(slot) {
             labels[kind as usize] = label;
         }
     }
@@ -116,5 +117,20 @@ impl Labels {
                 labels[kind as usize] = label;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_that_comes_after_its_flow_has_ended_leaves_those_of_the_next_flow() {
+        let slot = |generation| FlowSlot { index: 3, generation };
+        let mut labels = Labels::default();
+        labels.give_now(LabelKind::Service, slot(2), 7);
+        labels.give_now(LabelKind::Service, slot(1), 9);
+        assert_eq!(labels.of(LabelKind::Service, slot(2), 0), Some(7));
+        assert_eq!(labels.of(LabelKind::Service, slot(1), 0), None);
     }
 }
