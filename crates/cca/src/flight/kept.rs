@@ -1,7 +1,7 @@
 //! The flows of a tap: one after the other in memory, found by their keys.
 //!
-//! Periods are short and flows many, so that most looks at a flow find that nothing of it came. What
-//! such a look has to know lies apart from the flows, in 64 bytes for both ways.
+//! Periods are short and flows many, so that most looks at a flow find that nothing of it came.
+//! What such a look has to know lies apart from the flows, in 64 bytes for both ways.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};

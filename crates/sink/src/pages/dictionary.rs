@@ -96,8 +96,8 @@ fn wider(firsts: &[u32], place_count: usize, hash: impl Fn(usize) -> u64) -> Opt
     Some(places)
 }
 
-/// Appends numbers as one run of so many bits each, as Parquet packs them: eight together, the lowest
-/// bits first.
+/// Appends numbers as one run of so many bits each, as Parquet packs them: eight together, the
+/// lowest bits first.
 pub(super) fn pack(numbers: &[u32], width: u32, into: &mut Vec<u8>) {
     let groups = numbers.len().div_ceil(8);
     let mut head = groups << 1 | 1;
