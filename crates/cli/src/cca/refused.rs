@@ -64,6 +64,9 @@ const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
         (Setting::PassedFirst, _) => {
             "--passed first: a rule of two taps; give --egress, or leave --passed out"
         }
+        (Setting::EgressOffset, Wanted::Two) => {
+            "--egress-offset: of two captures; give --egress, or leave it out"
+        }
         (Setting::EgressOffset, _) => {
             "--egress-offset: of captures; interfaces of one machine have one clock: leave it out"
         }

@@ -11,8 +11,9 @@ use super::{Column, Columns, RowRefused, Value, Values};
 /// ```
 /// use engine::columns::{Columns, Field, Kind};
 ///
-/// let schema = &[Field::new("port", Kind::U16, ""), Field::new("bytes", Kind::U64, "")];
-/// let mut columns = Columns::new(schema);
+/// const SCHEMA: &[Field] =
+///     &[Field::new("port", Kind::U16, ""), Field::new("bytes", Kind::U64, "")];
+/// let mut columns = Columns::new(SCHEMA);
 /// let flows = [(80, 1_000), (443, 2_000)];
 /// let mut filling = columns.fill(flows.len());
 /// filling.u16(flows.iter().map(|flow| flow.0));

@@ -178,7 +178,7 @@ impl Wanted {
 }
 
 /// In the order in which they are looked at.
-const WANTED: [(Setting, Wanted); 13] = [
+const WANTED: [(Setting, Wanted); 14] = [
     (Setting::Act, Wanted::Live),
     (Setting::Act, Wanted::Two),
     (Setting::View, Wanted::Live),
@@ -189,6 +189,7 @@ const WANTED: [(Setting, Wanted); 13] = [
     (Setting::Sample, Wanted::Two),
     (Setting::PassedFirst, Wanted::Two),
     (Setting::EgressOffset, Wanted::Captures),
+    (Setting::EgressOffset, Wanted::Two),
     (Setting::NoDecap, Wanted::OtherThanTwoLive),
     (Setting::Ingress, Wanted::Live),
     (Setting::Ingress, Wanted::Two),
@@ -444,6 +445,7 @@ mod tests {
         assert!(error.to_string().contains("upstream and downstream"), "{error}");
         let offset = CcaSettings { egress_offset: Some(Span::default()), ..usual() };
         assert_eq!(offset.check(TWO_LIVE, &[]).unwrap_err().key(), "egress-offset");
+        assert_eq!(offset.check(ONE_CAPTURE, &[]).unwrap_err().key(), "egress-offset");
         let (setting, wanted) = (Setting::Act, Wanted::Live);
         assert_eq!(
             usual().check(TWO_CAPTURES, &[Setting::View, Setting::Act]),

@@ -1,0 +1,115 @@
+"""Every key of the settings of `wirelens run`: rows depend on it, it says itself that they do not,
+or it is refused by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+from command import DEMO, Ran, wirelens
+
+EXAMPLE = wirelens("run", "--init").stdout.decode()
+# What each table needs to be whole; rows go to standard output.
+ROWS = 'output = "-"\nformat = "csv"\n'
+BASE = {
+    "input": "", "run": "", "top": ROWS, "flows": ROWS, "classify": f'{ROWS}model = "services"\n',
+    "packetlog": 'output = "log"\nfixed-mode = true\n', "cca": ROWS, "unanswered": ROWS,
+}  # fmt: skip
+# By table and key: a value; `works` where rows differ, `same` where they do not depend on it by its
+# own words, `refused` where captures are read; and what else has to be given.
+KEYS = {
+    "input": {
+        "filter": ('"udp"', "works"), "count": ("100", "works"), "snaplen": ("200", "same"),
+        "buffer-size": ('"1M"', "refused"), "duration": ('"1s"', "refused"),
+        "promiscuous": ("false", "refused"), "latency": ('"low"', "refused"),
+        "pace": ("1000.0", "same"),
+    },
+    "run": {"seed": ("1", "same"), "threads": ("2", "same")},
+    "top": {
+        "by": ('"port"', "works"), "rows": ("3", "works"), "sort": ('"packets"', "works"),
+        "window": ('"1s"', "works"), "max-keys": ("64", "works", 'by = "flow"\nrows = 0\n'),
+    },
+    "flows": {
+        "idle-timeout": ('"1s"', "works"), "active-timeout": ('"1s"', "works"),
+        "window": ('"1s"', "works"), "stats": ("true", "works"),
+        "names": ('"nfstream"', "works"), "max-flows": ("64", "works"),
+    },
+    "classify": {
+        "classes": ('"device"', "same"), "unknown-below": ("0.99", "works"),
+        "waiting-max": ("1024", "same"), "max-flows": ("64", "works"),
+    },
+    "packetlog": {
+        # What is in a log is the matter of `test_packetlog*.py`.
+        "model": ('"packetlog"', "same"), "mode": ('"log-all"', "same"),
+        "events": ('"more.jsonl"', "same"), "log": ('{ file-time = "1s" }', "same"),
+    },
+    "cca": {
+        "every": ('"100ms"', "works"), "rows": ("1", "works"), "slot": ('"10ms"', "works"),
+        "max-flows": ("1", "works"),
+        # Of two taps, which the one capture here is not.
+        "passed": ('"first"', "refused"), "sample": ("0.5", "refused"),
+        "each-packet": ("true", "refused"), "egress-offset": ('"1ms"', "refused"),
+    },
+    "unanswered": {"least-packets": ("2", "works")},
+}  # fmt: skip
+# Of which the settings above are made, and what other tests are about.
+OTHERS = {
+    "input": {"read", "interface"}, "classify": {"model"},
+    "packetlog": {"output", "fixed-mode", "settings"}, "cca": {"model", "ingress", "egress"},
+}  # fmt: skip
+WITH_ROWS = {"output", "format", "force"}
+
+
+def keys_of_example(table: str) -> set[str]:
+    text = re.split(r"^(?:# )?\[", EXAMPLE.partition(f"\n[{table}]\n")[2], flags=re.M)[0]
+    return set(re.findall(r"^(?:# )?([a-z][a-z-]*) = ", text, re.M))
+
+
+def ran(folder: Path, application: str, tables: dict[str, str]) -> Ran:
+    """A run over the capture that ships, with these lines in tables."""
+    folder.mkdir()
+    text = f'[input]\nread = "{DEMO}"\n{tables.get("input", "")}[run]\n{tables.get("run", "")}'
+    text += f"[{application}]\n{BASE[application]}{tables.get(application, '')}"
+    (folder / "wirelens.toml").write_text(text)
+    return wirelens("run", "-q", "-c", "wirelens.toml", cwd=folder)
+
+
+def test_every_key_of_the_example_has_a_row() -> None:
+    tables = re.findall(r"^\[(\w+)\]$", EXAMPLE, re.M)
+    assert set(tables) == KEYS.keys() == BASE.keys()
+    for table in tables:
+        known = KEYS[table].keys() | OTHERS.get(table, set())
+        assert keys_of_example(table) - WITH_ROWS == known - WITH_ROWS, table
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_a_key_has_an_effect_or_is_refused_by_name(table: str, tmp_path: Path) -> None:
+    application = table if table not in ("input", "run") else "flows"
+    for key, (value, kind, *more) in KEYS[table].items():
+        beside = "".join(more)
+        before = ran(tmp_path / f"{key}-without", application, {table: beside})
+        after = ran(tmp_path / f"{key}-with", application, {table: f"{beside}{key} = {value}\n"})
+        if kind == "refused":
+            assert after.status == 2 and key in after.stderr, (key, after.stderr)
+        else:
+            assert (before.status, after.status) == (0, 0), (key, after.stderr)
+            assert (before.stdout != after.stdout) == (kind == "works"), key
+
+
+@pytest.mark.parametrize(
+    ("table", "lines", "named"),
+    [
+        ("flows", 'names = "nfstream"\nstats = true\n', "stats"),
+        ("flows", 'names = "nfstream"\nwindow = "1s"\n', "window"),
+    ],
+)
+def test_keys_without_effect_beside_another_are_refused_by_name(
+    table: str, lines: str, named: str, tmp_path: Path
+) -> None:
+    application = table if table != "run" else "flows"
+    refused = ran(tmp_path / "run", application, {table: lines})
+    assert refused.status == 2 and named in refused.stderr, refused.stderr
+
+
+def test_threads_beside_a_replay_are_refused_by_name(tmp_path: Path) -> None:
+    refused = ran(tmp_path / "run", "flows", {"input": "pace = 1000.0\n", "run": "threads = 2\n"})
+    assert refused.status == 2 and "threads" in refused.stderr, refused.stderr
