@@ -77,6 +77,8 @@ enum Message {
 struct Shared {
     counts: OutletCounts,
     is_abandoned: AtomicBool,
+    /// A new file is wanted, and the queue had no room to say so.
+    reopens: AtomicBool,
     failure: Mutex<Option<RowsError>>,
 }
 
@@ -149,13 +151,14 @@ fn write(
                 }
                 add(&shared.counts.written, &columns);
             }
-            Ok(Message::Reopen) => {
-                if let Some(open) = rows.take() {
-                    *rows = Some(open.reopen()?);
-                }
-            }
+            Ok(Message::Reopen) => shared.reopens.store(true, Ordering::Release),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if shared.reopens.swap(false, Ordering::AcqRel)
+            && let Some(open) = rows.take()
+        {
+            *rows = Some(open.reopen()?);
         }
         if let (Some(held), Some(rows)) = (&mut held, rows.as_mut())
             && held.is_long()
@@ -205,9 +208,12 @@ impl OutletWriter {
         &self.shared.counts
     }
 
-    /// Has the file finished, and a new one begun, behind the rows that were handed in.
+    /// Has the file finished, and a new one begun, behind the rows that were handed in; where the
+    /// queue is full, behind the next of them. Whoever reads packets does not wait for it.
     pub fn reopen(&self) {
-        let _ = self.sender.send(Message::Reopen);
+        if self.sender.try_send(Message::Reopen).is_err() {
+            self.shared.reopens.store(true, Ordering::Release);
+        }
     }
 
     /// Ends without a file: the run did not begin.
@@ -239,5 +245,50 @@ impl OutletWriter {
                 Ok(dropped)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::columns::{Field, Kind, Schema, Value};
+
+    use super::*;
+
+    const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
+
+    /// A disk that takes nothing until it is told to.
+    struct Stuck(Receiver<()>);
+
+    impl TakeRows for Stuck {
+        fn begin(&mut self, _: Schema) {}
+
+        fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
+            let _ = self.0.recv();
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<(), RowsError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn whoever_wants_a_new_file_does_not_wait_for_the_disk() {
+        let (go, stuck) = mpsc::channel();
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)));
+        let control = Arc::new(Control::default());
+        let (outlet, writer) = begin("numbers", rows, WhenBehind::Drop, Instant::now, control);
+        let mut row = Columns::new(SCHEMA);
+        row.push_row(&[Value::U64(1)]).unwrap();
+        // The one that is written, those that wait, and some for which there is no room.
+        let count = PIECES_WAITING_MAX as u64 + 9;
+        (0..count).for_each(|_| outlet.put(row.clone()));
+        writer.reopen();
+        drop(go);
+        drop(outlet);
+        let received = writer.counts().received.load(Ordering::Relaxed);
+        let dropped = writer.finish().unwrap();
+        assert_eq!(received, count);
+        assert!((8..=9).contains(&dropped), "{dropped}");
     }
 }
