@@ -65,6 +65,9 @@ def test_many_flows_are_the_same_on_any_number_of_threads(
         tables["flows"] |= {"idle-timeout": "120s"} | settings
         tables["unanswered"] = {"output": folder / "unanswered.csv"}
         tables["packetlog"] = {"output": folder / "log"}
+        if "names" in settings:
+            # NFStream's columns have statistics already.
+            del tables["flows"]["stats"]
         if "window" in settings:
             # A model of flows is asked about whole ones.
             del tables["classify"]
