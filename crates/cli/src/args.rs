@@ -69,7 +69,7 @@ pub enum Command {
     /// Needs captures or taps upstream and downstream of the queue; with a single tap, bytes in
     /// flight and RTT are measured instead.
     Cca(CcaArguments),
-    /// Run any set of applications on one pass over packets, as a file of settings says
+    /// Run several applications in one pass over the packets, from a settings file
     Run(RunArguments),
     /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),

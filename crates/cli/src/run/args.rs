@@ -13,11 +13,11 @@ use clap::Args;
   wirelens run -c wirelens.toml -r day/          the same on other captures
   wirelens run -c wirelens.toml -i eth0 -i eth1  or on interfaces, until Ctrl-C
 
-Each table of the settings is an application: its rows are those of the command of the same name.
-Rules let verdicts steer verdicts: packets of a service are kept whole, or only heavy flows are
-looked at by cca. On SIGHUP outputs are finished and begun anew, and rules are read again, without
-losing a packet. Paths are relative to the current folder. docs/guide/run.md has settings for a
-mirror port, a router, a laptop, a lab and a test bench.")]
+Each table of the settings is an application; its rows are those of the command of the same name.
+Rules let a verdict change what happens to the next packets of its flow: packets of a service are
+stored in full, or only heavy flows are analysed by cca. On SIGHUP output files are finished and
+re-created, and rules are read again, without losing a packet. Paths are relative to the current
+folder. docs/guide/run.md has settings for a mirror port, a router, a laptop, a lab and CI.")]
 pub struct RunArguments {
     /// Settings, in TOML
     #[arg(
@@ -30,7 +30,7 @@ pub struct RunArguments {
     /// Read these captures instead of those in the settings
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", conflicts_with = "interface")]
     pub read: Vec<PathBuf>,
-    /// Listen on this interface instead of what the settings name; several as one
+    /// Listen on this interface instead of those in the settings; repeatable
     #[arg(short = 'i', long = "interface", value_name = "NAME")]
     pub interface: Vec<String>,
     /// Replay captures at their own speed, or FACTOR times as fast
@@ -44,7 +44,7 @@ pub struct RunArguments {
     /// Check settings, models, inputs and filter, then stop
     #[arg(long)]
     pub check: bool,
-    /// Print settings with every application in them, to standard output
+    /// Print a settings file with every application and key, explained
     #[arg(
         long,
         conflicts_with_all = ["config", "read", "interface", "pace", "threads", "check", "quiet"]

@@ -39,7 +39,7 @@ impl Application for Unanswered {
     const NAME: &'static str = "unanswered";
     const ABOUT: &'static str = "Who asks and gets no answer: flows in which one side alone sent";
     const EXAMPLE: &'static str = "\
-# Flows of fewer packets are not reported.
+# Leave out flows of fewer packets.
 # least-packets = 0
 ";
     // A flow is answered or not whatever others do: several threads may share them.

@@ -56,14 +56,14 @@ impl Application for Flows {
     const NAME: &'static str = "flows";
     const ABOUT: &'static str = "Who talks to whom: every flow when it has ended";
     const EXAMPLE: &'static str = "\
-# A flow ends when nothing of it comes for this long, and is cut when it is this old.
+# A flow ends after this long without a packet, and is cut at this age.
 # idle-timeout = \"120s\"
 # active-timeout = \"1800s\"
 # Cut each flow at the borders of windows of this length.
 # window = \"60s\"
-# Sizes, gaps and flags as well.
+# Add statistics of sizes, gaps and flags.
 # stats = false
-# Whose names columns have: wirelens or nfstream.
+# Column names: those of wirelens or of nfstream.
 # names = \"wirelens\"
 # max-flows = 4194304
 ";

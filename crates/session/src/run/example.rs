@@ -3,34 +3,34 @@
 use crate::applications::APPLICATIONS;
 
 const HEAD: &str = "\
-# Settings of `wirelens run -c wirelens.toml`. Lines that begin with # show what a setting is unless
-# it is given. `wirelens run -c wirelens.toml --check` explains every mistake.
+# Settings of `wirelens run -c wirelens.toml`. Commented settings show the defaults or an example.
+# `wirelens run -c wirelens.toml --check` reports every mistake with its line.
 
 [input]
 # Captures: files, folders of captures, or - for standard input.
 read = [\"capture.pcap\"]
-# Or an interface; several as one: [\"eth0\", \"eth1\"]; any listens on all.
+# Or an interface, several as a list ([\"eth0\", \"eth1\"]), or any for all of them.
 # interface = \"eth0\"
 # filter = \"tcp port 443\"
 # count = 1000000
 # snaplen = 0
-# Of interfaces: memory of each for frames that wait, and when to stop.
+# Interfaces only: size of the ring buffer of each, and when to stop.
 # buffer-size = \"64M\"
 # duration = \"1h\"
 # promiscuous = true
 # latency = \"throughput\"
-# Replay captures at so many times their own speed.
+# Captures only: replay at this multiple of their own speed.
 # pace = 1.0
 
 [run]
-# Seed of the hash that spreads flows [default: drawn at start].
+# Seed of the flow hash [default: random].
 # seed = 1
 # Threads for captures; rows do not depend on it [default: one per core].
 # threads = 2
 ";
 
 const RULES: &str = "
-# Verdicts steer verdicts: the first rule that fits a flow counts, from its next packet on.
+# Rules: what a verdict changes for the next packets of its flow. The first that matches counts.
 # [[rule]]
 # service = [\"ssh\", \"telnet\"]
 # keep = \"full\"
@@ -39,7 +39,7 @@ const RULES: &str = "
 # anomaly = \"any\"
 # keep = \"full\"
 #
-# Only flows of many bytes are looked at by cca.
+# Only flows of at least this many bytes are analysed by cca.
 # [[rule]]
 # bytes = \"1M\"
 # cca = true

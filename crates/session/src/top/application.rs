@@ -52,13 +52,12 @@ impl Application for Top {
     const NAME: &'static str = "top";
     const ABOUT: &'static str = "Who sends what: packets and bytes by a key, the largest first";
     const EXAMPLE: &'static str = "\
-# What to add up by: source, destination, pair, port, protocol or flow.
+# Key: source, destination, pair, port, protocol or flow.
 # by = \"source\"
 # Rows of each window, or of the whole run; 0 for all.
 # rows = 10
 # sort = \"bytes\"
-# Add up each window of this length for itself: on an interface nothing is told before the end
-# without one.
+# Totals for each window of this length; required on an interface.
 window = \"10s\"
 # max-keys = 16000000
 ";
@@ -72,7 +71,7 @@ window = \"10s\"
         }
         if site.is_live && settings.window.is_none() {
             return Err(Refusal::new(
-                "an interface has no end that sums could be told at; give window = \"10s\"",
+                "an interface has no end, so totals need windows; give window = \"10s\"",
             ));
         }
         Ok(Self(settings))

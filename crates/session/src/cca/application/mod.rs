@@ -43,24 +43,24 @@ impl Application for Cca {
     const ABOUT: &'static str =
         "What heavy flows have in a queue, or in flight: congestion control, round trips, losses";
     const EXAMPLE: &'static str = "\
-# How often flows are reported, and how many, the heaviest; 0 for all.
+# Reporting interval, and flows per interval, the heaviest; 0 for all.
 # every = \"1s\"
 # rows = 10
-# How long a slot is, in which packets are put together.
+# Length of the slots into which packets are grouped.
 # slot = \"1ms\"
 # Two taps: [input] is upstream of a queue, this downstream of it. Captures, or an interface that is
 # tapped by eBPF; ingress names the upstream interface where it is not that of [input].
 # egress = \"after.pcapng\"
 # ingress = \"lan0\"
-# Of two taps: what has passed (highest or first), the share of packets that is read, and what is
-# added to downstream timestamps of captures.
+# Two taps only: what has passed (highest or first), the fraction of packets that is read, and an
+# offset added to downstream timestamps of captures.
 # passed = \"highest\"
 # sample = 1.0
 # egress-offset = \"0ms\"
-# Of two interfaces: have the kernel report every packet instead of slots.
+# Two interfaces only: the kernel reports every packet instead of slots.
 # each-packet = false
-# Name congestion controls: by the model cca with two taps, with one by a model that was trained on
-# bytes in flight.
+# Identify congestion controls: with two taps by the model cca, with one by a model that was trained
+# on bytes in flight.
 # model = \"cca\"
 # max-flows = 65536
 ";
