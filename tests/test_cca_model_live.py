@@ -17,9 +17,9 @@ CONTROLS, RTTS_MS = ("reno", "cubic", "bbr", "bbr"), (25.0, 35.0, 15.0, 30.0)
 SETTLED_S, TOLD_S = 5.0, 10.0
 
 
-# Flows differ from run to run, and windows of a second are named right four times of five: on a busy
-# machine a flow's share of wrong names is above the bound now and then. A model that is no good fails
-# each time.
+# Flows differ from run to run, and windows of a second are named right four times of five: on a
+# busy machine a flow's fraction of wrong names is above the bound now and then. A model that is
+# no good fails each time.
 @pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
 @pytest.mark.testbed
 def test_flows_of_bbr_are_told_from_those_that_fill_the_queue(tmp_path: Path) -> None:
