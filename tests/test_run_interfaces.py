@@ -1,4 +1,4 @@
-"""`wirelens run` on several interfaces at once, of which one may vanish. Links are of the tests'
+"""`wirelens run` on several interfaces, of which one may vanish. Links are of the tests'
 own, in network namespaces; see lab.py. Without root these are skipped."""
 
 import csv

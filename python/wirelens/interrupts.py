@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Stoppable(Protocol):
-    """Something that ends when it is told to."""
+    """Something that can be stopped."""
 
     def stop(self) -> None:
         """Ends, and hands over what was found."""

@@ -70,7 +70,7 @@ class Tables(dict[str, Table[Any]]):
 
 
 class Run:
-    """What is left of a run: tables in memory, and what became of every packet."""
+    """What is left of a run: tables in memory, and the account of every packet."""
 
     tables: Tables
     """Rows in memory by application: of tables without ``output``, and of those in Python that
@@ -79,7 +79,7 @@ class Run:
     """What each application did with packets, by the names that `Table.counts` has; and
     ``dropped_rows``, rows that were lost as writing or taking them was too slow, or memory full."""
     counts: dict[str, Any]
-    """What became of packets before applications saw them: ``received``, ``filtered``, and so on;
+    """Outcome of packets before applications saw them: ``received``, ``filtered``, and so on;
     of an interface also those ``dropped`` by the kernel."""
     summary: str
     """The lines that the command prints at the end."""
@@ -143,7 +143,7 @@ def run(
     Returns
     -------
     Run
-        ``.tables`` with rows, ``.closings`` with what became of every packet by application.
+        ``.tables`` with rows, ``.closings`` with the account of every packet by application.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def run(
             on_end = getattr(application, "on_end", None)
             taken.take(on_end() if on_end is not None else None)
     finally:
-        # Also where an application raises: files have their names before that is told.
+        # Also where an application raises: files have their names before that is reported.
         running.close()
     return _finished(running, returned, options)
 

@@ -194,7 +194,7 @@ fn lost(ending: &Ending) -> Vec<String> {
     lost.map(|(count, text)| format!("{count} {text}")).collect()
 }
 
-/// What became of packets before anything was computed of them.
+/// Outcome of packets before anything was computed of them.
 pub(crate) fn report_into(
     counts: &Bound<'_, PyDict>,
     report: &Report,
@@ -216,7 +216,7 @@ pub(crate) fn report_into(
     Ok(())
 }
 
-/// What became of those of which something was computed.
+/// Outcome of those of which something was computed.
 pub(crate) fn outcome_into(counts: &Bound<'_, PyDict>, outcome: &Outcome) -> PyResult<()> {
     counts.set_item("processed", outcome.processed())?;
     counts.set_item("counted", outcome.keyed)?;

@@ -1,4 +1,4 @@
-//! What became of the packets of a run, and of its flows, whoever looked at them.
+//! Outcome of the packets of a run, and of its flows, whoever looked at them.
 
 use engine::flow::{EndReason, FlowCounts, FlowExtract};
 use engine::group::Outcome;
@@ -6,12 +6,12 @@ use engine::group::Outcome;
 use crate::reading::Received;
 use crate::summary::StageSummary;
 
-/// What became of the packets of a run, and of its flows.
+/// Outcome of the packets of a run, and of its flows.
 #[derive(Default)]
 pub struct Done {
     /// Packets by what the stage did with them.
     pub outcome: Outcome,
-    /// Packets by what became of them before.
+    /// Packets by their outcome before.
     pub received: Received,
     /// Packets more than a second behind the capture's time.
     pub late: u64,

@@ -73,6 +73,21 @@ impl InputSettings {
         !self.interface.is_empty()
     }
 
+    /// Takes what a front door was given instead of sources of the file: captures, or interfaces.
+    /// What the file says of the kind of source that is replaced goes with it.
+    pub fn take_instead(&mut self, read: &[PathBuf], interface: &[String], pace: Option<f64>) {
+        if !read.is_empty() {
+            let Self { filter, count, snaplen, pace, .. } = std::mem::take(self);
+            *self = Self { read: read.to_vec(), filter, count, snaplen, pace, ..Self::default() };
+        }
+        if !interface.is_empty() {
+            self.interface = interface.to_vec();
+            self.read.clear();
+            self.pace = None;
+        }
+        self.pace = pace.or(self.pace);
+    }
+
     /// Checks what serde cannot: the key that is wrong, and why.
     ///
     /// # Errors

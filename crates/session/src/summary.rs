@@ -21,11 +21,11 @@ pub struct StageSummary<'a> {
     pub beyond_max_keys: u64,
 }
 
-/// What became of a source that one application reads for itself.
+/// Outcome of a source that one application reads for itself.
 pub struct SourceSummary {
     /// What was read.
     pub inputs: Inputs,
-    /// Packets by what became of them before.
+    /// Packets by their outcome before.
     pub received: Received,
     /// Packets by what was done with them.
     pub outcome: Outcome,

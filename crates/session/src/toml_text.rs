@@ -56,6 +56,17 @@ impl Mistakes {
         Self { path: path.to_owned(), text: text.to_owned(), found: Vec::new() }
     }
 
+    /// Reads a text in this path as tables, with what is wrong with it as TOML.
+    #[must_use]
+    pub fn parse<'t>(path: &Path, text: &'t str) -> (Spanned<DeTable<'t>>, Self) {
+        let mut mistakes = Self::of(path, text);
+        let (tables, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            mistakes.add(error.span().unwrap_or(0..0), error.message());
+        }
+        (tables, mistakes)
+    }
+
     /// A place in the text, of which nothing is said yet.
     #[must_use]
     pub fn place(&self, at: Range<usize>) -> Mistake {

@@ -169,7 +169,7 @@ impl LiveSource {
             if let Readiness::Error(error) = self.socket.wait(0) {
                 self.on_error(&error);
             }
-            // It is told once that it went down, which may be before it is gone.
+            // The report that it went down comes once, which may be before it is gone.
             if self.report.interface_down_count > 0 && self.is_removed() {
                 self.end_by(DamageCause::InterfaceRemoved);
             }

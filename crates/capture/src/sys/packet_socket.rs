@@ -331,7 +331,7 @@ pub fn wait_any<'a>(sockets: impl Iterator<Item = &'a PacketSocket>, timeout_ms:
     let mut polled: Vec<_> = sockets.map(polled).collect();
     let count = libc::nfds_t::try_from(polled.len()).unwrap_or(libc::nfds_t::MAX);
     let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
-    // What came of it shows when each is looked at: an error stays until it is taken.
+    // The outcome shows when each is looked at: an error stays until it is taken.
     // SAFETY: as many valid pollfds as are counted, whose descriptors the sockets keep open.
     unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };
 }

@@ -10,12 +10,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use session::Host;
-use session::application::{Closing, Site};
+use session::application::Site;
 use session::reading::{Inputs, Opened};
 use session::run::{
     Doors, Finished, InputSettings, Plan, RunError, RunSettings, Session, example, read,
 };
-use session::summary::{StageSummary, stage_lines};
+use session::summary::stage_lines;
 use session::toml_text::Mistake;
 
 use crate::asked;
@@ -128,20 +128,8 @@ fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read
 
 /// What was typed instead of settings.
 fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
-    move |input| {
-        if !arguments.read.is_empty() {
-            let InputSettings { filter, count, snaplen, pace, .. } = input.clone();
-            let read = arguments.read.clone();
-            // What is said of the interface is not said of captures.
-            *input = InputSettings { read, filter, count, snaplen, pace, ..Default::default() };
-        }
-        if !arguments.interface.is_empty() {
-            input.interface.clone_from(&arguments.interface);
-            input.read.clear();
-            input.pace = None;
-        }
-        input.pace = arguments.pace.or(input.pace);
-    }
+    let RunArguments { read, interface, pace, .. } = arguments;
+    move |input| input.take_instead(read, interface, *pace)
 }
 
 fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failure> {
@@ -160,20 +148,10 @@ fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failu
     Ok((inputs, opened))
 }
 
-fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
-    StageSummary {
-        name,
-        outcome: &closing.outcome,
-        key: closing.key,
-        late: closing.late,
-        beyond_max_keys: closing.beyond_max_keys,
-    }
-}
-
 /// What became of everything.
 fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
     let Finished { inputs, received, closings, besides, .. } = finished;
-    let first = closings.first().map(|(name, closing)| stage(name, closing));
+    let first = closings.first().map(|(name, closing)| closing.stage(name));
     let mut status = match first {
         Some(first) => summary::print(inputs, quiet, received, Some(&first))?,
         // Packets stayed in the kernel.
@@ -183,7 +161,7 @@ fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
         received.account_for(&closing.outcome).map_err(Failure::error)?;
         if !quiet {
             let own = if at > 0 {
-                stage_lines(&stage(name, closing), &received.report)
+                stage_lines(&closing.stage(name), &received.report)
             } else {
                 String::new()
             };

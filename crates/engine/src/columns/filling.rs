@@ -1,4 +1,4 @@
-//! Many rows at once, column by column.
+//! Many rows in one call, column by column.
 
 use std::net::IpAddr;
 

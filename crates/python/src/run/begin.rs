@@ -57,18 +57,7 @@ pub(crate) struct RunOptions {
 impl RunOptions {
     /// Changes what the settings say of inputs.
     fn change(&self, input: &mut InputSettings) -> Result<(), Refusal> {
-        if !self.read.is_empty() {
-            let InputSettings { filter, count, snaplen, pace, .. } = input.clone();
-            let read = self.read.clone();
-            // What is said of the interface is not said of captures.
-            *input = InputSettings { read, filter, count, snaplen, pace, ..Default::default() };
-        }
-        if !self.interface.is_empty() {
-            input.interface.clone_from(&self.interface);
-            input.read.clear();
-            input.pace = None;
-        }
-        input.pace = self.pace.or(input.pace);
+        input.take_instead(&self.read, &self.interface, self.pace);
         if let Some(text) = &self.duration {
             input.duration = Some(duration("duration", text)?);
         }
@@ -85,7 +74,7 @@ impl RunOptions {
     }
 
     fn plan(&self, site: &Site<'_>) -> Result<Plan, Refusal> {
-        // What is wrong with an argument is told before what is wrong with the settings.
+        // Mistakes in arguments are reported before those in the settings.
         self.change(&mut InputSettings::default())?;
         let instead = |input: &mut InputSettings| {
             let _ = self.change(input);
@@ -191,7 +180,7 @@ pub(crate) fn run(py: Python<'_>, options: RunOptions) -> PyResult<Run> {
         is_live,
         process: process::id(),
     };
-    // Until inputs and outputs are open: what refuses them is told here.
+    // Until inputs and outputs are open: what refuses them is reported here.
     if let Err(error) = run.wait(py) {
         run.close(py);
         return Err(error);

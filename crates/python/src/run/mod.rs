@@ -119,7 +119,7 @@ impl Run {
 
     fn join(&self) {
         if let Some(thread) = lock(&self.thread).take() {
-            // What it met was told before.
+            // What it met was reported before.
             let _ = thread.join();
         }
     }
@@ -224,7 +224,7 @@ impl Run {
         self.ended(|ended| ended.received.notices())
     }
 
-    /// What became of the packets before applications saw them.
+    /// Outcome of the packets before applications saw them.
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let report = self.ended(|ended| ended.received.report.clone())?;

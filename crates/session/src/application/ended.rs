@@ -11,7 +11,7 @@ use super::{Closing, Opening, Refusal, Watcher, Watchers};
 use crate::done::Done;
 use crate::outlet::{Lay, PartOutlet};
 
-/// Flows that are turned into columns at once, so that text buffers stay small.
+/// Flows that are turned into columns together, so that text buffers stay small.
 pub const ENDED_PER_PIECE: usize = 1 << 14;
 
 /// How flows that have ended become rows.

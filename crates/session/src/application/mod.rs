@@ -35,7 +35,7 @@ use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet};
 use crate::outside::Pace;
 use crate::reading::InputRequest;
-use crate::summary::SourceSummary;
+use crate::summary::{SourceSummary, StageSummary};
 use crate::{Environment, Host};
 
 /// An application: what is computed of packets, and written as rows.
@@ -205,6 +205,15 @@ pub struct Closing {
     pub lines: String,
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
-    /// What became of the sources that it alone reads.
+    /// Outcome of the sources that it alone reads.
     pub own: Vec<SourceSummary>,
+}
+
+impl Closing {
+    /// What the application of this name did with its packets.
+    #[must_use]
+    pub const fn stage<'a>(&'a self, name: &'a str) -> StageSummary<'a> {
+        let Self { outcome, key, late, beyond_max_keys, .. } = self;
+        StageSummary { name, outcome, key, late: *late, beyond_max_keys: *beyond_max_keys }
+    }
 }

@@ -184,8 +184,8 @@ impl QueuePeriods {
         self.look(put)
     }
 
-    /// What became of the packets of each tap: of those that were handed in, and of those behind
-    /// the queue with what became of them before.
+    /// Outcome of the packets of each tap: of those that were handed in, and of those behind
+    /// the queue with their outcome before.
     #[must_use]
     pub fn into_done(self) -> (TapDone, SourceSummary) {
         let egress = TapDone::of(&self.pair.egress);
@@ -291,7 +291,7 @@ impl QueueReader {
     }
 }
 
-/// What became of the packets of a tap.
+/// Outcome of the packets of a tap.
 pub struct TapDone {
     /// Packets by what was done with them.
     pub outcome: Outcome,

@@ -1,11 +1,10 @@
 //! Flows for an application that a front door brings along, such as a class in Python: rows as
 //! those of `[flows]`, under a name of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
-use toml::de::DeTable;
 
 use super::{Flows, NEEDS, Settings};
 use crate::application::{Application, Opening, Ready, Refusal, Site, United, Wants, Watchers};
@@ -30,11 +29,7 @@ impl Brought {
         united: &United,
         site: &Site<'_>,
     ) -> Result<Self, Vec<Mistake>> {
-        let mut mistakes = Mistakes::of(&PathBuf::from(name), text);
-        let (table, errors) = DeTable::parse_recoverable(text);
-        for error in errors {
-            mistakes.add(error.span().unwrap_or(0..0), error.message());
-        }
+        let (table, mut mistakes) = Mistakes::parse(Path::new(name), text);
         let given = |key: &str| table.get_ref().contains_key(key);
         let read = read_table::<Settings>(name, &table, &mut mistakes);
         let Some(settings) = read.filter(|_| mistakes.is_empty()) else {

@@ -24,7 +24,7 @@ use crate::reading::Needs;
 /// What flows are made of.
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
 
-/// Rows turned into columns at once.
+/// Rows turned into columns together.
 pub const ROWS_PER_PIECE: usize = ENDED_PER_PIECE;
 
 choice! {

@@ -254,7 +254,12 @@ mod tests {
 
     use super::*;
 
-    const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
+    pub(super) const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
+
+    /// The time is asked for where rows come from an interface.
+    pub(super) fn never() -> Instant {
+        unreachable!("rows of captures are held as long as it takes")
+    }
 
     /// A disk that takes nothing until it is told to.
     struct Stuck(Receiver<()>);
@@ -277,7 +282,6 @@ mod tests {
         let (go, stuck) = mpsc::channel();
         let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)));
         let control = Arc::new(Control::default());
-        let never = || unreachable!("rows of captures are held as long as it takes");
         let (outlet, writer) = begin("numbers", rows, WhenBehind::Wait, never, control);
         let mut row = Columns::new(SCHEMA);
         row.push_row(&[Value::U64(1)]).unwrap();

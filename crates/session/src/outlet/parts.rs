@@ -292,15 +292,14 @@ impl<L: Lay> PartOutlet<L> {
 mod tests {
     use std::sync::mpsc;
     use std::thread;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
-    use engine::columns::{Field, Kind, Schema, Value};
+    use engine::columns::{Schema, Value};
     use engine::run::Control;
 
+    use super::super::tests::{SCHEMA, never};
     use super::super::{RowsError, RowsWriter, TakeRows, WhenBehind, begin};
     use super::*;
-
-    const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
 
     struct Numbers;
 
@@ -335,11 +334,6 @@ mod tests {
         fn finish(self: Box<Self>) -> Result<(), RowsError> {
             Ok(())
         }
-    }
-
-    /// The time is asked for where rows come from an interface.
-    fn never() -> Instant {
-        unreachable!("rows of captures are held as long as it takes")
     }
 
     fn columns(rows: &[u64]) -> Columns {

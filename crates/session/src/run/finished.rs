@@ -1,19 +1,8 @@
 //! What a run says at its end, whichever front door says it.
 
 use super::session::Finished;
-use crate::application::Closing;
 use crate::reading::Unaccounted;
-use crate::summary::{StageSummary, own_lines, stage_lines};
-
-fn stage<'a>(name: &'a str, closing: &'a Closing) -> StageSummary<'a> {
-    StageSummary {
-        name,
-        outcome: &closing.outcome,
-        key: closing.key,
-        late: closing.late,
-        beyond_max_keys: closing.beyond_max_keys,
-    }
-}
+use crate::summary::{own_lines, stage_lines};
 
 impl Finished {
     /// Whether every packet is in the account of every application.
@@ -27,15 +16,15 @@ impl Finished {
         })
     }
 
-    /// What became of everything: lines, each ended.
+    /// The account of everything: lines, each ended.
     #[must_use]
     pub fn lines(&self) -> String {
         let Self { inputs, received, closings, besides, .. } = self;
-        let first = closings.first().map(|(name, closing)| stage(name, closing));
+        let first = closings.first().map(|(name, closing)| closing.stage(name));
         let mut text = own_lines(inputs, received, first.as_ref());
         for (at, (name, closing)) in closings.iter().enumerate() {
             if at > 0 {
-                text.push_str(&stage_lines(&stage(name, closing), &received.report));
+                text.push_str(&stage_lines(&closing.stage(name), &received.report));
             }
             text.push_str(&closing.lines);
             for source in &closing.own {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use sink::Format;
-use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
+use toml::{Spanned, Table};
 
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
@@ -31,8 +31,9 @@ pub struct Plan {
     pub rules: Rules,
     /// What all applications want.
     pub wants: United,
-    /// The text, to see at a reload what was changed.
-    pub(super) text: String,
+    /// All tables as they are written, to see at a reload what was changed: made here, as whoever
+    /// compares them has packets to read.
+    pub(super) tables: Table,
 }
 
 /// An application that is ready to begin.
@@ -155,11 +156,7 @@ pub fn read(
     instead: &impl Fn(&mut InputSettings),
     site: &Site<'_>,
 ) -> Result<Plan, Vec<Mistake>> {
-    let mut mistakes = Mistakes::of(path, text);
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        mistakes.add(error.span().unwrap_or(0..0), error.message());
-    }
+    let (root, mut mistakes) = Mistakes::parse(path, text);
     if !mistakes.is_empty() {
         return Err(mistakes.into_found());
     }
@@ -227,7 +224,9 @@ fn plan(
     let rules =
         if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
     let (input, run) = (input?, run?);
-    Some(Plan { input, run, applications: planned, rules, wants, text: text.to_owned() })
+    // It was read as TOML before.
+    let tables = text.parse().unwrap_or_default();
+    Some(Plan { input, run, applications: planned, rules, wants, tables })
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {

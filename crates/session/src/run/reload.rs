@@ -9,15 +9,15 @@ use crate::toml_text::Mistake;
 
 /// What a run keeps of its settings, to see what was changed.
 pub struct Reload {
-    text: String,
+    tables: Table,
     rules: InForce,
     /// The labels that applications give since rules read them.
     given: Vec<LabelKind>,
 }
 
 impl Reload {
-    pub(super) fn new(text: String, rules: InForce, given: Vec<LabelKind>) -> Self {
-        Self { text, rules, given }
+    pub(super) fn new(tables: Table, rules: InForce, given: Vec<LabelKind>) -> Self {
+        Self { tables, rules, given }
     }
 
     /// Takes up what can be changed while a run goes on: rules. What cannot is refused and said,
@@ -33,7 +33,7 @@ impl Reload {
             }
         };
         let mut lines = Vec::new();
-        for name in changed(&self.text, &plan.text) {
+        for name in changed(&self.tables, &plan.tables) {
             if name != "rule" {
                 lines.push(format!("[{name}] was changed: that takes effect with the next start"));
             }
@@ -58,10 +58,7 @@ impl Reload {
 }
 
 /// The tables that differ.
-fn changed(before: &str, after: &str) -> Vec<String> {
-    // Both were read before.
-    let read = |text: &str| text.parse::<Table>().unwrap_or_default();
-    let (before, after) = (read(before), read(after));
+fn changed(before: &Table, after: &Table) -> Vec<String> {
     let mut names: Vec<_> = before.keys().chain(after.keys()).cloned().collect();
     names.sort();
     names.dedup();

@@ -124,14 +124,14 @@ impl Session {
         doors: Doors,
         announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
-        let Plan { input, run, applications, rules, wants, text } = plan;
+        let Plan { input, run, applications, rules, wants, tables } = plan;
         let is_live = inputs.interface.is_some();
         let request = InputRequest { decapsulate: wants.inner(), ..input.request() };
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let in_force = InForce::default();
         let read_labels = rules.reads(|_| true);
         let has_sizes = !rules.thresholds().is_empty();
-        let reload = Reload::new(text, in_force.clone(), read_labels.clone());
+        let reload = Reload::new(tables, in_force.clone(), read_labels.clone());
         in_force.change(rules);
         let seed = hash_seed(run.seed);
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.

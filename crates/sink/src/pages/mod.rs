@@ -25,7 +25,7 @@ use zstd::bulk::Compressor;
 
 use dictionary::{Dictionary, hash_bytes, hash_number, pack};
 
-/// Rows of a page: what a reader takes up at once.
+/// Rows of a page: what a reader takes up in one step.
 const ROWS_PER_PAGE: usize = 1 << 14;
 
 /// Texts longer than this are not told as a column's least or greatest.

@@ -11,7 +11,7 @@ use crate::cca::live::Choice;
 use crate::done::Done;
 use crate::rules::{Following, InForce};
 
-/// What the taps were told of a flow; nothing as long as it is one that no rule is about.
+/// What the taps know of a flow; nothing as long as it is one that no rule is about.
 #[derive(Clone, Copy, Default)]
 struct Said(Option<bool>);
 
