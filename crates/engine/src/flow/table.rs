@@ -497,23 +497,29 @@ impl FlowTable {
     pub fn step(&mut self, time: Timestamp) {
         self.free.append(&mut self.freed);
         self.now = time;
-        self.wheel.clear(time);
         self.windows_closed_to = Timestamp::MIN;
-        for slot in 0..self.hot.len() {
-            let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
-                return;
-            };
-            if !hot.has(Hot::LIVE) {
-                continue;
+        // List by list and not slot by slot: which slot a flow got depends on the partitions that
+        // share the table, and flows of one deadline let go in the order in which they are linked.
+        let mut lists = std::mem::take(&mut self.due);
+        self.wheel.clear(time, &mut lists);
+        for (partition, head) in lists.drain(..) {
+            let mut next = Some(head);
+            while let Some(slot) = next {
+                next = Wheel::after(&self.cold, slot);
+                self.end_apart_or_link(slot, partition, time);
             }
-            let (class, deadline) = self.deadline(&hot, &cold);
-            let is_apart = time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns;
-            if is_apart && !hot.is_unstamped() {
-                self.end(slot, self.reason(&hot), false);
-            } else {
-                let partition = Wheel::partition_of(cold.list);
-                self.wheel.link(&mut self.cold, slot, partition, class, deadline);
-            }
+        }
+        self.due = lists;
+    }
+
+    fn end_apart_or_link(&mut self, slot: u32, partition: usize, time: Timestamp) {
+        let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
+        let (class, deadline) = self.deadline(&hot, &cold);
+        let is_apart = time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns;
+        if is_apart && !hot.is_unstamped() {
+            self.end(slot, self.reason(&hot), false);
+        } else {
+            self.wheel.link(&mut self.cold, slot, partition, class, deadline);
         }
     }
 

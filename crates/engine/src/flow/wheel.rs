@@ -191,14 +191,17 @@ impl Wheel {
         }
     }
 
-    /// Forgets every list; time goes on from `time`.
-    pub(super) fn clear(&mut self, time: Timestamp) {
-        self.heads.fill(NONE);
+    /// Forgets every list; time goes on from `time`. `lists` gets the head of each, with its
+    /// partition, in an order that does not depend on which partitions share the wheel.
+    pub(super) fn clear(&mut self, time: Timestamp, lists: &mut Vec<(usize, u32)>) {
+        let heads = self.heads.iter_mut().map(|head| std::mem::replace(head, NONE));
+        let of = |(list, head)| (list / (CLASS_COUNT * LIST_COUNT), head);
+        lists.extend(heads.enumerate().map(of).filter(|&(_, head)| head != NONE));
         self.occupied = [[0; CLASS_COUNT]; PARTITION_COUNT];
         self.due_to = Some(self.number(time));
     }
 
-    /// The flow after `slot` in a list that [`Wheel::advance`] handed out.
+    /// The flow after `slot` in a list that [`Wheel::advance`] or [`Wheel::clear`] handed out.
     pub(super) fn after(cold: &Segmented<Cold>, slot: u32) -> Option<u32> {
         cold.get(slot).map(|entry| entry.next).filter(|&next| next != NONE)
     }
