@@ -8,7 +8,7 @@ use engine::flow::FlowOptions;
 use packet::Span;
 use session::flows::FlowsRequest;
 use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
-use session::top::TopRequest;
+use session::top::Settings;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub(crate) fn find(
     live: Option<&LiveArguments>,
     transport: bool,
 ) -> Result<Inputs, Failure> {
-    let request = InputRequest { interface: live.and_then(interface), ..request(arguments) };
+    let request = request(arguments, live, !arguments.no_decap);
     let found = Inputs::find(&request, transport, interrupt::control());
     found.map_err(|error| explain(error, &request))
 }
@@ -53,33 +53,31 @@ fn interface(arguments: &LiveArguments) -> Option<Interface> {
     Some(Interface { names, options })
 }
 
-/// What was typed about inputs.
-pub(crate) fn request(arguments: &InputArguments) -> InputRequest {
+/// What was typed about inputs; `decapsulate` tells whether tunnels are opened.
+pub(crate) fn request(
+    arguments: &InputArguments,
+    live: Option<&LiveArguments>,
+    decapsulate: bool,
+) -> InputRequest {
     InputRequest {
         names: arguments.read.clone(),
-        interface: None,
+        interface: live.and_then(interface),
         filter: Some(match &arguments.filter {
             Some(expression) => expression.clone(),
             None => arguments.expression.join(" "),
         }),
         count: arguments.count,
         snaplen: arguments.snaplen,
-        decapsulate: !arguments.no_decap,
+        decapsulate,
         thread_count: arguments.threads.map(usize::from),
         painter: (!arguments.quiet).then_some(crate::progress::painter),
     }
 }
 
 /// What was typed about `top`, over these windows.
-pub(crate) fn top(arguments: &TopArguments, window: Option<Span>) -> TopRequest {
-    TopRequest {
-        by: arguments.by,
-        row_count_max: if arguments.rows == 0 { usize::MAX } else { arguments.rows },
-        sort: arguments.sort,
-        window,
-        max_keys: arguments.max_keys,
-        seed: hash_seed(arguments.input.seed),
-    }
+pub(crate) const fn top(arguments: &TopArguments, window: Option<Span>) -> Settings {
+    let TopArguments { by, rows, sort, max_keys, .. } = *arguments;
+    Settings { by, rows, sort, window, max_keys }
 }
 
 /// What was typed about `flows`.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod alone;
 pub mod args;
 mod asked;
 pub mod cca;

@@ -1,9 +1,43 @@
 //! The lines at the end, on standard error: what was read and what became of it.
 
 use session::reading::{Inputs, Received};
-use session::summary::{SourceSummary, StageSummary, own_lines};
+use session::run::Finished;
+use session::summary::{SourceSummary, StageSummary, own_lines, stage_lines};
 
 use crate::failure::{Failure, Status};
+
+/// Prints the summary of a session: its inputs, and each of its applications.
+pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
+    let Finished { inputs, received, closings, besides, .. } = finished;
+    let mut status = match closings.first() {
+        Some((name, closing)) => {
+            print(inputs, quiet, received, closing.told_stage(name).as_ref())?
+        }
+        // Packets stayed in the kernel.
+        None => Status::Fine,
+    };
+    for (at, (name, closing)) in closings.iter().enumerate() {
+        received.account_for(&closing.outcome).map_err(Failure::error)?;
+        if !quiet {
+            let stage = closing.told_stage(name).filter(|_| at > 0);
+            let own = stage.map(|stage| stage_lines(&stage, &received.report));
+            eprint!("{}{}", own.unwrap_or_default(), closing.lines);
+        }
+        for source in &closing.own {
+            let own = print_source(name, source, quiet)?;
+            if own != Status::Fine {
+                status = own;
+            }
+        }
+    }
+    for (_, done) in besides {
+        if !quiet {
+            eprint!("{}", done.lines);
+        }
+    }
+    let losses = finished.losses();
+    if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }
+}
 
 /// Prints the summary; tells how the run ended.
 ///

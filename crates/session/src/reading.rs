@@ -158,6 +158,12 @@ impl Needs {
     pub const NETWORK_LEN: u32 = 58;
     /// Transport headers as well: 20 bytes of TCP.
     pub const TRANSPORT_LEN: u32 = 78;
+
+    /// Bytes of each frame behind its headers that are looked at.
+    #[must_use]
+    pub const fn payload_len_max(&self) -> u32 {
+        if self.takes_all { u32::MAX } else { self.len.saturating_sub(Self::TRANSPORT_LEN) }
+    }
 }
 
 /// Open sources.
@@ -321,8 +327,7 @@ impl Inputs {
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
         // Nothing behind what is looked at is kept.
-        let headers_len = HEADERS_KEPT_LEN + needs.len.saturating_sub(Needs::TRANSPORT_LEN);
-        let kept_len = if needs.takes_all { u32::MAX } else { headers_len };
+        let kept_len = HEADERS_KEPT_LEN.saturating_add(needs.payload_len_max());
         let read = ReadOptions { snaplen: snaplen.min(kept_len), ..self.options.clone() };
         let mut opened = Vec::new();
         for name in names {
@@ -381,15 +386,14 @@ impl Inputs {
     }
 
     /// Whether [`Self::run_unordered`] reads several inputs at the same time, so that which packet
-    /// is the first is known by stamps alone.
+    /// is the first is known by stamps alone; nothing where it would read them in order.
     #[must_use]
-    pub const fn merges_unordered(&self, opened: &Opened) -> bool {
-        self.count.is_none()
-            && match opened {
-                Opened::Files(sources) => sources.len() > 1,
-                Opened::Live(sources) => sources.len() > 1,
-                Opened::Several(_) => false,
-            }
+    pub const fn can_be_unordered(&self, opened: &Opened) -> Option<bool> {
+        match (self.count, opened) {
+            (None, Opened::Files(sources)) => Some(sources.len() > 1),
+            (None, Opened::Live(sources)) => Some(sources.len() > 1),
+            _ => None,
+        }
     }
 
     /// Everything as one source in order of time, cut at the count. Of several

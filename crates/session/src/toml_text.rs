@@ -78,12 +78,12 @@ impl Mistakes {
     /// Adds one about this part of the text.
     pub fn add(&mut self, at: Range<usize>, message: impl fmt::Display) {
         let place = self.place(at);
-        self.add_at(&place, message);
+        self.add_at(Some(&place), message);
     }
 
-    /// Adds one about a place.
-    pub fn add_at(&mut self, place: &Mistake, message: impl fmt::Display) {
-        self.found.push(place.with(message));
+    /// Adds one about a place, where there is one.
+    pub fn add_at(&mut self, place: Option<&Mistake>, message: impl fmt::Display) {
+        self.found.extend(place.map(|place| place.with(message)));
     }
 
     /// All that were found, by line.

@@ -102,7 +102,7 @@ impl Asked<'_> {
 fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failure> {
     let Asked { arguments, settings, clock, show } = asked;
     let before = asked::find(&arguments.input, None, true)?;
-    let request = asked::request(&arguments.input);
+    let request = asked::request(&arguments.input, None, !arguments.input.no_decap);
     let behind = taps::behind(&request, &arguments.egress);
     let behind_inputs = Inputs::find(&behind, true, crate::interrupt::control())
         .map_err(|error| asked::explain(error, &behind))?;

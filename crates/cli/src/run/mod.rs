@@ -11,11 +11,11 @@ use std::thread;
 
 use session::Host;
 use session::application::Site;
+use session::outlet::RowsError;
 use session::reading::{Inputs, Opened};
 use session::run::{
-    Doors, Finished, InputSettings, Plan, RunError, RunSettings, Session, example, read,
+    Again, Doors, InputSettings, Plan, RunError, RunSettings, Session, example, read,
 };
-use session::summary::stage_lines;
 use session::toml_text::Mistake;
 
 use crate::asked;
@@ -35,7 +35,9 @@ impl From<RunError> for Failure {
         match error {
             RunError::Settings(mistakes) => settings(&mistakes),
             RunError::Input(error) => error.into(),
-            RunError::Rows(_, error) if error.is_enough() => Self::enough(),
+            RunError::Rows(_, RowsError::Output(error)) => error.into(),
+            RunError::Rows(_, RowsError::Write(error)) => error.into(),
+            RunError::Rows(_, RowsError::Format(error)) => error.into(),
             error => Self::error(error),
         }
     }
@@ -84,20 +86,20 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
                     let _ = to.send(again());
                 });
             }
-            from.try_recv().ok()
+            from.try_recv().ok().map(Again::Settings)
         };
         session.run(hangup, tell_line)
     })?;
-    tell(&finished, arguments.quiet)
+    summary::finished(&finished, arguments.quiet)
 }
 
 /// Tells people what happens.
-fn tell_line(line: &str) {
+pub(crate) fn tell_line(line: &str) {
     eprintln!("wirelens: {line}");
 }
 
 /// A handle of our own on standard output: the standard one would flush at each line end.
-fn stdout() -> io::Result<File> {
+pub(crate) fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
@@ -135,9 +137,8 @@ fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
 fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failure> {
     let run = RunSettings { threads: arguments.threads.or(plan.run.threads), ..plan.run };
     run.check(&plan.input).map_err(|(_, message)| Failure::usage(format!("--{message}")))?;
-    let mut request = plan.input.request();
+    let mut request = plan.request();
     request.thread_count = run.threads.map(usize::from);
-    request.decapsulate = plan.wants.inner();
     request.painter = (!arguments.quiet).then_some(crate::progress::painter);
     let found = Inputs::find(&request, true, interrupt::control());
     let inputs = found.map_err(|error| asked::explain(error, &request))?;
@@ -146,39 +147,4 @@ fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failu
     asked::spare(&inputs, outputs)?;
     let opened = plan.open(&inputs)?;
     Ok((inputs, opened))
-}
-
-/// What became of everything.
-fn tell(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
-    let Finished { inputs, received, closings, besides, .. } = finished;
-    let first = closings.first().map(|(name, closing)| closing.stage(name));
-    let mut status = match first {
-        Some(first) => summary::print(inputs, quiet, received, Some(&first))?,
-        // Packets stayed in the kernel.
-        None => Status::Fine,
-    };
-    for (at, (name, closing)) in closings.iter().enumerate() {
-        received.account_for(&closing.outcome).map_err(Failure::error)?;
-        if !quiet {
-            let own = if at > 0 {
-                stage_lines(&closing.stage(name), &received.report)
-            } else {
-                String::new()
-            };
-            eprint!("{own}{}", closing.lines);
-        }
-        for source in &closing.own {
-            let own = summary::print_source(name, source, quiet)?;
-            if own != Status::Fine {
-                status = own;
-            }
-        }
-    }
-    for (_, done) in besides {
-        if !quiet {
-            eprint!("{}", done.lines);
-        }
-    }
-    let losses = finished.losses();
-    if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }
 }

@@ -1,17 +1,15 @@
 //! `top` as people read it.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use comfy_table::{CellAlignment, Table};
 use session::share;
-use session::top::{Row, Shown};
-
-use crate::failure::Failure;
+use session::top::Ranking;
 
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.
-pub(super) fn print<R: Row>(shown: &Shown<'_, R>) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+pub(super) fn print(shown: &Ranking) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     if let Some(start) = shown.window_start {
         writeln!(out, "window from {start}")?;
     }
@@ -23,30 +21,29 @@ pub(super) fn print<R: Row>(shown: &Shown<'_, R>) -> Result<(), Failure> {
 }
 
 /// The rows of a table, each with its line end.
-pub(super) fn lines<R: Row>(shown: &Shown<'_, R>) -> String {
-    let Shown { rows, total, key_count, .. } = *shown;
+pub(super) fn lines(shown: &Ranking) -> String {
+    let Ranking { titles, rows, total, key_count, .. } = shown;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     let measures = ["packets", "bytes", "share"];
-    table.set_header(R::TITLES.iter().copied().chain(measures));
-    for row in rows {
-        let tally = row.tally();
+    table.set_header(titles.iter().copied().chain(measures));
+    for (cells, tally) in rows {
         let measures = [
             grouped(tally.packets),
             grouped(tally.bytes),
             format!("{:.1} %", share(tally.bytes, total.bytes) * 100.0),
         ];
-        table.add_row(row.cells().into_iter().chain(measures));
+        table.add_row(cells.iter().cloned().chain(measures));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    for column in table.column_iter_mut().skip(R::TITLES.len()) {
+    for column in table.column_iter_mut().skip(titles.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut text = table.trim_fmt();
     text.push('\n');
-    let others = key_count - rows.len().min(key_count);
+    let others = key_count.saturating_sub(rows.len());
     if others > 0 {
         text.push_str(&format!("… and {others} more (-n 0 shows all)\n"));
     }

@@ -1,6 +1,6 @@
 //! `top` on an interface, as a view that each window paints anew.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,10 +8,9 @@ use crate::clock::now;
 use capture::Progress;
 use packet::Span;
 use session::reading::Inputs;
-use session::top::{Row, Shown};
+use session::top::Ranking;
 
 use super::table::{grouped, lines};
-use crate::failure::Failure;
 
 /// How often it is painted unless windows are asked for.
 pub(super) const REFRESH: Span = Span::from_seconds(1);
@@ -48,7 +47,7 @@ impl View {
     }
 
     /// Paints a window.
-    pub(super) fn put<R: Row>(&mut self, shown: &Shown<'_, R>) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, shown: &Ranking) -> io::Result<()> {
         let seconds = self.window.as_seconds_f64();
         let (total, start) = (shown.total, shown.window_start.unwrap_or_default());
         #[allow(clippy::cast_precision_loss)]
@@ -63,14 +62,14 @@ impl View {
     }
 
     /// Paints that there was nothing.
-    pub(super) fn look(&mut self) -> Result<(), Failure> {
+    pub(super) fn look(&mut self) -> io::Result<()> {
         let is_stale = self.painted_at.elapsed().as_secs_f64() > 1.5 * self.window.as_seconds_f64();
         // Packets that have come already stand in a window that is still open.
         let is_new = !self.was_painted && self.progress.frames_read() == 0;
         if is_stale || is_new { self.paint("0 packets/s", "") } else { Ok(()) }
     }
 
-    fn paint(&mut self, head: &str, rows: &str) -> Result<(), Failure> {
+    fn paint(&mut self, head: &str, rows: &str) -> io::Result<()> {
         (self.painted_at, self.was_painted) = (now(), true);
         let (read, dropped) = (self.progress.frames_read(), self.progress.frames_dropped());
         let totals = format!("{} packets, {} dropped", grouped(read), grouped(dropped));

@@ -15,7 +15,7 @@ use crate::outlet::{Lay, PartOutlet};
 pub const ENDED_PER_PIECE: usize = 1 << 14;
 
 /// How flows that have ended become rows.
-pub trait EndedRows: Send + 'static {
+pub trait EndedRows: Clone + Send + 'static {
     /// What is kept for a flow while its packets come; `()` for nothing.
     type Kept: PerFlow + 'static;
     /// The application's name.
@@ -48,12 +48,13 @@ pub fn watch_ended<R: EndedRows>(
     takes: impl Fn(&FlowRecord) -> bool + Clone + Send + 'static,
 ) -> Result<Watchers, Refusal> {
     let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-    let (parts, merge) = PartOutlet::for_passes(outlet, InOrder(rows), opening.pass_count);
+    let lay = || InOrder(rows.clone());
+    let (parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
         let (states, ended) = (SideSlab::default(), Vec::new());
         Box::new(Watching { states, ended, takes: takes.clone(), out })
     });
-    Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
+    Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
 }
 
 /// Rows in the order of flows, piece by piece.

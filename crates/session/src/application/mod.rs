@@ -32,7 +32,7 @@ use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::done::Done;
 use crate::input::InputSettings;
-use crate::outlet::{Merge, Outlet};
+use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
 use crate::reading::InputRequest;
 use crate::summary::{SourceSummary, StageSummary};
@@ -95,6 +95,13 @@ pub trait Application: Send + Sized + 'static {
         None
     }
 
+    /// Whether it looks at frames in whatever order they come, and what several lenses find adds
+    /// up: then captures are read in parts at once where nobody else looks at them, and
+    /// [`open`](Self::open) is asked for [`Watchers::any`].
+    fn is_in_any_order(&self) -> bool {
+        false
+    }
+
     /// Begins.
     ///
     /// # Errors
@@ -110,9 +117,14 @@ pub struct Watchers {
     pub lenses: Vec<Box<dyn Watcher>>,
     /// Who puts their rows together, where there are several.
     pub merge: Option<Box<dyn Merge>>,
+    /// Makes a lens for frames in any order, where that was asked for.
+    pub any: Option<MakeWatcher>,
     /// What runs beside the passes.
     pub beside: Option<Box<dyn Beside>>,
 }
+
+/// Makes lenses of one application.
+pub type MakeWatcher = Box<dyn Fn() -> Box<dyn Watcher> + Send + Sync>;
 
 impl<W: Watcher> From<W> for Watchers {
     fn from(watcher: W) -> Self {
@@ -142,8 +154,9 @@ pub struct Site<'a> {
 pub struct Opening {
     /// Where its rows go; none where it has no rows.
     pub outlet: Option<Outlet>,
-    /// How many passes share the flows; 1 unless it is [`Application::BY_FLOW`].
-    pub pass_count: usize,
+    /// How passes share the flows; one has all unless it is [`Application::BY_FLOW`], or
+    /// [in any order](Application::is_in_any_order).
+    pub sharing: Sharing,
     /// Which frames are read, and how: what is read beside them is read in the same way.
     pub request: InputRequest,
     /// The captures by name, where rows say which one they are from.
@@ -177,7 +190,7 @@ pub trait Watcher: Lens + Send + Any {
     fn name(&self) -> &'static str;
 
     /// Takes in what the lens of another pass has found, before [`close`](Self::close); that one is
-    /// of the same type. Only of who is [`Application::BY_FLOW`].
+    /// of the same type. Only of who is [`Application::BY_FLOW`], or in any order.
     fn fold(&mut self, _other: Box<dyn Any>) -> Result<(), Refusal> {
         Err(Refusal::new("no application that looks at a part of the flows"))
     }
@@ -195,7 +208,7 @@ pub trait Watcher: Lens + Send + Any {
 pub struct Closing {
     /// What became of each packet.
     pub outcome: Outcome,
-    /// What packets without a key lack, such as "an IP header".
+    /// What packets without a key lack, such as "an IP header"; blank where nothing is told of that.
     pub key: &'static str,
     /// Packets whose window was closed already.
     pub late: u64,
@@ -203,13 +216,23 @@ pub struct Closing {
     pub beyond_max_keys: u64,
     /// Lines of its own, each ended.
     pub lines: String,
+    /// What else it counted, by name.
+    pub counts: Vec<(&'static str, u64)>,
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
     /// Outcome of the sources that it alone reads.
     pub own: Vec<SourceSummary>,
+    /// What it found as a whole, for a front door that knows the application.
+    pub found: Option<Box<dyn Any + Send>>,
 }
 
 impl Closing {
+    /// The same where it has something to say of packets with keys and without.
+    #[must_use]
+    pub fn told_stage<'a>(&'a self, name: &'a str) -> Option<StageSummary<'a>> {
+        (!self.key.is_empty()).then(|| self.stage(name))
+    }
+
     /// What the application of this name did with its packets.
     #[must_use]
     pub const fn stage<'a>(&'a self, name: &'a str) -> StageSummary<'a> {

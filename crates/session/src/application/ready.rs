@@ -56,6 +56,8 @@ pub trait Ready: Send {
     fn reads(&self) -> &[PathBuf];
     /// As [`Application::unsteered`].
     fn unsteered(&self) -> Option<&'static str>;
+    /// As [`Application::is_in_any_order`].
+    fn is_in_any_order(&self) -> bool;
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -94,6 +96,10 @@ impl<A: Application> Ready for A {
 
     fn unsteered(&self) -> Option<&'static str> {
         Application::unsteered(self)
+    }
+
+    fn is_in_any_order(&self) -> bool {
+        Application::is_in_any_order(self)
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {

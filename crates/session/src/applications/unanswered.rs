@@ -74,6 +74,7 @@ impl Application for Unanswered {
 }
 
 /// How flows become rows; nothing has to be kept of their packets.
+#[derive(Clone)]
 struct Rows;
 
 impl EndedRows for Rows {

@@ -144,7 +144,8 @@ model = \"services\"
         let has_capture = opening.captures.are_named();
         let cascade_of_rows = Arc::clone(&cascade);
         let out = Out { cascade: cascade_of_rows, captures: opening.captures, has_capture };
-        let (parts, merge) = PartOutlet::for_passes(outlet, out, opening.pass_count);
+        let (parts, merge) =
+            PartOutlet::for_passes(Some(&outlet), || out.clone(), opening.sharing);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
         // Who shares the flows shares the room for those that wait.
         let waiting_max = options.waiting_max.div_ceil(parts.len());
@@ -173,7 +174,7 @@ model = \"services\"
             flows.take_up_rules();
             Box::new(flows)
         });
-        Ok(Watchers { lenses: lenses.collect(), merge, beside: None })
+        Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
     }
 }
 
@@ -204,6 +205,7 @@ fn label(cascade: &Cascade, number: u16) -> Label {
 }
 
 /// Verdicts on their way out.
+#[derive(Clone)]
 struct Out {
     cascade: Arc<Cascade>,
     captures: Captures,

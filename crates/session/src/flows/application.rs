@@ -127,6 +127,7 @@ impl Flows {
 }
 
 /// Flows on their way out.
+#[derive(Clone)]
 struct Out<S> {
     rows: Rows,
     kept: PhantomData<S>,

@@ -86,6 +86,10 @@ impl Ready for Brought {
         None
     }
 
+    fn is_in_any_order(&self) -> bool {
+        false
+    }
+
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
         Application::open(self.flows, opening)
     }

@@ -1,5 +1,8 @@
 //! Which columns flows are written in, and writing them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use engine::columns::{Columns, RowRefused, Schema};
 use engine::flow::{FlowRecord, FlowStatistics};
 use packet::Span;
@@ -60,12 +63,13 @@ impl Layout {
     }
 }
 
-/// Turns flows into columns, piece by piece.
+/// Turns flows into columns, piece by piece. Clones number rows together.
+#[derive(Clone)]
 pub struct Rows {
     layout: Layout,
     captures: Captures,
     columns: Columns,
-    written: u64,
+    written: Arc<AtomicU64>,
 }
 
 impl Rows {
@@ -73,7 +77,7 @@ impl Rows {
     #[must_use]
     pub fn new(layout: Layout, captures: Captures) -> Self {
         let layout = Layout { has_capture: captures.are_named(), ..layout };
-        Self { layout, captures, columns: Columns::new(layout.schema()), written: 0 }
+        Self { layout, captures, columns: Columns::new(layout.schema()), written: Arc::default() }
     }
 
     /// Hands flows to `write` as columns.
@@ -97,14 +101,12 @@ impl Rows {
         if self.layout.needs_statistics() {
             return flows.iter().try_for_each(|(record, kept)| self.push(record, kept));
         }
-        self.written += flows.len() as u64;
         let records = flows.iter().map(|(record, _)| record);
         row::push_plain(&mut self.columns, self.layout.window, records, &self.captures)
     }
 
     fn push<S: Laid>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowRefused> {
-        let number = self.written;
-        self.written += 1;
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
         match (self.layout.names, kept.statistics()) {
             (Names::Nfstream, Some(statistics)) => {
                 nfstream::push(&mut self.columns, number, record, statistics, &self.captures)

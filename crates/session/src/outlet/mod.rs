@@ -1,5 +1,6 @@
 //! The way of rows out of a pass: a bounded queue of columns for each table, and one thread that
-//! writes them.
+//! writes them. A front door that shows what columns do not say takes an application's own values
+//! in the same way.
 //!
 //! A pass never waits for a disk longer than its input can. From captures it waits, and every row
 //! is written; from an interface it does not: rows that find the queue full are dropped and
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 use engine::columns::Columns;
 use engine::run::Control;
 
-pub use parts::{Lay, Merge, PartOutlet, Sections};
-pub use writer::{RowsError, RowsWriter, TakeRows};
+pub use parts::{Lay, Merge, PartOutlet, Sections, Sharing};
+pub use writer::{Rows, RowsError, RowsWriter, TakeRows, Taker};
 
 /// Pieces of rows that wait for the thread that writes them.
 const PIECES_WAITING_MAX: usize = 16;
@@ -48,8 +49,8 @@ pub struct OutletCounts {
     pub failed: AtomicU64,
 }
 
-/// How often it is looked whether rows were held for long.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether rows were held for long, and whether what is shown is out of date.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Since when rows are held back.
 struct Held {
@@ -68,8 +69,8 @@ impl Held {
     }
 }
 
-enum Message {
-    Rows(Columns),
+enum Message<P> {
+    Rows(P),
     Reopen,
 }
 
@@ -82,17 +83,25 @@ struct Shared {
     failure: Mutex<Option<RowsError>>,
 }
 
-/// Where an application hands in its rows.
-pub struct Outlet {
-    sender: SyncSender<Message>,
+/// Where an application hands in its rows, from any number of threads.
+pub struct Outlet<P = Columns> {
+    sender: SyncSender<Message<P>>,
     when_behind: WhenBehind,
     shared: Arc<Shared>,
+}
+
+impl<P> Clone for Outlet<P> {
+    fn clone(&self) -> Self {
+        let (sender, shared) = (self.sender.clone(), Arc::clone(&self.shared));
+        Self { sender, when_behind: self.when_behind, shared }
+    }
 }
 
 /// The writing end.
 pub struct OutletWriter {
     name: &'static str,
-    sender: SyncSender<Message>,
+    /// Asks for a new file; `false` where the queue has no room to say so.
+    ask: Box<dyn Fn() -> bool + Send>,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -100,13 +109,13 @@ pub struct OutletWriter {
 /// Begins a thread that writes rows; where it fails, `control` ends the run. Rows of an interface
 /// are handed on every now and then by this clock.
 #[must_use]
-pub fn begin(
+pub fn begin<P: Rows, T: Taker<P>>(
     name: &'static str,
-    rows: RowsWriter,
+    rows: T,
     when_behind: WhenBehind,
     now: fn() -> Instant,
     control: Arc<Control>,
-) -> (Outlet, OutletWriter) {
+) -> (Outlet<P>, OutletWriter) {
     let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
     let shared = Arc::new(Shared::default());
     let of_thread = Arc::clone(&shared);
@@ -117,18 +126,19 @@ pub fn begin(
             *lock(&of_thread.failure) = Some(error);
             control.fail();
             for message in receiver {
-                if let Message::Rows(columns) = message {
-                    add(&of_thread.counts.failed, &columns);
+                if let Message::Rows(rows) = message {
+                    add(&of_thread.counts.failed, &rows);
                 }
             }
         }
     });
     let outlet = Outlet { sender: sender.clone(), when_behind, shared: Arc::clone(&shared) };
-    (outlet, OutletWriter { name, sender, shared, thread })
+    let ask = Box::new(move || sender.try_send(Message::Reopen).is_ok());
+    (outlet, OutletWriter { name, ask, shared, thread })
 }
 
-fn add(counter: &AtomicU64, columns: &Columns) {
-    counter.fetch_add(columns.row_count() as u64, Ordering::Relaxed);
+fn add(counter: &AtomicU64, rows: &impl Rows) {
+    counter.fetch_add(rows.row_count() as u64, Ordering::Relaxed);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -137,22 +147,26 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Writes until nobody hands in rows any more. Nothing is in `rows` after a file could not be begun
 /// anew.
-fn write(
-    receiver: &Receiver<Message>,
-    rows: &mut Option<RowsWriter>,
+fn write<P: Rows, T: Taker<P>>(
+    receiver: &Receiver<Message<P>>,
+    rows: &mut Option<T>,
     shared: &Shared,
     mut held: Option<Held>,
 ) -> Result<(), RowsError> {
     loop {
         match receiver.recv_timeout(LOOK_EVERY) {
-            Ok(Message::Rows(columns)) => {
+            Ok(Message::Rows(taken)) => {
                 if let Some(rows) = rows {
-                    rows.write(&columns)?;
+                    rows.take(&taken)?;
                 }
-                add(&shared.counts.written, &columns);
+                add(&shared.counts.written, &taken);
             }
             Ok(Message::Reopen) => shared.reopens.store(true, Ordering::Release),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(rows) = rows {
+                    rows.look()?;
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if shared.reopens.swap(false, Ordering::AcqRel)
@@ -172,19 +186,19 @@ fn write(
     }
 }
 
-impl Outlet {
+impl<P: Rows> Outlet<P> {
     /// Hands in rows.
-    pub fn put(&self, columns: Columns) {
+    pub fn put(&self, rows: P) {
         let counts = &self.shared.counts;
-        let row_count = columns.row_count() as u64;
+        let row_count = rows.row_count() as u64;
         if row_count == 0 {
             return;
         }
         counts.received.fetch_add(row_count, Ordering::Relaxed);
         let is_dropped = match self.when_behind {
             // The writer leaves last; if it is gone the run is being abandoned.
-            WhenBehind::Wait => self.sender.send(Message::Rows(columns)).is_err(),
-            WhenBehind::Drop => match self.sender.try_send(Message::Rows(columns)) {
+            WhenBehind::Wait => self.sender.send(Message::Rows(rows)).is_err(),
+            WhenBehind::Drop => match self.sender.try_send(Message::Rows(rows)) {
                 Ok(()) => false,
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => true,
             },
@@ -211,16 +225,16 @@ impl OutletWriter {
     /// Has the file finished, and a new one begun, behind the rows that were handed in; where the
     /// queue is full, behind the next of them. Whoever reads packets does not wait for it.
     pub fn reopen(&self) {
-        if self.sender.try_send(Message::Reopen).is_err() {
+        if !(self.ask)() {
             self.shared.reopens.store(true, Ordering::Release);
         }
     }
 
     /// Ends without a file: the run did not begin.
     pub fn abandon(self) {
-        let Self { sender, shared, thread, .. } = self;
+        let Self { ask, shared, thread, .. } = self;
         shared.is_abandoned.store(true, Ordering::Release);
-        drop(sender);
+        drop(ask);
         let _ = thread.join();
     }
 
@@ -229,8 +243,8 @@ impl OutletWriter {
     /// # Errors
     /// What the writer met.
     pub fn finish(self) -> Result<u64, RowsError> {
-        let Self { sender, shared, thread, .. } = self;
-        drop(sender);
+        let Self { ask, shared, thread, .. } = self;
+        drop(ask);
         if let Err(panic) = thread.join() {
             std::panic::resume_unwind(panic);
         }

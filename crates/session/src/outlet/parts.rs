@@ -24,6 +24,35 @@ const CHUNKS_WAITING_MAX: usize = 4;
 /// Rows that are turned into columns at once.
 const ROWS_PER_CHUNK: usize = 1 << 12;
 
+/// How passes share the flows of an application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// One pass has all.
+    Whole,
+    /// So many passes have a part each, and stand alike at each mark.
+    Parts(usize),
+    /// So many passes listen to a socket each, which the kernel gives both ways of a flow: their
+    /// rows are written as they come.
+    Sockets(usize),
+    /// Any number of passes, made as they are needed, each have some frames, in whatever order.
+    AnyOrder {
+        /// Whether several inputs are read at the same time, so that which packet is the first is
+        /// known by stamps alone.
+        is_merged: bool,
+    },
+}
+
+impl Sharing {
+    /// How many passes there are.
+    #[must_use]
+    pub fn pass_count(self) -> usize {
+        match self {
+            Self::Whole | Self::AnyOrder { .. } => 1,
+            Self::Parts(count) | Self::Sockets(count) => count.max(1),
+        }
+    }
+}
+
 /// Turns rows into columns.
 pub trait Lay: Send + 'static {
     /// A row.
@@ -53,7 +82,7 @@ enum To<L: Lay> {
 /// Rows on their way to the writer.
 struct Laying<L> {
     lay: L,
-    outlet: Outlet,
+    outlet: Option<Outlet>,
     refusal: Option<Refusal>,
 }
 
@@ -61,7 +90,12 @@ impl<L: Lay> Laying<L> {
     fn put(&mut self, rows: &[L::Row]) {
         let Self { lay, outlet, refusal } = self;
         if refusal.is_none() {
-            *refusal = lay.lay(rows, &mut |columns| outlet.put(columns)).err();
+            let mut put = |columns| {
+                if let Some(outlet) = outlet {
+                    outlet.put(columns);
+                }
+            };
+            *refusal = lay.lay(rows, &mut put).err();
         }
     }
 }
@@ -253,13 +287,20 @@ impl<L: Lay> Merge for Merging<L> {
 }
 
 impl<L: Lay> PartOutlet<L> {
-    /// For each of so many passes one; and who puts their rows together, where there are several.
+    /// For each of the passes that share the flows one; and who puts their rows together, where
+    /// that is to be done. Without an outlet columns go nowhere: then `lay` hands on what it gets.
     #[must_use]
-    pub fn for_passes(outlet: Outlet, lay: L, count: usize) -> (Vec<Self>, Option<Box<dyn Merge>>) {
-        let laying = Laying { lay, outlet, refusal: None };
-        if count <= 1 {
-            return (vec![Self(To::Only(laying))], None);
+    pub fn for_passes(
+        outlet: Option<&Outlet>,
+        lay: impl Fn() -> L,
+        sharing: Sharing,
+    ) -> (Vec<Self>, Option<Box<dyn Merge>>) {
+        let laying = || Laying { lay: lay(), outlet: outlet.cloned(), refusal: None };
+        let count = sharing.pass_count();
+        if count == 1 || matches!(sharing, Sharing::Sockets(_)) {
+            return ((0..count).map(|_| Self(To::Only(laying()))).collect(), None);
         }
+        let laying = laying();
         let queues: Vec<_> = (0..count).map(|_| Arc::new(Queue::new())).collect();
         let parts = queues.iter().map(|queue| Self(To::Among(Arc::clone(queue)))).collect();
         (parts, Some(Box::new(Merging { queues, laying })))
@@ -298,7 +339,7 @@ mod tests {
     use engine::run::Control;
 
     use super::super::tests::{SCHEMA, never};
-    use super::super::{RowsError, RowsWriter, TakeRows, WhenBehind, begin};
+    use super::super::{OutletWriter, RowsError, RowsWriter, TakeRows, WhenBehind, begin};
     use super::*;
 
     struct Numbers;
@@ -348,8 +389,12 @@ mod tests {
             let (to, from) = mpsc::channel();
             let rows = RowsWriter::to_door(SCHEMA, Box::new(Sends(to)));
             let control = Arc::new(Control::default());
-            let (outlet, writer) = begin("numbers", rows, WhenBehind::Wait, never, control);
-            let (mut parts, merge) = PartOutlet::for_passes(outlet, Numbers, 2);
+            let begun: (Outlet, OutletWriter) =
+                begin("numbers", rows, WhenBehind::Wait, never, control);
+            let (outlet, writer) = begun;
+            let shared = Sharing::Parts(2);
+            let (mut parts, merge) = PartOutlet::for_passes(Some(&outlet), || Numbers, shared);
+            drop(outlet);
             let merge = merge.unwrap();
             let sections = merge.sections();
             let mut end = |part: usize| {

@@ -16,6 +16,8 @@ pub enum RowsError {
     Write(WriteError),
     /// No format was named.
     Format(FormatError),
+    /// What a front door met that shows rows.
+    Door(String),
 }
 
 impl RowsError {
@@ -32,6 +34,7 @@ impl fmt::Display for RowsError {
             Self::Output(error) => error.fmt(f),
             Self::Write(error) => error.fmt(f),
             Self::Format(error) => error.fmt(f),
+            Self::Door(message) => f.write_str(message),
         }
     }
 }
@@ -60,6 +63,64 @@ impl From<std::io::Error> for RowsError {
     fn from(error: std::io::Error) -> Self {
         Self::Write(WriteError::Io(error))
     }
+}
+
+/// What goes out in one piece.
+pub trait Rows: Send + 'static {
+    /// How many rows there are.
+    fn row_count(&self) -> usize;
+}
+
+impl Rows for Columns {
+    fn row_count(&self) -> usize {
+        Self::row_count(self)
+    }
+}
+
+/// An application's own values.
+impl<T: Send + 'static> Rows for Vec<T> {
+    fn row_count(&self) -> usize {
+        self.len()
+    }
+}
+
+/// Who is at the other end of an [`Outlet`](super::Outlet), on a thread of its own.
+pub trait Taker<P: Rows>: Sized + Send + 'static {
+    /// Takes rows.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn take(&mut self, rows: &P) -> Result<(), RowsError>;
+
+    /// Called every now and then while no rows come.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn look(&mut self) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    /// Hands on what is held back, so that it outlives this process.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn flush_held(&mut self) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    /// Finishes a file and goes on in a new one; what is no file goes on.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn reopen(self) -> Result<Self, RowsError> {
+        Ok(self)
+    }
+
+    /// There are no more; a file gets its name.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    fn finish(self) -> Result<(), RowsError>;
 }
 
 /// Who takes rows that go into no file: a front door, which keeps them or hands them on.
@@ -113,12 +174,10 @@ impl RowsWriter {
         door.begin(schema);
         Self::Door(door)
     }
+}
 
-    /// Adds rows.
-    ///
-    /// # Errors
-    /// [`RowsError`]
-    pub fn write(&mut self, rows: &Columns) -> Result<(), RowsError> {
+impl Taker<Columns> for RowsWriter {
+    fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
         match self {
             Self::File(writer) => writer.write(rows)?,
             Self::Stream(writer) => writer.write(rows)?,
@@ -127,11 +186,7 @@ impl RowsWriter {
         Ok(())
     }
 
-    /// Hands on what is held back, so that it outlives this process.
-    ///
-    /// # Errors
-    /// [`RowsError`]
-    pub fn flush_held(&mut self) -> Result<(), RowsError> {
+    fn flush_held(&mut self) -> Result<(), RowsError> {
         match self {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
@@ -140,11 +195,7 @@ impl RowsWriter {
         Ok(())
     }
 
-    /// Finishes a file and goes on in a new one; a stream and a front door go on.
-    ///
-    /// # Errors
-    /// [`RowsError`]
-    pub fn reopen(self) -> Result<Self, RowsError> {
+    fn reopen(self) -> Result<Self, RowsError> {
         match self {
             Self::File(writer) => {
                 let (writer, _) = writer.reopen()?;
@@ -154,11 +205,7 @@ impl RowsWriter {
         }
     }
 
-    /// Finishes; a file gets its name.
-    ///
-    /// # Errors
-    /// [`RowsError`]
-    pub fn finish(self) -> Result<(), RowsError> {
+    fn finish(self) -> Result<(), RowsError> {
         match self {
             Self::File(writer) => {
                 writer.finish()?.finish()?;

@@ -20,11 +20,13 @@ impl Finished {
     #[must_use]
     pub fn lines(&self) -> String {
         let Self { inputs, received, closings, besides, .. } = self;
-        let first = closings.first().map(|(name, closing)| closing.stage(name));
+        let first = closings.first().and_then(|(name, closing)| closing.told_stage(name));
         let mut text = own_lines(inputs, received, first.as_ref());
         for (at, (name, closing)) in closings.iter().enumerate() {
-            if at > 0 {
-                text.push_str(&stage_lines(&closing.stage(name), &received.report));
+            if at > 0
+                && let Some(stage) = closing.told_stage(name)
+            {
+                text.push_str(&stage_lines(&stage, &received.report));
             }
             text.push_str(&closing.lines);
             for source in &closing.own {

@@ -4,6 +4,7 @@
 //! its inputs and outputs open.
 
 mod besides;
+mod driving;
 mod example;
 mod finished;
 mod passes;
@@ -15,7 +16,7 @@ mod spare;
 
 pub use crate::input::InputSettings;
 pub use example::example;
-pub use plan::{NO_FILE, Plan, Planned, RunSettings, read};
+pub use plan::{NO_FILE, OutputSettings, Plan, Planned, RunSettings, read};
 pub use reload::Reload;
-pub use session::{Doors, Finished, RunError, Session};
+pub use session::{Again, Doors, Finished, RunError, Session};
 pub use spare::spare;

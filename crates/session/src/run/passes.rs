@@ -4,6 +4,8 @@
 //! the flows each; any other application has a pass of its own, with all packets. Where rules read
 //! labels, whoever gives or may follow them shares one pass. All of them take in the same frames in
 //! the same order ([`run_lanes`]), so no row depends on the number of threads.
+//!
+//! Sockets of one interface have a pass each, where all look at flows for themselves.
 
 use std::thread;
 
@@ -17,7 +19,7 @@ use packet::{HashSeed, Source};
 use super::seat::{Border, Seat};
 use crate::application::{Refusal, Watcher, Watchers};
 use crate::flows::Done;
-use crate::outlet::Merge;
+use crate::outlet::{Merge, Sharing};
 use crate::reading::Received;
 
 /// Frames that cross threads at once: enough for each part to look at some together.
@@ -29,7 +31,7 @@ const BYTES_PER_ITEM: usize = 1 << 22;
 /// Items that are read ahead, at least.
 const ITEMS_AHEAD_MIN: usize = 8;
 
-type Watched = Pass<Lenses<Seat>>;
+pub(super) type Watched = Pass<Lenses<Seat>>;
 
 /// How passes are made.
 #[derive(Clone, Copy)]
@@ -40,14 +42,24 @@ pub(super) struct Making {
     pub seed: HashSeed,
     /// Threads; 1 where one pass takes in everything as it comes.
     pub thread_count: usize,
+    /// Sockets that share an interface; 1 unless each has a pass of its own.
+    pub socket_count: usize,
     /// Whether rules read labels.
     pub is_steered: bool,
+    /// Bytes of each frame behind its headers that anyone looks at.
+    pub payload_len_max: usize,
 }
 
 impl Making {
-    /// How many passes share the flows of an application that looks at them for themselves.
-    pub(super) fn part_count(&self) -> usize {
-        self.thread_count.clamp(1, PARTITION_COUNT)
+    /// How passes share the flows of an application that looks at them for themselves.
+    pub(super) fn sharing(&self) -> Sharing {
+        match self {
+            Self { socket_count: 2.., .. } => Sharing::Sockets(self.socket_count),
+            Self { thread_count: 2.., .. } => {
+                Sharing::Parts(self.thread_count.min(PARTITION_COUNT))
+            }
+            _ => Sharing::Whole,
+        }
     }
 }
 
@@ -98,15 +110,16 @@ impl Seats {
     /// Takes in the lenses of the application at a place.
     pub(super) fn add(&mut self, place: usize, has_flows: bool, watchers: Watchers) {
         let Watchers { lenses, merge, .. } = watchers;
+        let is_shared = lenses.len() > 1;
         let seats = lenses.into_iter().map(|watcher| Seat { place, watcher });
-        let Some(merge) = merge else {
+        if !is_shared {
             self.whole.extend(seats.map(|seat| (has_flows, seat)));
             return;
-        };
+        }
         let seats: Vec<_> = seats.collect();
         self.parts.resize_with(seats.len().max(self.parts.len()), Vec::new);
         self.parts.iter_mut().zip(seats).for_each(|(part, seat)| part.push(seat));
-        self.merges.push((place, merge));
+        self.merges.extend(merge.map(|merge| (place, merge)));
     }
 
     /// Whether nobody looks at any packet.
@@ -120,21 +133,19 @@ impl Seats {
     /// [`Refusal`]: lenses that wait for each other's labels.
     pub(super) fn into_passes(self, making: Making) -> Result<Passes, Refusal> {
         let Self { parts, whole, merges } = self;
-        let Making { options, seed, thread_count, is_steered } = making;
-        let in_order = |seats: Vec<Seat>| {
-            Lenses::in_order(seats.into_iter().map(Box::new).collect()).map_err(Refusal::new)
-        };
+        let Making { options, seed, thread_count, is_steered, payload_len_max, .. } = making;
         let pass = |has_flows: bool, seats: Vec<Seat>| -> Result<Watched, Refusal> {
             let lenses = in_order(seats)?;
             let has_flows = has_flows || is_steered;
             Ok(if has_flows { Pass::new(options, seed, lenses) } else { Pass::of_frames(lenses) })
         };
-        if thread_count <= 1 {
+        // One that has all packets has them first hand.
+        if thread_count <= 1 || parts.is_empty() && whole.len() <= 1 {
             let has_flows = whole.iter().any(|(has_flows, _)| *has_flows);
             let seats = whole.into_iter().map(|(_, seat)| seat).collect();
             return Ok(Passes::One(Box::new(pass(has_flows, seats)?)));
         }
-        let preparer = Preparer::new(&options, seed, parts.len());
+        let preparer = Preparer::new(&options, seed, parts.len(), payload_len_max);
         let whole = if is_steered {
             vec![pass(true, whole.into_iter().map(|(_, seat)| seat).collect())?]
         } else {
@@ -154,6 +165,22 @@ impl Seats {
         let several = Several { preparer, thread_count, parts, whole, merges };
         Ok(Passes::Several(Box::new(several)))
     }
+}
+
+/// Passes of the sockets of an interface, which share the room for flows.
+///
+/// # Errors
+/// [`Refusal`]: lenses that wait for each other's labels.
+pub(super) fn of_sockets(seats: Seats, making: Making) -> Result<Vec<Watched>, Refusal> {
+    let Making { options, seed, socket_count, .. } = making;
+    let flow_count_max = options.flow_count_max / socket_count.max(1);
+    let options = FlowOptions { flow_count_max, ..options };
+    let of_socket = |seats| Ok(Pass::new(options, seed, in_order(seats)?));
+    seats.parts.into_iter().map(of_socket).collect()
+}
+
+fn in_order(seats: Vec<Seat>) -> Result<Lenses<Seat>, Refusal> {
+    Lenses::in_order(seats.into_iter().map(Box::new).collect()).map_err(Refusal::new)
 }
 
 impl Passes {
@@ -180,7 +207,7 @@ impl Passes {
     }
 }
 
-fn looked(done: PassDone<Lenses<Seat>>) -> Looked {
+pub(super) fn looked(done: PassDone<Lenses<Seat>>) -> Looked {
     let PassDone { lens, outcome, clock, counts } = done;
     let (received, late, clock_steps) = (Received::default(), clock.late, clock.steps);
     let seats = lens.into_inner().into_iter().map(|seat| *seat).collect();

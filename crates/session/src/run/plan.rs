@@ -11,8 +11,8 @@ use toml::{Spanned, Table};
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
 use crate::input::InputSettings;
-use crate::outlet::TakeRows;
-use crate::reading::{InputError, Inputs, Opened, is_same_file};
+use crate::outlet::{OutletWriter, TakeRows};
+use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
@@ -31,6 +31,8 @@ pub struct Plan {
     pub rules: Rules,
     /// What all applications want.
     pub wants: United,
+    /// Which frames, where arguments asked for them.
+    asked: Option<InputRequest>,
     /// All tables as they are written, to see at a reload what was changed: made here, as whoever
     /// compares them has packets to read.
     pub(super) tables: Table,
@@ -46,11 +48,47 @@ pub struct Planned {
     pub wants_door: bool,
     /// Who takes those.
     pub door: Option<Box<dyn TakeRows>>,
-    /// Where it stands in the file, for what is wrong when it begins.
-    pub(super) place: Mistake,
+    /// Who shows values of its own, which it has been given the outlet for.
+    pub shown: Option<OutletWriter>,
+    /// Where it stands in the file, for what is wrong when it begins; nothing where it was asked
+    /// for by arguments.
+    pub(super) place: Option<Mistake>,
+}
+
+impl Planned {
+    /// An application that was asked for by arguments; its rows go nowhere yet.
+    #[must_use]
+    pub fn asked(ready: Box<dyn Ready>) -> Self {
+        Self { ready, output: None, wants_door: false, door: None, shown: None, place: None }
+    }
 }
 
 impl Plan {
+    /// One application that was asked for by arguments, as were the frames that it looks at.
+    #[must_use]
+    pub fn alone(planned: Planned, asked: InputRequest, seed: Option<u64>) -> Self {
+        let mut wants = United::default();
+        // Nobody is there whom it could clash with.
+        let _ = wants.add(planned.ready.name(), &planned.ready.wants());
+        Self {
+            input: InputSettings::default(),
+            run: RunSettings { seed, ..RunSettings::default() },
+            applications: vec![planned],
+            rules: Rules::default(),
+            wants,
+            asked: Some(asked),
+            tables: Table::new(),
+        }
+    }
+
+    /// Which frames are read, and how.
+    #[must_use]
+    pub fn request(&self) -> InputRequest {
+        let of_settings =
+            || InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
+        self.asked.clone().unwrap_or_else(of_settings)
+    }
+
     /// Adds an application that the front door brings along, and who takes its rows.
     ///
     /// # Errors
@@ -58,8 +96,8 @@ impl Plan {
     pub fn add(&mut self, ready: Box<dyn Ready>, door: Box<dyn TakeRows>) -> Result<(), Clash> {
         self.wants.add(ready.name(), &ready.wants())?;
         let place = Mistake { line: 1, path: PathBuf::from(NO_FILE), message: String::new() };
-        let (output, door) = (None, Some(door));
-        self.applications.push(Planned { ready, output, wants_door: false, door, place });
+        let (door, place) = (Some(door), Some(place));
+        self.applications.push(Planned { door, place, ..Planned::asked(ready) });
         Ok(())
     }
 }
@@ -87,7 +125,11 @@ impl Plan {
         if inputs.interface.is_some() && !are_taken {
             return Ok(Opened::Live(Vec::new()));
         }
-        inputs.open_any(self.wants.needs, 1)
+        // Which of several sockets has a packet is of no matter to who looks at it in any order, or
+        // at flows for themselves.
+        let is_spread = |one: &Planned| one.ready.is_by_flow() || one.ready.is_in_any_order();
+        let is_alone = self.asked.is_some() && self.applications.iter().all(is_spread);
+        inputs.open_any(self.wants.needs, if is_alone { inputs.thread_count } else { 1 })
     }
 }
 
@@ -206,7 +248,8 @@ fn plan(
             }
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && output.is_none();
-            planned.push(Planned { ready, output, wants_door, door: None, place });
+            let place = Some(place);
+            planned.push(Planned { output, wants_door, place, ..Planned::asked(ready) });
         }
     }
     refuse_shared(&planned, mistakes);
@@ -226,7 +269,7 @@ fn plan(
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
-    Some(Plan { input, run, applications: planned, rules, wants, tables })
+    Some(Plan { input, run, applications: planned, rules, wants, asked: None, tables })
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
@@ -327,7 +370,7 @@ fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
                 let (name, reader) = (one.ready.name(), reader.ready.name());
                 let path = read.display();
                 mistakes.add_at(
-                    &one.place,
+                    one.place.as_ref(),
                     format_args!(
                         "[{name}] output: would take the place of {path}, which [{reader}] reads; \
                          give another name"
@@ -415,7 +458,7 @@ fn refuse_shared(planned: &[Planned], mistakes: &mut Mistakes) {
             let (name, other) = (one.ready.name(), other.ready.name());
             let path = output.path.display();
             mistakes.add_at(
-                &one.place,
+                one.place.as_ref(),
                 format_args!("[{name}] output: {path} is that of [{other}]; give another"),
             );
         }

@@ -27,6 +27,10 @@ impl Lens for Seat {
         self.watcher.on_piece(piece, labels);
     }
 
+    fn on_source(&mut self, index: usize) {
+        self.watcher.on_source(index);
+    }
+
     fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
         self.watcher.on_ended(ended, labels);
     }

@@ -6,32 +6,29 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 
 use capture::Input;
 use engine::flow::pass::LabelKind;
-use engine::run::Control;
-use packet::{Batch, Source, must};
+use packet::must;
 use sink::{Existing, OutputError, OutputFile};
 
 use super::besides::Besides;
-use super::passes::{Left, Looked, Making, Passes, Seats};
+use super::driving::{Driving, Telling};
+use super::passes::{Left, Looked, Making, Seats, of_sockets};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
 use super::seat::Seat;
 use crate::application::{BesideDone, Closing, Opening, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, TakeRows, WhenBehind};
-use crate::outside::{Pace, Paced, read_ahead};
-use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received, hash_seed};
+use crate::outlet::{
+    self, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
+};
+use crate::outside::Pace;
+use crate::reading::{InputError, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 use crate::weight::Weight;
-
-/// Batches that are read ahead of a replay.
-const PIECES_AHEAD_MAX: usize = 32;
 
 /// What a front door lends to a run.
 #[derive(Clone, Copy)]
@@ -51,6 +48,8 @@ pub enum RunError {
     Settings(Vec<Mistake>),
     /// Something that is asked for there cannot be begun, such as an output that exists.
     Begin(Mistake),
+    /// The same of what arguments ask for.
+    Refused(Refusal),
     /// Inputs cannot be read.
     Input(InputError),
     /// Rows cannot be written.
@@ -69,6 +68,7 @@ impl fmt::Display for RunError {
                 f.write_str(&lines.join("\n"))
             }
             Self::Begin(mistake) => mistake.fmt(f),
+            Self::Refused(refusal) => refusal.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Rows(_, error) => error.fmt(f),
             Self::Application(name, refusal) => write!(f, "{name}: {refusal}"),
@@ -88,13 +88,19 @@ impl From<InputError> for RunError {
 /// A run that is about to begin.
 pub struct Session {
     inputs: Inputs,
-    source: Telling,
-    passes: Passes,
+    driving: Driving,
     names: Vec<&'static str>,
     writers: Vec<OutletWriter>,
-    pace: Option<Arc<Pace>>,
     reload: Reload,
     besides: Besides,
+}
+
+/// What a hangup asks for.
+pub enum Again {
+    /// New files for rows.
+    Outputs,
+    /// The same, and settings as they are now.
+    Settings(Result<Plan, Vec<Mistake>>),
 }
 
 /// What is left of a run.
@@ -124,9 +130,9 @@ impl Session {
         doors: Doors,
         announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
-        let Plan { input, run, applications, rules, wants, tables } = plan;
+        let request = plan.request();
+        let Plan { input, run, applications, rules, wants, tables, .. } = plan;
         let is_live = inputs.interface.is_some();
-        let request = InputRequest { decapsulate: wants.inner(), ..input.request() };
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let in_force = InForce::default();
         let read_labels = rules.reads(|_| true);
@@ -141,7 +147,15 @@ impl Session {
             options: wants.flow_options(),
             seed,
             thread_count: threads(&inputs, pace.is_some()),
+            socket_count: sockets(&opened),
             is_steered: has_sizes || !read_labels.is_empty(),
+            payload_len_max: wants.needs.payload_len_max() as usize,
+        };
+        let any_order = match applications.as_slice() {
+            [one] if one.ready.is_in_any_order() && pace.is_none() && !making.is_steered => {
+                inputs.can_be_unordered(&opened)
+            }
+            _ => None,
         };
         let (mut seats, mut besides) = (Seats::default(), Besides::default());
         if has_sizes {
@@ -149,11 +163,12 @@ impl Session {
         }
         // Files first: one that exists refuses the run before a log is begun.
         let mut ready_to_begin = Vec::new();
-        for Planned { ready, output, door, place, .. } in applications {
+        for Planned { ready, output, door, shown, place, .. } in applications {
+            begun.0.extend(shown);
             let (name, schema) = (ready.name(), ready.schema(captures.are_named()));
             let open = |to: RowsTo| -> Result<_, RunError> {
                 let rows = open_rows(to, schema, doors)
-                    .map_err(|error| wrong_rows(&place, name, error))?;
+                    .map_err(|error| wrong_rows(place.as_ref(), name, error))?;
                 let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
                 let control = Arc::clone(&inputs.control);
                 let (outlet, writer) = outlet::begin(name, rows, when, doors.clock.now, control);
@@ -164,13 +179,18 @@ impl Session {
             ready_to_begin.push((ready, outlet, place));
         }
         let names = ready_to_begin.iter().map(|(ready, ..)| ready.name()).collect();
+        let mut any = None;
         for (at, (ready, outlet, place)) in ready_to_begin.into_iter().enumerate() {
             let name = ready.name();
             let is_read = |(kind, _): &(LabelKind, _)| read_labels.contains(kind);
             let is_spread = ready.is_by_flow() && !ready.gives().iter().any(is_read);
             let opening = Opening {
                 outlet,
-                pass_count: if is_spread { making.part_count() } else { 1 },
+                sharing: match any_order {
+                    Some(is_merged) => Sharing::AnyOrder { is_merged },
+                    None if is_spread => making.sharing(),
+                    None => Sharing::Whole,
+                },
                 request: request.clone(),
                 captures: captures.clone(),
                 seed,
@@ -185,73 +205,65 @@ impl Session {
                 read_labels: read_labels.clone(),
             };
             let has_flows = ready.wants().has_flows;
-            let mut watchers = ready.open(opening).map_err(|error| wrong(&place, name, &error))?;
+            let mut watchers =
+                ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
+            any = watchers.any.take();
             seats.add(at, has_flows, watchers);
         }
-        besides.are_alone = seats.are_empty();
-        let passes = seats.into_passes(making);
-        let passes = passes.map_err(|refusal| RunError::Application("run", refusal))?;
+        besides.are_alone = seats.are_empty() && any.is_none();
         announce(&opened, &inputs);
-        let source = Telling { source: inputs.in_order(opened), tell: doors.tell };
+        let refused = |refusal| RunError::Application("run", refusal);
+        let driving = match (any, opened) {
+            (Some(make), opened) => Driving::AnyOrder { opened, make },
+            (None, Opened::Live(sources)) if making.socket_count > 1 => {
+                let passes = of_sockets(seats, making).map_err(refused)?;
+                Driving::Sockets(sources.into_iter().zip(passes).collect())
+            }
+            (None, opened) => {
+                let passes = seats.into_passes(making).map_err(refused)?;
+                let source = Telling { source: inputs.in_order(opened), tell: doors.tell };
+                Driving::InOrder { source, passes, pace }
+            }
+        };
         let writers = std::mem::take(&mut begun.0);
-        Ok(Self { inputs, source, passes, names, writers, pace, reload, besides })
+        Ok(Self { inputs, driving, names, writers, reload, besides })
     }
 
-    /// Reads to the end. `hangup` says whether the settings are to be read again, and if so what
-    /// they are now; `tell` takes what is to be said of that.
+    /// Reads to the end. `hangup` says whether files are to be begun anew, and settings to be taken
+    /// up; `tell` takes what is to be said of that.
     ///
     /// # Errors
     /// [`RunError`]
     pub fn run(
         self,
-        mut hangup: impl FnMut() -> Option<Result<Plan, Vec<Mistake>>>,
+        mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, mut source, passes, names, writers, pace, reload, besides } = self;
-        let control = Arc::clone(&inputs.control);
-        let bar = inputs.bar();
+        let Self { inputs, driving, names, writers, reload, besides } = self;
         let mut after_batch = || {
-            if let Some(plan) = hangup() {
-                writers.iter().for_each(OutletWriter::reopen);
+            let Some(again) = hangup() else { return };
+            writers.iter().for_each(OutletWriter::reopen);
+            if let Again::Settings(plan) = again {
                 reload.take_up(plan).iter().for_each(|line| tell(line));
             }
         };
-        let ((passed, unread), besides) =
-            besides.run(&control, &mut after_batch, |after_batch| match pace {
-                None => (passes.run(&mut source, &control, after_batch), 0),
-                Some(pace) => paced(&mut source, passes, &pace, &control, after_batch),
-            });
-        drop(bar);
+        let (read, besides) = besides.run(&inputs.control, &mut after_batch, |after_batch| {
+            driving.run(&inputs, after_batch)
+        });
+        let (passed, received) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                writers.into_iter().for_each(OutletWriter::abandon);
+                return Err(error.into());
+            }
+        };
         let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
-        let mut received = source.source.received();
-        received.report.received = received.report.received.saturating_sub(unread);
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, besides, dropped }),
         }
-    }
-}
-
-/// The source of a run, of whose parts some may vanish while the others go on.
-struct Telling {
-    source: InOrder,
-    tell: Option<fn(&str)>,
-}
-
-impl Source for Telling {
-    fn next_batch(&mut self) -> Option<Batch<'_>> {
-        for damage in self.source.newly_ended() {
-            if let Some(tell) = self.tell {
-                tell(&format!("{damage}; what else is listened on goes on"));
-            }
-        }
-        self.source.next_batch()
-    }
-
-    fn ends_by_itself(&self) -> bool {
-        self.source.ends_by_itself()
     }
 }
 
@@ -271,6 +283,11 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
     let is_file = |input: &Input| matches!(input, Input::File(_));
     let are_files = inputs.interface.is_none() && inputs.resolved.inputs.iter().all(is_file);
     if are_files && !is_paced { inputs.thread_count } else { 1 }
+}
+
+/// Sockets that share an interface.
+fn sockets(opened: &Opened) -> usize {
+    if let Opened::Live(sources) = opened { sources.len() } else { 1 }
 }
 
 /// What applications say at the end, in the order of the settings; and what failed first.
@@ -307,20 +324,24 @@ fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>,
     (named.collect(), failure)
 }
 
-fn wrong(place: &Mistake, name: &str, error: &dyn fmt::Display) -> RunError {
-    RunError::Begin(place.with(format_args!("[{name}] {error}")))
+fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {
+    match place {
+        Some(place) => RunError::Begin(place.with(format_args!("[{name}] {refusal}"))),
+        None => RunError::Refused(refusal),
+    }
 }
 
 /// The same of a file, in the words of settings.
-fn wrong_rows(place: &Mistake, name: &'static str, error: RowsError) -> RunError {
-    match error {
-        RowsError::Output(OutputError::Exists(path)) => {
+fn wrong_rows(place: Option<&Mistake>, name: &'static str, error: RowsError) -> RunError {
+    match (place, error) {
+        (Some(_), RowsError::Output(OutputError::Exists(path))) => {
             let path = path.display();
             let try_this = "give force = true to replace it, or another name";
-            wrong(place, name, &format_args!("output: {path} exists already; {try_this}"))
+            let exists = Refusal::of("output", format_args!("{path} exists already; {try_this}"));
+            wrong(place, name, exists)
         }
-        error if error.is_enough() => RunError::Rows(name, error),
-        error => wrong(place, name, &error),
+        (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
+        (_, error) => RunError::Rows(name, error),
     }
 }
 
@@ -351,28 +372,6 @@ fn open_rows(
     let existing = if output.force { Existing::Replace } else { Existing::Refuse };
     let file = OutputFile::create(&output.path, existing)?;
     RowsWriter::to_file(output.format, schema, file)
-}
-
-/// At the capture's own speed, or so many times that; and how many frames were read, but not handed
-/// out before the run was stopped.
-fn paced(
-    source: &mut (impl Source + Send),
-    passes: Passes,
-    pace: &Pace,
-    control: &Control,
-    after_batch: &mut impl FnMut(),
-) -> (Left, u64) {
-    let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
-    thread::scope(|scope| {
-        let reading = scope.spawn(move || read_ahead(source, &to));
-        let mut paced = Paced::new(ahead, pace, control);
-        let passed = passes.run(&mut paced, control, after_batch);
-        let handed = paced.handed();
-        // Nobody listens to the reader from here on.
-        drop(paced);
-        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (passed, read - handed)
-    })
 }
 
 /// Waits until all rows are written; the first that failed is why the run did.

@@ -1,23 +1,25 @@
 //! `top` on a pass that others share.
 
-use engine::Stage as _;
+use std::any::Any;
+
 use engine::columns::Schema;
 use engine::exchange::{Extract as _, Outlet as Items, Own as _};
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
-use engine::table::Tally;
+use engine::table::{Entry as _, Tally};
 use engine::window::{Closed, Item, WindowExtract, WindowOwner, fold_windows};
-use packet::{Batch, Span, Timestamp};
+use engine::{Fold as _, Stage as _};
+use packet::{Batch, HashSeed, Span, Timestamp};
 use serde::Deserialize;
 
-use super::compute::shown;
+use super::ranking::{Ranked, Ranking, needs, schema, with_grouping};
 use super::row::Presented;
-use super::{By, Done, SortBy, TopRequest, needs, schema};
+use super::{By, SortBy};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
-use crate::outlet::Outlet;
-use crate::reading::Received;
-use crate::{KEY_COUNTS, flows, written};
+use crate::done::Done;
+use crate::outlet::{Outlet, Sharing};
+use crate::{KEY_COUNTS, written};
 
 /// Settings of `top`.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,7 +48,18 @@ impl Default for Settings {
 }
 
 /// The largest senders, or whatever else packets are added up by.
-pub struct Top(Settings);
+pub struct Top {
+    settings: Settings,
+    shown: Option<Outlet<Vec<Ranking>>>,
+}
+
+impl Top {
+    /// For a front door, which may show rankings as they come.
+    #[must_use]
+    pub const fn shown_by(settings: Settings, shown: Option<Outlet<Vec<Ranking>>>) -> Self {
+        Self { settings, shown }
+    }
+}
 
 impl Application for Top {
     const NAME: &'static str = "top";
@@ -74,41 +87,50 @@ window = \"10s\"
                 "an interface has no end, so totals need windows; give window = \"10s\"",
             ));
         }
-        Ok(Self(settings))
+        Ok(Self { settings, shown: None })
     }
 
     fn wants(&self) -> Wants {
-        Wants::frames(needs(self.0.by))
+        Wants::frames(needs(self.settings.by))
     }
 
     fn schema(&self, _: bool) -> Schema {
-        schema(self.0.by, self.0.window.is_some())
+        schema(self.settings.by, self.settings.window.is_some())
+    }
+
+    fn is_in_any_order(&self) -> bool {
+        // In windows time must go on in one place.
+        self.settings.window.is_none()
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Settings { by, rows, sort, window, max_keys } = self.0;
-        let row_count_max = if rows == 0 { usize::MAX } else { rows };
-        let seed = opening.seed;
-        let request = TopRequest { by, row_count_max, sort, window, max_keys, seed };
-        let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
-        Ok(match by {
-            By::Source => watch(BySource, request, outlet),
-            By::Destination => watch(ByDestination, request, outlet),
-            By::Pair => watch(ByPair, request, outlet),
-            By::Port => watch(ByPort, request, outlet),
-            By::Protocol => watch(ByProtocol, request, outlet),
-            By::Flow => watch(ByFlow, request, outlet),
-        })
+        let Self { settings, shown } = self;
+        let Opening { outlet, seed, sharing, .. } = opening;
+        if outlet.is_none() && shown.is_none() {
+            return Err(Refusal::new("rows go nowhere"));
+        }
+        Ok(with_grouping!(settings.by, grouping => {
+            let (refused, refusal) = (Tally::default(), None);
+            let out = Out { grouping, settings, outlet, shown, refused, refusal };
+            watch(out, seed, sharing)
+        }))
     }
 }
 
-fn watch<G: Presented + 'static>(grouping: G, request: TopRequest, outlet: Outlet) -> Watchers {
-    let TopRequest { seed, max_keys, .. } = request;
-    let out = Out { grouping, request, outlet, refused: Tally::default(), refusal: None };
-    match request.window {
-        None => Whole { stage: GroupStage::new(grouping, seed, max_keys), out }.into(),
-        Some(window) => Windowed {
-            extract: WindowExtract::new(grouping, seed, window),
+fn watch<G: Presented + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing) -> Watchers {
+    let Settings { max_keys, window, .. } = out.settings;
+    let whole = move |out: Out<G>| GroupStage::new(out.grouping, seed, max_keys);
+    match (window, sharing) {
+        (None, Sharing::AnyOrder { is_merged }) => {
+            let make = move || -> Box<dyn Watcher> {
+                let stage = whole(out.clone()).of_merged(is_merged);
+                Box::new(Whole { stage, out: out.clone() })
+            };
+            Watchers { any: Some(Box::new(make)), ..Watchers::default() }
+        }
+        (None, _) => Whole { stage: whole(out.clone()), out }.into(),
+        (Some(window), _) => Windowed {
+            extract: WindowExtract::new(out.grouping, seed, window),
             owner: WindowOwner::new(seed, max_keys),
             closed: Vec::new(),
             forgotten: 0,
@@ -119,36 +141,52 @@ fn watch<G: Presented + 'static>(grouping: G, request: TopRequest, outlet: Outle
 }
 
 /// Rows on their way out.
+#[derive(Clone)]
 struct Out<G> {
     grouping: G,
-    request: TopRequest,
-    outlet: Outlet,
+    settings: Settings,
+    outlet: Option<Outlet>,
+    shown: Option<Outlet<Vec<Ranking>>>,
     refused: Tally,
     refusal: Option<Refusal>,
 }
 
 impl<G: Presented> Out<G> {
     fn put(&mut self, start: Option<Timestamp>, groups: &Groups<G>) {
-        use engine::table::Entry as _;
         self.refused.fold(&G::tally(&groups.refused()));
-        let rows = shown(self.grouping, &self.request, start, groups, |shown| {
-            for columns in shown.columns() {
-                self.outlet.put(columns.map_err(Refusal::new)?);
+        let ranked = Ranked::of(self.grouping, &self.settings, start, groups);
+        if let Some(shown) = &self.shown {
+            shown.put(vec![ranked.shown()]);
+        }
+        let Some(outlet) = &self.outlet else { return };
+        for columns in ranked.columns() {
+            match columns {
+                Ok(columns) => outlet.put(columns),
+                Err(refused) => {
+                    self.refusal.get_or_insert(Refusal::new(refused));
+                }
             }
-            Ok(())
-        });
-        if let Err(refusal) = rows {
-            self.refusal.get_or_insert(refusal);
         }
     }
 
     fn close(self, outcome: Outcome, late: u64, forgotten: u64) -> Result<Closing, Refusal> {
         let Self { refused, refusal, .. } = self;
-        let (received, key) = (Received::default(), G::KEY);
-        let done = Done { outcome, received, late, refused, forgotten, key };
-        let lines = done.lines();
-        let (outcome, beyond_max_keys) = (done.outcome, refused.packets);
-        let closing = Closing { outcome, key, late, beyond_max_keys, lines, ..Closing::default() };
+        let lines = match forgotten {
+            0 => String::new(),
+            count => format!(
+                "top: the source of {count} flows was forgotten to bound memory; where they come \
+                 back it is the sender of the next packet\n"
+            ),
+        };
+        let closing = Closing {
+            outcome,
+            key: G::KEY,
+            late,
+            beyond_max_keys: refused.packets,
+            lines,
+            counts: vec![("forgotten_flows", forgotten)],
+            ..Closing::default()
+        };
         refusal.map_or(Ok(closing), Err)
     }
 }
@@ -163,6 +201,10 @@ impl<G: Presented> Lens for Whole<G> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         self.stage.on_batch(&piece.as_batch());
     }
+
+    fn on_source(&mut self, index: usize) {
+        self.stage.on_source(index);
+    }
 }
 
 impl<G: Presented + 'static> Watcher for Whole<G> {
@@ -170,7 +212,13 @@ impl<G: Presented + 'static> Watcher for Whole<G> {
         Top::NAME
     }
 
-    fn close(self: Box<Self>, _: &flows::Done) -> Result<Closing, Refusal> {
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
+        self.stage.fold(other.stage);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
         let Self { stage, mut out } = *self;
         let (groups, outcome) = stage.finish();
         out.put(None, &groups);
@@ -239,7 +287,7 @@ impl<G: Presented + 'static> Watcher for Windowed<G> {
         Top::NAME
     }
 
-    fn close(mut self: Box<Self>, _: &flows::Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
         let last = self.extract.last_mark();
         self.closed.push(self.owner.on_mark(last));
         self.put();

@@ -1,13 +1,12 @@
 //! Who sends what: packets and bytes by a key.
 
 mod application;
-mod compute;
 mod largest;
+mod ranking;
 mod row;
 
 pub use application::{Settings, Top};
-pub use compute::{Done, Output, Shown, TopRequest, compute, needs, needs_transport, schema};
-pub use row::Row;
+pub use ranking::{Ranking, needs, needs_transport, schema};
 
 use engine::columns::Schema;
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};

@@ -13,7 +13,7 @@ use packet::community_id::CommunityId;
 use packet::{FlowDirection, FlowKey, Protocol};
 
 /// A row on its way out.
-pub trait Row: Ord + Clone {
+pub(super) trait Row: Ord + Clone {
     /// Titles of the key columns in a table.
     const TITLES: &'static [&'static str];
     /// What the row adds up.

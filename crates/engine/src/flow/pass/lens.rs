@@ -74,6 +74,11 @@ pub trait Lens {
     /// decides, so that others see it from the flow's next packet on.
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels);
 
+    /// From here on frames are of another source, by its place among all; see
+    /// [`Stage::on_source`](crate::Stage::on_source).
+    #[inline]
+    fn on_source(&mut self, _index: usize) {}
+
     /// Flows have ended, after their last packets. Their slots stand for them until this returns.
     #[inline]
     fn on_ended(&mut self, _ended: &[Ended], _labels: &mut Labels) {}
@@ -163,6 +168,12 @@ impl<L: Lens + ?Sized> Lenses<L> {
         Ok(Self(ordered))
     }
 
+    /// A lens alone.
+    #[must_use]
+    pub fn of_one(lens: Box<L>) -> Self {
+        Self(vec![lens])
+    }
+
     /// The lenses in their order, after the pass.
     #[must_use]
     pub fn into_inner(self) -> Vec<Box<L>> {
@@ -174,6 +185,10 @@ impl<L: Lens + ?Sized> Lenses<L> {
 impl<L: Lens + ?Sized> Lens for Lenses<L> {
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_piece(piece, labels));
+    }
+
+    fn on_source(&mut self, index: usize) {
+        self.0.iter_mut().for_each(|lens| lens.on_source(index));
     }
 
     fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {

@@ -241,4 +241,8 @@ impl<L: Lens> crate::Stage for Pass<L> {
             self.on_mark(mark);
         }
     }
+
+    fn on_source(&mut self, index: usize) {
+        self.lens.on_source(index);
+    }
 }

@@ -78,14 +78,24 @@ pub struct Preparer {
     clock: FlowClock,
     outcome: Outcome,
     part_count: usize,
+    payload_len_max: usize,
 }
 
+/// Of each frame so much is copied whatever lies there: headers that no layer names.
+const HEADERS_LEN: usize = 256;
+
 impl Preparer {
-    /// Before the first frame. Where there is no part, frames are copied and no more.
+    /// Before the first frame. Where there is no part, frames are copied and no more; behind their
+    /// headers `payload_len_max` bytes of each, as nobody looks at others.
     #[must_use]
-    pub fn new(options: &FlowOptions, seed: HashSeed, part_count: usize) -> Self {
+    pub fn new(
+        options: &FlowOptions,
+        seed: HashSeed,
+        part_count: usize,
+        payload_len_max: usize,
+    ) -> Self {
         let clock = FlowClock::new(options.idle_timeout, options.window);
-        Self { seed, clock, outcome: Outcome::default(), part_count }
+        Self { seed, clock, outcome: Outcome::default(), part_count, payload_len_max }
     }
 
     /// Adds the frames of a batch.
@@ -96,8 +106,13 @@ impl Preparer {
             let place = into.records.len();
             // Far below 4 GiB: who fills it looks at its size.
             let offset = u32::try_from(into.bytes.len()).unwrap_or(u32::MAX);
-            into.bytes.extend_from_slice(frame.bytes);
-            into.records.push(Record { offset, ..*frame.record });
+            let headers_len = usize::from(frame.record.layers.payload_offset).max(HEADERS_LEN);
+            let kept_len = headers_len.saturating_add(self.payload_len_max);
+            let kept = frame.bytes.get(..kept_len).unwrap_or(frame.bytes);
+            into.bytes.extend_from_slice(kept);
+            // No longer than the frame was, whose length has 32 bits.
+            let captured_len = u32::try_from(kept.len()).unwrap_or(frame.record.captured_len);
+            into.records.push(Record { offset, captured_len, ..*frame.record });
             if self.part_count == 0 {
                 continue;
             }

@@ -1,0 +1,93 @@
+//! A command of one application: a session of it alone, in the words of arguments.
+
+use engine::run::Control;
+use session::application::Application;
+use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
+use session::reading::{InputError, Inputs, Opened};
+use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, Session};
+
+use std::sync::Arc;
+
+use crate::args::{InputArguments, LiveArguments, OutputArguments};
+use crate::asked;
+use crate::clock::CLOCK;
+use crate::failure::Failure;
+use crate::interrupt::Reopen;
+use crate::live;
+use crate::output::Show;
+use crate::run::{stdout, tell_line};
+
+/// What was typed, besides the settings of the application.
+#[derive(Clone, Copy)]
+pub(crate) struct Typed<'a> {
+    /// Which frames.
+    pub input: &'a InputArguments,
+    /// How an interface is listened on, where one may be.
+    pub live: Option<&'a LiveArguments>,
+    /// Replays captures at so many times their own speed.
+    pub pace: Option<f64>,
+}
+
+/// Where results go.
+#[derive(Default)]
+pub(crate) struct Ways {
+    /// A file or standard output, for rows.
+    pub output: Option<OutputSettings>,
+    /// Who shows them otherwise.
+    pub shown: Option<OutletWriter>,
+}
+
+impl Ways {
+    /// Rows, where those are wanted.
+    pub(crate) fn rows(show: Show, arguments: &OutputArguments) -> Self {
+        let Show::Rows(format) = show else { return Self::default() };
+        let path = arguments.output.clone().unwrap_or_else(|| "-".into());
+        let output = OutputSettings { path, format, force: arguments.force };
+        Self { output: Some(output), shown: None }
+    }
+}
+
+/// Begins to show results otherwise than as rows: an application hands them in at the outlet.
+pub(crate) fn show<P: Rows, T: Taker<P>>(
+    name: &'static str,
+    taker: T,
+    inputs: &Inputs,
+) -> (Outlet<P>, OutletWriter) {
+    let when = if inputs.interface.is_some() { WhenBehind::Drop } else { WhenBehind::Wait };
+    let control: Arc<Control> = Arc::clone(&inputs.control);
+    outlet::begin(name, taker, when, CLOCK.now, control)
+}
+
+/// Opens what an application reads: several sockets of an interface where any of them will do.
+pub(crate) fn open<A: Application>(inputs: &Inputs, application: &A) -> Result<Opened, InputError> {
+    let is_spread = A::BY_FLOW || application.is_in_any_order();
+    let socket_count = if is_spread { inputs.thread_count } else { 1 };
+    inputs.open_any(application.wants().needs, socket_count)
+}
+
+/// Runs an application to the end of what is read.
+pub(crate) fn run<A: Application>(
+    application: A,
+    ways: Ways,
+    typed: Typed<'_>,
+    inputs: Inputs,
+    opened: Opened,
+) -> Result<Finished, Failure> {
+    let Typed { input, live, pace } = typed;
+    let is_live = inputs.interface.is_some();
+    let request = asked::request(input, live, inputs.options.dissect.decapsulate);
+    let Ways { output, shown } = ways;
+    let mut planned = Planned::asked(Box::new(application));
+    (planned.output, planned.shown) = (output, shown);
+    let mut plan = Plan::alone(planned, request, input.seed);
+    plan.input.pace = pace;
+    let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
+    let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
+        if let Some(live) = live {
+            live::begin(live, opened, &inputs.control, input.quiet);
+        }
+    })?;
+    let reopen = is_live.then(Reopen::on_hangup);
+    let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
+    Ok(session.run(hangup, tell_line)?)
+}

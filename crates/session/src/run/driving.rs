@@ -1,0 +1,208 @@
+//! How packets come to the passes of a run: in order of time from one source, from several sockets
+//! side by side, or in parts in whatever order.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use capture::live::LiveSource;
+use engine::flow::pass::{Lenses, Pass};
+use engine::run::{Control, run_one};
+use engine::{Fold, Stage};
+use packet::{Batch, Source};
+
+use super::passes::{Left, Looked, Passes, Watched, looked};
+use super::seat::Seat;
+use crate::application::MakeWatcher;
+use crate::done::Done;
+use crate::outside::{Pace, Paced, read_ahead};
+use crate::reading::{InOrder, InputError, Inputs, Opened, Received};
+
+/// Batches that are read ahead of a replay.
+const PIECES_AHEAD_MAX: usize = 32;
+
+/// How long a hangup may go unnoticed by a thread that has no packets.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What is read, and who looks at it.
+pub(super) enum Driving {
+    /// In order of time.
+    InOrder {
+        /// All inputs as one.
+        source: Telling,
+        /// Who looks.
+        passes: Passes,
+        /// At which speed, where that is asked for.
+        pace: Option<Arc<Pace>>,
+    },
+    /// Sockets of one interface, each on a thread, with a pass of its own.
+    Sockets(Vec<(LiveSource, Watched)>),
+    /// In parts, each on a thread, in whatever order.
+    AnyOrder {
+        /// What is read.
+        opened: Opened,
+        /// Makes the lens of a thread.
+        make: MakeWatcher,
+    },
+}
+
+impl Driving {
+    /// Reads to the end. `after_batch` is called whenever something was read, or a while has
+    /// passed.
+    ///
+    /// # Errors
+    /// [`InputError`]: a capture that has to be opened anew, and is no longer there.
+    pub(super) fn run(
+        self,
+        inputs: &Inputs,
+        after_batch: &mut impl FnMut(),
+    ) -> Result<(Left, Received), InputError> {
+        let control = &inputs.control;
+        match self {
+            Self::InOrder { mut source, passes, pace } => {
+                let bar = inputs.bar();
+                let (left, unread) = match pace {
+                    None => (passes.run(&mut source, control, after_batch), 0),
+                    Some(pace) => paced(&mut source, passes, &pace, control, after_batch),
+                };
+                drop(bar);
+                let mut received = source.source.received();
+                received.report.received = received.report.received.saturating_sub(unread);
+                Ok((left, received))
+            }
+            Self::Sockets(sockets) => Ok(side_by_side(sockets, control, after_batch)),
+            Self::AnyOrder { opened, make } => {
+                let (parts, received) = beside(after_batch, || {
+                    inputs.run_unordered(opened, || Parts(vec![part(&make)]))
+                })?;
+                let mut left = Left::default();
+                left.looked.extend(whole(parts.0.into_iter().map(|pass| looked(pass.finish()))));
+                Ok((left, received))
+            }
+        }
+    }
+}
+
+/// The passes of all threads.
+struct Parts(Vec<Watched>);
+
+fn part(make: &MakeWatcher) -> Watched {
+    // The only application of the run.
+    Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher: make() })))
+}
+
+impl Stage for Parts {
+    fn on_batch(&mut self, batch: &Batch<'_>) {
+        self.0.iter_mut().for_each(|pass| pass.on_batch(batch));
+    }
+
+    fn on_source(&mut self, index: usize) {
+        self.0.iter_mut().for_each(|pass| pass.on_source(index));
+    }
+}
+
+impl Fold for Parts {
+    fn fold(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+/// Passes that have shared the packets, as one.
+fn whole(parts: impl Iterator<Item = Looked>) -> Option<Looked> {
+    parts.reduce(|mut whole, part| {
+        whole.seats.extend(part.seats);
+        let Done { outcome, late, clock_steps, counts, .. } = &part.flows;
+        whole.flows.outcome.fold(outcome);
+        whole.flows.late += late;
+        whole.flows.clock_steps += clock_steps;
+        whole.flows.counts.fold(counts);
+        whole
+    })
+}
+
+/// Does something on another thread, and looks up from waiting for it now and then.
+fn beside<T: Send>(after_batch: &mut impl FnMut(), work: impl FnOnce() -> T + Send) -> T {
+    let waiting = thread::current();
+    thread::scope(|scope| {
+        let working = scope.spawn(move || {
+            let done = work();
+            waiting.unpark();
+            done
+        });
+        while !working.is_finished() {
+            thread::park_timeout(LOOK_EVERY);
+            after_batch();
+        }
+        working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn side_by_side(
+    sockets: Vec<(LiveSource, Watched)>,
+    control: &Control,
+    after_batch: &mut impl FnMut(),
+) -> (Left, Received) {
+    let ended: Vec<_> = beside(after_batch, || {
+        thread::scope(|scope| {
+            let listening = sockets.into_iter().map(|(mut source, mut pass)| {
+                scope.spawn(move || {
+                    run_one(&mut source, &mut pass, control);
+                    (source, looked(pass.finish()))
+                })
+            });
+            let listening: Vec<_> = listening.collect();
+            let joined = listening.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect()
+        })
+    });
+    let (sources, parts): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
+    let mut left = Left::default();
+    left.looked.extend(whole(parts.into_iter()));
+    (left, Received::of_live(sources))
+}
+
+/// The source of a run, of whose parts some may vanish while the others go on.
+pub(super) struct Telling {
+    pub source: InOrder,
+    pub tell: Option<fn(&str)>,
+}
+
+impl Source for Telling {
+    fn next_batch(&mut self) -> Option<Batch<'_>> {
+        for damage in self.source.newly_ended() {
+            if let Some(tell) = self.tell {
+                tell(&format!("{damage}; what else is listened on goes on"));
+            }
+        }
+        self.source.next_batch()
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        self.source.ends_by_itself()
+    }
+}
+
+/// At the capture's own speed, or so many times that; and how many frames were read, but not handed
+/// out before the run was stopped.
+fn paced(
+    source: &mut (impl Source + Send),
+    passes: Passes,
+    pace: &Pace,
+    control: &Control,
+    after_batch: &mut impl FnMut(),
+) -> (Left, u64) {
+    let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || read_ahead(source, &to));
+        let mut paced = Paced::new(ahead, pace, control);
+        let passed = passes.run(&mut paced, control, after_batch);
+        let handed = paced.handed();
+        // Nobody listens to the reader from here on.
+        drop(paced);
+        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (passed, read - handed)
+    })
+}
