@@ -1,7 +1,7 @@
 //! A command of one application: a session of it alone, in the words of arguments.
 
 use engine::run::Control;
-use session::application::Application;
+use session::application::Ready;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
 use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, Session};
@@ -59,15 +59,15 @@ pub(crate) fn show<P: Rows, T: Taker<P>>(
 }
 
 /// Opens what an application reads: several sockets of an interface where any of them will do.
-pub(crate) fn open<A: Application>(inputs: &Inputs, application: &A) -> Result<Opened, InputError> {
-    let is_spread = A::BY_FLOW || application.is_in_any_order();
+pub(crate) fn open(inputs: &Inputs, application: &dyn Ready) -> Result<Opened, InputError> {
+    let is_spread = application.is_by_flow() || application.is_in_any_order();
     let socket_count = if is_spread { inputs.thread_count } else { 1 };
     inputs.open_any(application.wants().needs, socket_count)
 }
 
 /// Runs an application to the end of what is read.
-pub(crate) fn run<A: Application>(
-    application: A,
+pub(crate) fn run(
+    application: impl Ready + 'static,
     ways: Ways,
     typed: Typed<'_>,
     inputs: Inputs,

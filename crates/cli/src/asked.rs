@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use capture::OpenError;
 use capture::live::{Latency, LiveOptions};
-use engine::flow::FlowOptions;
 use packet::Span;
-use session::flows::FlowsRequest;
-use session::reading::{InputError, InputRequest, Inputs, Interface, hash_seed};
+use session::reading::{InputError, InputRequest, Inputs, Interface};
 use session::top::Settings;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
@@ -33,6 +31,14 @@ pub(crate) fn spare<'a>(
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
 ) -> Result<(), Failure> {
     session::run::spare(inputs, outputs).map_err(Failure::usage)
+}
+
+/// Flows of captures are shared by several threads only where that was typed: one is enough for most
+/// captures, and others cost more than they bring where packets are of few flows.
+pub(crate) fn share_if_typed(inputs: &mut Inputs, arguments: &InputArguments) {
+    if arguments.threads.is_none() {
+        inputs.thread_count = 1;
+    }
 }
 
 /// What was typed about an interface.
@@ -81,14 +87,10 @@ pub(crate) const fn top(arguments: &TopArguments, window: Option<Span>) -> Setti
 }
 
 /// What was typed about `flows`.
-pub(crate) fn flows(arguments: &FlowsArguments) -> FlowsRequest {
-    let options = FlowOptions {
-        idle_timeout: arguments.idle_timeout,
-        active_timeout: arguments.active_timeout,
-        window: arguments.window,
-        flow_count_max: arguments.max_flows,
-    };
-    FlowsRequest { options, seed: hash_seed(arguments.input.seed) }
+pub(crate) const fn flows(arguments: &FlowsArguments) -> session::flows::Settings {
+    let FlowsArguments { idle_timeout, active_timeout, window, stats, names, max_flows, .. } =
+        *arguments;
+    session::flows::Settings { idle_timeout, active_timeout, window, stats, names, max_flows }
 }
 
 /// An error about a file that may have been a word of a filter without its quotes.

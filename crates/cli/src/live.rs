@@ -1,23 +1,16 @@
 //! What a run on an interface has that a run on captures has not: it may have
-//! to wait for the link, it ends when it is told to, and its files are begun
-//! anew while it runs.
+//! to wait for the link, and it ends when it is told to.
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock::now;
 use capture::live::LiveSource;
 use engine::run::Control;
 use packet::Span;
 use session::reading::Opened;
 
 use crate::args::LiveArguments;
-use crate::failure::Failure;
-use crate::interrupt::Reopen;
-
-/// Rows wait no longer than this for a row group to be full.
-const HELD_MAX: Duration = Duration::from_secs(10);
 
 /// Says what has to be known before frames come, and sets the end.
 pub(crate) fn begin(
@@ -63,40 +56,4 @@ fn stop_after(duration: Span, control: Arc<Control>) {
         thread::sleep(duration);
         control.stop();
     });
-}
-
-/// An output that may hold back what it was given, and may be begun anew.
-pub(crate) trait Held: Sized {
-    /// Finishes a file and goes on in a new one.
-    fn reopen(self) -> Result<Self, Failure>;
-    /// Hands on what is held back, so that it outlives this process.
-    fn flush_held(&mut self) -> Result<(), Failure>;
-}
-
-/// Looks after an output that grows for hours.
-pub(crate) struct Upkeep {
-    reopen: Reopen,
-    held_since: Instant,
-}
-
-impl Upkeep {
-    /// For an interface; captures come to an end by themselves.
-    pub(crate) fn of(opened: &Opened) -> Option<Self> {
-        let is_live = matches!(opened, Opened::Live(_));
-        is_live.then(|| Self { reopen: Reopen::on_hangup(), held_since: now() })
-    }
-
-    /// Hands on rows that were held long, and begins a new file where that was asked for.
-    pub(crate) fn look<R: Held>(&mut self, rows: R) -> Result<R, Failure> {
-        if self.reopen.take() {
-            self.held_since = now();
-            return rows.reopen();
-        }
-        let mut rows = rows;
-        if self.held_since.elapsed() >= HELD_MAX {
-            self.held_since = now();
-            rows.flush_held()?;
-        }
-        Ok(rows)
-    }
 }

@@ -9,7 +9,6 @@ use sink::{Existing, Format, OutputFile, Writer};
 
 use crate::args::{OutputArguments, OutputFormat};
 use crate::failure::Failure;
-use crate::live::Held;
 
 /// How results are to be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,25 +85,5 @@ impl Rows {
             }
         }
         Ok(())
-    }
-}
-
-impl Held for Rows {
-    fn flush_held(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::File(writer) => writer.flush_held()?,
-            Self::Stdout(writer) => writer.flush_held()?,
-        }
-        Ok(())
-    }
-
-    fn reopen(self) -> Result<Self, Failure> {
-        match self {
-            Self::File(writer) => {
-                let (writer, _) = writer.reopen()?;
-                Ok(Self::File(Box::new(writer)))
-            }
-            stdout @ Self::Stdout(_) => Ok(stdout),
-        }
     }
 }

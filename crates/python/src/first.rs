@@ -14,8 +14,8 @@ use packet::{Frame, HashSeed, LinkType};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use session::KEY_COUNTS;
+use session::first::FlowsRequest;
 use session::first::compute;
-use session::flows::FlowsRequest;
 use session::reading::{InputRequest, Inputs, hash_seed};
 
 use crate::batch::Collected;

@@ -1,6 +1,6 @@
 //! Outcome of the packets of a run, and of its flows, whoever looked at them.
 
-use engine::flow::{EndReason, FlowCounts, FlowExtract};
+use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
 
 use crate::reading::Received;
@@ -25,12 +25,10 @@ impl Done {
     /// What packets without a flow lack.
     pub const KEY: &'static str = "an IP header";
 
-    /// Takes in what one reader of packets has counted.
-    pub(crate) fn add(&mut self, extract: FlowExtract) {
-        let (outcome, clock) = extract.finish();
-        self.outcome.fold(&outcome);
-        self.late += clock.late;
-        self.clock_steps += clock.steps;
+    /// What it counted of packets' order, by name.
+    #[must_use]
+    pub fn named_counts(&self) -> Vec<(&'static str, u64)> {
+        vec![("late", self.late), ("clock_steps", self.clock_steps)]
     }
 
     /// What the summary says of flows.

@@ -3,15 +3,23 @@
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
+    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
 };
 use engine::run::{Control, run_one};
 use model::{FirstPackets, FlowFeatures};
-use packet::Frame;
+use packet::{Frame, HashSeed};
 
 use crate::done::Done;
-use crate::flows::FlowsRequest;
 use crate::reading::{Inputs, Opened};
+
+/// How flows are cut, and how they are spread.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowsRequest {
+    /// Time-outs, windows and limits.
+    pub options: FlowOptions,
+    /// Seed of the hash that spreads flows.
+    pub seed: HashSeed,
+}
 
 /// Keeps what these features of flows are made of. The headers that they mean are those that the
 /// inputs are asked for.

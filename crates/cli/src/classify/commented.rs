@@ -3,7 +3,9 @@
 //! A verdict may come long after that packet, so the capture is read twice. In between, verdicts
 //! wait in memory: some 120 bytes a flow.
 
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use classify::{Cascade, Verdict};
 use engine::flow::FlowClock;
@@ -20,8 +22,29 @@ use crate::failure::Failure;
 pub(super) struct Commented {
     path: PathBuf,
     file: OutputFile,
-    /// Ordered by the packet that decided, once all are there.
-    verdicts: Vec<Verdict>,
+    kept: Kept,
+}
+
+/// Verdicts that wait for the second reading.
+#[derive(Clone, Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<Verdict>>>);
+
+impl Kept {
+    /// Remembers verdicts.
+    pub(super) fn put(&self, verdicts: &[Verdict]) {
+        self.lock().extend_from_slice(verdicts);
+    }
+
+    /// All of them, by the packet that decided.
+    fn in_order(&self) -> Vec<Verdict> {
+        let mut verdicts = mem::take(&mut *self.lock());
+        verdicts.sort_by_key(place);
+        verdicts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Verdict>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What tells a packet in two readings of a capture.
@@ -42,12 +65,12 @@ impl Commented {
         }
         let existing = if arguments.output.force { Existing::Replace } else { Existing::Refuse };
         let file = OutputFile::create(path, existing)?;
-        Ok(Self { path: path.to_owned(), file, verdicts: Vec::new() })
+        Ok(Self { path: path.to_owned(), file, kept: Kept::default() })
     }
 
-    /// Remembers verdicts.
-    pub(super) fn put(&mut self, verdicts: &[Verdict]) {
-        self.verdicts.extend_from_slice(verdicts);
+    /// Where verdicts are remembered until then.
+    pub(super) fn kept(&self) -> Kept {
+        self.kept.clone()
     }
 
     /// Reads the captures again and writes their first `frame_count` frames.
@@ -63,7 +86,7 @@ impl Commented {
                 self.path.display()
             )));
         }
-        self.verdicts.sort_by_key(place);
+        let mut verdicts = self.kept.in_order();
         inputs.options.progress.restart();
         let mut source = inputs.in_order(Opened::Files(inputs.open()?));
         let _bar = inputs.bar();
@@ -79,7 +102,7 @@ impl Commented {
                 left -= 1;
                 let (time, _) = clock.on_packet(frame.record.timestamp);
                 let key = FlowKey::from_frame(&frame).map(|(key, _)| key);
-                let found = key.and_then(|key| self.take(&mut next, (time, key)));
+                let found = key.and_then(|key| take(&mut verdicts, &mut next, (time, key)));
                 let comment = found.map(|verdict| comment(cascade, &verdict));
                 // An interface for each link type.
                 let record = frame.record;
@@ -96,7 +119,7 @@ impl Commented {
         }
         copy.write(&mut self.file).map_err(WriteError::Io)?;
         self.file.finish()?;
-        let missing = self.verdicts.len().saturating_sub(next);
+        let missing = verdicts.len().saturating_sub(next);
         if missing > 0 {
             return Err(Failure::error(format_args!(
                 "{}: {missing} verdicts found no packet when the capture was read again; was it \
@@ -106,21 +129,21 @@ impl Commented {
         }
         Ok(())
     }
+}
 
-    /// The first verdict of this packet that was not taken; `taken` counts those that were. Flows
-    /// of one key with one stamp stand side by side, and each is taken once.
-    fn take(&mut self, taken: &mut usize, wanted: Place) -> Option<Verdict> {
-        let mut at = self.verdicts.partition_point(|verdict| place(verdict) < wanted);
-        loop {
-            let verdict = self.verdicts.get_mut(at).filter(|verdict| place(verdict) == wanted)?;
-            if verdict.packets_used > 0 {
-                let found = *verdict;
-                verdict.packets_used = 0;
-                *taken += 1;
-                return Some(found);
-            }
-            at += 1;
+/// The first verdict of this packet that was not taken; `taken` counts those that were. Flows of
+/// one key with one stamp stand side by side, and each is taken once.
+fn take(verdicts: &mut [Verdict], taken: &mut usize, wanted: Place) -> Option<Verdict> {
+    let mut at = verdicts.partition_point(|verdict| place(verdict) < wanted);
+    loop {
+        let verdict = verdicts.get_mut(at).filter(|verdict| place(verdict) == wanted)?;
+        if verdict.packets_used > 0 {
+            let found = *verdict;
+            verdict.packets_used = 0;
+            *taken += 1;
+            return Some(found);
         }
+        at += 1;
     }
 }
 

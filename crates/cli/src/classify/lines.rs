@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use classify::{Cascade, Verdict};
 use packet::Timestamp;
 use session::captures::Captures;
-use sink::{Existing, OutputFile, WriteError};
+use session::outlet::RowsError;
+use sink::{Existing, OutputFile};
 
 use super::args::ClassifyOutputArguments;
 use super::{eve, zeek};
 use crate::failure::Failure;
-use crate::live::Held;
 
 /// Text gathered before it is written.
 const TEXT_LEN: usize = 256 * 1024;
@@ -29,6 +30,8 @@ pub(super) enum Style {
 /// An open output for lines.
 pub(super) struct Lines {
     style: Style,
+    cascade: Arc<Cascade>,
+    captures: Captures,
     out: Output,
     text: String,
     /// Event time of the last line; nothing before the first.
@@ -41,12 +44,11 @@ enum Output {
 }
 
 impl Output {
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = match self {
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        match self {
             Self::File(file) => file.write_all(text.as_bytes()),
             Self::Stdout(file) => file.write_all(text.as_bytes()),
-        };
-        Ok(written.map_err(WriteError::Io)?)
+        }
     }
 }
 
@@ -55,32 +57,28 @@ impl Lines {
     pub(super) fn create(
         arguments: &ClassifyOutputArguments,
         style: Style,
+        cascade: Arc<Cascade>,
+        captures: Captures,
     ) -> Result<Self, Failure> {
         let existing = if arguments.force { Existing::Replace } else { Existing::Refuse };
         let out = match &arguments.output {
             Some(path) => Output::File(OutputFile::create(path, existing)?),
             None => Output::Stdout(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
         };
-        Ok(Self { style, out, text: String::with_capacity(TEXT_LEN * 2), latest: None })
+        let text = String::with_capacity(TEXT_LEN * 2);
+        Ok(Self { style, cascade, captures, out, text, latest: None })
     }
 
     /// Writes verdicts, all of them.
-    pub(super) fn put(
-        &mut self,
-        cascade: &Cascade,
-        captures: &Captures,
-        verdicts: &[Verdict],
-    ) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, verdicts: &[Verdict]) -> Result<(), RowsError> {
         for verdict in verdicts {
             self.begin(verdict.decided);
-            match self.style {
-                Style::Eve => {
-                    let capture = captures.name(verdict.input);
-                    eve::push(&mut self.text, cascade, verdict, capture);
-                }
-                Style::Zeek => zeek::push(&mut self.text, cascade, verdict),
+            let Self { style, cascade, captures, text, .. } = self;
+            match style {
+                Style::Eve => eve::push(text, cascade, verdict, captures.name(verdict.input)),
+                Style::Zeek => zeek::push(text, cascade, verdict),
             }
-            if self.text.len() >= TEXT_LEN {
+            if text.len() >= TEXT_LEN {
                 self.write_out()?;
             }
         }
@@ -94,16 +92,17 @@ impl Lines {
         self.latest = self.latest.max(Some(time));
     }
 
-    fn write_out(&mut self) -> Result<(), Failure> {
+    /// Hands on what is held back.
+    pub(super) fn write_out(&mut self) -> Result<(), RowsError> {
         if self.text.is_empty() {
             return Ok(());
         }
         let written = self.out.write(&self.text);
         self.text.clear();
-        written
+        Ok(written?)
     }
 
-    fn end(&mut self) -> Result<(), Failure> {
+    fn end(&mut self) -> Result<(), RowsError> {
         // A log without a line has a header all the same.
         let time = self.latest.unwrap_or(Timestamp::from_ns(0));
         self.begin(time);
@@ -114,7 +113,7 @@ impl Lines {
     }
 
     /// Gives the file its name.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), RowsError> {
         self.end()?;
         match self.out {
             Output::File(file) => {
@@ -124,10 +123,9 @@ impl Lines {
         }
         Ok(())
     }
-}
 
-impl Held for Lines {
-    fn reopen(mut self) -> Result<Self, Failure> {
+    /// Finishes a file and goes on in a new one.
+    pub(super) fn reopen(mut self) -> Result<Self, RowsError> {
         let Output::File(_) = self.out else { return Ok(self) };
         self.end()?;
         if let Output::File(file) = self.out {
@@ -135,9 +133,5 @@ impl Held for Lines {
             self.out = Output::File(file);
         }
         Ok(Self { latest: None, ..self })
-    }
-
-    fn flush_held(&mut self) -> Result<(), Failure> {
-        self.write_out()
     }
 }

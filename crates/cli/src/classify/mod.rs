@@ -7,30 +7,26 @@ mod lines;
 mod table;
 mod zeek;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::{Cascade, TakeVerdicts, Verdict};
-use engine::columns::{Columns, Schema};
-use engine::run::Control;
+use classify::{Cascade, Counts, Options, Verdict};
 use session::Host;
+use session::application::Application as _;
 use session::captures::Captures;
-use session::classify::serve::{self, Request};
-use session::classify::{
-    ROWS_PER_PIECE, account_for, lines as closing_lines, needs, read, rows, wants_inner,
-};
-use session::reading::{Inputs, hash_seed};
-use session::summary::StageSummary;
+use session::classify::{Classify, read, wants_inner};
+use session::outlet::{RowsError, Taker};
+use session::reading::Inputs;
 
+use crate::alone::{self, Typed, Ways};
 use crate::asked;
-use crate::clock::CLOCK;
 use crate::environment;
 use crate::failure::{Failure, Status};
-use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
 use crate::summary;
 use args::ClassifyArguments;
-use commented::Commented;
+use commented::{Commented, Kept};
 use lines::{Lines, Style};
 
 /// Runs `wirelens classify`.
@@ -40,56 +36,66 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let mut inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    let typed =
+        Typed { input: &arguments.input, live: Some(&arguments.live), pace: arguments.pace };
+    let mut inputs = asked::find(typed.input, typed.live, true)?;
     let files = [&arguments.output.output, &arguments.output.pcapng];
     asked::spare(&inputs, files.map(Option::as_ref))?;
-    let no_decap = arguments.input.no_decap;
-    match_headers(&mut inputs, &cascade, &arguments.model, no_decap)?;
+    match_headers(&mut inputs, &cascade, &arguments.model, arguments.input.no_decap)?;
     let shown = Shown::of(arguments)?;
     match_windows(&cascade, arguments, shown)?;
-    let opened = inputs.open_any(needs(&cascade), inputs.thread_count)?;
+    asked::share_if_typed(&mut inputs, typed.input);
+    let is_live = inputs.interface.is_some();
+    let options = Options {
+        waiting_max: arguments.waiting_max,
+        consumer_count: arguments.consumers.into(),
+        is_live,
+    };
+    let classify =
+        |shown| Classify::shown_by(Arc::clone(&cascade), options, arguments.max_flows, shown);
+    let opened = alone::open(&inputs, &classify(None))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let quiet = arguments.input.quiet;
-    let request = Request {
-        cascade: Arc::clone(&cascade),
-        options: classify::Options {
-            waiting_max: arguments.waiting_max,
-            consumer_count: arguments.consumers.into(),
-            is_live: inputs.interface.is_some(),
-        },
-        flow_count_max: arguments.max_flows,
-        seed: hash_seed(arguments.input.seed),
-        pace: arguments.pace,
-        clock: CLOCK,
-    };
-    let upkeep = Upkeep::of(&opened);
     let commented = arguments.output.pcapng.as_deref();
     let commented = commented.map(|path| Commented::create(arguments, path)).transpose()?;
-    let captures = Captures::of(&inputs);
-    let schema = cascade.schema(captures.are_named());
-    let form = Form::create(arguments, shown, schema, upkeep.is_some())?;
-    live::begin(&arguments.live, &opened, &inputs.control, quiet);
-    if matches!(form, Form::Table) {
-        table::begin()?;
+    let mut ways = Ways::default();
+    let form = match shown {
+        Shown::Plain(show @ Show::Rows(_)) => {
+            ways = Ways::rows(show, &arguments.output.plain());
+            None
+        }
+        Shown::Plain(Show::Table) if is_live => {
+            table::begin()?;
+            Some(Form::Table(Arc::clone(&cascade)))
+        }
+        // Of captures what was counted is shown, at the end.
+        Shown::Plain(Show::Table) => None,
+        Shown::Lines(style) => {
+            let captures = Captures::of(&inputs);
+            let cascade = Arc::clone(&cascade);
+            let lines = Lines::create(&arguments.output, style, cascade, captures)?;
+            Some(Form::Lines(Box::new(lines)))
+        }
+    };
+    let kept = commented.as_ref().map(Commented::kept);
+    let outlet = (form.is_some() || kept.is_some()).then(|| {
+        let (outlet, writer) = alone::show(Classify::NAME, Written { form, kept }, &inputs);
+        ways.shown = Some(writer);
+        outlet
+    });
+    let finished = alone::run(classify(outlet), ways, typed, inputs, opened)?;
+    if let Some(commented) = commented {
+        commented.finish(&finished.inputs, &cascade, finished.received.handed_out())?;
     }
-    let control = Arc::clone(&inputs.control);
-    let cascade_of = Arc::clone(&cascade);
-    let written =
-        Written { cascade: cascade_of, captures, form, commented, upkeep, control, failure: None };
-    let ((done, counts), written) = serve::serve(&request, &inputs, opened, written);
-    written.finish(&inputs, done.received.handed_out())?;
-    if shown == Shown::Plain(Show::Table) && inputs.interface.is_none() {
-        table::print(&cascade, &counts)?;
+    let found = finished.closings.first().and_then(|(_, closing)| closing.found.as_ref());
+    if shown == Shown::Plain(Show::Table)
+        && !is_live
+        && let Some(counts) = found.and_then(|found| found.downcast_ref::<Counts>())
+    {
+        table::print(&cascade, counts)?;
     }
-    let stage = StageSummary { name: "classify", ..done.stage() };
-    let status = summary::print(&inputs, quiet, &done.received, Some(&stage))?;
-    if !quiet {
-        eprint!("{}{}", done.lines(), closing_lines(&cascade, &counts));
-    }
-    account_for(&cascade, &done, &counts).map_err(Failure::error)?;
-    Ok(status)
+    summary::finished(&finished, arguments.input.quiet)
 }
 
 /// Tunnels are opened as they were in training.
@@ -157,123 +163,54 @@ impl Shown {
     }
 }
 
-/// Where verdicts go.
+/// How verdicts are shown as they come.
 enum Form {
-    /// Only counted: a table follows.
-    Counts,
     /// A line each on the terminal.
-    Table,
-    /// As rows; nothing after a file could not be begun anew.
-    Rows(Option<output::Rows>, Columns),
-    /// As lines of other tools; likewise.
-    Lines(Option<Lines>),
+    Table(Arc<Cascade>),
+    /// As lines of other tools.
+    Lines(Box<Lines>),
 }
 
-impl Form {
-    /// Opens the output, before any work is done for it.
-    fn create(
-        arguments: &ClassifyArguments,
-        shown: Shown,
-        schema: Schema,
-        is_live: bool,
-    ) -> Result<Self, Failure> {
-        Ok(match shown {
-            Shown::Plain(Show::Table) if is_live => Self::Table,
-            Shown::Plain(Show::Table) => Self::Counts,
-            Shown::Plain(Show::Rows(format)) => {
-                let rows = output::create(&arguments.output.plain(), format, schema)?;
-                Self::Rows(Some(rows), Columns::new(schema))
-            }
-            Shown::Lines(style) => Self::Lines(Some(Lines::create(&arguments.output, style)?)),
-        })
-    }
+/// Where the command writes verdicts that are no rows.
+struct Written {
+    form: Option<Form>,
+    kept: Option<Kept>,
+}
 
-    fn put(
-        &mut self,
-        cascade: &Cascade,
-        captures: &Captures,
-        verdicts: &[Verdict],
-    ) -> Result<(), Failure> {
-        match self {
-            Self::Counts | Self::Rows(None, _) | Self::Lines(None) => Ok(()),
-            Self::Table => verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict)),
-            Self::Rows(Some(rows), columns) => {
-                for piece in verdicts.chunks(ROWS_PER_PIECE) {
-                    rows::fill(columns, cascade, captures, piece).map_err(Failure::error)?;
-                    rows.write(columns)?;
-                }
-                Ok(())
+impl Taker<Vec<Verdict>> for Written {
+    fn take(&mut self, verdicts: &Vec<Verdict>) -> Result<(), RowsError> {
+        match &mut self.form {
+            None => {}
+            Some(Form::Table(cascade)) => {
+                verdicts.iter().try_for_each(|verdict| table::verdict(cascade, verdict))?;
             }
-            Self::Lines(Some(lines)) => lines.put(cascade, captures, verdicts),
+            Some(Form::Lines(lines)) => lines.put(verdicts)?,
         }
-    }
-
-    fn look(&mut self, upkeep: &mut Upkeep) -> Result<(), Failure> {
-        match self {
-            Self::Counts | Self::Table => {}
-            Self::Rows(rows, _) => {
-                if let Some(open) = rows.take() {
-                    *rows = Some(upkeep.look(open)?);
-                }
-            }
-            Self::Lines(lines) => {
-                if let Some(open) = lines.take() {
-                    *lines = Some(upkeep.look(open)?);
-                }
-            }
+        if let Some(kept) = &self.kept {
+            kept.put(verdicts);
         }
         Ok(())
     }
-}
 
-/// Where the command writes verdicts.
-struct Written {
-    cascade: Arc<Cascade>,
-    captures: Captures,
-    form: Form,
-    commented: Option<Commented>,
-    upkeep: Option<Upkeep>,
-    control: Arc<Control>,
-    failure: Option<Failure>,
-}
-
-impl Written {
-    fn put(&mut self, verdicts: &[Verdict]) -> Result<(), Failure> {
-        self.form.put(&self.cascade, &self.captures, verdicts)?;
-        if let Some(commented) = &mut self.commented {
-            commented.put(verdicts);
-        }
-        match &mut self.upkeep {
-            Some(upkeep) => self.form.look(upkeep),
-            None => Ok(()),
+    fn flush_held(&mut self) -> Result<(), RowsError> {
+        match &mut self.form {
+            Some(Form::Lines(lines)) => lines.write_out(),
+            _ => Ok(()),
         }
     }
 
-    /// Gives files their names; of the captures `frame_count` frames were looked at.
-    fn finish(self, inputs: &Inputs, frame_count: u64) -> Result<(), Failure> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
+    fn reopen(self) -> Result<Self, RowsError> {
+        let form = match self.form {
+            Some(Form::Lines(lines)) => Some(Form::Lines(Box::new(lines.reopen()?))),
+            form => form,
+        };
+        Ok(Self { form, ..self })
+    }
+
+    fn finish(self) -> Result<(), RowsError> {
         match self.form {
-            Form::Rows(Some(rows), _) => rows.finish()?,
-            Form::Lines(Some(lines)) => lines.finish()?,
-            _ => {}
-        }
-        match self.commented {
-            Some(commented) => commented.finish(inputs, &self.cascade, frame_count),
-            None => Ok(()),
-        }
-    }
-}
-
-impl TakeVerdicts for Written {
-    fn take(&mut self, verdicts: &[Verdict]) {
-        if self.failure.is_some() {
-            return;
-        }
-        if let Err(failure) = self.put(verdicts) {
-            self.failure = Some(failure);
-            self.control.fail();
+            Some(Form::Lines(lines)) => lines.finish(),
+            _ => Ok(std::io::stdout().flush()?),
         }
     }
 }

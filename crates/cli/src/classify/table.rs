@@ -1,6 +1,6 @@
 //! Verdicts as people read them.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use classify::counts::LabelCounts;
 use classify::verdict::UNKNOWN;
@@ -9,11 +9,10 @@ use comfy_table::{CellAlignment, Table};
 use packet::{Protocol, Timestamp};
 use session::share;
 
-use crate::failure::Failure;
 use crate::top::grouped;
 
 /// Prints a line a label.
-pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
+pub(super) fn print(cascade: &Cascade, counts: &Counts) -> io::Result<()> {
     let stages: Vec<_> = cascade.stages().iter().map(classify::Stage::name).collect();
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -37,8 +36,7 @@ pub(super) fn print(cascade: &Cascade, counts: &Counts) -> Result<(), Failure> {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(std::io::stdout(), "{}", table.trim_fmt())?;
-    Ok(())
+    writeln!(io::stdout(), "{}", table.trim_fmt())
 }
 
 /// A label of the table.
@@ -106,12 +104,12 @@ const TITLES: [&str; 9] = [
 const WIDTHS: [usize; 9] = [30, 9, 21, 21, 16, 10, 7, 7, 10];
 
 /// Prints the titles of lines.
-pub(super) fn begin() -> Result<(), Failure> {
+pub(super) fn begin() -> io::Result<()> {
     line(&TITLES.map(str::to_owned))
 }
 
 /// Prints a verdict of an interface.
-pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> Result<(), Failure> {
+pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> io::Result<()> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let is_known = verdict.decided != Timestamp::UNKNOWN;
     line(&[
@@ -127,9 +125,8 @@ pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> Result<(), Failur
     ])
 }
 
-fn line(cells: &[String; TITLES.len()]) -> Result<(), Failure> {
+fn line(cells: &[String; TITLES.len()]) -> io::Result<()> {
     let cells: Vec<_> =
         cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}")).collect();
-    writeln!(std::io::stdout(), "{}", cells.join("  ").trim_end())?;
-    Ok(())
+    writeln!(io::stdout(), "{}", cells.join("  ").trim_end())
 }

@@ -3,19 +3,18 @@
 mod labelled;
 mod table;
 
-use engine::flow::{FlowRecord, FlowStatistics};
+use engine::flow::FlowRecord;
 use session::Host;
+use session::application::Application as _;
 use session::captures::Captures;
-use session::flows::{
-    Done, FlowsRequest, Laid, Layout, NEEDS, Names, Output, Rows, compute, heaviest,
-};
-use session::reading::{Inputs, Opened};
+use session::flows::{Flows, Names, Shown};
+use session::run::Finished;
 use session::top::SortBy;
 
+use crate::alone::{self, Typed, Ways};
 use crate::args::FlowsArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::live::{self, Upkeep};
 use crate::output::{self, Show};
 use crate::summary;
 
@@ -27,52 +26,47 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     if let Some(folder) = &arguments.model {
         return labelled::run(arguments, folder, host);
     }
-    let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
+    let typed = Typed { input: &arguments.input, live: Some(&arguments.live), pace: None };
+    let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
-    check(arguments, show == Show::Table, inputs.interface.is_some())?;
-    let row_count = arguments.rows.unwrap_or(ROWS_SHOWN);
-    let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
+    let is_live = inputs.interface.is_some();
+    check(arguments, show == Show::Table, is_live)?;
+    asked::share_if_typed(&mut inputs, typed.input);
+    let settings = asked::flows(arguments);
+    let opened = alone::open(&inputs, &Flows::shown_by(settings.clone(), Shown::Rows))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let quiet = arguments.input.quiet;
-    let request = asked::flows(arguments);
-    let upkeep = Upkeep::of(&opened);
-    let captures = Captures::of(&inputs);
-    let done = match show {
-        Show::Table if upkeep.is_some() => {
-            live::begin(&arguments.live, &opened, &inputs.control, quiet);
-            compute::<(), _>(&request, &inputs, opened, &mut table::Lines::begin()?)?
+    let mut ways = Ways::rows(show, &arguments.output);
+    let shown = match show {
+        Show::Rows(_) => Shown::Rows,
+        Show::Table if is_live => {
+            let (outlet, writer) = alone::show(Flows::NAME, table::Lines::begin()?, &inputs);
+            ways.shown = Some(writer);
+            Shown::Each(outlet)
         }
         Show::Table => {
-            let by_packets = arguments.sort == Some(SortBy::Packets);
-            let row_count = if row_count == 0 { usize::MAX } else { row_count };
-            let (flows, done) = heaviest(&request, &inputs, opened, row_count, by_packets);
-            table::print(&flows, &done.counts, &captures)?;
-            done
-        }
-        Show::Rows(format) => {
-            let layout = Layout {
-                names: arguments.names,
-                statistics: arguments.stats,
-                window: arguments.window,
-                has_capture: captures.are_named(),
-            };
-            let rows = output::create(&arguments.output, format, layout.schema())?;
-            live::begin(&arguments.live, &opened, &inputs.control, quiet);
-            let mut written =
-                Written { rows: Some(rows), encode: Rows::new(layout, captures), upkeep };
-            let done = written.fill(&request, &inputs, opened, layout)?;
-            written.finish()?;
-            done
+            let flow_count = arguments.rows.unwrap_or(ROWS_SHOWN);
+            Shown::Heaviest {
+                flow_count: if flow_count == 0 { usize::MAX } else { flow_count },
+                by_packets: arguments.sort == Some(SortBy::Packets),
+            }
         }
     };
-    let status = summary::print(&inputs, quiet, &done.received, Some(&done.stage()))?;
-    if !quiet {
-        eprint!("{}", done.lines());
-    }
-    Ok(status)
+    let finished = alone::run(Flows::shown_by(settings, shown), ways, typed, inputs, opened)?;
+    print_heaviest(&finished)?;
+    summary::finished(&finished, arguments.input.quiet)
+}
+
+/// Prints the heaviest flows, where those were found.
+fn print_heaviest(finished: &Finished) -> Result<(), Failure> {
+    let found = finished.closings.first().and_then(|(_, closing)| {
+        let flows = closing.found.as_ref()?.downcast_ref::<Vec<FlowRecord>>()?;
+        Some((flows, closing.ended?))
+    });
+    let Some((flows, counts)) = found else { return Ok(()) };
+    table::print(flows, &counts, &Captures::of(&finished.inputs))
 }
 
 /// Refuses what would have no effect on what is shown or written.
@@ -104,53 +98,4 @@ fn refuse_ranks(arguments: &FlowsArguments) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Where the command writes every flow.
-struct Written {
-    /// Nothing after a file could not be begun anew.
-    rows: Option<output::Rows>,
-    encode: Rows,
-    upkeep: Option<Upkeep>,
-}
-
-impl Written {
-    fn fill(
-        &mut self,
-        request: &FlowsRequest,
-        inputs: &Inputs,
-        opened: Opened,
-        layout: Layout,
-    ) -> Result<Done, Failure> {
-        if layout.needs_statistics() {
-            compute::<FlowStatistics, _>(request, inputs, opened, self)
-        } else {
-            compute::<(), _>(request, inputs, opened, self)
-        }
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        self.rows.map_or(Ok(()), output::Rows::finish)
-    }
-}
-
-impl<S: Laid> Output<S> for Written {
-    type Error = Failure;
-
-    fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Failure> {
-        let Self { rows: Some(rows), encode, .. } = self else { return Ok(()) };
-        encode.put(flows, |columns| match columns {
-            Ok(columns) => rows.write(columns),
-            Err(refused) => Err(Failure::error(refused)),
-        })
-    }
-
-    fn look(&mut self) -> Result<(), Failure> {
-        if let Some(upkeep) = &mut self.upkeep
-            && let Some(rows) = self.rows.take()
-        {
-            self.rows = Some(upkeep.look(rows)?);
-        }
-        Ok(())
-    }
 }

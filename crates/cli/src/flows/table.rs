@@ -1,12 +1,12 @@
 //! `flows` as people read them.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
 use packet::Timestamp;
 use session::captures::Captures;
-use session::flows::Output;
+use session::outlet::{RowsError, Taker};
 use session::share;
 
 use crate::failure::Failure;
@@ -71,24 +71,25 @@ impl Lines {
     }
 }
 
-impl Output<()> for Lines {
-    type Error = Failure;
-
-    fn put(&mut self, flows: &[(FlowRecord, ())]) -> Result<(), Failure> {
-        for (flow, ()) in flows {
+impl Taker<Vec<FlowRecord>> for Lines {
+    fn take(&mut self, flows: &Vec<FlowRecord>) -> Result<(), RowsError> {
+        for flow in flows {
             let cells = cells(flow, &FlowCounts::default());
             line(cells.iter().map(String::as_str))?;
         }
         Ok(())
     }
+
+    fn finish(self) -> Result<(), RowsError> {
+        Ok(io::stdout().flush()?)
+    }
 }
 
 /// One line of all cells but the share: of what has not ended nobody knows the whole.
-fn line<'a>(cells: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+fn line<'a>(cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
     let cells = cells.zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}"));
     let line = cells.collect::<Vec<_>>().join("  ");
-    writeln!(std::io::stdout(), "{}", line.trim_end())?;
-    Ok(())
+    writeln!(io::stdout(), "{}", line.trim_end())
 }
 
 fn cells(flow: &FlowRecord, counts: &FlowCounts) -> [String; TITLES.len()] {

@@ -2,8 +2,9 @@
 
 use engine::flow::Held;
 use model::{FlowFeatures, Headers, Subscription};
+use session::first::FlowsRequest;
 use session::first::{KeepFirst, compute};
-use session::flows::{Done, FlowsRequest};
+use session::flows::Done;
 use session::reading::{Inputs, Opened};
 
 use super::index;

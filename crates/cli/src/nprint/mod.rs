@@ -12,7 +12,8 @@ use std::io::Write as _;
 use engine::columns::Schema;
 use engine::flow::FlowOptions;
 use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, Wanted};
-use session::flows::{Done, FlowsRequest};
+use session::first::FlowsRequest;
+use session::flows::Done;
 use session::reading::{Inputs, Needs, Opened, hash_seed};
 use session::summary::StageSummary;
 

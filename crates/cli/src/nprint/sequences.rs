@@ -4,8 +4,9 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::{FlowPacket, FlowSlot, FromFrames, Held};
 use model::{FirstSteps, sequence};
 use packet::Frame;
+use session::first::FlowsRequest;
 use session::first::compute;
-use session::flows::{Done, FlowsRequest};
+use session::flows::Done;
 use session::reading::{Inputs, Opened};
 
 use super::args::{NprintFormat, NprintOutputArguments};

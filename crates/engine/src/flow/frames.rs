@@ -107,14 +107,24 @@ impl<S> TakeEnded<S> for () {
 }
 
 /// Flows of one reader, with their frames at hand: a pass with one lens.
-pub struct FlowFrames<K: FromFrames, T>(Pass<Keeper<K, T>>);
+pub struct FlowFrames<K: FromFrames, T>(Pass<FrameLens<K, T>>);
 
 /// The lens: what is kept of frames, by flow.
-struct Keeper<K: FromFrames, T> {
+pub struct FrameLens<K: FromFrames, T> {
     states: SideSlab<Held<K::State>>,
-    keep: K,
-    output: T,
     ended: Vec<EndedFlow<K::State>>,
+    /// Who decides what is kept.
+    pub keep: K,
+    /// Who receives flows as they end.
+    pub output: T,
+}
+
+impl<K: FromFrames, T: TakeEnded<K::State>> FrameLens<K, T> {
+    /// Nothing kept yet.
+    #[must_use]
+    pub fn new(keep: K, output: T) -> Self {
+        Self { states: SideSlab::default(), ended: Vec::new(), keep, output }
+    }
 }
 
 /// What is left of a run.
@@ -135,21 +145,19 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
     /// No flows yet.
     #[must_use]
     pub fn new(options: FlowOptions, seed: HashSeed, keep: K, output: T) -> Self {
-        let states = SideSlab::default();
-        let keeper = Keeper { states, keep, output, ended: Vec::new() };
-        Self(Pass::new(options, seed, keeper))
+        Self(Pass::new(options, seed, FrameLens::new(keep, output)))
     }
 
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
     pub fn finish(self) -> FramesDone<K, T> {
-        let PassDone { lens: Keeper { keep, output, .. }, outcome, clock, counts } =
+        let PassDone { lens: FrameLens { keep, output, .. }, outcome, clock, counts } =
             self.0.finish();
         FramesDone { keep, output, outcome, clock, counts }
     }
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>> Lens for Keeper<K, T> {
+impl<K: FromFrames, T: TakeEnded<K::State>> Lens for FrameLens<K, T> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         for &slot in piece.slots {
             self.states.prefetch(slot);

@@ -35,7 +35,9 @@ mod with;
 
 pub use collect::{AllEnded, Collect, Heaviest};
 pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
-pub use frames::{EndedFlow, FlowFrames, FramesDone, FromFrames, Held, States, TakeEnded};
+pub use frames::{
+    EndedFlow, FlowFrames, FrameLens, FramesDone, FromFrames, Held, States, TakeEnded,
+};
 pub use options::FlowOptions;
 pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};

@@ -26,6 +26,13 @@ impl<'a> Left<'a> {
         Self { table, end }
     }
 
+    /// Visits them in no order: packets, bytes, and the rest where it is wanted.
+    pub fn each(&self, mut visit: impl FnMut(u64, u64, &dyn Fn() -> Option<FlowRecord>)) {
+        self.table.for_each_live(self.end, |_, packets, bytes, _, make| {
+            visit(packets, bytes, make);
+        });
+    }
+
     /// Hands them to `take` with their slots, at most `piece_len` at a time, in the order of
     /// [`FlowRecord::order`].
     pub fn in_order(&self, piece_len: usize, mut take: impl FnMut(&[(FlowRecord, FlowSlot)])) {

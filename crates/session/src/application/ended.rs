@@ -120,7 +120,14 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
         let (outcome, key) = (flows.outcome.clone(), Done::KEY);
         match self.out.into_refusal() {
             Some(refusal) => Err(refusal),
-            None => Ok(Closing { outcome, key, lines: R::lines(flows), ..Closing::default() }),
+            None => Ok(Closing {
+                outcome,
+                key,
+                lines: R::lines(flows),
+                counts: flows.named_counts(),
+                ended: Some(flows.counts),
+                ..Closing::default()
+            }),
         }
     }
 }

@@ -13,6 +13,7 @@ mod wants;
 use std::any::Any;
 
 use engine::columns::Schema;
+use engine::flow::FlowCounts;
 use engine::flow::pass::{LabelKind, Lens};
 use engine::group::Outcome;
 use engine::run::Control;
@@ -218,6 +219,8 @@ pub struct Closing {
     pub lines: String,
     /// What else it counted, by name.
     pub counts: Vec<(&'static str, u64)>,
+    /// Flows by how they ended, where it looks at flows.
+    pub ended: Option<FlowCounts>,
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
     /// Outcome of the sources that it alone reads.

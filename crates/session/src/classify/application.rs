@@ -11,17 +11,17 @@ use classify::{
 };
 use engine::columns::{Columns, Schema};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames, Held, SideSlab, States};
+use engine::flow::{Ended, FlowMark, FlowSlot, FrameLens, FromFrames as _, Held, SideSlab, States};
 use packet::Protocol;
 use serde::Deserialize;
 
 use super::rows::fill;
-use super::{ROWS_PER_PIECE, account_for, lines, needs, read, wants_inner};
+use super::{ROWS_PER_PIECE, account_for, lines, of_model, read};
 use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
 use crate::captures::Captures;
 use crate::choice::choice;
 use crate::done::Done;
-use crate::outlet::{Lay, PartOutlet};
+use crate::outlet::{Lay, Outlet, PartOutlet};
 use crate::outside::Outside;
 use crate::rules::Following;
 use crate::written;
@@ -61,6 +61,24 @@ pub struct Classify {
     kind: LabelKind,
     options: Options,
     flow_count_max: Option<usize>,
+    shown: Option<Outlet<Vec<Verdict>>>,
+    /// Whether its closing lines say of flows how they ended, which else `flows` does.
+    tells_flows: bool,
+}
+
+impl Classify {
+    /// For a front door, which may show verdicts as they come. What is found as a whole is
+    /// [`Counts`].
+    #[must_use]
+    pub const fn shown_by(
+        cascade: Arc<Cascade>,
+        options: Options,
+        flow_count_max: usize,
+        shown: Option<Outlet<Vec<Verdict>>>,
+    ) -> Self {
+        let (kind, flow_count_max) = (LabelKind::Service, Some(flow_count_max));
+        Self { cascade, kind, options, flow_count_max, shown, tells_flows: true }
+    }
 }
 
 impl Application for Classify {
@@ -105,19 +123,18 @@ model = \"services\"
             consumer_count: 1,
             is_live: site.is_live,
         };
-        Ok(Self { cascade: Arc::new(cascade), kind, options, flow_count_max: max_flows })
+        Ok(Self {
+            cascade: Arc::new(cascade),
+            kind,
+            options,
+            flow_count_max: max_flows,
+            shown: None,
+            tells_flows: false,
+        })
     }
 
     fn wants(&self) -> Wants {
-        let timeouts = self.cascade.flows();
-        Wants {
-            inner: Some(wants_inner(&self.cascade)),
-            idle_timeout: Some(timeouts.idle),
-            active_timeout: Some(timeouts.active),
-            window: Some(None),
-            flow_count_max: self.flow_count_max,
-            ..Wants::flows(needs(&self.cascade))
-        }
+        of_model(&self.cascade, self.flow_count_max)
     }
 
     fn schema(&self, has_capture: bool) -> Schema {
@@ -134,43 +151,38 @@ model = \"services\"
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { cascade, kind, options, .. } = self;
-        let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+        let Self { cascade, kind, options, shown, tells_flows, .. } = self;
         let outside = match opening.pace {
             Some(pace) => Outside::Paced(pace),
             None if opening.is_live => Outside::Live(opening.clock),
             None => Outside::None,
         };
-        let has_capture = opening.captures.are_named();
-        let cascade_of_rows = Arc::clone(&cascade);
-        let out = Out { cascade: cascade_of_rows, captures: opening.captures, has_capture };
+        let is_wanted = opening.outlet.is_some() || shown.is_some();
+        let has_columns = opening.outlet.is_some();
+        let out =
+            Out { cascade: Arc::clone(&cascade), captures: opening.captures, has_columns, shown };
         let (parts, merge) =
-            PartOutlet::for_passes(Some(&outlet), || out.clone(), opening.sharing);
+            PartOutlet::for_passes(opening.outlet.as_ref(), || out.clone(), opening.sharing);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
         // Who shares the flows shares the room for those that wait.
         let waiting_max = options.waiting_max.div_ceil(parts.len());
         let options = Options { waiting_max, ..options };
-        let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
-            let (cascade, outside, part) = (Arc::clone(&cascade), outside.clone(), Part(part));
-            let (states, folded) = (SideSlab::default(), Counts::default());
+        let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+            let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
+            let part = Part { out, is_wanted };
+            let found =
+                Found { cascade: Arc::clone(&cascade), folded: Counts::default(), tells_flows };
             if let Some(features) = cascade.window().cloned() {
-                let of_windows = Arc::clone(&cascade);
-                let classifier =
-                    WindowClassifier::new(of_windows, features, options, outside, part);
-                return Box::new(Windows {
-                    cascade,
-                    states: SideSlab::default(),
-                    classifier,
-                    folded,
-                });
+                let keep = WindowClassifier::new(cascade, features, options, outside, part);
+                return Box::new(Windows { lens: FrameLens::new(keep, ()), found });
             }
-            let mut classifier = Classifier::new(Arc::clone(&cascade), options, outside, part);
+            let mut classifier = Classifier::new(cascade, options, outside, part);
             if gives.is_some() {
                 classifier.note_decided();
             }
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
-            let mut flows =
-                Flows { cascade, states, classifier, kind, rules, gives, followed, folded };
+            let states = SideSlab::default();
+            let mut flows = Flows { found, states, classifier, kind, rules, gives, followed };
             flows.take_up_rules();
             Box::new(flows)
         });
@@ -209,7 +221,8 @@ fn label(cascade: &Cascade, number: u16) -> Label {
 struct Out {
     cascade: Arc<Cascade>,
     captures: Captures,
-    has_capture: bool,
+    has_columns: bool,
+    shown: Option<Outlet<Vec<Verdict>>>,
 }
 
 impl Lay for Out {
@@ -220,9 +233,15 @@ impl Lay for Out {
     }
 
     fn lay(&mut self, rows: &[Verdict], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
-        let Self { cascade, captures, has_capture } = self;
+        let Self { cascade, captures, has_columns, shown } = self;
+        if let Some(shown) = shown {
+            shown.put(rows.to_vec());
+        }
+        if !*has_columns {
+            return Ok(());
+        }
         for piece in rows.chunks(ROWS_PER_PIECE) {
-            let mut columns = Columns::new(cascade.schema(*has_capture));
+            let mut columns = Columns::new(cascade.schema(captures.are_named()));
             fill(&mut columns, cascade, captures, piece).map_err(Refusal::new)?;
             put(columns);
         }
@@ -231,11 +250,17 @@ impl Lay for Out {
 }
 
 /// Verdicts of one pass.
-struct Part(PartOutlet<Out>);
+struct Part {
+    out: PartOutlet<Out>,
+    /// Whether anybody takes verdicts; else they are only counted.
+    is_wanted: bool,
+}
 
 impl TakeVerdicts for Part {
     fn take(&mut self, verdicts: &[Verdict]) {
-        self.0.put(&mut verdicts.to_vec());
+        if self.is_wanted {
+            self.out.put(&mut verdicts.to_vec());
+        }
     }
 }
 
@@ -249,7 +274,7 @@ struct Followed {
 
 /// One verdict for each flow.
 struct Flows {
-    cascade: Arc<Cascade>,
+    found: Found,
     states: SideSlab<Held<Standing>>,
     classifier: Classifier<Outside, Part>,
     kind: LabelKind,
@@ -257,15 +282,13 @@ struct Flows {
     /// The labels that are given, where somebody reads them.
     gives: Option<LabelKind>,
     followed: Vec<Followed>,
-    /// What other passes found.
-    folded: Counts,
 }
 
 impl Flows {
     /// Which flows are classified again.
     fn take_up_rules(&mut self) {
         let numbers = self.rules.rules().again(self.kind);
-        let about = numbers.into_iter().map(|number| label(&self.cascade, number)).collect();
+        let about = numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
         self.classifier.ask_again(about);
     }
 
@@ -281,7 +304,7 @@ impl Flows {
             let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
             let place =
                 deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
-            labels.give(kind, decided.slot, place, number(&self.cascade, decided.label));
+            labels.give(kind, decided.slot, place, number(&self.found.cascade, decided.label));
         }
         self.followed.clear();
     }
@@ -290,7 +313,7 @@ impl Flows {
     fn label_now(&mut self, labels: &mut Labels) {
         let Some(kind) = self.gives else { return };
         for decided in self.classifier.take_decided() {
-            labels.give_now(kind, decided.slot, number(&self.cascade, decided.label));
+            labels.give_now(kind, decided.slot, number(&self.found.cascade, decided.label));
         }
     }
 }
@@ -365,62 +388,37 @@ impl Watcher for Flows {
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
-        self.folded.fold(&other.classifier.finish().0);
+        self.found.folded.fold(&other.classifier.finish().0);
         Ok(())
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (mut counts, out) = self.classifier.finish();
-        counts.fold(&self.folded);
-        closing(&self.cascade, &counts, out, flows)
+        let (counts, out) = self.classifier.finish();
+        self.found.closing(counts, out, flows)
     }
 }
 
 /// Verdicts on each window of each flow.
 struct Windows {
-    cascade: Arc<Cascade>,
-    states: SideSlab<Held<<WindowClassifier<Outside, Part> as FromFrames>::State>>,
-    classifier: WindowClassifier<Outside, Part>,
-    /// What other passes found.
-    folded: Counts,
-}
-
-impl Windows {
-    fn pause(&mut self) {
-        self.classifier.on_pause(&mut States::in_slab(&mut self.states));
-    }
+    found: Found,
+    lens: FrameLens<WindowClassifier<Outside, Part>, ()>,
 }
 
 impl Lens for Windows {
-    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
-        for &slot in piece.slots {
-            self.states.prefetch(slot);
-        }
-        for (_, frame, packet, slot) in piece.flows() {
-            if let Some(Held(state)) = self.states.state(slot) {
-                self.classifier.on_frame(state, &frame, packet, slot);
-            }
-        }
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.lens.on_piece(piece, labels);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
-        for ended in ended {
-            if let Some(Held(state)) = self.states.state(ended.slot) {
-                self.classifier.on_end(state, ended);
-            }
-        }
-        self.pause();
-        for ended in ended {
-            self.states.state(ended.slot).map(std::mem::take);
-        }
+    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+        self.lens.on_ended(ended, labels);
     }
 
-    fn on_batch_end(&mut self, _: &mut Labels) {
-        self.pause();
+    fn on_batch_end(&mut self, labels: &mut Labels) {
+        self.lens.on_batch_end(labels);
     }
 
-    fn on_mark(&mut self, mark: FlowMark, _: &mut Labels) {
-        self.classifier.on_mark(&mut States::in_slab(&mut self.states), mark);
+    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
+        self.lens.on_mark(mark, labels);
     }
 }
 
@@ -431,30 +429,61 @@ impl Watcher for Windows {
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
-        self.folded.fold(&other.classifier.finish().0);
+        self.found.folded.fold(&other.lens.keep.finish().0);
         Ok(())
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (mut counts, out) = self.classifier.finish();
-        counts.fold(&self.folded);
-        closing(&self.cascade, &counts, out, flows)
+        let Self { found, lens } = *self;
+        let (counts, out) = lens.keep.finish();
+        found.closing(counts, out, flows)
     }
 }
 
 /// A pass of this application has a lens of another kind.
 const OTHER_TYPE: &str = "passes of one application have lenses of one kind";
 
-fn closing(
-    cascade: &Cascade,
-    counts: &Counts,
-    out: Part,
-    flows: &Done,
-) -> Result<Closing, Refusal> {
-    if let Some(refusal) = out.0.into_refusal() {
-        return Err(refusal);
+/// What is said at the end.
+struct Found {
+    cascade: Arc<Cascade>,
+    /// What other passes found.
+    folded: Counts,
+    tells_flows: bool,
+}
+
+impl Found {
+    fn closing(self, counts: Counts, out: Part, flows: &Done) -> Result<Closing, Refusal> {
+        let Self { cascade, folded, tells_flows } = self;
+        if let Some(refusal) = out.out.into_refusal() {
+            return Err(refusal);
+        }
+        let mut counts = counts;
+        counts.fold(&folded);
+        account_for(&cascade, flows, &counts).map_err(Refusal::new)?;
+        let of_flows = if tells_flows { flows.lines() } else { String::new() };
+        let mut named = flows.named_counts();
+        named.extend(odd(&counts));
+        Ok(Closing {
+            outcome: flows.outcome.clone(),
+            key: Done::KEY,
+            lines: of_flows + &lines(&cascade, &counts),
+            counts: named,
+            ended: Some(flows.counts),
+            found: Some(Box::new(counts)),
+            ..Closing::default()
+        })
     }
-    account_for(cascade, flows, counts).map_err(Refusal::new)?;
-    let (outcome, key) = (flows.outcome.clone(), Done::KEY);
-    Ok(Closing { outcome, key, lines: lines(cascade, counts), ..Closing::default() })
+}
+
+/// Flows that are unlike what most models are made for, and those that a limit touched.
+fn odd(counts: &Counts) -> [(&'static str, u64); 7] {
+    [
+        ("verdicts", counts.decided()),
+        ("unknown", counts.unknown.total()),
+        ("neither_tcp_nor_udp", counts.other_protocols),
+        ("cut_headers", counts.cut_headers),
+        ("other_segmentation", counts.other_segmentation),
+        ("no_room_to_wait", counts.of(Cause::Full)),
+        ("no_room_to_follow", counts.unfollowed),
+    ]
 }

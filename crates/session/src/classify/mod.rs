@@ -2,8 +2,7 @@
 
 mod application;
 mod artifact;
-pub mod rows;
-pub mod serve;
+mod rows;
 mod summary;
 
 pub use application::{Classes, Classify, Settings};
@@ -17,6 +16,7 @@ use engine::columns::Schema;
 use model::Headers;
 use model::block::Block;
 
+use crate::application::Wants;
 use crate::done::Done;
 use crate::reading::Needs;
 
@@ -67,6 +67,19 @@ pub fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<()
 #[must_use]
 pub fn wants_inner(cascade: &Cascade) -> bool {
     cascade.features().headers() == Headers::Innermost
+}
+
+/// What a run wants that has flows as they were in training.
+pub(crate) fn of_model(cascade: &Cascade, flow_count_max: Option<usize>) -> Wants {
+    let timeouts = cascade.flows();
+    Wants {
+        inner: Some(wants_inner(cascade)),
+        idle_timeout: Some(timeouts.idle),
+        active_timeout: Some(timeouts.active),
+        window: Some(None),
+        flow_count_max,
+        ..Wants::flows(needs(cascade))
+    }
 }
 
 /// What models look at of a frame.

@@ -7,10 +7,11 @@ use engine::flow::{FlowRecord, FlowStatistics, PerFlow};
 use packet::Span;
 use serde::Deserialize;
 
-use super::{Done, Laid, Layout, NEEDS, Names, Rows};
+use super::{Done, Laid, Layout, NEEDS, Names, Rows, heaviest};
 use crate::application::{
     Application, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
 };
+use crate::outlet::Outlet;
 use crate::written;
 
 /// Settings of `flows`.
@@ -50,7 +51,33 @@ impl Default for Settings {
 }
 
 /// Every flow as a row when it has ended.
-pub struct Flows(Settings);
+pub struct Flows {
+    settings: Settings,
+    shown: Shown,
+}
+
+/// What a front door is shown of flows.
+pub enum Shown {
+    /// Rows alone.
+    Rows,
+    /// Each flow when it has ended.
+    Each(Outlet<Vec<FlowRecord>>),
+    /// As what is found as a whole, a `Vec` of the heaviest flows, by packets or else by bytes.
+    Heaviest {
+        /// How many.
+        flow_count: usize,
+        /// Whether by packets.
+        by_packets: bool,
+    },
+}
+
+impl Flows {
+    /// For a front door, which may show flows otherwise than as rows.
+    #[must_use]
+    pub const fn shown_by(settings: Settings, shown: Shown) -> Self {
+        Self { settings, shown }
+    }
+}
 
 impl Application for Flows {
     const NAME: &'static str = "flows";
@@ -89,11 +116,11 @@ impl Application for Flows {
                 "NFStream's columns have statistics already; leave it out",
             ));
         }
-        Ok(Self(settings))
+        Ok(Self { settings, shown: Shown::Rows })
     }
 
     fn wants(&self) -> Wants {
-        let Settings { idle_timeout, active_timeout, window, max_flows, .. } = self.0;
+        let Settings { idle_timeout, active_timeout, window, max_flows, .. } = self.settings;
         Wants {
             idle_timeout: Some(idle_timeout),
             active_timeout: Some(active_timeout),
@@ -110,6 +137,14 @@ impl Application for Flows {
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let layout = self.layout(opening.captures.are_named());
         let rows = Rows::new(layout, opening.captures.clone());
+        match self.shown {
+            Shown::Rows => {}
+            Shown::Each(outlet) => return watch_ended(Each(outlet), opening, |_| true),
+            Shown::Heaviest { flow_count, by_packets } => {
+                let count = opening.sharing.pass_count();
+                return Ok(heaviest::watch(flow_count, by_packets, count));
+            }
+        }
         if layout.needs_statistics() {
             let out = Out::<FlowStatistics> { rows, kept: PhantomData };
             watch_ended(out, opening, |_| true)
@@ -121,8 +156,30 @@ impl Application for Flows {
 
 impl Flows {
     const fn layout(&self, has_capture: bool) -> Layout {
-        let Settings { names, stats, window, .. } = self.0;
+        let Settings { names, stats, window, .. } = self.settings;
         Layout { names, statistics: stats, window, has_capture }
+    }
+}
+
+/// Flows on their way to who shows them.
+#[derive(Clone)]
+struct Each(Outlet<Vec<FlowRecord>>);
+
+impl EndedRows for Each {
+    type Kept = ();
+    const NAME: &'static str = Flows::NAME;
+
+    fn lay(
+        &mut self,
+        flows: &[(FlowRecord, ())],
+        _: &mut dyn FnMut(Columns),
+    ) -> Result<(), Refusal> {
+        self.0.put(flows.iter().map(|&(record, ())| record).collect());
+        Ok(())
+    }
+
+    fn lines(flows: &Done) -> String {
+        flows.lines()
     }
 }
 

@@ -1,42 +1,197 @@
 //! Flows with what a trained cascade says of them, as columns.
 
+use std::any::Any;
 use std::borrow::Cow;
-use std::fmt;
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use classify::serve::Decision;
-use classify::{Cascade, StageName, Standing};
-use engine::columns::{Columns, RowRefused, Schema, Value};
-use engine::flow::{EndedFlow, FlowRecord, Held};
+use classify::{Cascade, Classifier, Counts, Options, StageName, Standing, TakeVerdicts, Verdict};
+use engine::columns::{Columns, Schema, Value};
+use engine::flow::pass::{LabelKind, Labels, Lens, Piece};
+use engine::flow::{
+    Ended, EndedFlow, FlowMark, FlowRecord, FlowStatistics, FrameLens, Held, Left, PerFlow,
+    TakeEnded, With,
+};
 
 use super::layout::Laid;
 use super::row::{self, Kept, Row};
+use super::{Done, Flows, ROWS_PER_PIECE};
+use crate::application::{
+    Application as _, Closing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
+};
 use crate::captures::Captures;
+use crate::classify::{lines, of_model};
+use crate::outlet::{Lay, PartOutlet};
+use crate::outside::Outside;
 
-/// Why flows are no rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LabelledError {
-    /// A flow has ended without a verdict: a fault of ours, never of the traffic.
-    NoVerdict,
-    /// Columns would hold over 4 GiB of text.
-    Row(RowRefused),
+/// Flows with labels: what `flows` writes where a model is named.
+pub struct LabelledFlows {
+    cascade: Arc<Cascade>,
+    flow_count_max: usize,
+    has_statistics: bool,
 }
 
-impl fmt::Display for LabelledError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVerdict => f.write_str("a flow has no verdict; please report this"),
-            Self::Row(refused) => refused.fmt(f),
+impl LabelledFlows {
+    /// Labels are a cascade's of flows, not of windows; statistics are written as well where that
+    /// is asked for.
+    #[must_use]
+    pub const fn new(cascade: Arc<Cascade>, flow_count_max: usize, has_statistics: bool) -> Self {
+        Self { cascade, flow_count_max, has_statistics }
+    }
+}
+
+impl Ready for LabelledFlows {
+    fn name(&self) -> &'static str {
+        Flows::NAME
+    }
+
+    fn is_by_flow(&self) -> bool {
+        true
+    }
+
+    fn wants(&self) -> Wants {
+        of_model(&self.cascade, Some(self.flow_count_max))
+    }
+
+    fn schema(&self, has_capture: bool) -> Schema {
+        let has_statistics = self.has_statistics;
+        let schemas = if has_statistics { row::LABELLED_WITH_STATISTICS } else { row::LABELLED };
+        schemas[usize::from(has_capture)]
+    }
+
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        Vec::new()
+    }
+
+    fn classifies_again(&self) -> bool {
+        false
+    }
+
+    fn reads(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    fn unsteered(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn is_in_any_order(&self) -> bool {
+        false
+    }
+
+    fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
+        let schema = Ready::schema(&*self, opening.captures.are_named());
+        if self.has_statistics {
+            watch::<FlowStatistics>(self.cascade, schema, opening)
+        } else {
+            watch::<()>(self.cascade, schema, opening)
         }
     }
 }
 
-impl std::error::Error for LabelledError {}
+fn watch<P: Laid + PerFlow + 'static>(
+    cascade: Arc<Cascade>,
+    schema: Schema,
+    opening: Opening,
+) -> Result<Watchers, Refusal> {
+    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+    let lay = || Rows::<P> {
+        cascade: Arc::clone(&cascade),
+        captures: opening.captures.clone(),
+        schema,
+        kept: PhantomData,
+    };
+    let (parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
+    let options = Options { is_live: opening.is_live, ..Options::default() };
+    let waiting_max = options.waiting_max.div_ceil(parts.len());
+    let options = Options { waiting_max, ..options };
+    let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+        let classifier = Classifier::new(Arc::clone(&cascade), options, Outside::None, Unwanted);
+        let lens = FrameLens::new(With::new(classifier), Part(out));
+        Box::new(Watching { cascade: Arc::clone(&cascade), folded: Counts::default(), lens })
+    });
+    Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
+}
 
-/// Turns flows and their verdicts into columns, piece by piece.
-pub struct LabelledRows<'a> {
-    cascade: &'a Cascade,
-    captures: Captures,
-    columns: Columns,
+/// Verdicts are written with their flows.
+struct Unwanted;
+
+impl TakeVerdicts for Unwanted {
+    fn take(&mut self, _: &[Verdict]) {}
+}
+
+/// Flows of one pass on their way out.
+struct Part<P: Laid + PerFlow + 'static>(PartOutlet<Rows<P>>);
+
+impl<P: Laid + PerFlow + 'static> TakeEnded<(Standing, P)> for Part<P> {
+    fn take(&mut self, flows: &[EndedFlow<(Standing, P)>]) {
+        self.0.put(&mut flows.to_vec());
+    }
+}
+
+/// The lens, and what other passes found.
+struct Watching<P: Laid + PerFlow + 'static> {
+    cascade: Arc<Cascade>,
+    folded: Counts,
+    lens: FrameLens<With<Classifier<Outside, Unwanted>, P>, Part<P>>,
+}
+
+impl<P: Laid + PerFlow + 'static> Lens for Watching<P> {
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.lens.on_piece(piece, labels);
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+        self.lens.on_ended(ended, labels);
+    }
+
+    fn on_batch_end(&mut self, labels: &mut Labels) {
+        self.lens.on_batch_end(labels);
+    }
+
+    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
+        self.lens.on_mark(mark, labels);
+    }
+
+    fn on_marked(&mut self, mark: FlowMark) {
+        self.lens.on_marked(mark);
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+        self.lens.on_left(left, labels);
+    }
+}
+
+impl<P: Laid + PerFlow + 'static> Watcher for Watching<P> {
+    fn name(&self) -> &'static str {
+        Flows::NAME
+    }
+
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
+        self.folded.fold(&other.lens.keep.keep.finish().0);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let Self { cascade, folded, lens } = *self;
+        if let Some(refusal) = lens.output.0.into_refusal() {
+            return Err(refusal);
+        }
+        let (mut counts, _) = lens.keep.keep.finish();
+        counts.fold(&folded);
+        Ok(Closing {
+            outcome: flows.outcome.clone(),
+            key: Done::KEY,
+            lines: flows.lines() + &lines(&cascade, &counts),
+            counts: flows.named_counts(),
+            ended: Some(flows.counts),
+            ..Closing::default()
+        })
+    }
 }
 
 /// What is kept for a flow, and what a cascade says of it, as columns.
@@ -64,41 +219,36 @@ impl<P: Kept> Kept for Labelled<'_, P> {
     }
 }
 
-impl<'a> LabelledRows<'a> {
-    /// Nothing filled yet, of flows in these captures, with statistics or without.
-    #[must_use]
-    pub fn new(cascade: &'a Cascade, captures: Captures, has_statistics: bool) -> Self {
-        let schemas = if has_statistics { row::LABELLED_WITH_STATISTICS } else { row::LABELLED };
-        let schema = schemas[usize::from(captures.are_named())];
-        Self { cascade, captures, columns: Columns::new(schema) }
+/// Flows and their verdicts as columns, piece by piece.
+struct Rows<P> {
+    cascade: Arc<Cascade>,
+    captures: Captures,
+    schema: Schema,
+    kept: PhantomData<P>,
+}
+
+impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
+    type Row = EndedFlow<(Standing, P)>;
+
+    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
+        one.0.order().cmp(&other.0.order())
     }
 
-    /// The columns.
-    #[must_use]
-    pub fn schema(&self) -> Schema {
-        self.columns.schema()
-    }
-
-    /// Puts flows in the place of what was there.
-    ///
-    /// # Errors
-    /// [`LabelledError`]
-    pub fn fill<P: Laid>(
-        &mut self,
-        flows: &[EndedFlow<(Standing, P)>],
-    ) -> Result<&Columns, LabelledError> {
-        self.columns.clear();
-        for (record, Held((standing, kept))) in flows {
-            let Standing::Decided(decision) = *standing else {
-                return Err(LabelledError::NoVerdict);
-            };
-            let cascade = self.cascade;
-            let label = decision.label.name(cascade);
-            let guess = decision.label.guess(cascade);
-            let labelled = Labelled { kept, cascade, label, guess, decision };
-            row::push(&mut self.columns, None, record, &labelled, &self.captures)
-                .map_err(LabelledError::Row)?;
+    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        let Self { cascade, captures, schema, .. } = self;
+        for piece in rows.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(schema);
+            for (record, Held((standing, kept))) in piece {
+                let Standing::Decided(decision) = *standing else {
+                    return Err(Refusal::new("a flow has no verdict; please report this"));
+                };
+                let label = decision.label.name(cascade);
+                let guess = decision.label.guess(cascade);
+                let labelled = Labelled { kept, cascade: &**cascade, label, guess, decision };
+                row::push(&mut columns, None, record, &labelled, captures).map_err(Refusal::new)?;
+            }
+            put(columns);
         }
-        Ok(&self.columns)
+        Ok(())
     }
 }

@@ -2,17 +2,16 @@
 
 mod application;
 mod brought;
-mod compute;
+mod heaviest;
 mod labelled;
 mod layout;
 mod nfstream;
 mod row;
 
 pub use crate::done::Done;
-pub use application::{Flows, Settings};
+pub use application::{Flows, Settings, Shown};
 pub use brought::Brought;
-pub use compute::{FlowsRequest, Output, compute, heaviest};
-pub use labelled::{LabelledError, LabelledRows};
+pub use labelled::LabelledFlows;
 pub use layout::{Laid, Layout, Rows};
 
 use engine::columns::Schema;

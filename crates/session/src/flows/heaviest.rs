@@ -1,0 +1,64 @@
+//! The flows of most bytes or packets, of all that were seen.
+
+use std::any::Any;
+
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::{Ended, FlowRecord, Heaviest, Left};
+
+use super::{Done, Flows};
+use crate::application::{Application as _, Closing, Refusal, Watcher, Watchers};
+
+/// Lenses for so many passes; what is found as a whole is a `Vec<FlowRecord>`, heaviest first.
+pub(super) fn watch(flow_count: usize, by_packets: bool, pass_count: usize) -> Watchers {
+    let lens = |_| -> Box<dyn Watcher> {
+        Box::new(Watching { heaviest: Heaviest::new(flow_count, by_packets) })
+    };
+    Watchers { lenses: (0..pass_count).map(lens).collect(), ..Watchers::default() }
+}
+
+struct Watching {
+    heaviest: Heaviest,
+}
+
+impl Watching {
+    fn add(&mut self, record: FlowRecord) {
+        self.heaviest.add(record.packets_total(), record.bytes_total(), || Some(record));
+    }
+}
+
+impl Lens for Watching {
+    fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
+
+    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+        ended.iter().for_each(|ended| self.add(ended.record));
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+        left.each(|packets, bytes, make| self.heaviest.add(packets, bytes, make));
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        Flows::NAME
+    }
+
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
+        let mut heaviest = other.heaviest;
+        heaviest.take_sorted().into_iter().for_each(|record| self.add(record));
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        Ok(Closing {
+            outcome: flows.outcome.clone(),
+            key: Done::KEY,
+            lines: flows.lines(),
+            counts: flows.named_counts(),
+            ended: Some(flows.counts),
+            found: Some(Box::new(self.heaviest.take_sorted())),
+            ..Closing::default()
+        })
+    }
+}
