@@ -14,6 +14,9 @@ pub struct Wants {
     pub needs: Needs,
     /// Whether flows are looked for: their slots, labels, marks and ends.
     pub has_flows: bool,
+    /// Whether frames are looked at, besides what flows are made of. Only who looks at flows can do
+    /// without.
+    pub has_frames: bool,
     /// Whether packets are looked at by the headers inside of tunnels.
     pub inner: Option<bool>,
     /// When flows end for want of packets.
@@ -39,6 +42,7 @@ impl Wants {
         Self {
             needs,
             has_flows: false,
+            has_frames: true,
             inner: None,
             idle_timeout: None,
             active_timeout: None,

@@ -53,7 +53,7 @@ impl Application for Unanswered {
 
     fn wants(&self) -> Wants {
         // Headers as flows have them; how flows are cut is left to others.
-        Wants::flows(NEEDS)
+        Wants { has_frames: false, ..Wants::flows(NEEDS) }
     }
 
     fn schema(&self, _: bool) -> Schema {

@@ -126,6 +126,7 @@ impl Application for Flows {
             active_timeout: Some(active_timeout),
             window: Some(window),
             flow_count_max: Some(max_flows),
+            has_frames: false,
             ..Wants::flows(NEEDS)
         }
     }

@@ -46,8 +46,9 @@ pub(super) struct Making {
     pub socket_count: usize,
     /// Whether rules read labels.
     pub is_steered: bool,
-    /// Bytes of each frame behind its headers that anyone looks at.
-    pub payload_len_max: usize,
+    /// Bytes of each frame behind its headers that anyone looks at; nothing where nobody looks at
+    /// frames.
+    pub payload_len_max: Option<usize>,
 }
 
 impl Making {

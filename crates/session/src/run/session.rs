@@ -141,13 +141,14 @@ impl Session {
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = Begun(Vec::new());
         let captures = Captures::of(&inputs);
+        let has_frames = applications.iter().any(|one| one.ready.wants().has_frames);
         let making = Making {
             options: wants.flow_options(),
             seed,
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
             is_steered: has_sizes || !read_labels.is_empty(),
-            payload_len_max: wants.needs.payload_len_max() as usize,
+            payload_len_max: has_frames.then_some(wants.needs.payload_len_max() as usize),
         };
         let any_order = match applications.as_slice() {
             [one] if one.ready.is_in_any_order() && pace.is_none() && !making.is_steered => {

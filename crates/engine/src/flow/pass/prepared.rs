@@ -4,7 +4,7 @@
 //! its own. Headers, keys, hashes and event time are found by who reads; the passes look at the
 //! same frames, each at those of its flows, and hear of every mark.
 
-use packet::{BATCH_LEN_MAX, Batch, HashSeed, Record};
+use packet::{BATCH_LEN_MAX, Batch, Frame, HashSeed, Record};
 
 use super::super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::super::options::FlowOptions;
@@ -14,6 +14,7 @@ use crate::partition::Partition;
 /// Some batches, copied: they outlive their source's next one, and cross threads.
 #[derive(Default)]
 pub struct Prepared {
+    frame_count: usize,
     bytes: Vec<u8>,
     records: Vec<Record>,
     pub(super) parts: Vec<Part>,
@@ -44,13 +45,25 @@ impl Prepared {
     /// How many frames there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.records.len()
+        self.frame_count
     }
 
     /// Whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.frame_count == 0
+    }
+
+    fn copy(&mut self, frame: &Frame<'_>, payload_len_max: usize) {
+        // Far below 4 GiB: who fills it looks at its size.
+        let offset = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        let headers_len = usize::from(frame.record.layers.payload_offset).max(HEADERS_LEN);
+        let kept_len = headers_len.saturating_add(payload_len_max);
+        let kept = frame.bytes.get(..kept_len).unwrap_or(frame.bytes);
+        self.bytes.extend_from_slice(kept);
+        // No longer than the frame was, whose length has 32 bits.
+        let captured_len = u32::try_from(kept.len()).unwrap_or(frame.record.captured_len);
+        self.records.push(Record { offset, captured_len, ..*frame.record });
     }
 
     /// Bytes of the frames.
@@ -61,6 +74,7 @@ impl Prepared {
 
     /// Nothing in it; what it has room for it keeps.
     pub fn clear(&mut self) {
+        self.frame_count = 0;
         self.bytes.clear();
         self.records.clear();
         self.marks.clear();
@@ -78,7 +92,7 @@ pub struct Preparer {
     clock: FlowClock,
     outcome: Outcome,
     part_count: usize,
-    payload_len_max: usize,
+    payload_len_max: Option<usize>,
 }
 
 /// Of each frame so much is copied whatever lies there: headers that no layer names.
@@ -86,13 +100,14 @@ const HEADERS_LEN: usize = 256;
 
 impl Preparer {
     /// Before the first frame. Where there is no part, frames are copied and no more; behind their
-    /// headers `payload_len_max` bytes of each, as nobody looks at others.
+    /// headers `payload_len_max` bytes of each, as nobody looks at others, and where that is
+    /// nothing none is copied: then parts have the packets of their flows alone.
     #[must_use]
     pub fn new(
         options: &FlowOptions,
         seed: HashSeed,
         part_count: usize,
-        payload_len_max: usize,
+        payload_len_max: Option<usize>,
     ) -> Self {
         let clock = FlowClock::new(options.idle_timeout, options.window);
         Self { seed, clock, outcome: Outcome::default(), part_count, payload_len_max }
@@ -103,16 +118,11 @@ impl Preparer {
         debug_assert!(batch.tick.is_none(), "of captures");
         into.parts.resize_with(self.part_count, Part::default);
         for frame in batch.frames() {
-            let place = into.records.len();
-            // Far below 4 GiB: who fills it looks at its size.
-            let offset = u32::try_from(into.bytes.len()).unwrap_or(u32::MAX);
-            let headers_len = usize::from(frame.record.layers.payload_offset).max(HEADERS_LEN);
-            let kept_len = headers_len.saturating_add(self.payload_len_max);
-            let kept = frame.bytes.get(..kept_len).unwrap_or(frame.bytes);
-            into.bytes.extend_from_slice(kept);
-            // No longer than the frame was, whose length has 32 bits.
-            let captured_len = u32::try_from(kept.len()).unwrap_or(frame.record.captured_len);
-            into.records.push(Record { offset, captured_len, ..*frame.record });
+            let place = into.frame_count;
+            into.frame_count += 1;
+            if let Some(payload_len_max) = self.payload_len_max {
+                into.copy(&frame, payload_len_max);
+            }
             if self.part_count == 0 {
                 continue;
             }
