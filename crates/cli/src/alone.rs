@@ -1,6 +1,7 @@
 //! A command of one application: a session of it alone, in the words of arguments.
 
 use engine::run::Control;
+use packet::Span;
 use session::application::Ready;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
@@ -24,8 +25,17 @@ pub(crate) struct Typed<'a> {
     pub input: &'a InputArguments,
     /// How an interface is listened on, where one may be.
     pub live: Option<&'a LiveArguments>,
+    /// How long an interface is listened on.
+    pub duration: Option<Span>,
     /// Replays captures at so many times their own speed.
     pub pace: Option<f64>,
+}
+
+impl<'a> Typed<'a> {
+    /// Of a command that reads captures or listens on an interface.
+    pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
+        Self { input, live: Some(live), duration: live.duration, pace: None }
+    }
 }
 
 /// Where results go.
@@ -73,7 +83,7 @@ pub(crate) fn run(
     inputs: Inputs,
     opened: Opened,
 ) -> Result<Finished, Failure> {
-    let Typed { input, live, pace } = typed;
+    let Typed { input, live, duration, pace } = typed;
     let is_live = inputs.interface.is_some();
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, shown } = ways;
@@ -83,9 +93,7 @@ pub(crate) fn run(
     plan.input.pace = pace;
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
-        if let Some(live) = live {
-            live::begin(live, opened, &inputs.control, input.quiet);
-        }
+        live::begin_for(duration, opened, &inputs.control, input.quiet);
     })?;
     let reopen = is_live.then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);

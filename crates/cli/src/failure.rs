@@ -49,6 +49,12 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {

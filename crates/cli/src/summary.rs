@@ -2,13 +2,17 @@
 
 use session::reading::{Inputs, Received};
 use session::run::Finished;
-use session::summary::{SourceSummary, StageSummary, own_lines, stage_lines};
+use session::summary::{SourceSummary, StageSummary, names, own_lines, stage_lines};
 
 use crate::failure::{Failure, Status};
 
 /// Prints the summary of a session: its inputs, and each of its applications.
 pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
     let Finished { inputs, received, closings, besides, .. } = finished;
+    // One that reads more than the pass alone: whose lines are whose is told.
+    if !quiet && matches!(closings.as_slice(), [(_, closing)] if !closing.own.is_empty()) {
+        eprintln!("{}:", names(inputs));
+    }
     let mut status = match closings.first() {
         Some((name, closing)) => print(inputs, quiet, received, closing.told_stage(name).as_ref())?,
         // Packets stayed in the kernel.

@@ -41,11 +41,7 @@ impl SourceSummary {
     /// The names of what was read.
     #[must_use]
     pub fn names(&self) -> String {
-        let name = |input: &Input| match input {
-            Input::Stdin => String::from("-"),
-            Input::File(path) => path.display().to_string(),
-        };
-        self.inputs.resolved.inputs.iter().map(name).collect::<Vec<_>>().join(", ")
+        names(&self.inputs)
     }
 
     /// What the application did with it.
@@ -54,6 +50,16 @@ impl SourceSummary {
         let Self { outcome, key, beyond_max_keys, .. } = self;
         StageSummary { name, outcome, key, late: 0, beyond_max_keys: *beyond_max_keys }
     }
+}
+
+/// The names of captures.
+#[must_use]
+pub fn names(inputs: &Inputs) -> String {
+    let name = |input: &Input| match input {
+        Input::Stdin => String::from("-"),
+        Input::File(path) => path.display().to_string(),
+    };
+    inputs.resolved.inputs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The lines, each ended, and what the command says beside them.

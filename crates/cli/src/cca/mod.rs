@@ -10,23 +10,24 @@ mod view;
 
 use std::path::Path;
 
+use capture::live::LiveOptions;
 use cca::Model;
 use packet::{SlotClock, Span};
 use session::Host;
-use session::cca::act::Act;
-use session::cca::live::{self, Departures, Device, DeviceError, Watch, WatchError, WatchOptions};
+use session::application::Application as _;
+use session::cca::live::{Device, DeviceError, WatchError, WatchOptions};
 use session::cca::naming::{Namer, OtherTaps};
-use session::cca::rows::Told;
-use session::cca::taps::{self, Downstream, QueuePeriods, QueueReader};
-use session::cca::{CcaSettings, MODEL, ReadError, read_model};
-use session::reading::{InputRequest, Inputs};
+use session::cca::taps::{self, Downstream};
+use session::cca::{Cca, CcaSettings, Devices, MODEL, ReadError, Shown, read_model};
+use session::reading::{InputRequest, Inputs, Interface, Opened};
 
+use crate::alone::{self, Typed, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::summary;
 use args::CcaArguments;
-use printed::Printed;
+use printed::{Tables, Watched};
 use view::View;
 
 /// What was typed, and how time is cut by it.
@@ -86,6 +87,11 @@ fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
 }
 
 impl Asked<'_> {
+    fn typed(&self) -> Typed<'_> {
+        let CcaArguments { input, duration, .. } = self.arguments;
+        Typed { input, live: None, duration: *duration, pace: None }
+    }
+
     fn refuse_model(&self, other: OtherTaps) -> Failure {
         let folder = self.settings.model.as_deref().unwrap_or(Path::new("")).display();
         let try_this = match other {
@@ -114,17 +120,22 @@ fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failu
         None => offset(asked, &request, &behind)?,
     };
     let egress = Downstream::open(behind_inputs, offset)?;
-    let periods = QueuePeriods::new(egress, settings, *clock, namer);
-    let mut reader = QueueReader::open(before, periods)?;
+    let opened = Opened::Files(before.open()?);
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let mut printed = Printed::create::<Told>(&arguments.output, *show, reader.controls())?;
-    let bar = reader.before().bar();
-    reader.run(|told| printed.put(told, *clock))?;
-    drop(bar);
-    printed.finish()?;
-    finish(reader, arguments.input.quiet)
+    let mut ways = Ways::rows(*show, &arguments.output);
+    let shown = if *show == Show::Table {
+        let tables = Tables { clock: *clock, controls: Namer::controls(namer.as_ref()) };
+        let (outlet, writer) = alone::show(Cca::NAME, tables, &before);
+        ways.shown = Some(writer);
+        Shown::Queue(outlet)
+    } else {
+        Shown::Nothing
+    };
+    let cca = Cca::shown_by(settings.clone(), (*clock, namer), Some(egress), shown);
+    let finished = alone::run(cca, ways, asked.typed(), before, opened)?;
+    summary::finished(&finished, arguments.input.quiet)
 }
 
 /// A device that was named.
@@ -144,62 +155,50 @@ impl From<WatchError> for Failure {
     }
 }
 
-fn run_live(
-    asked: &Asked<'_>,
-    interface: &str,
-    mut namer: Option<Namer>,
-) -> Result<Status, Failure> {
+fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<Status, Failure> {
     let Asked { arguments, settings, clock, show } = asked;
     let [egress] = arguments.egress.as_slice() else {
         return Err(Failure::usage("--egress: of interfaces there can be one"));
     };
     let egress = egress.to_string_lossy();
-    let devices = (device(interface)?, egress.parse::<Departures>()?);
+    let devices = Devices::alone(interface, &egress, arguments.duration)?;
     let by = act::names(&arguments.act, namer.is_some())?;
     let has_view = view::is_wanted(arguments.view, *show)?;
     let options = WatchOptions::new(settings, *clock, namer.as_ref().map(|namer| &namer.model));
-    let mut watch = Watch::begin(options, (&devices.0, &devices.1))?;
+    devices.check(options)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    if let Some(namer) = &mut namer {
-        namer.followed_max = options.followed_max;
-    }
     let controls = Namer::controls(namer.as_ref());
-    let mut printed = Printed::create::<Told>(&arguments.output, *show, controls)?;
-    let mut view = has_view.then(|| View::new(interface, &egress));
-    let mut act = act::begin(&arguments.act, by, &printed.controls, has_view)?;
-    if !arguments.input.quiet {
-        eprintln!(
-            "listening on {interface}, and downstream of the queue on {egress}; Ctrl-C ends it"
-        );
-    }
-    let control = crate::interrupt::control();
-    watch.run(arguments.duration, &control, namer.as_mut(), |told| {
-        if let Some(act) = &mut act {
-            act.look(told, *clock)?;
-        }
-        let said = act.as_ref().map(Act::recent).unwrap_or_default();
-        match &mut view {
-            Some(view) => view.put(told, *clock, &printed.controls, &said),
-            None => printed.put(told, *clock),
-        }
-    })?;
-    if let Some(act) = &mut act {
-        act.end("the command ends")?;
-    }
-    printed.finish()?;
-    if !arguments.input.quiet {
-        for (name, counts) in [interface, &egress].into_iter().zip(watch.counts()?) {
-            eprint!("{}", live::lines(name, &counts));
-        }
-        if let Some(missed) = watch.missed() {
-            eprint!("{}", missed.line());
-        }
-    }
-    // What was told before is whole.
-    watch.check_devices()?;
-    Ok(Status::Fine)
+    let mut ways = Ways::rows(*show, &arguments.output);
+    let act = act::begin(&arguments.act, by, &controls, has_view)?;
+    let view = has_view.then(|| View::new(interface, &egress));
+    let has_tables = *show == Show::Table && view.is_none();
+    let inputs = kernel_inputs(asked, interface)?;
+    let shown = if has_tables || view.is_some() || act.is_some() {
+        let tables = Tables { clock: *clock, controls };
+        let watched = Watched { tables, has_tables, view, act };
+        let (outlet, writer) = alone::show(Cca::NAME, watched, &inputs);
+        ways.shown = Some(writer);
+        Shown::Queue(outlet)
+    } else {
+        Shown::Nothing
+    };
+    let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
+    // The watch itself knows for how long.
+    let typed = Typed { duration: None, ..asked.typed() };
+    let finished = alone::run(cca, ways, typed, inputs, Opened::Live(Vec::new()))?;
+    summary::finished(&finished, arguments.input.quiet)
+}
+
+/// Nothing is read: packets stay in the kernel.
+fn kernel_inputs(asked: &Asked<'_>, interface: &str) -> Result<Inputs, Failure> {
+    let names = vec![interface.to_owned()];
+    let request = InputRequest {
+        interface: Some(Interface { names, options: LiveOptions::default() }),
+        ..asked::request(&asked.arguments.input, None, true)
+    };
+    Ok(Inputs::find(&request, true, crate::interrupt::control())?)
 }
 
 fn offset(
@@ -214,16 +213,4 @@ fn offset(
         eprintln!("wirelens: {} (--egress-offset sets another)", taps::offset_found(offset));
     }
     Ok(offset)
-}
-
-/// What each tap was given and what became of it.
-fn finish(reader: QueueReader, quiet: bool) -> Result<Status, Failure> {
-    let mut worst = Status::Fine;
-    for done in reader.finish() {
-        let status = summary::print_source("cca", &done, quiet)?;
-        if status != Status::Fine {
-            worst = status;
-        }
-    }
-    Ok(worst)
 }

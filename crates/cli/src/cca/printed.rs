@@ -1,53 +1,85 @@
-//! Where periods go: a table for people, or rows.
+//! Periods as people read them, one table after the other, or as a view; and who acts on them.
+
+use std::io::{self, Write as _};
 
 use cca::model::Told as Named;
 use cca::{FlowWay, Period};
 use comfy_table::{CellAlignment, Table};
 use packet::SlotClock;
-
+use session::cca::act::Act;
+use session::cca::rows::Told;
 use session::cca::{PeriodTold, naming};
+use session::outlet::{RowsError, Taker};
 
-use crate::args::OutputArguments;
+use super::view::View;
 use crate::failure::Failure;
-use crate::output::{self, Rows, Show};
 
 /// What flows did in a period, as people read it.
 pub(super) trait Shown: PeriodTold {
     /// To standard output.
-    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure>;
+    fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()>;
 }
 
-/// A table or rows, with names of controls where there is a model.
-pub(super) struct Printed {
-    rows: Option<Rows>,
-    pub(super) controls: Vec<String>,
+/// Tables, with names of controls where there is a model.
+pub(super) struct Tables {
+    /// How time is cut.
+    pub clock: SlotClock,
+    /// The controls of the model.
+    pub controls: Vec<String>,
 }
 
-impl Printed {
-    pub(super) fn create<T: PeriodTold>(
-        arguments: &OutputArguments,
-        show: Show,
-        controls: Vec<String>,
-    ) -> Result<Self, Failure> {
-        let rows = match show {
-            Show::Table => None,
-            Show::Rows(format) => Some(output::create(arguments, format, T::SCHEMA)?),
-        };
-        Ok(Self { rows, controls })
-    }
-
-    /// Nothing is said of a period without flows.
-    pub(super) fn put(&mut self, told: &impl Shown, clock: SlotClock) -> Result<(), Failure> {
-        match &mut self.rows {
-            _ if told.is_empty() => Ok(()),
-            None => told.print(clock, &self.controls),
-            Some(rows) => rows.write(&told.columns(clock, &self.controls).map_err(Failure::error)?),
+impl<T: Shown> Taker<Vec<T>> for Tables {
+    fn take(&mut self, told: &Vec<T>) -> Result<(), RowsError> {
+        // Nothing is said of a period without flows.
+        for told in told.iter().filter(|told| !told.is_empty()) {
+            told.print(self.clock, &self.controls)?;
         }
+        Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        self.rows.map_or(Ok(()), Rows::finish)
+    fn finish(self) -> Result<(), RowsError> {
+        Ok(io::stdout().flush()?)
     }
+}
+
+/// What is done with periods of a queue that is watched.
+pub(super) struct Watched {
+    /// Tables, unless there is a view or rows.
+    pub tables: Tables,
+    /// Whether they are printed.
+    pub has_tables: bool,
+    /// A view that each period paints anew.
+    pub view: Option<View>,
+    /// Who acts on the queue.
+    pub act: Option<Act>,
+}
+
+impl Taker<Vec<Told>> for Watched {
+    fn take(&mut self, told: &Vec<Told>) -> Result<(), RowsError> {
+        let Self { tables, has_tables, view, act } = self;
+        for period in told {
+            if let Some(act) = act {
+                act.look(period, tables.clock).map_err(in_words)?;
+            }
+            if let Some(view) = view {
+                let said = act.as_ref().map(Act::recent).unwrap_or_default();
+                view.put(period, tables.clock, &tables.controls, &said)?;
+            }
+        }
+        if *has_tables { tables.take(told) } else { Ok(()) }
+    }
+
+    fn finish(self) -> Result<(), RowsError> {
+        if let Some(mut act) = self.act {
+            act.end("the command ends").map_err(in_words)?;
+        }
+        Ok(io::stdout().flush()?)
+    }
+}
+
+/// What is wrong with acting on a queue, in the words of the arguments.
+fn in_words(error: session::cca::act::ActError) -> RowsError {
+    RowsError::Door(Failure::from(error).to_string())
 }
 
 /// A flow as people read it, data going to the right.

@@ -1,6 +1,6 @@
 //! Flows in a queue as people read them.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use cca::FlowPeriod;
 use packet::SlotClock;
@@ -8,19 +8,18 @@ use packet::SlotClock;
 use session::cca::rows::Told;
 
 use super::printed::{self, Shown};
-use crate::failure::Failure;
 use crate::top::grouped;
 
 /// A bar that stands for the whole queue.
 const BAR_LEN: usize = 20;
 
 impl Shown for Told {
-    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+    fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()> {
         print(self, clock, controls)
     }
 }
 
-fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
     let start = clock.start(told.period.start);
     writeln!(out, "from {start}, {:.0} bytes in the queue", told.cbiq_sum)?;

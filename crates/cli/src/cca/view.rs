@@ -4,7 +4,7 @@
 //! of the period before, no longer than it is wide, no more than it is high.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use cca::FlowWay;
 use packet::SlotClock;
@@ -84,7 +84,7 @@ impl View {
         clock: SlotClock,
         controls: &[String],
         said: &[String],
-    ) -> Result<(), Failure> {
+    ) -> io::Result<()> {
         self.charts.add(told);
         let size = terminal_size::terminal_size();
         let size = size.map(|(Width(width), Height(height))| (width.into(), height.into()));

@@ -36,8 +36,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let typed =
-        Typed { input: &arguments.input, live: Some(&arguments.live), pace: arguments.pace };
+    let typed = Typed { pace: arguments.pace, ..Typed::new(&arguments.input, &arguments.live) };
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     let files = [&arguments.output.output, &arguments.output.pcapng];
     asked::spare(&inputs, files.map(Option::as_ref))?;

@@ -27,7 +27,7 @@ pub(super) fn run(
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let typed = Typed { input: &arguments.input, live: Some(&arguments.live), pace: None };
+    let typed = Typed::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     if let Some(folder) = &arguments.model {
         return labelled::run(arguments, folder, host);
     }
-    let typed = Typed { input: &arguments.input, live: Some(&arguments.live), pace: None };
+    let typed = Typed::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;

@@ -20,7 +20,7 @@ use view::View;
 
 /// Runs `wirelens top`.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
-    let typed = Typed { input: &arguments.input, live: Some(&arguments.live), pace: None };
+    let typed = Typed::new(&arguments.input, &arguments.live);
     let inputs = asked::find(typed.input, typed.live, needs_transport(arguments.by))?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;

@@ -20,7 +20,9 @@ use cca::{Model, ModelError as CcaModelError};
 use engine::columns::Schema;
 use packet::SlotClock;
 
-pub use application::Cca;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub use application::Devices;
+pub use application::{Cca, Shown};
 pub use period::{PeriodTold, way_columns};
 pub use settings::CcaSettings;
 

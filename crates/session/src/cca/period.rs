@@ -6,7 +6,7 @@ use packet::SlotClock;
 use packet::community_id::CommunityId;
 
 /// What flows did in a period.
-pub trait PeriodTold {
+pub trait PeriodTold: Clone + Send + 'static {
     /// Its columns.
     const SCHEMA: Schema;
 

@@ -108,6 +108,7 @@ fn outside(
 }
 
 /// What flows did in a period.
+#[derive(Clone)]
 pub struct Told {
     /// The period.
     pub period: Period,

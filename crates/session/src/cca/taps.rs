@@ -147,12 +147,6 @@ impl QueuePeriods {
         }
     }
 
-    /// Names of the controls that are told apart; none where there is no model.
-    #[must_use]
-    pub fn controls(&self) -> Vec<String> {
-        Namer::controls(self.namer.as_ref())
-    }
-
     /// Takes in packets that came to the queue, and hands periods that are past to `put`.
     ///
     /// # Errors
@@ -240,54 +234,6 @@ impl QueuePeriods {
             begin = walk.next(period.end(), is_told, |from| pair.next_slot(from), horizon);
             pair.forget_before(clock.start(begin));
         }
-    }
-}
-
-/// Two captures of a queue, side by side.
-pub struct QueueReader {
-    ingress: Side,
-    periods: QueuePeriods,
-}
-
-impl QueueReader {
-    /// Opens the captures before the queue; `periods` has those behind it.
-    ///
-    /// # Errors
-    /// [`InputError`]: a capture that cannot be read.
-    pub fn open(before: Inputs, periods: QueuePeriods) -> Result<Self, InputError> {
-        Ok(Self { ingress: Side::open(before)?, periods })
-    }
-
-    /// What is read before the queue, of which progress is shown.
-    #[must_use]
-    pub const fn before(&self) -> &Inputs {
-        &self.ingress.inputs
-    }
-
-    /// Names of the controls that are told apart; none where there is no model.
-    #[must_use]
-    pub fn controls(&self) -> Vec<String> {
-        self.periods.controls()
-    }
-
-    /// Reads both to their ends, and hands each period to `put`.
-    ///
-    /// # Errors
-    /// What `put` returns, at once.
-    pub fn run<E>(&mut self, mut put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
-        let Self { ingress, periods } = self;
-        while !ingress.inputs.control.is_stopped() {
-            let Some(batch) = ingress.source.next_batch() else { break };
-            periods.on_batch(&batch, &mut put)?;
-        }
-        periods.finish(put)
-    }
-
-    /// What became of the packets of each tap, that before the queue first.
-    #[must_use]
-    pub fn finish(self) -> [SourceSummary; 2] {
-        let (ingress, egress) = self.periods.into_done();
-        [self.ingress.finish(ingress), egress]
     }
 }
 

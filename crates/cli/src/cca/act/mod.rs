@@ -45,10 +45,13 @@ pub(super) fn begin(
 }
 
 /// Events go to a file, or to standard error; but not over a view that a person looks at.
-fn events(arguments: &ActArguments, has_view: bool) -> Result<Option<Box<dyn Write>>, Failure> {
+fn events(
+    arguments: &ActArguments,
+    has_view: bool,
+) -> Result<Option<Box<dyn Write + Send>>, Failure> {
     let Some(path) = &arguments.act_events else {
         let is_told = !(has_view && io::stderr().is_terminal());
-        return Ok(is_told.then(|| Box::new(StandardError) as Box<dyn Write>));
+        return Ok(is_told.then(|| Box::new(StandardError) as Box<dyn Write + Send>));
     };
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))?;

@@ -1,6 +1,6 @@
 //! Flows at one tap as people read them.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use cca::flight::FlightPeriod;
 use packet::SlotClock;
@@ -8,16 +8,15 @@ use packet::SlotClock;
 use session::cca::flight::Told;
 
 use crate::cca::printed::{self, Shown};
-use crate::failure::Failure;
 use crate::top::grouped;
 
 impl Shown for Told {
-    fn print(&self, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+    fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()> {
         print(self, clock, controls)
     }
 }
 
-fn print(told: &Told, clock: SlotClock, controls: &[String]) -> Result<(), Failure> {
+fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "from {}, one tap", clock.start(told.period.start))?;
     writeln!(out, "{}\n", lines(told, clock, controls))?;

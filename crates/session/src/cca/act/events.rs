@@ -14,13 +14,13 @@ const RECENT_COUNT: usize = 4;
 /// Where events go.
 pub(super) struct Events {
     /// Nowhere, where a person looks at the latest alone.
-    out: Option<Box<dyn Write>>,
+    out: Option<Box<dyn Write + Send>>,
     is_dry: bool,
     recent: VecDeque<String>,
 }
 
 impl Events {
-    pub(super) const fn new(out: Option<Box<dyn Write>>, is_dry: bool) -> Self {
+    pub(super) const fn new(out: Option<Box<dyn Write + Send>>, is_dry: bool) -> Self {
         Self { out, is_dry, recent: VecDeque::new() }
     }
 

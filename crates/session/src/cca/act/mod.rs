@@ -92,7 +92,7 @@ impl Act {
         machine: Machine,
         settings: &ActSettings,
         (by, controls): (Option<By>, &[String]),
-        out: Option<Box<dyn Write>>,
+        out: Option<Box<dyn Write + Send>>,
         clock: Clock,
     ) -> Result<Self, ActError> {
         let is_dry = settings.is_dry;

@@ -14,9 +14,13 @@ use std::path::{Path, PathBuf};
 use engine::columns::Schema;
 use packet::SlotClock;
 
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub use two_interfaces::Devices;
+
 use super::naming::{Namer, OtherTaps};
 use super::period::PeriodTold;
 use super::settings::{CcaSettings, SettingsError, Taps};
+use super::taps::Downstream;
 use super::{MODEL, flight, read_model, rows};
 use crate::application::{Application, Opening, Refusal, Site, Wants, Watchers};
 use crate::outlet::Outlet;
@@ -30,9 +34,72 @@ pub struct Cca {
     taps: Taps,
     /// Captures of the downstream tap.
     reads: Vec<PathBuf>,
+    /// The downstream tap, where a front door has opened it.
+    downstream: Option<Downstream>,
     /// Devices of both taps.
     #[cfg(all(target_os = "linux", feature = "tap"))]
     devices: Option<two_interfaces::Devices>,
+    shown: Shown,
+}
+
+/// What a front door is shown of periods, besides rows.
+#[derive(Default)]
+pub enum Shown {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What flows have in flight beyond one tap.
+    Flight(Outlet<Vec<flight::Told>>),
+    /// What flows have in a queue between two taps.
+    Queue(Outlet<Vec<rows::Told>>),
+}
+
+impl Cca {
+    /// For a front door that has checked the settings, read the model, and opened the downstream
+    /// tap where that is a capture.
+    #[must_use]
+    pub fn shown_by(
+        settings: CcaSettings,
+        (clock, namer): (SlotClock, Option<Namer>),
+        downstream: Option<Downstream>,
+        shown: Shown,
+    ) -> Self {
+        let taps = settings.taps(false);
+        Self { downstream, shown, ..Self::new(settings, clock, namer, taps) }
+    }
+
+    /// The same with both taps in the kernel, for so long.
+    #[cfg(all(target_os = "linux", feature = "tap"))]
+    #[must_use]
+    pub fn of_devices(
+        settings: CcaSettings,
+        (clock, namer): (SlotClock, Option<Namer>),
+        devices: Devices,
+        shown: Shown,
+    ) -> Self {
+        let taps = settings.taps(true);
+        let devices = Some(devices);
+        Self { devices, shown, ..Self::new(settings, clock, namer, taps) }
+    }
+
+    const fn new(
+        settings: CcaSettings,
+        clock: SlotClock,
+        namer: Option<Namer>,
+        taps: Taps,
+    ) -> Self {
+        Self {
+            settings,
+            clock,
+            namer,
+            taps,
+            reads: Vec::new(),
+            downstream: None,
+            #[cfg(all(target_os = "linux", feature = "tap"))]
+            devices: None,
+            shown: Shown::Nothing,
+        }
+    }
 }
 
 /// Nothing of any frame: taps in the kernel look at packets themselves.
@@ -72,15 +139,8 @@ impl Application for Cca {
         let taps = settings.taps(site.is_live);
         let clock = settings.clock().map_err(of)?;
         settings.check(taps, &[]).map_err(of)?;
-        let mut cca = Self {
-            namer: namer(&settings, clock, site)?,
-            clock,
-            taps,
-            reads: Vec::new(),
-            #[cfg(all(target_os = "linux", feature = "tap"))]
-            devices: None,
-            settings,
-        };
+        let namer = namer(&settings, clock, site)?;
+        let mut cca = Self::new(settings, clock, namer, taps);
         match taps {
             Taps { are_two: false, .. } => {}
             Taps { are_live: false, .. } => {
@@ -164,30 +224,47 @@ fn namer(
 }
 
 /// Periods on their way out.
-struct Out {
-    outlet: Outlet,
+struct Out<T> {
+    outlet: Option<Outlet>,
+    shown: Option<Outlet<Vec<T>>>,
     clock: SlotClock,
     controls: Vec<String>,
 }
 
-impl Out {
+impl<T: PeriodTold> Out<T> {
     fn new(
         opening: &mut Opening,
+        shown: Option<Outlet<Vec<T>>>,
         clock: SlotClock,
         namer: Option<&Namer>,
     ) -> Result<Self, Refusal> {
         let outlet = opening.outlet.take();
-        let outlet = outlet.ok_or_else(|| Refusal::new("rows go nowhere"))?;
-        Ok(Self { outlet, clock, controls: Namer::controls(namer) })
+        if outlet.is_none() && shown.is_none() {
+            return Err(Refusal::new("rows go nowhere"));
+        }
+        Ok(Self { outlet, shown, clock, controls: Namer::controls(namer) })
     }
 
-    /// Nothing is said of a period without flows.
-    fn put<T: PeriodTold>(&self, told: &T) -> Result<(), Refusal> {
-        if !told.is_empty() {
+    /// Of a period without flows there are no rows.
+    fn put(&self, told: &T) -> Result<(), Refusal> {
+        if let Some(shown) = &self.shown {
+            shown.put(vec![told.clone()]);
+        }
+        if let Some(outlet) = self.outlet.as_ref().filter(|_| !told.is_empty()) {
             let columns = told.columns(self.clock, &self.controls);
-            self.outlet.put(columns.map_err(Refusal::new)?);
+            outlet.put(columns.map_err(Refusal::new)?);
         }
         Ok(())
+    }
+}
+
+impl Shown {
+    fn flight(self) -> Option<Outlet<Vec<flight::Told>>> {
+        if let Self::Flight(outlet) = self { Some(outlet) } else { None }
+    }
+
+    fn queue(self) -> Option<Outlet<Vec<rows::Told>>> {
+        if let Self::Queue(outlet) = self { Some(outlet) } else { None }
     }
 }
 

@@ -5,13 +5,13 @@ use packet::{Batch, Record, Timestamp};
 
 use super::{Cca, Out};
 use crate::application::{Application as _, Closing, Opening, Refusal, Watcher, Watchers};
-use crate::cca::flight::{self, FlightReader};
+use crate::cca::flight::{self, FlightReader, Told};
 use crate::done::Done;
 use crate::rules::{Act, Following};
 
 pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
-    let Cca { settings, clock, namer, .. } = cca;
-    let out = Out::new(&mut opening, clock, namer.as_ref())?;
+    let Cca { settings, clock, namer, shown, .. } = cca;
+    let out = Out::new(&mut opening, shown.flight(), clock, namer.as_ref())?;
     let options = settings.tap_options(clock, namer.as_ref().map(|namer| &namer.model));
     let period_len = settings.period_len(clock);
     let reader = FlightReader::new(options, period_len, settings.row_count_max(), namer);
@@ -22,7 +22,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
 
 struct Watching {
     reader: FlightReader,
-    out: Out,
+    out: Out<Told>,
     rules: Following,
     /// Records of flows that rules choose.
     chosen: Vec<Record>,

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use capture::{Input, OpenError};
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::run::Control;
-use packet::Span;
+use packet::{SlotClock, Span};
 
 use super::{Cca, Out, is_interface};
 use crate::application::{Application as _, Closing, Opening, Refusal, Site, Watcher, Watchers};
+use crate::cca::naming::Namer;
+use crate::cca::rows::Told;
+use crate::cca::settings::CcaSettings;
 use crate::cca::taps::{self, Downstream, QueuePeriods};
 use crate::flows::Done;
 use crate::reading::{InputError, InputRequest, Inputs, is_same_file};
@@ -68,8 +71,23 @@ fn explained(error: InputError) -> Refusal {
 }
 
 pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
-    let Cca { settings, clock, namer, .. } = cca;
-    let out = Out::new(&mut opening, clock, namer.as_ref())?;
+    let Cca { settings, clock, namer, shown, downstream, .. } = cca;
+    let out = Out::new(&mut opening, shown.queue(), clock, namer.as_ref())?;
+    let egress = match downstream {
+        Some(downstream) => downstream,
+        None => downstream_of(&settings, clock, namer.as_ref(), &opening)?,
+    };
+    let periods = QueuePeriods::new(egress, &settings, clock, namer);
+    Ok(Watching { periods, out, refusal: None }.into())
+}
+
+/// Opens the downstream tap, by the same clock as the upstream one.
+fn downstream_of(
+    settings: &CcaSettings,
+    clock: SlotClock,
+    namer: Option<&Namer>,
+    opening: &Opening,
+) -> Result<Downstream, Refusal> {
     let behind = taps::behind(&opening.request, &settings.egress);
     let offset = match settings.egress_offset {
         Some(offset) => offset,
@@ -83,8 +101,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         if offset != Span::default() && settings.egress_offset.is_none() {
             tell(&format!("cca: {}; egress-offset sets another", taps::offset_found(offset)));
         }
-        if settings.is_sampled() && namer.as_ref().is_some_and(|namer| !namer.model.knows_samples())
-        {
+        if settings.is_sampled() && namer.is_some_and(|namer| !namer.model.knows_samples()) {
             tell(
                 "cca: sample: the model was trained on all packets, and is wrong more often \
                  where some are left out; wanted: one of `train cca --shares`",
@@ -92,14 +109,12 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         }
     }
     let inputs = Inputs::find(&behind, true, Arc::clone(&opening.control)).map_err(explained)?;
-    let egress = Downstream::open(inputs, offset).map_err(explained)?;
-    let periods = QueuePeriods::new(egress, &settings, clock, namer);
-    Ok(Watching { periods, out, refusal: None }.into())
+    Downstream::open(inputs, offset).map_err(explained)
 }
 
 struct Watching {
     periods: QueuePeriods,
-    out: Out,
+    out: Out<Told>,
     refusal: Option<Refusal>,
 }
 

@@ -1,21 +1,47 @@
 //! Taps of two interfaces: beside all passes, as the kernel looks at packets itself.
 
 use engine::run::Control;
+use packet::Span;
 
 use super::choosing::Choosing;
 use super::{Cca, Out};
 use crate::application::{Beside, BesideDone, Opening, Refusal, Site, Watchers};
-use crate::cca::live::{self, Chosen, Departures, Device, Watch, WatchError, WatchOptions};
+use crate::cca::live::{
+    self, Chosen, Departures, Device, DeviceError, Watch, WatchError, WatchOptions,
+};
 use crate::cca::naming::Namer;
+use crate::cca::rows::Told;
 use crate::cca::settings::CcaSettings;
 
 /// The devices of both taps, and how they were named.
-pub(super) struct Devices {
+pub struct Devices {
     ingress: (String, Device),
     egress: (String, Departures),
+    /// How long they are watched, where that is not as long as others look at packets.
+    duration: Option<Span>,
+    /// Whether nothing else runs beside them.
+    are_alone: bool,
 }
 
 impl Devices {
+    /// For a front door: nothing else runs beside them.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: a name that stands for no device.
+    pub fn alone(ingress: &str, egress: &str, duration: Option<Span>) -> Result<Self, DeviceError> {
+        let ingress = (ingress.to_owned(), ingress.parse()?);
+        let egress = (egress.to_owned(), egress.parse()?);
+        Ok(Self { ingress, egress, duration, are_alone: true })
+    }
+
+    /// Whether both taps can be attached; they are not afterwards.
+    ///
+    /// # Errors
+    /// [`WatchError`]
+    pub fn check(&self, options: WatchOptions) -> Result<(), WatchError> {
+        Watch::begin(options, (&self.ingress.1, &self.egress.1)).map(drop)
+    }
+
     /// Reads their names; whether they are there is seen when taps are attached.
     pub(super) fn find(settings: &CcaSettings, site: &Site<'_>) -> Result<Self, Refusal> {
         let [egress] = settings.egress.as_slice() else {
@@ -60,16 +86,17 @@ impl Devices {
                 ),
             ));
         }
-        Ok(Self { ingress: (before, device), egress: (behind, departures) })
+        let (ingress, egress) = ((before, device), (behind, departures));
+        Ok(Self { ingress, egress, duration: None, are_alone: false })
     }
 }
 
 pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
-    let Cca { settings, clock, mut namer, devices, .. } = cca;
-    let Some(Devices { ingress, egress }) = devices else {
+    let Cca { settings, clock, mut namer, devices, shown, .. } = cca;
+    let Some(Devices { ingress, egress, duration, are_alone }) = devices else {
         return Err(Refusal::new("no interfaces"));
     };
-    let out = Out::new(&mut opening, clock, namer.as_ref())?;
+    let out = Out::new(&mut opening, shown.queue(), clock, namer.as_ref())?;
     let options = WatchOptions::new(&settings, clock, namer.as_ref().map(|namer| &namer.model));
     let mut watch = Watch::begin(options, (&ingress.1, &egress.1))?;
     if let Some(namer) = &mut namer {
@@ -78,7 +105,12 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
     let names = [ingress.0, egress.0];
     if let Some(tell) = opening.tell {
         let [before, behind] = &names;
-        tell(&format!("cca: listening on {before}, and downstream of the queue on {behind}"));
+        let listening = format!("listening on {before}, and downstream of the queue on {behind}");
+        tell(&if are_alone {
+            format!("{listening}; Ctrl-C ends it")
+        } else {
+            format!("cca: {listening}")
+        });
     }
     // A rule about flows may come at a reload, where there is any rule.
     let mut watchers = Watchers::default();
@@ -87,7 +119,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         watch.follow_chosen(chosen);
         watchers = Choosing::new(&opening.rules, choices).into();
     }
-    let queue = Queue { watch, namer, out, names, tell: opening.tell };
+    let queue = Queue { watch, namer, out, names, duration, are_alone, tell: opening.tell };
     Ok(Watchers { beside: Some(Box::new(queue)), ..watchers })
 }
 
@@ -100,23 +132,26 @@ impl From<WatchError> for Refusal {
 struct Queue {
     watch: Watch,
     namer: Option<Namer>,
-    out: Out,
+    out: Out<Told>,
     names: [String; 2],
+    duration: Option<Span>,
+    are_alone: bool,
     tell: Option<fn(&str)>,
 }
 
 impl Queue {
     fn watch(&mut self, over: &Control) -> Result<(), Refusal> {
-        let Self { watch, namer, out, .. } = self;
-        watch.run(None, over, namer.as_mut(), |told| out.put(told))?;
+        let Self { watch, namer, out, duration, .. } = self;
+        watch.run(*duration, over, namer.as_mut(), |told| out.put(told))?;
         // What was reported before is complete.
         Ok(watch.check_devices()?)
     }
 
     fn lines(&self) -> Result<String, WatchError> {
         let counts = self.names.iter().zip(self.watch.counts()?);
+        let own = if self.are_alone { "" } else { "cca: " };
         let mut lines: String =
-            counts.map(|(name, counts)| format!("cca: {}", live::lines(name, &counts))).collect();
+            counts.map(|(name, counts)| format!("{own}{}", live::lines(name, &counts))).collect();
         if let Some(count) = self.watch.chosen().map(Chosen::beyond_max).filter(|&count| count > 0)
         {
             lines.push_str(&format!(
@@ -134,7 +169,7 @@ impl Queue {
 impl Beside for Queue {
     fn run(mut self: Box<Self>, over: &Control) -> BesideDone {
         let failure = self.watch(over).err().map(|refusal| format!("cca: {refusal}"));
-        if let (Some(failure), Some(tell)) = (&failure, self.tell) {
+        if let (Some(failure), Some(tell), false) = (&failure, self.tell, self.are_alone) {
             tell(&format!("{failure}; the others go on"));
         }
         match self.lines() {

@@ -84,6 +84,7 @@ fn name(namer: &mut Namer, tap: &mut FlightTap, way: &FlowWay, period: Period) -
 }
 
 /// What flows did in a period.
+#[derive(Clone)]
 pub struct Told {
     /// The period.
     pub period: Period,
