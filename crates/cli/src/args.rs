@@ -109,7 +109,8 @@ pub struct InputArguments {
     /// Report tunnels by their outer headers: leave GRE, VXLAN, IP-in-IP and GTP-U closed
     #[arg(long)]
     pub no_decap: bool,
-    /// Threads to use; results do not depend on it [default: one per core]
+    /// Threads to use; results do not depend on it [default: one per core, and one where flows are
+    /// followed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
     /// Seed of the hash that spreads keys [default: drawn at start]

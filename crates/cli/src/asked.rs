@@ -33,8 +33,8 @@ pub(crate) fn spare<'a>(
     session::run::spare(inputs, outputs).map_err(Failure::usage)
 }
 
-/// Flows of captures are shared by several threads only where that was typed: one is enough for most
-/// captures, and others cost more than they bring where packets are of few flows.
+/// Flows of captures are shared by several threads only where that was typed: one is enough for
+/// most captures, and others cost more than they bring where packets are of few flows.
 pub(crate) fn share_if_typed(inputs: &mut Inputs, arguments: &InputArguments) {
     if arguments.threads.is_none() {
         inputs.thread_count = 1;

@@ -26,7 +26,6 @@ pub mod prefetch;
 mod remembered;
 pub mod ring;
 pub mod run;
-pub mod side_by_side;
 pub mod sketch;
 pub mod stage;
 pub mod sums;

@@ -168,7 +168,8 @@ impl Queue {
 
 impl Beside for Queue {
     fn run(mut self: Box<Self>, over: &Control) -> BesideDone {
-        let failure = self.watch(over).err().map(|refusal| format!("cca: {refusal}"));
+        let own = if self.are_alone { "" } else { "cca: " };
+        let failure = self.watch(over).err().map(|refusal| format!("{own}{refusal}"));
         if let (Some(failure), Some(tell), false) = (&failure, self.tell, self.are_alone) {
             tell(&format!("{failure}; the others go on"));
         }
