@@ -10,9 +10,7 @@ use crate::failure::{Failure, Status};
 pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
     let Finished { inputs, received, closings, besides, .. } = finished;
     let mut status = match closings.first() {
-        Some((name, closing)) => {
-            print(inputs, quiet, received, closing.told_stage(name).as_ref())?
-        }
+        Some((name, closing)) => print(inputs, quiet, received, closing.told_stage(name).as_ref())?,
         // Packets stayed in the kernel.
         None => Status::Fine,
     };

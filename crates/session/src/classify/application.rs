@@ -144,8 +144,7 @@ model = \"services\"
         let has_capture = opening.captures.are_named();
         let cascade_of_rows = Arc::clone(&cascade);
         let out = Out { cascade: cascade_of_rows, captures: opening.captures, has_capture };
-        let (parts, merge) =
-            PartOutlet::for_passes(Some(&outlet), || out.clone(), opening.sharing);
+        let (parts, merge) = PartOutlet::for_passes(Some(&outlet), || out.clone(), opening.sharing);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
         // Who shares the flows shares the room for those that wait.
         let waiting_max = options.waiting_max.div_ceil(parts.len());

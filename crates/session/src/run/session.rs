@@ -21,9 +21,7 @@ use super::seat::Seat;
 use crate::application::{BesideDone, Closing, Opening, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::outlet::{
-    self, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
-};
+use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind};
 use crate::outside::Pace;
 use crate::reading::{InputError, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;

@@ -58,7 +58,10 @@ fn find(arguments: &CcaArguments) -> Result<Inputs, Failure> {
     }
     let interface = interface
         .map(|name| Interface { names: vec![name.to_owned()], options: LiveOptions::default() });
-    let request = InputRequest { interface, ..asked::request(&arguments.input, None, !arguments.input.no_decap) };
+    let request = InputRequest {
+        interface,
+        ..asked::request(&arguments.input, None, !arguments.input.no_decap)
+    };
     let found = Inputs::find(&request, true, crate::interrupt::control());
     found.map_err(|error| asked::explain(error, &request))
 }
