@@ -4,7 +4,7 @@ use engine::run::Control;
 use session::application::Application;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
-use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, Session};
+use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session};
 
 use std::sync::Arc;
 
@@ -73,8 +73,21 @@ pub(crate) fn run<A: Application>(
     inputs: Inputs,
     opened: Opened,
 ) -> Result<Finished, Failure> {
+    run_announced(application, ways, typed, inputs, opened, |_| {})
+}
+
+/// The same with something to say of an interface before frames come.
+pub(crate) fn run_announced<A: Application>(
+    application: A,
+    ways: Ways,
+    typed: Typed<'_>,
+    inputs: Inputs,
+    opened: Opened,
+    announce: impl FnOnce(&Opened),
+) -> Result<Finished, Failure> {
     let Typed { input, live, pace } = typed;
-    let is_live = inputs.interface.is_some();
+    // Without an output there is none to begin anew, and a hangup ends the process.
+    let takes_hangups = A::HAS_ROWS && inputs.interface.is_some();
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, shown } = ways;
     let mut planned = Planned::asked(Box::new(application));
@@ -86,8 +99,13 @@ pub(crate) fn run<A: Application>(
         if let Some(live) = live {
             live::begin(live, opened, &inputs.control, input.quiet);
         }
+        announce(opened);
     })?;
-    let reopen = is_live.then(Reopen::on_hangup);
+    let reopen = takes_hangups.then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
-    Ok(session.run(hangup, tell_line)?)
+    session.run(hangup, tell_line).map_err(|error| match error {
+        // There is no other whose fault it could be.
+        RunError::Application(_, refusal) => Failure::error(refusal),
+        error => error.into(),
+    })
 }
