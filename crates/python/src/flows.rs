@@ -98,12 +98,12 @@ fn ending(inputs: &Inputs, done: Done) -> Ending {
 }
 
 /// Flows on their way to Python.
-struct Ended<'a> {
+struct Ended {
     encode: Rows,
-    handed: Handed<'a>,
+    handed: Handed,
 }
 
-impl<S: Laid> Output<S> for Ended<'_> {
+impl<S: Laid> Output<S> for Ended {
     type Error = Refusal;
 
     fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Refusal> {
