@@ -5,7 +5,7 @@ use packet::Span;
 use session::application::Ready;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
-use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, Session};
+use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session};
 
 use std::sync::Arc;
 
@@ -83,10 +83,24 @@ pub(crate) fn run(
     inputs: Inputs,
     opened: Opened,
 ) -> Result<Finished, Failure> {
+    run_announced(application, ways, typed, inputs, opened, |_| {})
+}
+
+/// The same with something to say of an interface before frames come.
+pub(crate) fn run_announced(
+    application: impl Ready + 'static,
+    ways: Ways,
+    typed: Typed<'_>,
+    inputs: Inputs,
+    opened: Opened,
+    announce: impl FnOnce(&Opened),
+) -> Result<Finished, Failure> {
     let Typed { input, live, duration, pace } = typed;
-    let is_live = inputs.interface.is_some();
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, shown } = ways;
+    // Without an output there is none to begin anew, and a hangup ends the process.
+    let has_output = output.is_some() || shown.is_some();
+    let takes_hangups = has_output && inputs.interface.is_some();
     let mut planned = Planned::asked(Box::new(application));
     (planned.output, planned.shown) = (output, shown);
     let mut plan = Plan::alone(planned, request, input.seed);
@@ -94,8 +108,13 @@ pub(crate) fn run(
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, input.quiet);
+        announce(opened);
     })?;
-    let reopen = is_live.then(Reopen::on_hangup);
+    let reopen = takes_hangups.then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
-    Ok(session.run(hangup, tell_line)?)
+    session.run(hangup, tell_line).map_err(|error| match error {
+        // There is no other whose fault it could be.
+        RunError::Application(_, refusal) => Failure::error(refusal),
+        error => error.into(),
+    })
 }

@@ -10,19 +10,7 @@ use engine::run::Control;
 use packet::Span;
 use session::reading::Opened;
 
-use crate::args::LiveArguments;
-
 /// Says what has to be known before frames come, and sets the end.
-pub(crate) fn begin(
-    arguments: &LiveArguments,
-    opened: &Opened,
-    control: &Arc<Control>,
-    quiet: bool,
-) {
-    begin_for(arguments.duration, opened, control, quiet);
-}
-
-/// The same, for so long.
 pub(crate) fn begin_for(
     duration: Option<Span>,
     opened: &Opened,

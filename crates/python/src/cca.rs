@@ -136,7 +136,7 @@ pub(crate) fn flight_slots(
 }
 
 /// Flows in the order of their first slots.
-fn push_flights(out: &mut RowsOut<'_>, file: u32, tap: &FlightTap) -> Result<(), Refusal> {
+fn push_flights(out: &mut RowsOut, file: u32, tap: &FlightTap) -> Result<(), Refusal> {
     let mut slots = Vec::new();
     let mut flows: Vec<_> = tap
         .flows()
@@ -236,7 +236,7 @@ fn read_tap(options: TapOptions, inputs: &Inputs, opened: Opened) -> (Tap, Done)
 }
 
 /// Flows in the order of their first slots.
-fn push(out: &mut RowsOut<'_>, file: u32, tap: &Tap) -> Result<(), Refusal> {
+fn push(out: &mut RowsOut, file: u32, tap: &Tap) -> Result<(), Refusal> {
     let mut slots = Vec::new();
     let mut flows: Vec<_> = tap
         .flows()
@@ -256,7 +256,7 @@ fn push(out: &mut RowsOut<'_>, file: u32, tap: &Tap) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn push_flow(out: &mut RowsOut<'_>, file: u32, way: &FlowWay, bytes: &[u8]) -> Result<(), Refusal> {
+fn push_flow(out: &mut RowsOut, file: u32, way: &FlowWay, bytes: &[u8]) -> Result<(), Refusal> {
     let (source, destination) = way.key.endpoints(way.direction);
     out.push(&[
         Value::U32(file),

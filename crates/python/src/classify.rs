@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use classify::{Cascade, Cause, Counts, Options};
+use classify::{Cascade, Options};
 use packet::Span;
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
-use session::classify::rows::{self, Found, RowsRequest};
-use session::classify::{needs, read, wants_inner};
-use session::reading::{InputRequest, Inputs, hash_seed};
+use session::application::Application as _;
+use session::classify::{Classify, read, wants_inner};
+use session::reading::InputRequest;
 
-use crate::handed::{BATCH_ROWS_MAX, Handed};
+use crate::alone::{self, Asked};
+use crate::handed::BATCH_ROWS_MAX;
 use crate::onnx::host;
 use crate::options::{InputOptions, duration, refused, seed, within};
-use crate::reader::{Ending, Reader};
+use crate::reader::Reader;
 use crate::refusal::{Kind, Refusal};
-use crate::world::{CLOCK, environment, stop_after};
+use crate::world::environment;
 
 const CONSUMERS_MAX: usize = 256;
 const WAITING_MAX: usize = 100_000_000;
@@ -36,21 +37,10 @@ pub(crate) struct ClassifyOptions {
 }
 
 impl ClassifyOptions {
-    fn request(&self, cascade: Arc<Cascade>) -> Result<RowsRequest, Refusal> {
-        let (least, most) = KEY_COUNTS.into_inner();
-        let consumers = within("consumers", self.consumers, 1, CONSUMERS_MAX)?;
-        let options = Options {
-            waiting_max: within("waiting_max", self.waiting_max, 0, WAITING_MAX)?,
-            consumer_count: consumers,
-            is_live: false,
-        };
-        Ok(RowsRequest {
-            cascade,
-            options,
-            flow_count_max: within("max_flows", self.max_flows, least, most)?,
-            seed: hash_seed(seed(self.seed)?),
-            clock: CLOCK,
-        })
+    fn options(&self, is_live: bool) -> Result<Options, Refusal> {
+        let waiting_max = within("waiting_max", self.waiting_max, 0, WAITING_MAX)?;
+        let consumer_count = within("consumers", self.consumers, 1, CONSUMERS_MAX)?;
+        Ok(Options { waiting_max, consumer_count, is_live })
     }
 
     /// The probability below which flows are unknown, where one is asked for.
@@ -102,52 +92,16 @@ pub(crate) fn classify_flows(
     let cascade = Arc::new(options.with_unknown(cascade)?);
     options.match_windows(&cascade)?;
     let (is_live, time) = (inputs.is_live(), inputs.time()?);
-    let mut request = options.request(Arc::clone(&cascade))?;
-    request.options.is_live = is_live;
+    let (least, most) = KEY_COUNTS.into_inner();
+    let flow_count_max = within("max_flows", options.max_flows, least, most)?;
+    let (answers, seed) = (options.options(is_live)?, seed(options.seed)?);
     let inputs = InputRequest { decapsulate: wants_inner(&cascade), ..inputs.request()? };
-    let columns = cascade.schema(inputs.asks_for_several());
+    let classify = Classify::shown_by(cascade, answers, flow_count_max, None);
+    let columns = classify.schema(inputs.asks_for_several());
+    let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
-        let inputs = Inputs::find(&inputs, true, control)?;
-        let opened = inputs.open_any(needs(&cascade), inputs.thread_count)?;
-        let _alarm = time.map(|time| stop_after(time, &inputs.control));
-        outlet.opened()?;
-        let mut handed = Handed::new(outlet, columns, batch_rows);
-        let found = rows::compute(request, &inputs, opened, |rows| handed.push(rows))?;
-        if let Some(reason) = found.done.received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
-        }
-        found.done.received.account_for(&found.done.outcome)?;
-        handed.finish()?;
-        ending(&cascade, &inputs, found)
+        let answered = alone::run(classify, asked, control, outlet)?;
+        let (others, ended) = (answered.closing.counts.clone(), answered.closing.ended);
+        Ok(answered.ending(others, ended))
     })
-}
-
-fn ending(cascade: &Cascade, inputs: &Inputs, found: Found) -> Result<Ending, Refusal> {
-    // A run that was stopped half-way has flows that are not decided, and nobody who listens.
-    let summary =
-        found.lines(cascade, inputs).map_err(|error| Refusal::new(Kind::Internal, error))?;
-    let Found { done, counts } = found;
-    let mut others = vec![("late", done.late), ("clock_steps", done.clock_steps)];
-    others.extend(odd(&counts));
-    Ok(Ending {
-        received: done.received,
-        refused: inputs.resolved.refused.clone(),
-        outcome: Some(done.outcome),
-        others,
-        ended: Some(done.counts),
-        summary,
-    })
-}
-
-/// Flows that are unlike what most models are made for, and those that a limit touched.
-fn odd(counts: &Counts) -> [(&'static str, u64); 7] {
-    [
-        ("verdicts", counts.decided()),
-        ("unknown", counts.unknown.total()),
-        ("neither_tcp_nor_udp", counts.other_protocols),
-        ("cut_headers", counts.cut_headers),
-        ("other_segmentation", counts.other_segmentation),
-        ("no_room_to_wait", counts.of(Cause::Full)),
-        ("no_room_to_follow", counts.unfollowed),
-    ]
 }

@@ -238,13 +238,13 @@ impl fmt::Display for Mac {
 /// Rows on their way to Python.
 struct Rows<'a> {
     features: &'a FlowFeatures,
-    out: RowsOut<'a>,
+    out: RowsOut,
     file: u32,
     numbers: NumberBytes,
 }
 
 impl<'a> Rows<'a> {
-    fn new(features: &'a FlowFeatures, out: RowsOut<'a>) -> Self {
+    fn new(features: &'a FlowFeatures, out: RowsOut) -> Self {
         Self { features, out, file: 0, numbers: NumberBytes::default() }
     }
 

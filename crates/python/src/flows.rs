@@ -1,20 +1,16 @@
 //! `wirelens.flows`.
 
-use engine::flow::{FlowOptions, FlowRecord, FlowStatistics};
-use packet::Span;
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
-use session::captures::Captures;
+use session::application::Application as _;
 use session::choice::Choice as _;
-use session::flows::{Done, FlowsRequest, Laid, Layout, NEEDS, Names, Output, Rows, compute};
-use session::reading::{Inputs, hash_seed};
-use session::summary;
+use session::flows::{Flows, Names, Settings, Shown};
 
-use crate::handed::{BATCH_ROWS_MAX, Handed};
+use crate::alone::{self, Asked};
+use crate::handed::BATCH_ROWS_MAX;
 use crate::options::{InputOptions, duration, refused_name, seed, within};
-use crate::reader::{Ending, Reader};
-use crate::refusal::{Kind, Refusal};
-use crate::world::stop_after;
+use crate::reader::Reader;
+use crate::refusal::Refusal;
 
 /// What `flows` takes besides inputs.
 #[derive(FromPyObject)]
@@ -31,24 +27,17 @@ pub(crate) struct FlowsOptions {
 }
 
 impl FlowsOptions {
-    fn window(&self) -> Result<Option<Span>, Refusal> {
-        self.window.as_deref().map(|window| duration("window", window)).transpose()
-    }
-
-    fn request(&self) -> Result<FlowsRequest, Refusal> {
+    fn settings(&self) -> Result<Settings, Refusal> {
         let (least, most) = KEY_COUNTS.into_inner();
-        let options = FlowOptions {
+        let window = self.window.as_deref().map(|window| duration("window", window));
+        Ok(Settings {
             idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
             active_timeout: duration("active_timeout", &self.active_timeout)?,
-            window: self.window()?,
-            flow_count_max: within("max_flows", self.max_flows, least, most)?,
-        };
-        Ok(FlowsRequest { options, seed: hash_seed(seed(self.seed)?) })
-    }
-
-    fn layout(&self, has_capture: bool) -> Result<Layout, Refusal> {
-        let names = Names::named(&self.names).map_err(|wanted| refused_name("names", &wanted))?;
-        Ok(Layout { names, statistics: self.stats, window: self.window()?, has_capture })
+            window: window.transpose()?,
+            max_flows: within("max_flows", self.max_flows, least, most)?,
+            stats: self.stats,
+            names: Names::named(&self.names).map_err(|wanted| refused_name("names", &wanted))?,
+        })
     }
 }
 
@@ -62,52 +51,12 @@ pub(crate) fn flows(
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let inputs = inputs.request()?;
-    let (request, layout) = (options.request()?, options.layout(inputs.asks_for_several())?);
-    let columns = layout.schema();
+    let (flows, seed) = (Flows::shown_by(options.settings()?, Shown::Rows), seed(options.seed)?);
+    let columns = flows.schema(inputs.asks_for_several());
+    let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
-        let inputs = Inputs::find(&inputs, true, control)?;
-        let opened = inputs.open_any(NEEDS, inputs.thread_count)?;
-        let _alarm = time.map(|time| stop_after(time, &inputs.control));
-        outlet.opened()?;
-        let encode = Rows::new(layout, Captures::of(&inputs));
-        let mut ended = Ended { encode, handed: Handed::new(outlet, columns, batch_rows) };
-        let done = if layout.needs_statistics() {
-            compute::<FlowStatistics, _>(&request, &inputs, opened, &mut ended)?
-        } else {
-            compute::<(), _>(&request, &inputs, opened, &mut ended)?
-        };
-        if let Some(reason) = done.received.refused_filter() {
-            return Err(Refusal::new(Kind::Filter, reason));
-        }
-        done.received.account_for(&done.outcome)?;
-        ended.handed.finish()?;
-        Ok(ending(&inputs, done))
+        let answered = alone::run(flows, asked, control, outlet)?;
+        let (others, ended) = (answered.closing.counts.clone(), answered.closing.ended);
+        Ok(answered.ending(others, ended))
     })
-}
-
-fn ending(inputs: &Inputs, done: Done) -> Ending {
-    let summary = summary::lines(inputs, &done.received, Some(&done.stage())) + &done.lines();
-    Ending {
-        received: done.received,
-        refused: inputs.resolved.refused.clone(),
-        outcome: Some(done.outcome),
-        others: vec![("late", done.late), ("clock_steps", done.clock_steps)],
-        ended: Some(done.counts),
-        summary,
-    }
-}
-
-/// Flows on their way to Python.
-struct Ended<'a> {
-    encode: Rows,
-    handed: Handed<'a>,
-}
-
-impl<S: Laid> Output<S> for Ended<'_> {
-    type Error = Refusal;
-
-    fn put(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), Refusal> {
-        let Self { encode, handed } = self;
-        encode.put(flows, |columns| handed.push(columns?))
-    }
 }

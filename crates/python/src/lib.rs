@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+mod alone;
 mod batch;
 mod cca;
 mod classify;

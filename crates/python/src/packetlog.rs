@@ -165,14 +165,14 @@ fn read(
 }
 
 /// Rows on their way to Python.
-struct Rows<'a> {
-    out: RowsOut<'a>,
+struct Rows {
+    out: RowsOut,
     file: u32,
     packet: u64,
     values: Vec<u8>,
 }
 
-impl Rows<'_> {
+impl Rows {
     /// Reads one capture.
     fn read(
         &mut self,

@@ -156,7 +156,7 @@ impl Rows {
         Self { columns, frame_len_max, payload_len_max, byte_count: 0 }
     }
 
-    fn hand_to(&mut self, handed: &mut Handed<'_>) -> Result<(), Refusal> {
+    fn hand_to(&mut self, handed: &mut Handed) -> Result<(), Refusal> {
         handed.push(&self.columns)?;
         self.columns.clear();
         self.byte_count = 0;

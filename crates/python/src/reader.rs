@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use std::{mem, process, thread};
+use std::{io, mem, process, thread};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -26,6 +26,7 @@ use engine::run::Control;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use session::reading::Received;
+use sink::WriteError;
 use sink::arrow::Batches;
 
 use crate::batch::{Batch, Collected, schema_capsule};
@@ -61,14 +62,15 @@ enum Message {
     Ended(Box<Result<Ending, Refusal>>),
 }
 
-/// Where the finder puts what it finds.
+/// Where the finder puts what it finds, from whichever of its threads.
+#[derive(Clone)]
 pub(crate) struct Outlet {
     to: SyncSender<Message>,
     control: Arc<Control>,
     /// Whether the finder must not wait.
     pub(crate) is_live: bool,
     /// Rows for which there was no room.
-    dropped: AtomicU64,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Outlet {
@@ -77,21 +79,27 @@ impl Outlet {
         self.to.send(Message::Opened).map_err(|_| Refusal::unheard())
     }
 
-    /// Hands over a batch, waiting for room, unless packets come meanwhile; refused where nobody
-    /// takes it any more.
-    pub(crate) fn batch(&self, batch: RecordBatch) -> Result<(), Refusal> {
+    /// Hands over a batch, waiting for room, unless packets come meanwhile. Where nobody takes it
+    /// any more it is as with a pipe whose reader has gone.
+    pub(crate) fn batch(&self, batch: RecordBatch) -> Result<(), WriteError> {
+        let unheard = || WriteError::Io(io::ErrorKind::BrokenPipe.into());
         if !self.is_live || self.control.is_stopped() {
-            return self.to.send(Message::Batch(batch)).map_err(|_| Refusal::unheard());
+            return self.to.send(Message::Batch(batch)).map_err(|_| unheard());
         }
         let row_count = batch.num_rows() as u64;
         match self.to.try_send(Message::Batch(batch)) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Disconnected(_)) => Err(Refusal::unheard()),
+            Err(TrySendError::Disconnected(_)) => Err(unheard()),
             Err(TrySendError::Full(_)) => {
-                self.dropped.fetch_add(row_count, Ordering::Relaxed);
+                self.drop_rows(row_count);
                 Ok(())
             }
         }
+    }
+
+    /// Counts rows that are dropped.
+    pub(crate) fn drop_rows(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -257,7 +265,7 @@ impl Reader {
         let control = Arc::new(Control::default());
         let batches_max = if is_live { LIVE_BATCHES } else { CHANNEL_BATCHES };
         let (to, receiver) = mpsc::sync_channel(batches_max);
-        let dropped = AtomicU64::new(0);
+        let dropped = Arc::default();
         let outlet = Outlet { to, control: Arc::clone(&control), is_live, dropped };
         let finders = Arc::clone(&control);
         let work = move || {

@@ -130,13 +130,13 @@ impl NumberBytes {
 }
 
 /// Rows on their way to Python.
-pub(crate) struct RowsOut<'a> {
+pub(crate) struct RowsOut {
     columns: Columns,
-    handed: Handed<'a>,
+    handed: Handed,
 }
 
-impl<'a> RowsOut<'a> {
-    pub(crate) fn new(outlet: &'a Outlet, fields: &'static [Field]) -> Self {
+impl RowsOut {
+    pub(crate) fn new(outlet: &Outlet, fields: &'static [Field]) -> Self {
         Self { columns: Columns::new(fields), handed: Handed::new(outlet, fields, BATCH_ROWS) }
     }
 

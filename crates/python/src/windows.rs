@@ -95,13 +95,13 @@ fn read(
 /// Rows on their way to Python.
 struct Rows<'a> {
     features: &'a WindowFeatures,
-    out: RowsOut<'a>,
+    out: RowsOut,
     file: u32,
     numbers: NumberBytes,
 }
 
 impl<'a> Rows<'a> {
-    fn new(features: &'a WindowFeatures, out: RowsOut<'a>) -> Self {
+    fn new(features: &'a WindowFeatures, out: RowsOut) -> Self {
         Self { features, out, file: 0, numbers: NumberBytes::default() }
     }
 

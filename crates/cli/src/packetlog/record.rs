@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use capture::live::LiveSource;
-use engine::run::run_one;
 use session::Host;
 use session::packetlog::settings::Settings;
-use session::packetlog::{Ask, NEEDS, ReadError, Recorded, Recording, RunOf, read_model};
-use session::reading::{Inputs, Opened, Received, hash_seed};
+use session::packetlog::{Ask, Packetlog, ReadError, read_model};
+use session::reading::Opened;
 
 use super::args::RecordArguments;
+use crate::alone::{self, Typed, Ways};
 use crate::asked;
-use crate::clock::CLOCK;
 use crate::failure::{Failure, Status};
-use crate::live;
 use crate::summary;
 
 /// Runs `wirelens packetlog record`.
@@ -26,32 +24,17 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     }
     let ask = ask(arguments, host)?;
     ask.check()?;
-    let inputs = asked::find(&arguments.input, Some(&arguments.live), true)?;
-    let opened = inputs.open_any(NEEDS, 1)?;
+    let typed = Typed::new(&arguments.input, &arguments.live);
+    let inputs = asked::find(typed.input, typed.live, true)?;
+    let packetlog = Packetlog::of(ask);
+    let opened = alone::open(&inputs, &packetlog)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let quiet = arguments.input.quiet;
-    let is_live = inputs.interface.is_some();
-    let run = RunOf {
-        seed: hash_seed(arguments.input.seed),
-        progress: Arc::clone(&inputs.options.progress),
-        control: Arc::clone(&inputs.control),
-        clock: CLOCK,
-        is_live,
-        tell: (is_live && !quiet).then_some(tell),
-        tell_recovered: (!quiet).then_some(tell),
-    };
-    let mut recording = Recording::begin(ask, run, &opened.interfaces())?;
-    live::begin(&arguments.live, &opened, &inputs.control, quiet);
-    tell_offloads(&opened, quiet);
-    recording.start();
-    let mut source = inputs.in_order(opened);
-    let bar = inputs.bar();
-    run_one(&mut source, &mut recording, &inputs.control);
-    drop(bar);
-    let recorded = recording.finish(inputs.control.is_stopped())?;
-    say(&recorded, &inputs, &source.received(), quiet)
+    let (ways, quiet) = (Ways::default(), arguments.input.quiet);
+    let announce = |opened: &Opened| tell_offloads(opened, quiet);
+    let finished = alone::run_announced(packetlog, ways, typed, inputs, opened, announce)?;
+    summary::finished(&finished, quiet)
 }
 
 /// What was typed.
@@ -73,11 +56,6 @@ fn ask(arguments: &RecordArguments, host: &Host) -> Result<Ask, Failure> {
     })
 }
 
-/// Tells people what happens.
-fn tell(line: &str) {
-    eprintln!("wirelens: {line}");
-}
-
 /// Says that frames of several packets will come, and what becomes of them.
 fn tell_offloads(opened: &Opened, quiet: bool) {
     let Opened::Live(sources) = opened else { return };
@@ -94,20 +72,4 @@ fn tell_offloads(opened: &Opened, quiet: bool) {
             );
         }
     }
-}
-
-/// Says what became of everything, and whether all of it is accounted for.
-fn say(
-    recorded: &Recorded,
-    inputs: &Inputs,
-    received: &Received,
-    quiet: bool,
-) -> Result<Status, Failure> {
-    let status = summary::print(inputs, quiet, received, None)?;
-    if !quiet {
-        eprint!("{}", recorded.lines());
-    }
-    recorded.account_for(received.handed_out())?;
-    recorded.check_losses()?;
-    Ok(status)
 }

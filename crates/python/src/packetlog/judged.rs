@@ -158,7 +158,7 @@ fn judge(
     file: u32,
     inputs: &Inputs,
     opened: Opened,
-    out: &mut RowsOut<'_>,
+    out: &mut RowsOut,
 ) -> Result<Done, Refusal> {
     let mut source = inputs.in_order(opened);
     let mut judged = Vec::new();

@@ -253,7 +253,7 @@ fn work(
 }
 
 /// A handle of our own on standard output.
-fn stdout() -> io::Result<File> {
+pub(crate) fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
@@ -266,6 +266,7 @@ impl From<RunError> for Refusal {
                 Self::new(Kind::Settings, mistake.message)
             }
             RunError::Settings(_) | RunError::Begin(_) => Self::new(Kind::Settings, error),
+            RunError::Refused(refusal) => Self::new(Kind::Option, refusal),
             RunError::Rows(_, error) if error.is_enough() => Self::unheard(),
             RunError::Rows(..) => Self::new(Kind::Output, error),
             RunError::Application(..) => Self::new(Kind::Application, error),

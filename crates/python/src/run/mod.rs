@@ -18,7 +18,7 @@ use pyo3::types::PyDict;
 use session::application::Closing;
 use session::reading::Received;
 
-pub(crate) use begin::run;
+pub(crate) use begin::{run, stdout};
 pub(crate) use made::{made_of_arrow, made_of_columns};
 
 use crate::batch::{Batch, Collected};

@@ -3,8 +3,8 @@
 //! in the same way.
 //!
 //! A pass never waits for a disk longer than its input can. From captures it waits, and every row
-//! is written; from an interface it does not: rows that find the queue full are dropped and
-//! counted.
+//! is written; while it listens on an interface it does not: rows that find the queue full are
+//! dropped and counted. Once the run is stopped it waits as well.
 
 mod parts;
 mod writer;
@@ -32,7 +32,7 @@ const HELD_MAX: Duration = Duration::from_secs(10);
 pub enum WhenBehind {
     /// Wait until there is.
     Wait,
-    /// Drop and count them.
+    /// Drop and count them, until the run is stopped.
     Drop,
 }
 
@@ -81,6 +81,7 @@ struct Shared {
     /// A new file is wanted, and the queue had no room to say so.
     reopens: AtomicBool,
     failure: Mutex<Option<RowsError>>,
+    control: Arc<Control>,
 }
 
 /// Where an application hands in its rows, from any number of threads.
@@ -117,14 +118,14 @@ pub fn begin<P: Rows, T: Taker<P>>(
     control: Arc<Control>,
 ) -> (Outlet<P>, OutletWriter) {
     let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared { control, ..Shared::default() });
     let of_thread = Arc::clone(&shared);
     let held = (when_behind == WhenBehind::Drop).then(|| Held { now, since: now() });
     let thread = thread::spawn(move || {
         let mut rows = Some(rows);
         if let Err(error) = write(&receiver, &mut rows, &of_thread, held) {
             *lock(&of_thread.failure) = Some(error);
-            control.fail();
+            of_thread.control.fail();
             for message in receiver {
                 if let Message::Rows(rows) = message {
                     add(&of_thread.counts.failed, &rows);
@@ -195,13 +196,14 @@ impl<P: Rows> Outlet<P> {
             return;
         }
         counts.received.fetch_add(row_count, Ordering::Relaxed);
-        let is_dropped = match self.when_behind {
+        // No packet is lost over it after a stop, and the rows that are left then may be many.
+        let waits = self.when_behind == WhenBehind::Wait || self.shared.control.is_stopped();
+        let is_dropped = if waits {
             // The writer leaves last; if it is gone the run is being abandoned.
-            WhenBehind::Wait => self.sender.send(Message::Rows(rows)).is_err(),
-            WhenBehind::Drop => match self.sender.try_send(Message::Rows(rows)) {
-                Ok(()) => false,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => true,
-            },
+            self.sender.send(Message::Rows(rows)).is_err()
+        } else {
+            let sent = self.sender.try_send(Message::Rows(rows));
+            matches!(sent, Err(TrySendError::Full(_) | TrySendError::Disconnected(_)))
         };
         if is_dropped {
             counts.dropped.fetch_add(row_count, Ordering::Relaxed);
@@ -289,6 +291,28 @@ mod tests {
         fn finish(self: Box<Self>) -> Result<(), RowsError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn once_the_run_is_stopped_rows_of_an_interface_wait_for_room() {
+        let (go, stuck) = mpsc::channel();
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)));
+        let control = Arc::new(Control::default());
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now;
+        let (outlet, writer) = begin("numbers", rows, WhenBehind::Drop, now, Arc::clone(&control));
+        let mut row = Columns::new(SCHEMA);
+        row.push_row(&[Value::U64(1)]).unwrap();
+        // As many as may wait, the one that is being written, and one without room at the least.
+        let count = PIECES_WAITING_MAX as u64 + 2;
+        (0..count).for_each(|_| outlet.put(row.clone()));
+        let dropped = writer.counts().dropped.load(Ordering::Relaxed);
+        assert!(dropped > 0);
+        control.stop();
+        drop(go);
+        (0..count).for_each(|_| outlet.put(row.clone()));
+        drop(outlet);
+        assert_eq!(writer.finish().unwrap(), dropped);
     }
 
     #[test]

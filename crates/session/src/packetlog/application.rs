@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
-use packet::{Timestamp, must};
+use packet::{Batch, Timestamp, must};
 use packetlog::Model;
 use serde::Deserialize;
 
@@ -58,6 +58,17 @@ impl Default for RecordSettings {
 pub struct Packetlog {
     ask: Ask,
     model: Arc<Model>,
+    /// As [`Closing::key`].
+    key: &'static str,
+}
+
+impl Packetlog {
+    /// For a front door that has this application alone: its own lines account for every packet.
+    #[must_use]
+    pub fn of(ask: Ask) -> Self {
+        let model = Arc::clone(&ask.model);
+        Self { ask, model, key: "" }
+    }
 }
 
 impl Application for Packetlog {
@@ -108,11 +119,11 @@ impl Application for Packetlog {
             is_fixed: fixed_mode,
             events,
         };
-        ask.check().map_err(|error| {
+        ask.check_modes().map_err(|error| {
             let message = error.to_string();
             Refusal::of("mode", message.strip_prefix("--mode: ").unwrap_or(&message))
         })?;
-        Ok(Self { ask, model })
+        Ok(Self { ask, model, key: "a class" })
     }
 
     fn wants(&self) -> Wants {
@@ -141,10 +152,10 @@ impl Application for Packetlog {
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;
-        recording.start();
         let gives = read_labels.contains(&LabelKind::Anomaly);
         let rules = Following::new(&rules);
-        Ok(Watching { recording, rules, gives, steered: Vec::new(), control }.into())
+        let (key, steered) = (self.key, Vec::new());
+        Ok(Watching { recording, rules, gives, steered, control, key }.into())
     }
 }
 
@@ -157,6 +168,7 @@ struct Watching {
     /// Of each packet of the piece at hand, where its flow is in the piece.
     steered: Vec<usize>,
     control: Arc<engine::run::Control>,
+    key: &'static str,
 }
 
 /// The place of a packet without a flow.
@@ -174,6 +186,9 @@ impl Lens for Watching {
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
         self.rules.look();
         let batch = piece.as_batch();
+        if !self.gives && !self.rules.rules().steers_keeping() {
+            return self.recording.take_in(&batch);
+        }
         let judged = self.recording.judge(&batch);
         if self.gives {
             for (place, (&record, &slot)) in piece.places.iter().zip(piece.slots).enumerate() {
@@ -205,9 +220,7 @@ impl Lens for Watching {
     }
 
     fn on_tick(&mut self, time: Timestamp) {
-        use engine::Stage as _;
-        // A silent link: what waits is written.
-        self.recording.on_batch(&packet::Batch { bytes: &[], records: &[], tick: Some(time) });
+        self.recording.take_in(&Batch { bytes: &[], records: &[], tick: Some(time) });
     }
 }
 
@@ -220,10 +233,9 @@ impl Watcher for Watching {
         let was_cut = self.control.is_stopped();
         let recorded = self.recording.finish(was_cut).map_err(Refusal::new)?;
         let loss = recorded.check_losses().err().map(|error| error.to_string());
-        let keyed = recorded.counts.by_flow + recorded.counts.by_packet;
-        let outcome = Outcome { keyed, ..Outcome::default() };
-        recorded.account_for(recorded.tally.seen).map_err(Refusal::new)?;
-        let lines = recorded.lines();
-        Ok(Closing { outcome, key: "a class", lines, loss, ..Closing::default() })
+        recorded.check_account().map_err(Refusal::new)?;
+        let outcome = Outcome { keyed: recorded.tally.seen, ..Outcome::default() };
+        let (key, lines) = (self.key, recorded.lines());
+        Ok(Closing { outcome, key, lines, loss, ..Closing::default() })
     }
 }

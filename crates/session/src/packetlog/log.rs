@@ -51,22 +51,11 @@ fn options(
     files: &FileSettings,
     is_live: bool,
 ) -> Result<RecorderOptions, LogError> {
-    let Ok(chunk_len) = usize::try_from(files.block_bytes) else {
-        return Err(LogError::usage("--block-bytes: too large for this machine"));
-    };
-    let memory = files.block_bytes.saturating_mul(files.blocks.into());
-    if let Some(available) = memory_available().filter(|&available| memory > available) {
-        return Err(LogError::usage(format_args!(
-            "--blocks {} of {} bytes: {memory} bytes of memory; wanted: at most the {available} \
-             that are available here",
-            files.blocks, files.block_bytes
-        )));
-    }
     let time = |span: Span| Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0));
     Ok(RecorderOptions {
         file_len_max: files.file_bytes,
         file_span_max: Some(files.file_time),
-        chunk_len,
+        chunk_len: block_len(files)?,
         chunk_count: files.blocks.into(),
         flush_after: time(files.flush),
         direct: match files.direct {
@@ -92,6 +81,25 @@ fn options(
         },
         ..RecorderOptions::new(folder)
     })
+}
+
+/// Bytes of a block, where memory holds as many blocks as are asked for.
+///
+/// # Errors
+/// [`LogError::Usage`]
+pub(super) fn block_len(files: &FileSettings) -> Result<usize, LogError> {
+    let Ok(len) = usize::try_from(files.block_bytes) else {
+        return Err(LogError::usage("--block-bytes: too large for this machine"));
+    };
+    let memory = files.block_bytes.saturating_mul(files.blocks.into());
+    if let Some(available) = memory_available().filter(|&available| memory > available) {
+        return Err(LogError::usage(format_args!(
+            "--blocks {} of {} bytes: {memory} bytes of memory; wanted: at most the {available} \
+             that are available here",
+            files.blocks, files.block_bytes
+        )));
+    }
+    Ok(len)
 }
 
 /// Who may read the log.

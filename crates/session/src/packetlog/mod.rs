@@ -17,7 +17,7 @@ use packetlog::Model;
 
 pub use application::{Packetlog, RecordSettings};
 pub use files::{Direct, FileSettings, Notes, WhenFull};
-pub use recording::{Ask, Recorded, Recording, RunOf};
+pub use recording::Ask;
 
 use crate::Host;
 use crate::reading::Needs;
@@ -27,7 +27,7 @@ use crate::shipped::{Kind, ModelError};
 pub type Tell = fn(&str);
 
 /// What is looked at of a frame: its headers; and all of it may be kept.
-pub const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, takes_all: true };
+const NEEDS: Needs = Needs { stage: "packetlog", len: Needs::TRANSPORT_LEN, takes_all: true };
 
 /// A folder of a model.
 const MODEL: Kind = Kind { marker: "model.json", made_by: "wirelens train packetlog" };

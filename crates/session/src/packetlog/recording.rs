@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use capture::report::Progress;
-use engine::Stage;
+use engine::Stage as _;
 use engine::run::Control;
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
@@ -15,7 +15,7 @@ use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
 use packetlog::{Classifier, ClassifierCounts, Judged, Model};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::desk::{self, Desk, Watched, Work};
 use super::events::Events;
@@ -48,25 +48,25 @@ pub struct Ask {
 }
 
 /// The run that a log is part of.
-pub struct RunOf {
+pub(super) struct RunOf {
     /// Spreads keys.
-    pub seed: HashSeed,
+    pub(super) seed: HashSeed,
     /// How far reading is, and what was lost on the way.
-    pub progress: Arc<Progress>,
+    pub(super) progress: Arc<Progress>,
     /// Ends the run, where the log can take no more.
-    pub control: Arc<Control>,
+    pub(super) control: Arc<Control>,
     /// Time outside of event time.
-    pub clock: Clock,
+    pub(super) clock: Clock,
     /// Whether frames come from an interface.
-    pub is_live: bool,
+    pub(super) is_live: bool,
     /// Tells people of events, where they want to know.
-    pub tell: Option<Tell>,
+    pub(super) tell: Option<Tell>,
     /// Tells people what a recorder before had left unfinished.
-    pub tell_recovered: Option<Tell>,
+    pub(super) tell_recovered: Option<Tell>,
 }
 
 /// A log that is recorded.
-pub struct Recording {
+pub(super) struct Recording {
     pipeline: Pipeline<Classifier, Book>,
     desk: Arc<Desk>,
     work: Arc<Work>,
@@ -76,15 +76,20 @@ pub struct Recording {
     clock: Clock,
     manager: Managing,
     socket: Socket,
-    begun: Value,
 }
 
 impl Ask {
-    /// Checks what can be checked before there is a log: modes that the model does not fit.
+    /// Checks what can be checked before there is a log: modes that the model does not fit, and
+    /// blocks that memory does not hold.
     ///
     /// # Errors
     /// [`LogError::Usage`]
     pub fn check(&self) -> Result<(), LogError> {
+        self.check_modes()?;
+        log::block_len(&self.files).map(|_| ())
+    }
+
+    pub(super) fn check_modes(&self) -> Result<(), LogError> {
         let classes = self.model.classes();
         desk::table(&self.settings, classes, &self.mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
@@ -102,7 +107,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`LogError`]
-    pub fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
+    pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events } = ask;
         let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered } = run;
         settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
@@ -149,17 +154,20 @@ impl Recording {
         let desk = Arc::new(Desk::new(settings, model.classes(), &mode, is_fixed, watched, events));
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
-        let begun = json!({"mode": mode, "model": model_name});
-        Ok(Self { pipeline, desk, work, state, model, folder, clock, manager, socket, begun })
+        desk.event("begin", json!({"mode": mode, "model": model_name}));
+        Ok(Self { pipeline, desk, work, state, model, folder, clock, manager, socket })
     }
 
-    /// Notes that packets come from here on.
-    pub fn start(&self) {
-        self.desk.event("begin", self.begun.clone());
+    /// Judges and keeps the packets of a batch. One without packets, on a silent link, has what
+    /// waits written.
+    pub(super) fn take_in(&mut self, batch: &Batch<'_>) {
+        let begun = (self.clock.now)();
+        self.pipeline.on_batch(batch);
+        self.work.add((self.clock.now)().saturating_duration_since(begun));
     }
 
     /// Judges the packets of a batch; [`keep`](Self::keep) has to follow.
-    pub fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
+    pub(super) fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
         let begun = (self.clock.now)();
         let judged = self.pipeline.judge(batch);
         self.work.add((self.clock.now)().saturating_duration_since(begun));
@@ -168,7 +176,11 @@ impl Recording {
 
     /// Keeps the packets that were judged, those by `steer` of which it says anything, by their
     /// place in the batch.
-    pub fn keep(&mut self, batch: &Batch<'_>, steer: impl FnMut(usize) -> Option<Granularity>) {
+    pub(super) fn keep(
+        &mut self,
+        batch: &Batch<'_>,
+        steer: impl FnMut(usize) -> Option<Granularity>,
+    ) {
         let begun = (self.clock.now)();
         self.pipeline.keep(batch, steer);
         self.work.add((self.clock.now)().saturating_duration_since(begun));
@@ -178,7 +190,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`LogError`]: the log could not be finished.
-    pub fn finish(self, was_cut: bool) -> Result<Recorded, LogError> {
+    pub(super) fn finish(self, was_cut: bool) -> Result<Recorded, LogError> {
         let Self { pipeline, desk, state, model, folder, manager, socket, .. } = self;
         drop(manager);
         drop(socket);
@@ -191,20 +203,12 @@ impl Recording {
     }
 }
 
-impl Stage for Recording {
-    fn on_batch(&mut self, batch: &Batch<'_>) {
-        let begun = (self.clock.now)();
-        self.pipeline.on_batch(batch);
-        self.work.add((self.clock.now)().saturating_duration_since(begun));
-    }
-}
-
 /// What is left of a recording.
-pub struct Recorded {
+pub(super) struct Recorded {
     /// Packets by what became of them.
-    pub tally: TallyNow,
+    pub(super) tally: TallyNow,
     /// How they were judged.
-    pub counts: ClassifierCounts,
+    pub(super) counts: ClassifierCounts,
     report: RecorderReport,
     model: Arc<Model>,
     folder: PathBuf,
@@ -216,21 +220,22 @@ pub struct Recorded {
 impl Recorded {
     /// The closing lines.
     #[must_use]
-    pub fn lines(&self) -> String {
+    pub(super) fn lines(&self) -> String {
         log::lines(&self.tally, &self.counts, &self.report, &self.model)
     }
 
-    /// Checks that every packet is accounted for, of which so many came in.
+    /// Checks that every packet that was seen was judged, and kept, passed over or lost. How many
+    /// came in, the run knows.
     ///
     /// # Errors
     /// [`LogError`]: packets are missing from the count, a fault of ours.
-    pub fn account_for(&self, handed_out: u64) -> Result<(), LogError> {
-        let tally = &self.tally;
-        if tally.is_whole() && tally.seen == handed_out {
+    pub(super) fn check_account(&self) -> Result<(), LogError> {
+        let (tally, judged) = (&self.tally, self.counts.by_flow + self.counts.by_packet);
+        if tally.is_whole() && tally.seen == judged {
             return Ok(());
         }
         Err(LogError::error(format_args!(
-            "packets are missing from the count: {handed_out} came in, {} were seen, {} kept, {} \
+            "packets are missing from the count: {judged} were judged, {} seen, {} kept, {} \
              passed over, {} lost; please report this",
             tally.seen, tally.kept, tally.passed_over, tally.no_room
         )))
@@ -240,7 +245,7 @@ impl Recorded {
     ///
     /// # Errors
     /// [`LogError`]: packets or events are lost.
-    pub fn check_losses(&self) -> Result<(), LogError> {
+    pub(super) fn check_losses(&self) -> Result<(), LogError> {
         match log::loss(&self.folder, &self.report, &self.state, self.was_cut) {
             Some(loss) => Err(loss),
             None => self.desk.events_complete(),

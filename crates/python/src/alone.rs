@@ -1,0 +1,104 @@
+//! A question that one application answers: a session of it alone, whose rows a reader hands to
+//! Python.
+
+use std::sync::Arc;
+
+use engine::flow::FlowCounts;
+use engine::run::Control;
+use packet::Span;
+use session::application::{Application, Closing};
+use session::outlet::RowsError;
+use session::reading::{InputRequest, Inputs, Received};
+use session::run::{Doors, Plan, Planned, RunError, Session};
+use session::summary;
+
+use crate::handed::{self, Handed};
+use crate::reader::{Ending, Outlet};
+use crate::refusal::{Kind, Refusal};
+use crate::run::stdout;
+use crate::world::{CLOCK, stop_after};
+
+/// What was asked, besides the settings of the application.
+pub(crate) struct Asked {
+    pub(crate) inputs: InputRequest,
+    /// Whether transport headers are looked at.
+    pub(crate) has_transport: bool,
+    /// How long an interface is listened on.
+    pub(crate) time: Option<Span>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) batch_rows: usize,
+}
+
+/// What is left of it.
+pub(crate) struct Answered {
+    name: &'static str,
+    inputs: Inputs,
+    received: Received,
+    pub(crate) closing: Closing,
+}
+
+/// Runs an application to the end of what is read.
+pub(crate) fn run<A: Application>(
+    application: A,
+    asked: Asked,
+    control: Arc<Control>,
+    outlet: &Outlet,
+) -> Result<Answered, Refusal> {
+    let Asked { inputs: request, has_transport, time, seed, batch_rows } = asked;
+    let mut inputs = Inputs::find(&request, has_transport, control)?;
+    if A::BY_FLOW && request.thread_count.is_none() {
+        // As the command: others cost more than they bring where packets are of few flows.
+        inputs.thread_count = 1;
+    }
+    // Which of several sockets has a packet is of no matter to who looks at it in any order, or at
+    // flows for themselves.
+    let is_spread = A::BY_FLOW || application.is_in_any_order();
+    let socket_count = if is_spread { inputs.thread_count } else { 1 };
+    let opened = inputs.open_any(application.wants().needs, socket_count)?;
+    let columns = application.schema(request.asks_for_several());
+    let mut planned = Planned::asked(Box::new(application));
+    planned.door = Some(Box::new(Handed::new(outlet, columns, batch_rows)));
+    let plan = Plan::alone(planned, request, seed);
+    let doors = Doors { clock: CLOCK, stdout, tell: None };
+    let mut alarm = None;
+    let session = Session::begin(plan, inputs, opened, doors, |_, inputs| {
+        alarm = time.map(|time| stop_after(time, &inputs.control));
+    });
+    let session = session.map_err(refused)?;
+    outlet.opened()?;
+    let mut finished = session.run(|| None, |_| {}).map_err(refused)?;
+    drop(alarm);
+    if let Some(reason) = finished.received.refused_filter() {
+        return Err(Refusal::new(Kind::Filter, reason));
+    }
+    finished.account()?;
+    outlet.drop_rows(finished.dropped.iter().map(|(_, count)| count).sum());
+    let Some((name, closing)) = finished.closings.pop() else {
+        return Err(Refusal::new(Kind::Internal, "the run says nothing of its application"));
+    };
+    Ok(Answered { name, inputs: finished.inputs, received: finished.received, closing })
+}
+
+impl Answered {
+    /// What the reader tells at its end: `others` and `ended` as there.
+    pub(crate) fn ending(
+        self,
+        others: Vec<(&'static str, u64)>,
+        ended: Option<FlowCounts>,
+    ) -> Ending {
+        let Self { name, inputs, received, closing } = self;
+        let stage = closing.told_stage(name);
+        let summary = summary::lines(&inputs, &received, stage.as_ref()) + &closing.lines;
+        let outcome = Some(closing.outcome);
+        Ending { received, refused: inputs.resolved.refused, outcome, others, ended, summary }
+    }
+}
+
+fn refused(error: RunError) -> Refusal {
+    match error {
+        RunError::Rows(_, RowsError::Write(error)) => handed::refused(error),
+        // The only one; what it meets while it runs is none of the user's faults.
+        RunError::Application(_, refusal) => Refusal::new(Kind::Internal, refusal),
+        error => error.into(),
+    }
+}
