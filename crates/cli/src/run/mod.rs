@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
                     let _ = to.send(again());
                 });
             }
-            from.try_recv().ok().map(Again::Settings)
+            from.try_recv().ok().map(|plan| Again::Settings(Box::new(plan)))
         };
         session.run(hangup, tell_line)
     })?;

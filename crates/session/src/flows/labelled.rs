@@ -244,7 +244,7 @@ impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
                 };
                 let label = decision.label.name(cascade);
                 let guess = decision.label.guess(cascade);
-                let labelled = Labelled { kept, cascade: &**cascade, label, guess, decision };
+                let labelled = Labelled { kept, cascade, label, guess, decision };
                 row::push(&mut columns, None, record, &labelled, captures).map_err(Refusal::new)?;
             }
             put(columns);

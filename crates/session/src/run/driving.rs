@@ -12,9 +12,9 @@ use engine::run::{Control, run_one};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
 
-use super::passes::{Left, Looked, Passes, Watched, looked};
+use super::passes::{Left, Looked, Making, Passes, Seats, Watched, looked, of_sockets};
 use super::seat::Seat;
-use crate::application::MakeWatcher;
+use crate::application::{MakeWatcher, Refusal};
 use crate::done::Done;
 use crate::outside::{Pace, Paced, read_ahead};
 use crate::reading::{InOrder, InputError, Inputs, Opened, Received};
@@ -24,6 +24,31 @@ const PIECES_AHEAD_MAX: usize = 32;
 
 /// How long a hangup may go unnoticed by a thread that has no packets.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Who looks at packets.
+pub(super) enum Looking {
+    Any(MakeWatcher),
+    Sockets(Vec<Watched>),
+    InOrder(Passes),
+}
+
+impl Looking {
+    /// Gives lenses passes.
+    ///
+    /// # Errors
+    /// [`Refusal`]: lenses that wait for each other's labels.
+    pub(super) fn new(
+        any: Option<MakeWatcher>,
+        seats: Seats,
+        making: Making,
+    ) -> Result<Self, Refusal> {
+        Ok(match any {
+            Some(make) => Self::Any(make),
+            None if making.socket_count > 1 => Self::Sockets(of_sockets(seats, making)?),
+            None => Self::InOrder(seats.into_passes(making)?),
+        })
+    }
+}
 
 /// What is read, and who looks at it.
 pub(super) enum Driving {
@@ -48,6 +73,28 @@ pub(super) enum Driving {
 }
 
 impl Driving {
+    /// Gives those who look what they look at.
+    pub(super) fn new(
+        looking: Looking,
+        opened: Opened,
+        inputs: &Inputs,
+        pace: Option<Arc<Pace>>,
+        tell: Option<fn(&str)>,
+    ) -> Self {
+        match (looking, opened) {
+            (Looking::Any(make), opened) => Self::AnyOrder { opened, make },
+            (Looking::Sockets(passes), Opened::Live(sources)) => {
+                Self::Sockets(sources.into_iter().zip(passes).collect())
+            }
+            // Sockets that share a link are of one interface.
+            (Looking::Sockets(_), _) => Self::Sockets(Vec::new()),
+            (Looking::InOrder(passes), opened) => {
+                let source = Telling { source: inputs.in_order(opened), tell };
+                Self::InOrder { source, passes, pace }
+            }
+        }
+    }
+
     /// Reads to the end. `after_batch` is called whenever something was read, or a while has
     /// passed.
     ///
@@ -166,8 +213,8 @@ fn side_by_side(
 
 /// The source of a run, of whose parts some may vanish while the others go on.
 pub(super) struct Telling {
-    pub source: InOrder,
-    pub tell: Option<fn(&str)>,
+    source: InOrder,
+    tell: Option<fn(&str)>,
 }
 
 impl Source for Telling {

@@ -125,11 +125,7 @@ impl Plan {
         if inputs.interface.is_some() && !are_taken {
             return Ok(Opened::Live(Vec::new()));
         }
-        // Which of several sockets has a packet is of no matter to who looks at it in any order, or
-        // at flows for themselves.
-        let is_spread = |one: &Planned| one.ready.is_by_flow() || one.ready.is_in_any_order();
-        let is_alone = self.asked.is_some() && self.applications.iter().all(is_spread);
-        inputs.open_any(self.wants.needs, if is_alone { inputs.thread_count } else { 1 })
+        inputs.open_any(self.wants.needs, 1)
     }
 }
 

@@ -9,21 +9,23 @@ use std::sync::Arc;
 
 use capture::Input;
 use engine::flow::pass::LabelKind;
-use packet::must;
+use packet::{HashSeed, must};
 use sink::{Existing, OutputError, OutputFile};
 
 use super::besides::Besides;
-use super::driving::{Driving, Telling};
-use super::passes::{Left, Looked, Making, Seats, of_sockets};
+use super::driving::{Driving, Looking};
+use super::passes::{Left, Looked, Making, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
 use super::seat::Seat;
-use crate::application::{BesideDone, Closing, Opening, Refusal, Watcher};
+use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::outlet::{self, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind};
+use crate::outlet::{
+    self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
+};
 use crate::outside::Pace;
-use crate::reading::{InputError, Inputs, Opened, Received, hash_seed};
+use crate::reading::{InputError, InputRequest, Inputs, Opened, Received, hash_seed};
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 use crate::weight::Weight;
@@ -98,7 +100,7 @@ pub enum Again {
     /// New files for rows.
     Outputs,
     /// The same, and settings as they are now.
-    Settings(Result<Plan, Vec<Mistake>>),
+    Settings(Box<Result<Plan, Vec<Mistake>>>),
 }
 
 /// What is left of a run.
@@ -130,21 +132,15 @@ impl Session {
     ) -> Result<Self, RunError> {
         let request = plan.request();
         let Plan { input, run, applications, rules, wants, tables, .. } = plan;
-        let is_live = inputs.interface.is_some();
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
-        let in_force = InForce::default();
-        let read_labels = rules.reads(|_| true);
+        let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
         let reload = Reload::new(tables, in_force.clone(), read_labels.clone());
         in_force.change(rules);
-        let seed = hash_seed(run.seed);
-        // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
-        let mut begun = Begun(Vec::new());
-        let captures = Captures::of(&inputs);
         let has_frames = applications.iter().any(|one| one.ready.wants().has_frames);
         let making = Making {
             options: wants.flow_options(),
-            seed,
+            seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
             is_steered: has_sizes || !read_labels.is_empty(),
@@ -156,54 +152,30 @@ impl Session {
             }
             _ => None,
         };
+        let captures = Captures::of(&inputs);
+        let lent =
+            Lent { inputs: &inputs, doors, request, captures, pace, rules: in_force, read_labels };
+        // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
+        let mut begun = Begun(Vec::new());
+        // Files first: one that exists refuses the run before a log is begun.
+        let waiting: Vec<Waiting> = applications
+            .into_iter()
+            .map(|planned| lent.outlet(planned, &mut begun))
+            .collect::<Result<_, _>>()?;
+        let names = waiting.iter().map(|one| one.ready.name()).collect();
         let (mut seats, mut besides) = (Seats::default(), Besides::default());
         if has_sizes {
-            seats.add(usize::MAX, true, Weight::new(&in_force).into());
+            seats.add(usize::MAX, true, Weight::new(&lent.rules).into());
         }
-        // Files first: one that exists refuses the run before a log is begun.
-        let mut ready_to_begin = Vec::new();
-        for Planned { ready, output, door, shown, place, .. } in applications {
-            begun.0.extend(shown);
-            let (name, schema) = (ready.name(), ready.schema(captures.are_named()));
-            let open = |to: RowsTo| -> Result<_, RunError> {
-                let rows = open_rows(to, schema, doors)
-                    .map_err(|error| wrong_rows(place.as_ref(), name, error))?;
-                let when = if is_live { WhenBehind::Drop } else { WhenBehind::Wait };
-                let control = Arc::clone(&inputs.control);
-                let (outlet, writer) = outlet::begin(name, rows, when, doors.clock.now, control);
-                begun.0.push(writer);
-                Ok(outlet)
-            };
-            let outlet = RowsTo::of(door, output).map(open).transpose()?;
-            ready_to_begin.push((ready, outlet, place));
-        }
-        let names = ready_to_begin.iter().map(|(ready, ..)| ready.name()).collect();
         let mut any = None;
-        for (at, (ready, outlet, place)) in ready_to_begin.into_iter().enumerate() {
-            let name = ready.name();
-            let is_read = |(kind, _): &(LabelKind, _)| read_labels.contains(kind);
-            let is_spread = ready.is_by_flow() && !ready.gives().iter().any(is_read);
-            let opening = Opening {
-                outlet,
-                sharing: match any_order {
-                    Some(is_merged) => Sharing::AnyOrder { is_merged },
-                    None if is_spread => making.sharing(),
-                    None => Sharing::Whole,
-                },
-                request: request.clone(),
-                captures: captures.clone(),
-                seed,
-                control: Arc::clone(&inputs.control),
-                interfaces: opened.interfaces(),
-                tell: doors.tell,
-                progress: Arc::clone(&inputs.options.progress),
-                clock: doors.clock,
-                is_live,
-                pace: pace.clone(),
-                rules: in_force.clone(),
-                read_labels: read_labels.clone(),
+        for (at, Waiting { ready, outlet, place }) in waiting.into_iter().enumerate() {
+            let (name, has_flows) = (ready.name(), ready.wants().has_flows);
+            let sharing = match any_order {
+                Some(is_merged) => Sharing::AnyOrder { is_merged },
+                None if lent.is_spread(&*ready) => making.sharing(),
+                None => Sharing::Whole,
             };
-            let has_flows = ready.wants().has_flows;
+            let opening = lent.opening(outlet, sharing, making.seed, &opened);
             let mut watchers =
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
@@ -211,20 +183,11 @@ impl Session {
             seats.add(at, has_flows, watchers);
         }
         besides.are_alone = seats.are_empty() && any.is_none();
+        let looking = Looking::new(any, seats, making);
+        let looking = looking.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
-        let refused = |refusal| RunError::Application("run", refusal);
-        let driving = match (any, opened) {
-            (Some(make), opened) => Driving::AnyOrder { opened, make },
-            (None, Opened::Live(sources)) if making.socket_count > 1 => {
-                let passes = of_sockets(seats, making).map_err(refused)?;
-                Driving::Sockets(sources.into_iter().zip(passes).collect())
-            }
-            (None, opened) => {
-                let passes = seats.into_passes(making).map_err(refused)?;
-                let source = Telling { source: inputs.in_order(opened), tell: doors.tell };
-                Driving::InOrder { source, passes, pace }
-            }
-        };
+        let pace = lent.pace;
+        let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
         Ok(Self { inputs, driving, names, writers, reload, besides })
     }
@@ -244,7 +207,7 @@ impl Session {
             let Some(again) = hangup() else { return };
             writers.iter().for_each(OutletWriter::reopen);
             if let Again::Settings(plan) = again {
-                reload.take_up(plan).iter().for_each(|line| tell(line));
+                reload.take_up(*plan).iter().for_each(|line| tell(line));
             }
         };
         let (read, besides) = besides.run(&inputs.control, &mut after_batch, |after_batch| {
@@ -262,6 +225,78 @@ impl Session {
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, besides, dropped }),
+        }
+    }
+}
+
+/// What applications are lent when they begin.
+struct Lent<'a> {
+    inputs: &'a Inputs,
+    doors: Doors,
+    request: InputRequest,
+    captures: Captures,
+    pace: Option<Arc<Pace>>,
+    rules: InForce,
+    read_labels: Vec<LabelKind>,
+}
+
+/// An application whose outputs are open.
+struct Waiting {
+    ready: Box<dyn Ready>,
+    outlet: Option<Outlet>,
+    place: Option<Mistake>,
+}
+
+impl Lent<'_> {
+    const fn is_live(&self) -> bool {
+        self.inputs.interface.is_some()
+    }
+
+    /// Opens where an application's rows go.
+    fn outlet(&self, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
+        let Planned { ready, output, door, shown, place, .. } = planned;
+        begun.0.extend(shown);
+        let Some(to) = RowsTo::of(door, output) else {
+            return Ok(Waiting { ready, outlet: None, place });
+        };
+        let (name, schema) = (ready.name(), ready.schema(self.captures.are_named()));
+        let rows = open_rows(to, schema, self.doors)
+            .map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let when = if self.is_live() { WhenBehind::Drop } else { WhenBehind::Wait };
+        let (now, control) = (self.doors.clock.now, Arc::clone(&self.inputs.control));
+        let (outlet, writer) = outlet::begin(name, rows, when, now, control);
+        begun.0.push(writer);
+        Ok(Waiting { ready, outlet: Some(outlet), place })
+    }
+
+    /// Whether several passes may share the flows of an application: nobody waits for its labels.
+    fn is_spread(&self, ready: &dyn Ready) -> bool {
+        let is_read = |(kind, _): &(LabelKind, _)| self.read_labels.contains(kind);
+        ready.is_by_flow() && !ready.gives().iter().any(is_read)
+    }
+
+    fn opening(
+        &self,
+        outlet: Option<Outlet>,
+        sharing: Sharing,
+        seed: HashSeed,
+        opened: &Opened,
+    ) -> Opening {
+        Opening {
+            outlet,
+            sharing,
+            request: self.request.clone(),
+            captures: self.captures.clone(),
+            seed,
+            control: Arc::clone(&self.inputs.control),
+            interfaces: opened.interfaces(),
+            tell: self.doors.tell,
+            progress: Arc::clone(&self.inputs.options.progress),
+            clock: self.doors.clock,
+            is_live: self.is_live(),
+            pace: self.pace.clone(),
+            rules: self.rules.clone(),
+            read_labels: self.read_labels.clone(),
         }
     }
 }
