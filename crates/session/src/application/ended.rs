@@ -20,6 +20,8 @@ pub trait EndedRows: Clone + Send + 'static {
     type Kept: PerFlow + 'static;
     /// The application's name.
     const NAME: &'static str;
+    /// Whether it makes columns; one that does not hands flows on in a way of its own.
+    const HAS_COLUMNS: bool = true;
 
     /// Turns at most [`ENDED_PER_PIECE`] flows into columns, and hands those to `put`.
     ///
@@ -47,9 +49,11 @@ pub fn watch_ended<R: EndedRows>(
     opening: Opening,
     takes: impl Fn(&FlowRecord) -> bool + Clone + Send + 'static,
 ) -> Result<Watchers, Refusal> {
-    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+    if R::HAS_COLUMNS && opening.outlet.is_none() {
+        return Err(Refusal::new("rows go nowhere"));
+    }
     let lay = || InOrder(rows.clone());
-    let (parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
+    let (parts, merge) = PartOutlet::for_passes(opening.outlet.as_ref(), lay, opening.sharing);
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
         let (states, ended) = (SideSlab::default(), Vec::new());
         Box::new(Watching { states, ended, takes: takes.clone(), out })

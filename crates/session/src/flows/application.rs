@@ -169,6 +169,7 @@ struct Each(Outlet<Vec<FlowRecord>>);
 impl EndedRows for Each {
     type Kept = ();
     const NAME: &'static str = Flows::NAME;
+    const HAS_COLUMNS: bool = false;
 
     fn lay(
         &mut self,
