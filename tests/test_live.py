@@ -348,7 +348,7 @@ def test_a_hangup_begins_a_new_file(link: Link, tmp_path: Path) -> None:
     command = ("flows", "-i", "wl0", "-o", output, "--idle-timeout", "100ms")
     with Listening(tmp_path, *command) as live:
         link.send(datagrams(40))
-        # Idle flows are written when time is a second past their end, and that is seen once a second.
+        # Idle flows are written when time is a second past their end, which is seen once a second.
         time.sleep(2.5)
         live.signal(signal.SIGHUP)
         wait_until(output.exists, "the first file is complete")
