@@ -208,7 +208,7 @@ pub trait Watcher: Lens + Send + Any {
 pub struct Closing {
     /// What became of each packet.
     pub outcome: Outcome,
-    /// What packets without a key lack, such as "an IP header"; blank where nothing is told of that.
+    /// What packets without a key lack, such as "an IP header"; blank if no line says so.
     pub key: &'static str,
     /// Packets whose window was closed already.
     pub late: u64,

@@ -49,7 +49,7 @@ pub struct OutletCounts {
     pub failed: AtomicU64,
 }
 
-/// How often it is looked whether rows were held for long, and whether what is shown is out of date.
+/// How often it is looked whether rows were held for long, and what is shown is out of date.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Since when rows are held back.
