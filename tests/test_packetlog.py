@@ -276,6 +276,7 @@ def test_what_cannot_be_done_is_said_with_what_can(
         ),
         (("record", "-r", capture, "--threads", "2"), 2, "judged on one thread"),
         (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
+        (("record", "-r", capture, "--check", "--block-bytes", "1T"), 2, "available"),
         (("record", "-r", capture, "--settings", "none"), 1, "give a file of settings in TOML"),
         (("record", "-i", "lo", "-w", "x"), 2, "give it with -o DIR"),
         (("record", "-i", "lo", "-G", "60"), 2, "--file-time"),
