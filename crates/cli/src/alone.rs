@@ -83,17 +83,17 @@ pub(crate) fn run(
     inputs: Inputs,
     opened: Opened,
 ) -> Result<Finished, Failure> {
-    run_announced(application, ways, typed, inputs, opened, |_| {})
+    run_after(application, ways, typed, inputs, opened, |_| Ok(()))
 }
 
-/// The same with something to say of an interface before frames come.
-pub(crate) fn run_announced(
+/// The same with something to say or do before frames come, when nothing else can refuse the run.
+pub(crate) fn run_after(
     application: impl Ready + 'static,
     ways: Ways,
     typed: Typed<'_>,
     inputs: Inputs,
     opened: Opened,
-    announce: impl FnOnce(&Opened),
+    last: impl FnOnce(&Opened) -> Result<(), Failure>,
 ) -> Result<Finished, Failure> {
     let Typed { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
@@ -106,10 +106,15 @@ pub(crate) fn run_announced(
     let mut plan = Plan::alone(planned, request, input.seed);
     plan.input.pace = pace;
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
+    let mut done = Ok(());
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, input.quiet);
-        announce(opened);
+        done = last(opened);
     })?;
+    if let Err(failure) = done {
+        session.abandon();
+        return Err(failure);
+    }
     let reopen = takes_hangups.then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
     session.run(hangup, tell_line).map_err(|error| match error {

@@ -9,6 +9,7 @@ mod table;
 mod view;
 
 use std::path::Path;
+use std::sync::mpsc;
 
 use capture::live::LiveOptions;
 use cca::Model;
@@ -171,13 +172,13 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     }
     let controls = Namer::controls(namer.as_ref());
     let mut ways = Ways::rows(*show, &arguments.output);
-    let act = act::begin(&arguments.act, by, &controls, has_view)?;
     let view = has_view.then(|| View::new(interface, &egress));
     let has_tables = *show == Show::Table && view.is_none();
     let inputs = kernel_inputs(asked, interface)?;
-    let shown = if has_tables || view.is_some() || act.is_some() {
-        let tables = Tables { clock: *clock, controls };
-        let watched = Watched { tables, has_tables, view, act };
+    let (to, acting) = mpsc::channel();
+    let shown = if has_tables || view.is_some() || arguments.act.act.is_some() {
+        let tables = Tables { clock: *clock, controls: controls.clone() };
+        let watched = Watched { tables, has_tables, view, act: None, acting };
         let (outlet, writer) = alone::show(Cca::NAME, watched, &inputs);
         ways.shown = Some(writer);
         Shown::Queue(outlet)
@@ -187,7 +188,15 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
     let typed = Typed { duration: None, ..asked.typed() };
-    let finished = alone::run(cca, ways, typed, inputs, Opened::Live(Vec::new()))?;
+    let opened = Opened::Live(Vec::new());
+    let finished = alone::run_after(cca, ways, typed, inputs, opened, |_| {
+        // The queue is changed when nothing else can refuse the run; who takes it is there until
+        // all periods were handed in.
+        if let Some(act) = act::begin(&arguments.act, by, &controls, has_view)? {
+            let _ = to.send(act);
+        }
+        Ok(())
+    })?;
     summary::finished(&finished, arguments.input.quiet)
 }
 

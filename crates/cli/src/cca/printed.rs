@@ -1,6 +1,7 @@
 //! Periods as people read them, one table after the other, or as a view; and who acts on them.
 
 use std::io::{self, Write as _};
+use std::sync::mpsc::Receiver;
 
 use cca::model::Told as Named;
 use cca::{FlowWay, Period};
@@ -52,25 +53,39 @@ pub(super) struct Watched {
     pub view: Option<View>,
     /// Who acts on the queue.
     pub act: Option<Act>,
+    /// Where that comes from, once nothing can refuse the run.
+    pub acting: Receiver<Act>,
+}
+
+impl Watched {
+    fn act(&mut self) -> Option<&mut Act> {
+        if self.act.is_none() {
+            self.act = self.acting.try_recv().ok();
+        }
+        self.act.as_mut()
+    }
+
+    fn look(&mut self, period: &Told) -> Result<(), RowsError> {
+        let (clock, mut said) = (self.tables.clock, Vec::new());
+        if let Some(act) = self.act() {
+            act.look(period, clock).map_err(in_words)?;
+            said = act.recent();
+        }
+        if let Some(view) = &mut self.view {
+            view.put(period, clock, &self.tables.controls, &said)?;
+        }
+        Ok(())
+    }
 }
 
 impl Taker<Vec<Told>> for Watched {
     fn take(&mut self, told: &Vec<Told>) -> Result<(), RowsError> {
-        let Self { tables, has_tables, view, act } = self;
-        for period in told {
-            if let Some(act) = act {
-                act.look(period, tables.clock).map_err(in_words)?;
-            }
-            if let Some(view) = view {
-                let said = act.as_ref().map(Act::recent).unwrap_or_default();
-                view.put(period, tables.clock, &tables.controls, &said)?;
-            }
-        }
-        if *has_tables { tables.take(told) } else { Ok(()) }
+        told.iter().try_for_each(|period| self.look(period))?;
+        if self.has_tables { self.tables.take(told) } else { Ok(()) }
     }
 
-    fn finish(self) -> Result<(), RowsError> {
-        if let Some(mut act) = self.act {
+    fn finish(mut self) -> Result<(), RowsError> {
+        if let Some(act) = self.act() {
             act.end("the command ends").map_err(in_words)?;
         }
         Ok(io::stdout().flush()?)

@@ -32,8 +32,11 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
         return Ok(Status::Fine);
     }
     let (ways, quiet) = (Ways::default(), arguments.input.quiet);
-    let announce = |opened: &Opened| tell_offloads(opened, quiet);
-    let finished = alone::run_announced(packetlog, ways, typed, inputs, opened, announce)?;
+    let last = |opened: &Opened| {
+        tell_offloads(opened, quiet);
+        Ok(())
+    };
+    let finished = alone::run_after(packetlog, ways, typed, inputs, opened, last)?;
     summary::finished(&finished, quiet)
 }
 

@@ -192,6 +192,14 @@ impl Session {
         Ok(Self { inputs, driving, names, writers, reload, besides })
     }
 
+    /// Ends before anything is read: there is nothing to be kept.
+    pub fn abandon(self) {
+        let Self { driving, writers, besides, .. } = self;
+        // Who hands in rows goes first: writers wait for that.
+        drop((driving, besides));
+        writers.into_iter().for_each(OutletWriter::abandon);
+    }
+
     /// Reads to the end. `hangup` says whether files are to be begun anew, and settings to be taken
     /// up; `tell` takes what is to be said of that.
     ///
