@@ -45,6 +45,8 @@ pub(crate) struct Ways {
     pub output: Option<OutputSettings>,
     /// Who shows them otherwise.
     pub shown: Option<OutletWriter>,
+    /// Whether a hangup begins files anew; else it ends the process.
+    pub heeds_hangup: bool,
 }
 
 impl Ways {
@@ -53,7 +55,7 @@ impl Ways {
         let Show::Rows(format) = show else { return Self::default() };
         let path = arguments.output.clone().unwrap_or_else(|| "-".into());
         let output = OutputSettings { path, format, force: arguments.force };
-        Self { output: Some(output), shown: None }
+        Self { output: Some(output), shown: None, heeds_hangup: true }
     }
 }
 
@@ -97,10 +99,8 @@ pub(crate) fn run_after(
 ) -> Result<Finished, Failure> {
     let Typed { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
-    let Ways { output, shown } = ways;
-    // Without an output there is none to begin anew, and a hangup ends the process.
-    let has_output = output.is_some() || shown.is_some();
-    let takes_hangups = has_output && inputs.interface.is_some();
+    let Ways { output, shown, heeds_hangup } = ways;
+    let is_live = inputs.interface.is_some();
     let mut planned = Planned::asked(Box::new(application));
     (planned.output, planned.shown) = (output, shown);
     let mut plan = Plan::alone(planned, request, input.seed);
@@ -115,7 +115,7 @@ pub(crate) fn run_after(
         session.abandon();
         return Err(failure);
     }
-    let reopen = takes_hangups.then(Reopen::on_hangup);
+    let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
     session.run(hangup, tell_line).map_err(|error| match error {
         // There is no other whose fault it could be.

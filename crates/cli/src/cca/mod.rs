@@ -185,6 +185,8 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     } else {
         Shown::Nothing
     };
+    // A queue that is acted on is put back as the process ends.
+    ways.heeds_hangup &= arguments.act.act.is_none();
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
     let typed = Typed { duration: None, ..asked.typed() };
@@ -194,6 +196,11 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
         // all periods were handed in.
         if let Some(act) = act::begin(&arguments.act, by, &controls, has_view)? {
             let _ = to.send(act);
+        }
+        if !arguments.input.quiet {
+            eprintln!(
+                "listening on {interface}, and downstream of the queue on {egress}; Ctrl-C ends it"
+            );
         }
         Ok(())
     })?;

@@ -74,6 +74,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
             let captures = Captures::of(&inputs);
             let cascade = Arc::clone(&cascade);
             let lines = Lines::create(&arguments.output, style, cascade, captures)?;
+            ways.heeds_hangup = true;
             Some(Form::Lines(Box::new(lines)))
         }
     };

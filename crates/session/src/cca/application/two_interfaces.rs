@@ -103,14 +103,9 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         namer.followed_max = options.followed_max;
     }
     let names = [ingress.0, egress.0];
-    if let Some(tell) = opening.tell {
+    if let Some(tell) = opening.tell.filter(|_| !are_alone) {
         let [before, behind] = &names;
-        let listening = format!("listening on {before}, and downstream of the queue on {behind}");
-        tell(&if are_alone {
-            format!("{listening}; Ctrl-C ends it")
-        } else {
-            format!("cca: {listening}")
-        });
+        tell(&format!("cca: listening on {before}, and downstream of the queue on {behind}"));
     }
     // A rule about flows may come at a reload, where there is any rule.
     let mut watchers = Watchers::default();
