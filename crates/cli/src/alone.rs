@@ -1,13 +1,13 @@
 //! A command of one application: a session of it alone, in the words of arguments.
 
+use std::sync::Arc;
+
 use engine::run::Control;
 use packet::Span;
 use session::application::Ready;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
 use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session};
-
-use std::sync::Arc;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
 use crate::asked;
@@ -106,6 +106,8 @@ pub(crate) fn run_after(
     let mut plan = Plan::alone(planned, request, input.seed);
     plan.input.pace = pace;
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
+    // Before anybody is told that it listens.
+    let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, input.quiet);
@@ -115,7 +117,6 @@ pub(crate) fn run_after(
         session.abandon();
         return Err(failure);
     }
-    let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
     session.run(hangup, tell_line).map_err(|error| match error {
         // There is no other whose fault it could be.
