@@ -88,6 +88,7 @@ impl From<InputError> for RunError {
 /// A run that is about to begin.
 pub struct Session {
     inputs: Inputs,
+    clock: Clock,
     driving: Driving,
     names: Vec<&'static str>,
     writers: Vec<OutletWriter>,
@@ -189,7 +190,8 @@ impl Session {
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
-        Ok(Self { inputs, driving, names, writers, reload, besides })
+        let clock = doors.clock;
+        Ok(Self { inputs, clock, driving, names, writers, reload, besides })
     }
 
     /// Ends before anything is read: there is nothing to be kept.
@@ -210,12 +212,17 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, driving, names, writers, reload, besides } = self;
+        let Self { inputs, clock, driving, names, writers, reload, besides } = self;
         let mut after_batch = || {
             let Some(again) = hangup() else { return };
+            let begun = (clock.now)();
             writers.iter().for_each(OutletWriter::reopen);
             if let Again::Settings(plan) = again {
-                reload.take_up(*plan).iter().for_each(|line| tell(line));
+                let lines = reload.take_up(*plan);
+                let waited = (clock.now)().saturating_duration_since(begun);
+                lines.iter().for_each(|line| tell(line));
+                let waited_ms = waited.as_secs_f64() * 1e3;
+                tell(&format!("packets waited {waited_ms:.3} ms for the settings"));
             }
         };
         let (read, besides) = besides.run(&inputs.control, &mut after_batch, |after_batch| {
