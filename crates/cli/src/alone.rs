@@ -7,7 +7,9 @@ use packet::Span;
 use session::application::Ready;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
-use session::run::{Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session};
+use session::run::{
+    Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session, open_alone,
+};
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
 use crate::asked;
@@ -45,7 +47,7 @@ pub(crate) struct Ways {
     pub output: Option<OutputSettings>,
     /// Who shows them otherwise.
     pub shown: Option<OutletWriter>,
-    /// Whether a hangup begins files anew; else it ends the process.
+    /// Whether a hangup begins new files; else it ends the process.
     pub heeds_hangup: bool,
 }
 
@@ -70,11 +72,13 @@ pub(crate) fn show<P: Rows, T: Taker<P>>(
     outlet::begin(name, taker, when, CLOCK.now, control)
 }
 
-/// Opens what an application reads: several sockets of an interface where any of them will do.
-pub(crate) fn open(inputs: &Inputs, application: &dyn Ready) -> Result<Opened, InputError> {
-    let is_spread = application.is_by_flow() || application.is_in_any_order();
-    let socket_count = if is_spread { inputs.thread_count } else { 1 };
-    inputs.open_any(application.wants().needs, socket_count)
+/// Opens what an application reads.
+pub(crate) fn open(
+    inputs: &mut Inputs,
+    typed: Typed<'_>,
+    application: &dyn Ready,
+) -> Result<Opened, InputError> {
+    open_alone(inputs, application, typed.input.threads.is_some())
 }
 
 /// Runs an application to the end of what is read.
@@ -106,7 +110,7 @@ pub(crate) fn run_after(
     let mut plan = Plan::alone(planned, request, input.seed);
     plan.input.pace = pace;
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
-    // Before anybody is told that it listens.
+    // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {

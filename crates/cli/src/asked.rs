@@ -33,14 +33,6 @@ pub(crate) fn spare<'a>(
     session::run::spare(inputs, outputs).map_err(Failure::usage)
 }
 
-/// Flows of captures are shared by several threads only where that was typed: one is enough for
-/// most captures, and others cost more than they bring where packets are of few flows.
-pub(crate) fn share_if_typed(inputs: &mut Inputs, arguments: &InputArguments) {
-    if arguments.threads.is_none() {
-        inputs.thread_count = 1;
-    }
-}
-
 /// What was typed about an interface.
 fn interface(arguments: &LiveArguments) -> Option<Interface> {
     let defaults = LiveOptions::default();
@@ -59,7 +51,7 @@ fn interface(arguments: &LiveArguments) -> Option<Interface> {
     Some(Interface { names, options })
 }
 
-/// What was typed about inputs; `decapsulate` tells whether tunnels are opened.
+/// What was typed about inputs; tunnels are opened if `decapsulate`.
 pub(crate) fn request(
     arguments: &InputArguments,
     live: Option<&LiveArguments>,

@@ -1,5 +1,5 @@
 //! What a run on an interface has that a run on captures has not: it may have
-//! to wait for the link, and it ends when it is told to.
+//! to wait for the link, and it ends when it is stopped.
 
 use std::sync::Arc;
 use std::thread;

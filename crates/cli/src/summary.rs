@@ -9,19 +9,19 @@ use crate::failure::{Failure, Status};
 /// Prints the summary of a session: its inputs, and each of its applications.
 pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
     let Finished { inputs, received, closings, besides, .. } = finished;
-    // One that reads more than the pass alone: whose lines are whose is told.
+    // With sources of its own, each block of lines has the names of what was read.
     if !quiet && matches!(closings.as_slice(), [(_, closing)] if !closing.own.is_empty()) {
         eprintln!("{}:", names(inputs));
     }
     let mut status = match closings.first() {
-        Some((name, closing)) => print(inputs, quiet, received, closing.told_stage(name).as_ref())?,
+        Some((name, closing)) => print(inputs, quiet, received, closing.stage(name).as_ref())?,
         // Packets stayed in the kernel.
         None => Status::Fine,
     };
     for (at, (name, closing)) in closings.iter().enumerate() {
         received.account_for(&closing.outcome).map_err(Failure::error)?;
         if !quiet {
-            let stage = closing.told_stage(name).filter(|_| at > 0);
+            let stage = closing.stage(name).filter(|_| at > 0);
             let own = stage.map(|stage| stage_lines(&stage, &received.report));
             eprint!("{}{}", own.unwrap_or_default(), closing.lines);
         }

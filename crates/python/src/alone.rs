@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use engine::flow::FlowCounts;
 use engine::run::Control;
 use packet::Span;
 use session::application::{Application, Closing};
 use session::outlet::RowsError;
 use session::reading::{InputRequest, Inputs, Received};
-use session::run::{Doors, Plan, Planned, RunError, Session};
+use session::run::{Doors, Plan, Planned, RunError, Session, open_alone};
 use session::summary;
 
 use crate::handed::{self, Handed};
@@ -46,15 +45,7 @@ pub(crate) fn run<A: Application>(
 ) -> Result<Answered, Refusal> {
     let Asked { inputs: request, has_transport, time, seed, batch_rows } = asked;
     let mut inputs = Inputs::find(&request, has_transport, control)?;
-    if A::BY_FLOW && request.thread_count.is_none() {
-        // As the command: others cost more than they bring where packets are of few flows.
-        inputs.thread_count = 1;
-    }
-    // Which of several sockets has a packet is of no matter to who looks at it in any order, or at
-    // flows for themselves.
-    let is_spread = A::BY_FLOW || application.is_in_any_order();
-    let socket_count = if is_spread { inputs.thread_count } else { 1 };
-    let opened = inputs.open_any(application.wants().needs, socket_count)?;
+    let opened = open_alone(&mut inputs, &application, request.thread_count.is_some())?;
     let columns = application.schema(request.asks_for_several());
     let mut planned = Planned::asked(Box::new(application));
     planned.door = Some(Box::new(Handed::new(outlet, columns, batch_rows)));
@@ -80,17 +71,15 @@ pub(crate) fn run<A: Application>(
 }
 
 impl Answered {
-    /// What the reader tells at its end: `others` and `ended` as there.
-    pub(crate) fn ending(
-        self,
-        others: Vec<(&'static str, u64)>,
-        ended: Option<FlowCounts>,
-    ) -> Ending {
+    /// What the reader reports at its end: `first` before what the application has counted.
+    pub(crate) fn ending(self, first: Vec<(&'static str, u64)>) -> Ending {
         let Self { name, inputs, received, closing } = self;
-        let stage = closing.told_stage(name);
+        let stage = closing.stage(name);
         let summary = summary::lines(&inputs, &received, stage.as_ref()) + &closing.lines;
-        let outcome = Some(closing.outcome);
-        Ending { received, refused: inputs.resolved.refused, outcome, others, ended, summary }
+        let Closing { outcome, counts, ended, .. } = closing;
+        let others = first.into_iter().chain(counts).collect();
+        let refused = inputs.resolved.refused;
+        Ending { received, refused, outcome: Some(outcome), others, ended, summary }
     }
 }
 

@@ -51,8 +51,7 @@ pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> 
     Reader::start_any(py, columns, is_live, move |control, outlet| {
         let answered = alone::run(Top::shown_by(settings, None), asked, control, outlet)?;
         let closing = &answered.closing;
-        let mut others = vec![("late", closing.late), ("beyond_max_keys", closing.beyond_max_keys)];
-        others.extend(&closing.counts);
-        Ok(answered.ending(others, None))
+        let first = vec![("late", closing.late), ("beyond_max_keys", closing.beyond_max_keys)];
+        Ok(answered.ending(first))
     })
 }

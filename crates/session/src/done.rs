@@ -3,6 +3,7 @@
 use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
 
+use crate::application::Closing;
 use crate::reading::Received;
 use crate::summary::StageSummary;
 
@@ -25,10 +26,17 @@ impl Done {
     /// What packets without a flow lack.
     pub const KEY: &'static str = "an IP header";
 
-    /// What it counted of packets' order, by name.
+    /// What an application says at the end that looked at flows, and found nothing else.
     #[must_use]
-    pub fn named_counts(&self) -> Vec<(&'static str, u64)> {
-        vec![("late", self.late), ("clock_steps", self.clock_steps)]
+    pub fn closing(&self) -> Closing {
+        Closing {
+            outcome: self.outcome.clone(),
+            key: Self::KEY,
+            lines: self.lines(),
+            counts: vec![("late", self.late), ("clock_steps", self.clock_steps)],
+            ended: Some(self.counts),
+            ..Closing::default()
+        }
     }
 
     /// What the summary says of flows.

@@ -20,6 +20,7 @@ use session::cca::live::{Device, DeviceError, WatchError, WatchOptions};
 use session::cca::naming::{Namer, OtherTaps};
 use session::cca::taps::{self, Downstream};
 use session::cca::{Cca, CcaSettings, Devices, MODEL, ReadError, Shown, read_model};
+use session::outlet::Outlet;
 use session::reading::{InputRequest, Inputs, Interface, Opened};
 
 use crate::alone::{self, Typed, Ways};
@@ -88,6 +89,32 @@ fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
 }
 
 impl Asked<'_> {
+    /// Where periods go: rows to an output, or tables.
+    fn ways<T: printed::Shown>(
+        &self,
+        namer: Option<&Namer>,
+        inputs: &Inputs,
+    ) -> (Ways, Option<Outlet<Vec<T>>>) {
+        let mut ways = Ways::rows(self.show, &self.arguments.output);
+        let outlet = (self.show == Show::Table).then(|| {
+            let tables = Tables { clock: self.clock, controls: Namer::controls(namer) };
+            let (outlet, writer) = alone::show(Cca::NAME, tables, inputs);
+            ways.shown = Some(writer);
+            outlet
+        });
+        (ways, outlet)
+    }
+
+    /// Finds what is listened on, where there is an interface, and else what is read.
+    fn inputs(&self, interface: Option<&str>) -> Result<Inputs, Failure> {
+        let options = LiveOptions::default();
+        let interface = interface.map(|name| Interface { names: vec![name.to_owned()], options });
+        let input = &self.arguments.input;
+        let request = InputRequest { interface, ..asked::request(input, None, !input.no_decap) };
+        let found = Inputs::find(&request, true, crate::interrupt::control());
+        found.map_err(|error| asked::explain(error, &request))
+    }
+
     fn typed(&self) -> Typed<'_> {
         let CcaArguments { input, duration, .. } = self.arguments;
         Typed { input, live: None, duration: *duration, pace: None }
@@ -107,8 +134,8 @@ impl Asked<'_> {
 }
 
 fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failure> {
-    let Asked { arguments, settings, clock, show } = asked;
-    let before = asked::find(&arguments.input, None, true)?;
+    let Asked { arguments, settings, clock, .. } = asked;
+    let before = asked.inputs(None)?;
     let request = asked::request(&arguments.input, None, !arguments.input.no_decap);
     let behind = taps::behind(&request, &arguments.egress);
     let behind_inputs = Inputs::find(&behind, true, crate::interrupt::control())
@@ -125,15 +152,8 @@ fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failu
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let mut ways = Ways::rows(*show, &arguments.output);
-    let shown = if *show == Show::Table {
-        let tables = Tables { clock: *clock, controls: Namer::controls(namer.as_ref()) };
-        let (outlet, writer) = alone::show(Cca::NAME, tables, &before);
-        ways.shown = Some(writer);
-        Shown::Queue(outlet)
-    } else {
-        Shown::Nothing
-    };
+    let (ways, outlet) = asked.ways(namer.as_ref(), &before);
+    let shown = outlet.map_or(Shown::Nothing, Shown::Queue);
     let cca = Cca::shown_by(settings.clone(), (*clock, namer), Some(egress), shown);
     let finished = alone::run(cca, ways, asked.typed(), before, opened)?;
     summary::finished(&finished, arguments.input.quiet)
@@ -165,16 +185,17 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     let devices = Devices::alone(interface, &egress, arguments.duration)?;
     let by = act::names(&arguments.act, namer.is_some())?;
     let has_view = view::is_wanted(arguments.view, *show)?;
-    let options = WatchOptions::new(settings, *clock, namer.as_ref().map(|namer| &namer.model));
-    devices.check(options)?;
     if arguments.input.check {
+        let model = namer.as_ref().map(|namer| &namer.model);
+        devices.check(WatchOptions::new(settings, *clock, model))?;
         return Ok(Status::Fine);
     }
     let controls = Namer::controls(namer.as_ref());
     let mut ways = Ways::rows(*show, &arguments.output);
     let view = has_view.then(|| View::new(interface, &egress));
     let has_tables = *show == Show::Table && view.is_none();
-    let inputs = kernel_inputs(asked, interface)?;
+    // Nothing is read: packets stay in the kernel.
+    let inputs = asked.inputs(Some(interface))?;
     let (to, acting) = mpsc::channel();
     let shown = if has_tables || view.is_some() || arguments.act.act.is_some() {
         let tables = Tables { clock: *clock, controls: controls.clone() };
@@ -205,16 +226,6 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
         Ok(())
     })?;
     summary::finished(&finished, arguments.input.quiet)
-}
-
-/// Nothing is read: packets stay in the kernel.
-fn kernel_inputs(asked: &Asked<'_>, interface: &str) -> Result<Inputs, Failure> {
-    let names = vec![interface.to_owned()];
-    let request = InputRequest {
-        interface: Some(Interface { names, options: LiveOptions::default() }),
-        ..asked::request(&asked.arguments.input, None, true)
-    };
-    Ok(Inputs::find(&request, true, crate::interrupt::control())?)
 }
 
 fn offset(

@@ -49,7 +49,7 @@ pub(super) struct Watched {
     pub tables: Tables,
     /// Whether they are printed.
     pub has_tables: bool,
-    /// A view that each period paints anew.
+    /// A view that each period paints again.
     pub view: Option<View>,
     /// Who acts on the queue.
     pub act: Option<Act>,

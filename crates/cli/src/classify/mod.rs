@@ -43,7 +43,6 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     match_headers(&mut inputs, &cascade, &arguments.model, arguments.input.no_decap)?;
     let shown = Shown::of(arguments)?;
     match_windows(&cascade, arguments, shown)?;
-    asked::share_if_typed(&mut inputs, typed.input);
     let is_live = inputs.interface.is_some();
     let options = Options {
         waiting_max: arguments.waiting_max,
@@ -52,7 +51,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     };
     let classify =
         |shown| Classify::shown_by(Arc::clone(&cascade), options, arguments.max_flows, shown);
-    let opened = alone::open(&inputs, &classify(None))?;
+    let opened = alone::open(&mut inputs, typed, &classify(None))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }

@@ -45,9 +45,8 @@ pub(super) fn run(
         ));
     }
     super::refuse_ranks(arguments)?;
-    asked::share_if_typed(&mut inputs, typed.input);
     let flows = LabelledFlows::new(cascade, arguments.max_flows, arguments.stats);
-    let opened = alone::open(&inputs, &flows)?;
+    let opened = alone::open(&mut inputs, typed, &flows)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }

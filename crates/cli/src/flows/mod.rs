@@ -32,9 +32,8 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let show = output::show(&arguments.output)?;
     let is_live = inputs.interface.is_some();
     check(arguments, show == Show::Table, is_live)?;
-    asked::share_if_typed(&mut inputs, typed.input);
     let settings = asked::flows(arguments);
-    let opened = alone::open(&inputs, &Flows::shown_by(settings.clone(), Shown::Rows))?;
+    let opened = alone::open(&mut inputs, typed, &Flows::shown_by(settings.clone(), Shown::Rows))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }

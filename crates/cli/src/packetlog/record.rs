@@ -25,9 +25,9 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
     let ask = ask(arguments, host)?;
     ask.check()?;
     let typed = Typed::new(&arguments.input, &arguments.live);
-    let inputs = asked::find(typed.input, typed.live, true)?;
+    let mut inputs = asked::find(typed.input, typed.live, true)?;
     let packetlog = Packetlog::of(ask);
-    let opened = alone::open(&inputs, &packetlog)?;
+    let opened = alone::open(&mut inputs, typed, &packetlog)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }

@@ -21,13 +21,13 @@ use view::View;
 /// Runs `wirelens top`.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     let typed = Typed::new(&arguments.input, &arguments.live);
-    let inputs = asked::find(typed.input, typed.live, needs_transport(arguments.by))?;
+    let mut inputs = asked::find(typed.input, typed.live, needs_transport(arguments.by))?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
     let has_view = show == Show::Table && inputs.interface.is_some() && view::is_watched();
     let window = arguments.window.or(has_view.then_some(view::REFRESH));
     let settings = asked::top(arguments, window);
-    let opened = alone::open(&inputs, &Top::shown_by(settings.clone(), None))?;
+    let opened = alone::open(&mut inputs, typed, &Top::shown_by(settings.clone(), None))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     summary::finished(&finished, arguments.input.quiet)
 }
 
-/// Rankings as tables, or as a view that is painted anew.
+/// Rankings as tables, or as a view that is painted again.
 struct Printed(Option<View>);
 
 impl Taker<Vec<Ranking>> for Printed {

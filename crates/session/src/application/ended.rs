@@ -121,17 +121,9 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (outcome, key) = (flows.outcome.clone(), Done::KEY);
         match self.out.into_refusal() {
             Some(refusal) => Err(refusal),
-            None => Ok(Closing {
-                outcome,
-                key,
-                lines: R::lines(flows),
-                counts: flows.named_counts(),
-                ended: Some(flows.counts),
-                ..Closing::default()
-            }),
+            None => Ok(Closing { lines: R::lines(flows), ..flows.closing() }),
         }
     }
 }

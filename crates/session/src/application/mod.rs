@@ -7,6 +7,7 @@
 
 mod beside;
 mod ended;
+mod framed;
 mod ready;
 mod wants;
 
@@ -26,6 +27,7 @@ use std::sync::Arc;
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideDone};
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
+pub(crate) use framed::{Framed, Framing};
 pub use ready::{Entry, Reading, Ready};
 pub use wants::{Clash, United, Wants};
 
@@ -97,7 +99,7 @@ pub trait Application: Send + Sized + 'static {
     }
 
     /// Whether it looks at frames in whatever order they come, and what several lenses find adds
-    /// up: then captures are read in parts at once where nobody else looks at them, and
+    /// up: then captures are read in parts, in parallel, where nobody else looks at them, and
     /// [`open`](Self::open) is asked for [`Watchers::any`].
     fn is_in_any_order(&self) -> bool {
         false
@@ -204,6 +206,12 @@ pub trait Watcher: Lens + Send + Any {
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal>;
 }
 
+/// The lens of another pass, for [`Watcher::fold`]: passes of one application have lenses of one
+/// kind.
+pub(crate) fn of_same<W: Any>(other: Box<dyn Any>) -> Result<Box<W>, Refusal> {
+    other.downcast().map_err(|_| Refusal::new("passes of one application have lenses of one kind"))
+}
+
 /// What an application says at the end.
 #[derive(Default)]
 pub struct Closing {
@@ -230,16 +238,12 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// The same where it has something to say of packets with keys and without.
+    /// What the application of this name did with its packets, where it reports packets with keys
+    /// and without.
     #[must_use]
-    pub fn told_stage<'a>(&'a self, name: &'a str) -> Option<StageSummary<'a>> {
-        (!self.key.is_empty()).then(|| self.stage(name))
-    }
-
-    /// What the application of this name did with its packets.
-    #[must_use]
-    pub const fn stage<'a>(&'a self, name: &'a str) -> StageSummary<'a> {
+    pub fn stage<'a>(&'a self, name: &'a str) -> Option<StageSummary<'a>> {
         let Self { outcome, key, late, beyond_max_keys, .. } = self;
-        StageSummary { name, outcome, key, late: *late, beyond_max_keys: *beyond_max_keys }
+        let (late, beyond_max_keys) = (*late, *beyond_max_keys);
+        (!key.is_empty()).then_some(StageSummary { name, outcome, key, late, beyond_max_keys })
     }
 }

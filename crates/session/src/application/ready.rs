@@ -49,15 +49,25 @@ pub trait Ready: Send {
     /// As [`Application::schema`].
     fn schema(&self, has_capture: bool) -> Schema;
     /// As [`Application::gives`].
-    fn gives(&self) -> Vec<(LabelKind, Vec<String>)>;
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        Vec::new()
+    }
     /// As [`Application::classifies_again`].
-    fn classifies_again(&self) -> bool;
+    fn classifies_again(&self) -> bool {
+        false
+    }
     /// As [`Application::reads`].
-    fn reads(&self) -> &[PathBuf];
+    fn reads(&self) -> &[PathBuf] {
+        &[]
+    }
     /// As [`Application::unsteered`].
-    fn unsteered(&self) -> Option<&'static str>;
+    fn unsteered(&self) -> Option<&'static str> {
+        None
+    }
     /// As [`Application::is_in_any_order`].
-    fn is_in_any_order(&self) -> bool;
+    fn is_in_any_order(&self) -> bool {
+        false
+    }
     /// As [`Application::open`].
     ///
     /// # Errors

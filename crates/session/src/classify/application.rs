@@ -11,13 +11,16 @@ use classify::{
 };
 use engine::columns::{Columns, Schema};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowSlot, FrameLens, FromFrames as _, Held, SideSlab, States};
+use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
 use packet::Protocol;
 use serde::Deserialize;
 
 use super::rows::fill;
 use super::{ROWS_PER_PIECE, account_for, lines, of_model, read};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
+use crate::application::{
+    Application, Closing, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    of_same,
+};
 use crate::captures::Captures;
 use crate::choice::choice;
 use crate::done::Done;
@@ -173,8 +176,8 @@ model = \"services\"
             let found =
                 Found { cascade: Arc::clone(&cascade), folded: Counts::default(), tells_flows };
             if let Some(features) = cascade.window().cloned() {
-                let keep = WindowClassifier::new(cascade, features, options, outside, part);
-                return Box::new(Windows { lens: FrameLens::new(keep, ()), found });
+                let keep = Windows::new(cascade, features, options, outside, part);
+                return Box::new(Framed::new(keep, (), found));
             }
             let mut classifier = Classifier::new(cascade, options, outside, part);
             if gives.is_some() {
@@ -387,7 +390,7 @@ impl Watcher for Flows {
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
+        let other = of_same::<Self>(other)?;
         self.found.folded.fold(&other.classifier.finish().0);
         Ok(())
     }
@@ -399,49 +402,20 @@ impl Watcher for Flows {
 }
 
 /// Verdicts on each window of each flow.
-struct Windows {
-    found: Found,
-    lens: FrameLens<WindowClassifier<Outside, Part>, ()>,
-}
+type Windows = WindowClassifier<Outside, Part>;
 
-impl Lens for Windows {
-    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
-        self.lens.on_piece(piece, labels);
+impl Framing<Windows, ()> for Found {
+    const NAME: &'static str = Classify::NAME;
+
+    fn fold(&mut self, keep: Windows) {
+        self.folded.fold(&keep.finish().0);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
-        self.lens.on_ended(ended, labels);
-    }
-
-    fn on_batch_end(&mut self, labels: &mut Labels) {
-        self.lens.on_batch_end(labels);
-    }
-
-    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
-        self.lens.on_mark(mark, labels);
+    fn close(self, keep: Windows, (): (), flows: &Done) -> Result<Closing, Refusal> {
+        let (counts, out) = keep.finish();
+        self.closing(counts, out, flows)
     }
 }
-
-impl Watcher for Windows {
-    fn name(&self) -> &'static str {
-        Classify::NAME
-    }
-
-    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = other.downcast::<Self>().map_err(|_| Refusal::new(OTHER_TYPE))?;
-        self.found.folded.fold(&other.lens.keep.finish().0);
-        Ok(())
-    }
-
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let Self { found, lens } = *self;
-        let (counts, out) = lens.keep.finish();
-        found.closing(counts, out, flows)
-    }
-}
-
-/// A pass of this application has a lens of another kind.
-const OTHER_TYPE: &str = "passes of one application have lenses of one kind";
 
 /// What is said at the end.
 struct Found {
@@ -461,17 +435,10 @@ impl Found {
         counts.fold(&folded);
         account_for(&cascade, flows, &counts).map_err(Refusal::new)?;
         let of_flows = if tells_flows { flows.lines() } else { String::new() };
-        let mut named = flows.named_counts();
-        named.extend(odd(&counts));
-        Ok(Closing {
-            outcome: flows.outcome.clone(),
-            key: Done::KEY,
-            lines: of_flows + &lines(&cascade, &counts),
-            counts: named,
-            ended: Some(flows.counts),
-            found: Some(Box::new(counts)),
-            ..Closing::default()
-        })
+        let mut closing = flows.closing();
+        closing.counts.extend(odd(&counts));
+        closing.lines = of_flows + &lines(&cascade, &counts);
+        Ok(Closing { found: Some(Box::new(counts)), ..closing })
     }
 }
 

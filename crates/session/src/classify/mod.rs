@@ -7,7 +7,7 @@ mod summary;
 
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
-pub use summary::lines;
+pub(crate) use summary::lines;
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::done::Done;
 use crate::reading::Needs;
 
 /// Rows turned into columns at once, so that text buffers stay small.
-pub const ROWS_PER_PIECE: usize = 1 << 12;
+const ROWS_PER_PIECE: usize = 1 << 12;
 
 /// What is read of RTP.
 const RTP_HEADER_LEN: u16 = 12;
@@ -38,7 +38,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
 
 /// Flows without a verdict, or with two: a fault of ours, never of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VerdictsMissing {
+struct VerdictsMissing {
     begun: u64,
     decided: u64,
 }
@@ -56,7 +56,7 @@ impl std::error::Error for VerdictsMissing {}
 ///
 /// # Errors
 /// [`VerdictsMissing`] where one has none.
-pub fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), VerdictsMissing> {
+fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), VerdictsMissing> {
     let (begun, decided) = (counts.begun, counts.decided());
     // In windows a flow has as many verdicts as windows.
     let has_all = cascade.every().is_some() || decided == done.counts.total();
@@ -83,8 +83,7 @@ pub(crate) fn of_model(cascade: &Cascade, flow_count_max: Option<usize>) -> Want
 }
 
 /// What models look at of a frame.
-#[must_use]
-pub fn needs(cascade: &Cascade) -> Needs {
+fn needs(cascade: &Cascade) -> Needs {
     let layout_len = cascade.features().layout().len(Block::Payload);
     let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
     let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });

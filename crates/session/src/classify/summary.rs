@@ -7,7 +7,7 @@ use classify::{Cascade, Cause, Counts};
 use crate::share;
 
 /// What the summary says of verdicts, each line ended.
-pub fn lines(cascade: &Cascade, counts: &Counts) -> String {
+pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
     let decided = counts.decided();
     let mut text = format!("classify: {decided} verdicts by {}", cascade.id());
     let causes = Cause::ALL.iter().filter(|&&cause| counts.of(cause) > 0);

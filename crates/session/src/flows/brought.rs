@@ -1,10 +1,9 @@
 //! Flows for an application that a front door brings along, such as a class in Python: rows as
 //! those of `[flows]`, under a name of its own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::columns::Schema;
-use engine::flow::pass::LabelKind;
 
 use super::{Flows, NEEDS, Settings};
 use crate::application::{Application, Opening, Ready, Refusal, Site, United, Wants, Watchers};
@@ -69,26 +68,6 @@ impl Ready for Brought {
 
     fn schema(&self, has_capture: bool) -> Schema {
         Application::schema(&self.flows, has_capture)
-    }
-
-    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
-        Vec::new()
-    }
-
-    fn classifies_again(&self) -> bool {
-        false
-    }
-
-    fn reads(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    fn unsteered(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn is_in_any_order(&self) -> bool {
-        false
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {

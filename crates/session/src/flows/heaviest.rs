@@ -6,7 +6,7 @@ use engine::flow::pass::{Labels, Lens, Piece};
 use engine::flow::{Ended, FlowRecord, Heaviest, Left};
 
 use super::{Done, Flows};
-use crate::application::{Application as _, Closing, Refusal, Watcher, Watchers};
+use crate::application::{Application as _, Closing, Refusal, Watcher, Watchers, of_same};
 
 /// Lenses for so many passes; what is found as a whole is a `Vec<FlowRecord>`, heaviest first.
 pub(super) fn watch(flow_count: usize, by_packets: bool, pass_count: usize) -> Watchers {
@@ -44,21 +44,13 @@ impl Watcher for Watching {
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
-        let mut heaviest = other.heaviest;
+        let mut heaviest = of_same::<Self>(other)?.heaviest;
         heaviest.take_sorted().into_iter().for_each(|record| self.add(record));
         Ok(())
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        Ok(Closing {
-            outcome: flows.outcome.clone(),
-            key: Done::KEY,
-            lines: flows.lines(),
-            counts: flows.named_counts(),
-            ended: Some(flows.counts),
-            found: Some(Box::new(self.heaviest.take_sorted())),
-            ..Closing::default()
-        })
+        let found: Vec<FlowRecord> = self.heaviest.take_sorted();
+        Ok(Closing { found: Some(Box::new(found)), ..flows.closing() })
     }
 }

@@ -1,26 +1,20 @@
 //! Flows with what a trained cascade says of them, as columns.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::serve::Decision;
 use classify::{Cascade, Classifier, Counts, Options, StageName, Standing, TakeVerdicts, Verdict};
 use engine::columns::{Columns, Schema, Value};
-use engine::flow::pass::{LabelKind, Labels, Lens, Piece};
-use engine::flow::{
-    Ended, EndedFlow, FlowMark, FlowRecord, FlowStatistics, FrameLens, Held, Left, PerFlow,
-    TakeEnded, With,
-};
+use engine::flow::{EndedFlow, FlowRecord, FlowStatistics, Held, PerFlow, TakeEnded, With};
 
 use super::layout::Laid;
 use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
-    Application as _, Closing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
+    Application as _, Closing, Framed, Framing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
 };
 use crate::captures::Captures;
 use crate::classify::{lines, of_model};
@@ -62,26 +56,6 @@ impl Ready for LabelledFlows {
         schemas[usize::from(has_capture)]
     }
 
-    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
-        Vec::new()
-    }
-
-    fn classifies_again(&self) -> bool {
-        false
-    }
-
-    fn reads(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    fn unsteered(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn is_in_any_order(&self) -> bool {
-        false
-    }
-
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
         let schema = Ready::schema(&*self, opening.captures.are_named());
         if self.has_statistics {
@@ -110,8 +84,8 @@ fn watch<P: Laid + PerFlow + 'static>(
     let options = Options { waiting_max, ..options };
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
         let classifier = Classifier::new(Arc::clone(&cascade), options, Outside::None, Unwanted);
-        let lens = FrameLens::new(With::new(classifier), Part(out));
-        Box::new(Watching { cascade: Arc::clone(&cascade), folded: Counts::default(), lens })
+        let found = Found { cascade: Arc::clone(&cascade), folded: Counts::default() };
+        Box::new(Framed::new(With::new(classifier), Part(out), found))
     });
     Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
 }
@@ -132,65 +106,32 @@ impl<P: Laid + PerFlow + 'static> TakeEnded<(Standing, P)> for Part<P> {
     }
 }
 
-/// The lens, and what other passes found.
-struct Watching<P: Laid + PerFlow + 'static> {
+/// Who decides, and what is kept besides.
+type Deciding<P> = With<Classifier<Outside, Unwanted>, P>;
+
+/// What is said at the end.
+struct Found {
     cascade: Arc<Cascade>,
+    /// What other passes found.
     folded: Counts,
-    lens: FrameLens<With<Classifier<Outside, Unwanted>, P>, Part<P>>,
 }
 
-impl<P: Laid + PerFlow + 'static> Lens for Watching<P> {
-    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
-        self.lens.on_piece(piece, labels);
+impl<P: Laid + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for Found {
+    const NAME: &'static str = Flows::NAME;
+
+    fn fold(&mut self, keep: Deciding<P>) {
+        self.folded.fold(&keep.keep.finish().0);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
-        self.lens.on_ended(ended, labels);
-    }
-
-    fn on_batch_end(&mut self, labels: &mut Labels) {
-        self.lens.on_batch_end(labels);
-    }
-
-    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
-        self.lens.on_mark(mark, labels);
-    }
-
-    fn on_marked(&mut self, mark: FlowMark) {
-        self.lens.on_marked(mark);
-    }
-
-    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
-        self.lens.on_left(left, labels);
-    }
-}
-
-impl<P: Laid + PerFlow + 'static> Watcher for Watching<P> {
-    fn name(&self) -> &'static str {
-        Flows::NAME
-    }
-
-    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
-        self.folded.fold(&other.lens.keep.keep.finish().0);
-        Ok(())
-    }
-
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let Self { cascade, folded, lens } = *self;
-        if let Some(refusal) = lens.output.0.into_refusal() {
+    fn close(self, keep: Deciding<P>, output: Part<P>, flows: &Done) -> Result<Closing, Refusal> {
+        let Self { cascade, folded } = self;
+        if let Some(refusal) = output.0.into_refusal() {
             return Err(refusal);
         }
-        let (mut counts, _) = lens.keep.keep.finish();
+        let (mut counts, _) = keep.keep.finish();
         counts.fold(&folded);
-        Ok(Closing {
-            outcome: flows.outcome.clone(),
-            key: Done::KEY,
-            lines: flows.lines() + &lines(&cascade, &counts),
-            counts: flows.named_counts(),
-            ended: Some(flows.counts),
-            ..Closing::default()
-        })
+        let closing = flows.closing();
+        Ok(Closing { lines: flows.lines() + &lines(&cascade, &counts), ..closing })
     }
 }
 

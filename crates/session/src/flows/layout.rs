@@ -13,19 +13,19 @@ use super::{Names, ROWS_PER_PIECE, nfstream, row};
 
 /// Whose names columns have, and what they tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub(super) struct Layout {
     /// Whose names.
-    pub names: Names,
+    pub(super) names: Names,
     /// Sizes, gaps and flags as well.
-    pub statistics: bool,
+    pub(super) statistics: bool,
     /// The windows, if there are any.
-    pub window: Option<Span>,
+    pub(super) window: Option<Span>,
     /// The capture as well.
-    pub has_capture: bool,
+    pub(super) has_capture: bool,
 }
 
 /// What can be laid out: flows alone, or with statistics.
-pub trait Laid: row::Kept {
+pub(super) trait Laid: row::Kept {
     /// The statistics, where they were kept.
     fn statistics(&self) -> Option<&FlowStatistics>;
 }
@@ -45,13 +45,13 @@ impl Laid for FlowStatistics {
 impl Layout {
     /// Whether statistics must be kept.
     #[must_use]
-    pub fn needs_statistics(&self) -> bool {
+    pub(super) fn needs_statistics(&self) -> bool {
         self.statistics || self.names == Names::Nfstream
     }
 
     /// The columns.
     #[must_use]
-    pub fn schema(&self) -> Schema {
+    pub(super) fn schema(&self) -> Schema {
         let schemas = match (self.names, self.statistics, self.window) {
             (Names::Nfstream, ..) => nfstream::SCHEMAS,
             (Names::Wirelens, false, None) => row::PLAIN,
@@ -65,7 +65,7 @@ impl Layout {
 
 /// Turns flows into columns, piece by piece. Clones number rows together.
 #[derive(Clone)]
-pub struct Rows {
+pub(super) struct Rows {
     layout: Layout,
     captures: Captures,
     columns: Columns,
@@ -75,7 +75,7 @@ pub struct Rows {
 impl Rows {
     /// Nothing written yet, of flows in these captures.
     #[must_use]
-    pub fn new(layout: Layout, captures: Captures) -> Self {
+    pub(super) fn new(layout: Layout, captures: Captures) -> Self {
         let layout = Layout { has_capture: captures.are_named(), ..layout };
         Self { layout, captures, columns: Columns::new(layout.schema()), written: Arc::default() }
     }
@@ -84,7 +84,7 @@ impl Rows {
     ///
     /// # Errors
     /// What `write` returns.
-    pub fn put<S: Laid, E>(
+    pub(super) fn put<S: Laid, E>(
         &mut self,
         flows: &[(FlowRecord, S)],
         mut write: impl FnMut(Result<&Columns, RowRefused>) -> Result<(), E>,

@@ -12,9 +12,9 @@ pub use crate::done::Done;
 pub use application::{Flows, Settings, Shown};
 pub use brought::Brought;
 pub use labelled::LabelledFlows;
-pub use layout::{Laid, Layout, Rows};
 
 use engine::columns::Schema;
+use layout::{Laid, Layout, Rows};
 
 use crate::application::ENDED_PER_PIECE;
 use crate::choice::choice;
@@ -24,7 +24,7 @@ use crate::reading::Needs;
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
 
 /// Rows turned into columns together.
-pub const ROWS_PER_PIECE: usize = ENDED_PER_PIECE;
+const ROWS_PER_PIECE: usize = ENDED_PER_PIECE;
 
 choice! {
     /// Whose names columns have.

@@ -12,13 +12,13 @@ use packet::{Layers, Span, Timestamp};
 use crate::captures::Captures;
 
 /// What is kept for a flow beside its record, as columns.
-pub trait Kept: Sized {
+pub(super) trait Kept: Sized {
     /// How many columns of its own it has.
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>);
 }
 
 /// The values of one row on the stack.
-pub struct Row<'a> {
+pub(super) struct Row<'a> {
     values: [Value<'a>; VALUES_MAX],
     len: usize,
 }

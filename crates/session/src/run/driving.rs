@@ -2,7 +2,7 @@
 //! side by side, or in parts in whatever order.
 
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use engine::run::{Control, run_one};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
 
-use super::passes::{Left, Looked, Making, Passes, Seats, Watched, looked, of_sockets};
+use super::passes::{Left, Looked, Making, Passes, Seats, Watched, joined, looked, of_sockets};
 use super::seat::Seat;
 use crate::application::{MakeWatcher, Refusal};
 use crate::done::Done;
@@ -99,7 +99,7 @@ impl Driving {
     /// passed.
     ///
     /// # Errors
-    /// [`InputError`]: a capture that has to be opened anew, and is no longer there.
+    /// [`InputError`]: a capture that has to be opened again, and is no longer there.
     pub(super) fn run(
         self,
         inputs: &Inputs,
@@ -170,18 +170,17 @@ fn whole(parts: impl Iterator<Item = Looked>) -> Option<Looked> {
 
 /// Does something on another thread, and looks up from waiting for it now and then.
 fn beside<T: Send>(after_batch: &mut impl FnMut(), work: impl FnOnce() -> T + Send) -> T {
-    let waiting = thread::current();
+    let (ends, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let working = scope.spawn(move || {
-            let done = work();
-            waiting.unpark();
-            done
+            // Gone with this thread, which is what is waited for.
+            let _ends = ends;
+            work()
         });
-        while !working.is_finished() {
-            thread::park_timeout(LOOK_EVERY);
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK_EVERY) {
             after_batch();
         }
-        working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        joined(working)
     })
 }
 
@@ -199,10 +198,7 @@ fn side_by_side(
                 })
             });
             let listening: Vec<_> = listening.collect();
-            let joined = listening.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.collect()
+            listening.into_iter().map(joined).collect()
         })
     });
     let (sources, parts): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
@@ -249,7 +245,6 @@ fn paced(
         let handed = paced.handed();
         // Nobody listens to the reader from here on.
         drop(paced);
-        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (passed, read - handed)
+        (passed, joined(reading) - handed)
     })
 }

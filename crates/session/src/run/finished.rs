@@ -20,11 +20,11 @@ impl Finished {
     #[must_use]
     pub fn lines(&self) -> String {
         let Self { inputs, received, closings, besides, .. } = self;
-        let first = closings.first().and_then(|(name, closing)| closing.told_stage(name));
+        let first = closings.first().and_then(|(name, closing)| closing.stage(name));
         let mut text = own_lines(inputs, received, first.as_ref());
         for (at, (name, closing)) in closings.iter().enumerate() {
             if at > 0
-                && let Some(stage) = closing.told_stage(name)
+                && let Some(stage) = closing.stage(name)
             {
                 text.push_str(&stage_lines(&stage, &received.report));
             }

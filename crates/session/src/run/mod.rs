@@ -16,7 +16,7 @@ mod spare;
 
 pub use crate::input::InputSettings;
 pub use example::example;
-pub use plan::{NO_FILE, OutputSettings, Plan, Planned, RunSettings, read};
+pub use plan::{NO_FILE, OutputSettings, Plan, Planned, RunSettings, open_alone, read};
 pub use reload::Reload;
 pub use session::{Again, Doors, Finished, RunError, Session};
 pub use spare::spare;

@@ -302,6 +302,7 @@ fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
     left
 }
 
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+/// What a thread leaves; its panic, where it panicked.
+pub(super) fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -113,6 +113,25 @@ pub struct OutputSettings {
     pub force: bool,
 }
 
+/// Opens what an application reads that runs alone: several sockets of an interface where any of
+/// them will do. Flows of captures are shared by several threads only where threads were asked for:
+/// one is enough for most captures, and others cost more than they bring where packets are of few
+/// flows.
+///
+/// # Errors
+/// [`InputError`]
+pub fn open_alone(
+    inputs: &mut Inputs,
+    ready: &dyn Ready,
+    asks_for_threads: bool,
+) -> Result<Opened, InputError> {
+    if ready.is_by_flow() && !asks_for_threads {
+        inputs.thread_count = 1;
+    }
+    let is_spread = ready.is_by_flow() || ready.is_in_any_order();
+    inputs.open_any(ready.wants().needs, if is_spread { inputs.thread_count } else { 1 })
+}
+
 impl Plan {
     /// Opens what is read, where any application looks at packets in user space.
     ///

@@ -202,7 +202,7 @@ impl Session {
         writers.into_iter().for_each(OutletWriter::abandon);
     }
 
-    /// Reads to the end. `hangup` says whether files are to be begun anew, and settings to be taken
+    /// Reads to the end. `hangup` says whether new files are to be begun, and settings to be taken
     /// up; `tell` takes what is to be said of that.
     ///
     /// # Errors

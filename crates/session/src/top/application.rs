@@ -16,7 +16,9 @@ use serde::Deserialize;
 use super::ranking::{Ranked, Ranking, needs, schema, with_grouping};
 use super::row::Presented;
 use super::{By, SortBy};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
+use crate::application::{
+    Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers, of_same,
+};
 use crate::done::Done;
 use crate::outlet::{Outlet, Sharing};
 use crate::{KEY_COUNTS, written};
@@ -213,8 +215,7 @@ impl<G: Presented + 'static> Watcher for Whole<G> {
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = other.downcast::<Self>().map_err(|_| Refusal::new("lenses of two kinds"))?;
-        self.stage.fold(other.stage);
+        self.stage.fold(of_same::<Self>(other)?.stage);
         Ok(())
     }
 

@@ -81,7 +81,7 @@ pub(super) struct Ranked<G: Presented> {
     schema: Schema,
 }
 
-/// Rows turned into columns at once, so that text buffers stay small.
+/// Rows turned into columns together, so that text buffers stay small.
 const ROWS_PER_PIECE: usize = 1 << 16;
 
 impl<G: Presented> Ranked<G> {

@@ -142,9 +142,14 @@ impl Queue {
         Ok(watch.check_devices()?)
     }
 
+    /// Before lines that stand among those of others.
+    const fn prefix(&self) -> &'static str {
+        if self.are_alone { "" } else { "cca: " }
+    }
+
     fn lines(&self) -> Result<String, WatchError> {
         let counts = self.names.iter().zip(self.watch.counts()?);
-        let own = if self.are_alone { "" } else { "cca: " };
+        let own = self.prefix();
         let mut lines: String =
             counts.map(|(name, counts)| format!("{own}{}", live::lines(name, &counts))).collect();
         if let Some(count) = self.watch.chosen().map(Chosen::beyond_max).filter(|&count| count > 0)
@@ -163,7 +168,7 @@ impl Queue {
 
 impl Beside for Queue {
     fn run(mut self: Box<Self>, over: &Control) -> BesideDone {
-        let own = if self.are_alone { "" } else { "cca: " };
+        let own = self.prefix();
         let failure = self.watch(over).err().map(|refusal| format!("{own}{refusal}"));
         if let (Some(failure), Some(tell), false) = (&failure, self.tell, self.are_alone) {
             tell(&format!("{failure}; the others go on"));

@@ -1,0 +1,81 @@
+//! What is kept of flows' frames, as a lens: what several applications are, whoever decides.
+
+use std::any::Any;
+
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::{Ended, FlowMark, FrameLens, FromFrames, Left, TakeEnded};
+
+use super::{Closing, Refusal, Watcher, of_same};
+use crate::done::Done;
+
+/// What an application makes of who decided, and of who received flows, at the end.
+pub(crate) trait Framing<K, T>: Send + 'static {
+    /// The application's name.
+    const NAME: &'static str;
+
+    /// Takes in who decided in another pass.
+    fn fold(&mut self, keep: K);
+
+    /// As [`Watcher::close`].
+    fn close(self, keep: K, output: T, flows: &Done) -> Result<Closing, Refusal>;
+}
+
+/// The lens.
+pub(crate) struct Framed<K: FromFrames, T, F> {
+    lens: FrameLens<K, T>,
+    framing: F,
+}
+
+impl<K: FromFrames, T: TakeEnded<K::State>, F> Framed<K, T, F> {
+    pub(crate) fn new(keep: K, output: T, framing: F) -> Self {
+        Self { lens: FrameLens::new(keep, output), framing }
+    }
+}
+
+impl<K: FromFrames, T: TakeEnded<K::State>, F> Lens for Framed<K, T, F> {
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        self.lens.on_piece(piece, labels);
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+        self.lens.on_ended(ended, labels);
+    }
+
+    fn on_batch_end(&mut self, labels: &mut Labels) {
+        self.lens.on_batch_end(labels);
+    }
+
+    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
+        self.lens.on_mark(mark, labels);
+    }
+
+    fn on_marked(&mut self, mark: FlowMark) {
+        self.lens.on_marked(mark);
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+        self.lens.on_left(left, labels);
+    }
+}
+
+impl<K, T, F> Watcher for Framed<K, T, F>
+where
+    K: FromFrames<State: 'static> + Send + 'static,
+    T: TakeEnded<K::State> + Send + 'static,
+    F: Framing<K, T>,
+{
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = of_same::<Self>(other)?;
+        self.framing.fold(other.lens.keep);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let Self { lens, framing } = *self;
+        framing.close(lens.keep, lens.output, flows)
+    }
+}
