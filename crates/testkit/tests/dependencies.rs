@@ -22,9 +22,10 @@ const ROWS: &[(&str, MayUse)] = &[
     ("classify", APPLICATION),
     ("packetlog", APPLICATION),
     ("cca", APPLICATION),
-    ("l4s", APPLICATION),
+    ("l4s", Only(&["dualq", "engine", "model", "packet"])),
     ("sink", Only(&["engine"])),
-    ("testbed", Only(&["capture", "packet"])),
+    ("dualq", Only(&[])),
+    ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),
     (
         "session",
         Only(&[

@@ -1,0 +1,13 @@
+//! Which queue of an L4S router each packet of a sender should take.
+//!
+//! A sender chooses by the ECN field: ECT(1) is for the L4S queue, Not-ECT for the classic one.
+//! [`Steering`] chooses for each packet, by a rule that learns nothing; [`trace`] is what
+//! happened to each packet, in one layout from every world that carries them.
+
+#![forbid(unsafe_code)]
+
+pub mod journal;
+mod steering;
+pub mod trace;
+
+pub use steering::{Control, ControlError, Steering};
