@@ -159,10 +159,11 @@ impl Router {
         counts
     }
 
-    /// What it holds at an instant.
-    #[must_use]
-    pub fn state(&self, now_ns: u64) -> State {
-        let now_ns = self.now_ns.max(now_ns);
+    /// What it holds at an instant. To ask changes no decision, as long as nothing arrives or
+    /// leaves at an earlier instant after that.
+    pub fn state(&mut self, now_ns: u64) -> State {
+        self.advance(now_ns);
+        let now_ns = self.now_ns;
         State {
             packets: OfQueue { l4s: self.queues.l4s.len(), classic: self.queues.classic.len() },
             bytes: self.bytes,
