@@ -23,6 +23,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("packetlog", APPLICATION),
     ("cca", APPLICATION),
     ("l4s", Only(&["dualq", "engine", "model", "packet"])),
+    ("simulator", Only(&["dualq", "l4s"])),
     ("sink", Only(&["engine"])),
     ("dualq", Only(&[])),
     ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),
