@@ -32,6 +32,7 @@ __all__ = [
     "packets",
     "run",
     "schema_hash",
+    "simulate",
     "slot_inputs",
     "slot_windows",
     "snapshot_columns",
@@ -346,6 +347,9 @@ def flight_windows(
     slots: bytes, starts: Sequence[int], len: int, row_slots: int, inputs: Sequence[str]
 ) -> tuple[bytes, list[str | None]]: ...
 def slot_inputs() -> list[str]: ...
+def simulate(
+    scenario: str, *, trace: str | os.PathLike[str] | None = None, journal: str | os.PathLike[str] | None = None
+) -> str: ...
 def slot_windows(
     taps: tuple[bytes, bytes], starts: Sequence[int], len: int, asked: WindowOptions
 ) -> tuple[bytes, list[str | None]]: ...

@@ -14,6 +14,7 @@ use crate::python::{PYTHON_SETTING, Python, install_line};
 const CLASSIFY: &str = "wirelens.classify";
 const PACKETLOG: &str = "wirelens.packetlog";
 const CCA: &str = "wirelens.cca";
+const L4S: &str = "wirelens.l4s";
 /// A checkout has its sources here.
 const SOURCE: &str = "python/wirelens/classify/__main__.py";
 
@@ -102,6 +103,16 @@ Time: some minutes for the runs of a data set.")]
 
 Time: some minutes for the runs of a data set.")]
     Cca(HandedOn),
+    /// Compare rules that choose the L4S queue of each packet, in a simulated network
+    ///
+    /// Needs the Python package with its extra `train`; docs/guide/l4s.md says what is simulated.
+    /// `wirelens eval l4s --help` shows all options.
+    #[command(after_help = "Examples:
+  wirelens eval l4s --controls
+  wirelens eval l4s --controls --routers dualpi2,partitioned --seeds 16 -o controls.md
+
+Time: a minute or two on two cores.")]
+    L4s(HandedOn),
 }
 
 /// What is not looked at here.
@@ -128,6 +139,7 @@ pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status,
         EvalCommand::Classify(handed) => hand_on("eval", CLASSIFY, handed, host),
         EvalCommand::Packetlog(handed) => hand_on("eval", PACKETLOG, handed, host),
         EvalCommand::Cca(handed) => hand_on("eval", CCA, handed, host),
+        EvalCommand::L4s(handed) => hand_on("eval", L4S, handed, host),
     }
 }
 

@@ -12,6 +12,7 @@ mod agenda;
 mod congestion;
 mod network;
 mod receiver;
+mod reordering;
 mod scenario;
 mod sender;
 mod summary;
@@ -20,5 +21,5 @@ mod workload;
 
 pub use congestion::Kind;
 pub use network::{Writers, run};
-pub use scenario::{Group, Load, Scenario, ScenarioError};
+pub use scenario::{Group, Load, Recovery, Scenario, ScenarioError};
 pub use summary::{Delays, OfGroup, Summary};

@@ -154,7 +154,7 @@ impl Network<'_> {
             sender_number: group.sender,
             receiver_number: group.receiver,
             ecn: group.congestion.ecn(),
-            sender: Sender::new(group.congestion, messages.is_none()),
+            sender: Sender::new(group.congestion, messages.is_none(), self.scenario.recovery),
             receiver: Receiver::new(flow, self.scenario.delayed_acks),
             messages,
             draws,

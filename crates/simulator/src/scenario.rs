@@ -28,10 +28,36 @@ pub struct Scenario {
     pub router: Settings,
     /// What steers the L4S flows of sender 1.
     pub control: Control,
+    /// How senders find what is lost.
+    pub recovery: Recovery,
     /// Packets that an acknowledgement may wait for: 1 acknowledges each at once.
     pub delayed_acks: u32,
     /// The flows.
     pub groups: Vec<Group>,
+}
+
+/// How a sender finds what is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recovery {
+    /// By three segments above a gap that have arrived (RFC 6675), as ns-3 does.
+    #[default]
+    Dupacks,
+    /// By time (RFC 8985), as Linux does: once packets were seen to overtake each other, those
+    /// that are late have a share of a round trip to arrive, and what was taken for a loss by
+    /// mistake is undone.
+    Rack,
+}
+
+impl FromStr for Recovery {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "dupacks" => Ok(Self::Dupacks),
+            "rack" => Ok(Self::Rack),
+            _ => Err(format!("`{text}` is no recovery; wanted dupacks or rack")),
+        }
+    }
 }
 
 /// Flows of one kind.
@@ -127,6 +153,7 @@ impl Scenario {
             seed: 1,
             router: Settings::default(),
             control: Control::None,
+            recovery: Recovery::default(),
             delayed_acks: 1,
             groups: Vec::new(),
         }
@@ -147,6 +174,7 @@ impl Scenario {
                 self.control =
                     value.parse().map_err(|error: l4s::ControlError| error.to_string())?;
             }
+            "recovery" => self.recovery = value.parse()?,
             "delayed_acks" => self.delayed_acks = narrow(number(key, value, 1, 1_000)?),
             "group" => self.groups.push(value.parse()?),
             _ => return Err(format!("`{key}` is no key; wanted one of {KEYS}")),
@@ -166,7 +194,7 @@ impl Scenario {
 }
 
 const KEYS: &str = "rate_bps, access_bps, delay_ns, duration_ns, warmup_ns, seed, router, control, \
-    delayed_acks and group";
+    recovery, delayed_acks and group";
 
 impl FromStr for Group {
     type Err = String;

@@ -6,6 +6,8 @@ use dualq::Queue;
 
 use crate::congestion::{Acked, Congestion, Kind};
 use crate::receiver::Ack;
+use crate::reordering::Reordering;
+use crate::scenario::Recovery;
 
 /// Payload of a full segment, in bytes.
 pub(crate) const SEGMENT_BYTES: u32 = 1_448;
@@ -86,6 +88,8 @@ pub(crate) struct Sender {
     lost_from: u64,
     /// Segments below were looked at, whether they are lost.
     examined: u64,
+    recovery: Recovery,
+    reordering: Reordering,
     /// The highest segments that have arrived, from the highest on.
     highest: [Option<u64>; DUPLICATES],
     recovers_until: u64,
@@ -103,7 +107,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(kind: Kind, is_greedy: bool) -> Self {
+    pub(crate) fn new(kind: Kind, is_greedy: bool, recovery: Recovery) -> Self {
         let segment_bits = f64::from((SEGMENT_BYTES + HEADER_BYTES) * 8);
         Self {
             congestion: Congestion::new(kind, segment_bits),
@@ -115,6 +119,8 @@ impl Sender {
             lost: 0,
             lost_from: 0,
             examined: 0,
+            recovery,
+            reordering: Reordering::default(),
             highest: [None; DUPLICATES],
             recovers_until: 0,
             round_until: 0,
@@ -244,7 +250,7 @@ impl Sender {
         self.measure(rtt_ns);
         let (mut segments, mut newest) = (0, None);
         for number in ack.from..ack.from + u64::from(ack.count) {
-            if let Some(arrived) = self.arrive(number) {
+            if let Some(arrived) = self.arrive(number, ack.sent_ns, rtt_ns) {
                 segments += 1;
                 newest = Some(arrived);
                 then(Delivered {
@@ -263,7 +269,10 @@ impl Sender {
             self.first += 1;
         }
         (self.backoff, self.timer.due_ns) = (0, self.due_after(now_ns));
-        self.find_lost(now_ns);
+        match self.recovery {
+            Recovery::Dupacks => self.find_lost(now_ns),
+            Recovery::Rack => self.find_late(now_ns),
+        }
         let ends_round = self.first >= self.round_until;
         if ends_round {
             self.round_until = self.end();
@@ -286,11 +295,26 @@ impl Sender {
     }
 
     /// A segment has arrived, if it had not before.
-    fn arrive(&mut self, number: u64) -> Option<Segment> {
-        let segment = self.at(number).filter(|segment| segment.state != State::Arrived)?;
+    fn arrive(&mut self, number: u64, sent_ns: u64, rtt_ns: u64) -> Option<Segment> {
+        let (first, end, highest) = (self.first, self.end(), self.highest[0]);
+        let Some(segment) = self.at(number).filter(|segment| segment.state != State::Arrived)
+        else {
+            self.reordering.arrive_twice(first, end);
+            return None;
+        };
         let before = segment.state;
         segment.state = State::Arrived;
         let segment = *segment;
+        let is_behind = segment.transmissions == 1 && highest.is_some_and(|high| number < high);
+        self.reordering.arrive(is_behind, sent_ns, rtt_ns);
+        let was_taken_for_lost = before == State::Lost || segment.transmissions > 1;
+        if was_taken_for_lost
+            && self.recovery == Recovery::Rack
+            && let Some(before) = self.reordering.undo(sent_ns)
+        {
+            self.congestion = before;
+            self.recovers_until = self.first;
+        }
         match before {
             State::InFlight => self.in_flight -= 1,
             State::Lost => self.lost -= 1,
@@ -320,9 +344,46 @@ impl Sender {
         }
         self.examined = self.examined.max(below);
         if is_new {
-            self.recovers_until = self.end();
-            self.congestion.lose(now_ns);
+            self.answer_loss(now_ns);
         }
+    }
+
+    /// Segments that were sent before one that has arrived, and a while ago, are lost.
+    fn find_late(&mut self, now_ns: u64) {
+        let Some(below) = self.highest[0].filter(|&high| high >= self.first) else { return };
+        let is_recovering = self.first < self.recovers_until;
+        let arrived_above = self.highest[DUPLICATES - 1].is_some_and(|third| third > self.first);
+        let patience_ns = self.reordering.patience_ns(
+            is_recovering,
+            arrived_above,
+            self.rtt_min_ns,
+            self.smooth_rtt_ns(),
+        );
+        let Reordering { newest_sent_ns, newest_rtt_ns, .. } = self.reordering;
+        let mut is_new = false;
+        for number in self.first..below {
+            let Some(segment) = self.at(number) else { break };
+            let is_late = segment.sent_ns + newest_rtt_ns + patience_ns <= now_ns;
+            if segment.state == State::InFlight && segment.sent_ns <= newest_sent_ns && is_late {
+                segment.state = State::Lost;
+                self.mark_lost(number);
+                is_new |= number >= self.recovers_until;
+            }
+        }
+        if is_new {
+            self.reordering.remember(now_ns, &self.congestion);
+            self.answer_loss(now_ns);
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn smooth_rtt_ns(&self) -> u64 {
+        self.rtt_ns.map_or(0, |rtt_ns| rtt_ns as u64)
+    }
+
+    fn answer_loss(&mut self, now_ns: u64) {
+        self.recovers_until = self.end();
+        self.congestion.lose(now_ns);
     }
 
     fn mark_lost(&mut self, number: u64) {
@@ -403,7 +464,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn sender() -> Sender {
-        Sender::new(Kind::Reno, true)
+        Sender::new(Kind::Reno, true, Recovery::Dupacks)
     }
 
     fn ack(from: u64, count: u32) -> Ack {
@@ -438,6 +499,27 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_overtake_each_other_are_waited_for_and_a_mistake_is_undone() {
+        let mut sender = Sender::new(Kind::Reno, true, Recovery::Rack);
+        send_all(&mut sender, 0);
+        // Nothing was ever late so far: three arrivals above the first lose it.
+        sender.acknowledge(40 * MS, &ack(1, 3), |_| {});
+        assert_eq!((sender.lost, sender.congestion.window()), (1, 5.0));
+        // It was late: its first transmission arrives.
+        sender.acknowledge(41 * MS, &ack(0, 1), |_| {});
+        assert_eq!((sender.lost, sender.congestion.window()), (0, 11.0));
+        // From now on a quarter of a round trip is waited for those that are late.
+        let acked = |from, sent_ns| Ack { sent_ns, ..ack(from, 1) };
+        send_all(&mut sender, 50 * MS);
+        for number in 5..9 {
+            sender.acknowledge(42 * MS, &acked(number, 0), |_| {});
+        }
+        assert_eq!(sender.lost, 0);
+        sender.acknowledge(92 * MS, &acked(10, 50 * MS), |_| {});
+        assert_eq!(sender.lost, 2, "segments 4 and 9");
+    }
+
+    #[test]
     fn a_time_out_sends_everything_again_one_at_a_time() {
         let mut sender = sender();
         send_all(&mut sender, 0);
@@ -452,7 +534,7 @@ mod tests {
 
     #[test]
     fn an_application_with_little_to_say_sends_little() {
-        let mut sender = Sender::new(Kind::Cubic, false);
+        let mut sender = Sender::new(Kind::Cubic, false, Recovery::Rack);
         assert!(sender.take(0).is_none());
         sender.offer(2_000);
         let sizes: Vec<u32> = std::iter::from_fn(|| sender.take(0)).map(|out| out.bytes).collect();

@@ -54,6 +54,7 @@ const ROWS: &[(&str, MayUse)] = &[
             "packet",
             "packetlog",
             "session",
+            "simulator",
             "sink",
         ]),
     ),
