@@ -168,4 +168,3 @@ def simulate(
     """
     text = scenario if isinstance(scenario, str) else scenario.text()
     return Summary.read(_wirelens.simulate(text, trace=trace, journal=journal))
-

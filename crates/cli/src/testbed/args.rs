@@ -46,6 +46,8 @@ pub enum TestbedCommand {
     Scenarios,
     /// Plot the queue of a run
     Plot(PlotArguments),
+    /// Simulate flows through an L4S router
+    Simulate(SimulateArguments),
     /// A link with delay and loss between two network namespaces
     #[command(hide = true)]
     Relay(RelayArguments),
@@ -139,6 +141,33 @@ pub struct PlotArguments {
     /// Write the plot to this file [default: queue.png in the run's folder]
     #[arg(short = 'o', long = "output", value_name = "FILE.png")]
     pub output: Option<PathBuf>,
+}
+
+/// Arguments of `wirelens testbed simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens testbed simulate testbed/scenarios/l4s-default.txt
+  wirelens testbed simulate l4s.txt --set router=mode=partitioned --set seed=7 -o packets.l4s
+
+Time: a hundredth of the simulated time or less. It takes neither root nor network namespaces.
+
+A summary is printed as one JSON object. docs/guide/testbed-l4s.md says what a scenario holds.")]
+pub struct SimulateArguments {
+    /// Scenario, lines of `key value`
+    #[arg(value_name = "SCENARIO.txt")]
+    pub scenario: PathBuf,
+    /// Use another value than the scenario has; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
+    pub set: Vec<String>,
+    /// Write what became of each packet to this file (docs/specs/l4s-trace.md)
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write each call of the router and its decision to this file
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `wirelens testbed relay`.

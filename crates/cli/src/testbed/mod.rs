@@ -5,6 +5,7 @@ pub mod args;
 mod front;
 mod record;
 mod relay;
+mod simulate;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -21,6 +22,7 @@ use args::TestbedCommand;
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {
     match command {
         TestbedCommand::Relay(arguments) => relay::run(arguments),
+        TestbedCommand::Simulate(arguments) => simulate::run(&arguments),
         TestbedCommand::Record(arguments) => record::run(arguments),
         command => front::run(&command, host),
     }
