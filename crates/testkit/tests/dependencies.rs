@@ -25,6 +25,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("l4s", Only(&["dualq", "engine", "model", "packet"])),
     ("sink", Only(&["engine"])),
     ("dualq", Only(&[])),
+    ("l4s-abi", Only(&["dualq", "l4s"])),
     ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),
     (
         "session",
