@@ -1,5 +1,5 @@
 //! Asks a router what a journal's was asked, and says whether it decides the same:
-//! `replay SETTINGS SEED JOURNAL`. `make ns3` builds it as `target/ns3/replay`.
+//! `replay SETTINGS SEED JOURNAL`. `make ns3` builds it, as `target/release/examples/replay`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
