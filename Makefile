@@ -22,13 +22,13 @@ else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
 .PHONY: help setup build python demo test rust-test test-checked python-test test-train test-live \
-	live-tests test-wide wide-tests lint bpf bench fuzz-smoke fuzz capture clean
+	live-tests test-ns3 ns3-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
 # The menu is made of the two-hash comments beside the targets.
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (make does it where needed)
 	@bash tools/setup.sh test
@@ -73,7 +73,7 @@ test-checked: ## tests of tables and states again, in which a state that cannot 
 		-p wirelens-classify -p wirelens-packetlog -p wirelens-cca
 
 python-test: python
-	@$(call pytest,not wide and not testbed and not train)
+	@$(call pytest,not wide and not testbed and not train and not ns3)
 
 test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
@@ -85,6 +85,14 @@ test-live: python ## the testbed's own runs, traffic in network namespaces; skip
 
 live-tests:
 	@$(call pytest,testbed)
+
+test-ns3: ## an L4S router in ns-3: its delays, its trace, and its decisions again in Rust
+	@if bash tools/setup.sh ns3; then $(MAKE) --no-print-directory ns3-tests; \
+	elif [ "$$(id -u)" -ne 0 ]; then echo 'test-ns3: SKIPPED: ns-3 is not installed'; \
+	else exit 1; fi
+
+ns3-tests: python ns3
+	@$(call pytest,ns3)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
 	@bash tools/setup.sh test
@@ -107,6 +115,22 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 
 bpf: ## build the BPF objects anew after a change of their sources (clang, llvm, libbpf-dev)
 	bash tools/bpf.sh
+
+NS3_LIBRARIES := internet point-to-point traffic-control network stats bridge core
+NS3_OBJECTS := $(patsubst testbed/%.cc,target/%.o,$(wildcard testbed/ns3/*.cc))
+
+ns3: ## build the scenario of an L4S router in ns-3, target/ns3/l4s (g++, libns3-dev)
+	@bash tools/setup.sh ns3
+	cargo build --release --locked --package wirelens-l4s-abi --lib --example replay
+	@$(MAKE) --no-print-directory target/ns3/l4s
+
+target/ns3/%.o: testbed/ns3/%.cc $(wildcard testbed/ns3/*.h)
+	@mkdir -p $(@D)
+	g++ -std=c++17 -O2 -Wall -Wextra -Werror \
+		-DWIRELENS_SIZES='"$(CURDIR)/testbed/data/message-sizes.txt"' -c $< -o $@
+
+target/ns3/l4s: $(NS3_OBJECTS) target/release/libl4s_abi.a
+	g++ $^ -o $@ $(NS3_LIBRARIES:%=-lns3-%) -lpthread -ldl
 
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/
 	@bash tools/setup.sh bench

@@ -31,10 +31,10 @@ WRITTEN_BY = ("models/services/card.md", "models/devices/card.md", "models/packe
               "models/cca/card.md", "docs/evaluation/services.md",
               "docs/evaluation/devices.md")  # fmt: skip
 
-# Programs of others, whose flags are theirs.
+# Programs of others, whose flags are theirs, and those that make ns3 builds.
 OTHERS = {".", "awk", "cargo", "cat", "jq", "ls", "mkdir", "mv", "pip", "python3", "setcap", "sort",
           "ssh", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
-          "venv/bin/python"}  # fmt: skip
+          "venv/bin/python", "target/ns3/l4s", "target/release/examples/replay"}  # fmt: skip
 
 # Training, the testbed's runs, installing and benchmarks.
 SLOW = re.compile(
@@ -259,7 +259,7 @@ def complaint(words: list[str]) -> str | None:
     if program in (".venv/bin/python", "bash") and len(words) > 1:
         return complaint_of_script(words)
     if program == "make":
-        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+        targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
         return None if words[1] in targets else f"make knows no {words[1]}"
     return None if program in OTHERS else f"{program}: what is it, and where from?"
 

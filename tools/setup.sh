@@ -5,6 +5,7 @@
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
 #   bash tools/setup.sh train    to train models and test their export as well
+#   bash tools/setup.sh ns3      to build the scenario of an L4S router in ns-3
 #   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
 # Says nothing and ends within a second where nothing is missing. System
@@ -111,6 +112,16 @@ want_bench() {
     printf '  sudo apt-get install --no-install-recommends %s\n' "${peers[*]}" >&2
     missing_packages=("${before[@]}")
   fi
+}
+
+# Its headers, wherever the compiler looks for them.
+has_ns3() {
+  printf '#include <ns3/tcp-dctcp.h>\n' | g++ -std=c++17 -M -x c++ - >/dev/null 2>&1
+}
+
+want_ns3() {
+  want_package g++ has_program g++
+  want_package libns3-dev has_ns3
 }
 
 install_missing() {
@@ -256,6 +267,15 @@ set_up_onnx() {
   install_python onnx
 }
 
+set_up_ns3() {
+  set_up_base
+  missing_packages=()
+  want_ns3
+  install_missing
+  need has_program g++ -- g++ "ns-3 is C++"
+  need has_ns3 -- libns3-dev "the scenario is built with ns-3, 3.37 or a later release like it"
+}
+
 set_up_bench() {
   set_up_test
   missing_packages=()
@@ -266,6 +286,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train | onnx) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train|onnx (seen: ${1:-nothing})" ;;
+  base | test | bench | train | ns3 | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|ns3|onnx (seen: ${1:-nothing})" ;;
 esac

@@ -49,6 +49,10 @@ class OutputExistsError(OutputError, FileExistsError):
     """The file to be written is there already."""
 
 
+class TraceError(WirelensError, ValueError):
+    """A file is no trace of an L4S network, or not a whole one."""
+
+
 class MissingPackageError(WirelensError, ImportError):
     """An optional package is not installed; the text holds the line that installs it."""
 

@@ -25,10 +25,9 @@ impl FromStr for Sizes {
     }
 }
 
-/// Lines of `BYTES SHARE`, with the share of messages that are no larger; the files name their
-/// sources.
-const WEB_SEARCH: &str = include_str!("../../../testbed/workloads/websearch.txt");
-const HADOOP: &str = include_str!("../../../testbed/workloads/hadoop.txt");
+/// Lines of `NAME BYTES SHARE`, with the share of messages that are no larger; the file names its
+/// sources, and ns-3 reads it, too.
+const MESSAGE_SIZES: &str = include_str!("../../../testbed/data/message-sizes.txt");
 
 /// Draws messages of a flow.
 #[derive(Clone, Debug)]
@@ -40,11 +39,10 @@ pub(crate) struct Messages {
 
 impl Messages {
     pub(crate) fn new(sizes: Sizes, bps: f64) -> Self {
-        let text = match sizes {
-            Sizes::WebSearch => WEB_SEARCH,
-            Sizes::Hadoop => HADOOP,
-        };
-        let points = points(text);
+        let points = points(match sizes {
+            Sizes::WebSearch => "websearch",
+            Sizes::Hadoop => "hadoop",
+        });
         let gap_mean_ns = mean(&points) * 8.0 / bps * 1e9;
         Self { points, gap_mean_ns }
     }
@@ -68,13 +66,12 @@ impl Messages {
     }
 }
 
-fn points(text: &str) -> Vec<(f64, f64)> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+fn points(name: &str) -> Vec<(f64, f64)> {
     let point = |line: &str| {
-        let (bytes, share) = line.split_once(' ')?;
+        let (bytes, share) = line.strip_prefix(name)?.trim_start().split_once(' ')?;
         Some((bytes.parse().ok()?, share.trim().parse().ok()?))
     };
-    lines.filter_map(point).collect()
+    std::iter::once((1.0, 0.0)).chain(MESSAGE_SIZES.lines().filter_map(point)).collect()
 }
 
 fn segments(points: &[(f64, f64)]) -> impl Iterator<Item = ((f64, f64), (f64, f64))> {

@@ -26,6 +26,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("simulator", Only(&["dualq", "l4s"])),
     ("sink", Only(&["engine"])),
     ("dualq", Only(&[])),
+    ("l4s-abi", Only(&["dualq", "l4s"])),
     ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),
     (
         "session",

@@ -1,0 +1,4 @@
+//! What C programs are told, and what they see.
+
+mod calls;
+mod header;

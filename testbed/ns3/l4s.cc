@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+// Senders, a bottleneck with an L4S router, receivers behind it: `l4s --help`. The router and
+// steering are those of Wirelens, in Rust; TCP, links and time are those of ns-3.
+
+#include "traffic.h"
+
+#include "ns3/boolean.h"
+#include "ns3/config.h"
+#include "ns3/internet-stack-helper.h"
+#include "ns3/ipv4-address-helper.h"
+#include "ns3/ipv4-static-routing-helper.h"
+#include "ns3/point-to-point-helper.h"
+#include "ns3/rng-seed-manager.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/traffic-control-helper.h"
+#include "ns3/traffic-control-layer.h"
+#include "ns3/uinteger.h"
+
+#include <cinttypes>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <set>
+
+using namespace ns3;
+using namespace wirelens;
+
+namespace {
+
+constexpr const char* HELP =
+    "Simulate TCP flows over an L4S router in ns-3.\n"
+    "\n"
+    "usage: l4s SCENARIO [--trace FILE] [--journal FILE] [--set LINE]... [--sizes FILE]\n"
+    "\n"
+    "  SCENARIO         lines of `key value`, such as testbed/scenarios/l4s-default.txt\n"
+    "  --trace FILE     write one record per data packet (docs/specs/l4s-trace.md)\n"
+    "  --journal FILE   write what the router was asked and decided, for target/release/examples/replay\n"
+    "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
+    "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
+    "\n"
+    "Prints a summary as one line of JSON: delays in ns, for each queue and group of flows.\n";
+
+struct Arguments {
+    std::string scenario;
+    std::string trace;
+    std::string journal;
+    std::string sizes = WIRELENS_SIZES;
+    std::vector<std::string> lines;
+};
+
+Arguments
+ReadArguments(int count, char** words)
+{
+    Arguments arguments;
+    const std::map<std::string, std::string*> files = {{"--trace", &arguments.trace},
+                                                       {"--journal", &arguments.journal},
+                                                       {"--sizes", &arguments.sizes}};
+    for (int i = 1; i < count; ++i) {
+        const std::string word = words[i];
+        const auto file = files.find(word);
+        if (file != files.end() || word == "--set") {
+            if (++i == count) {
+                throw Refused("`" + word + "`: wanted a value behind it; see --help");
+            }
+            if (word == "--set") {
+                arguments.lines.emplace_back(words[i]);
+            } else {
+                *file->second = words[i];
+            }
+        } else if (word.rfind('-', 0) == 0 || !arguments.scenario.empty()) {
+            throw Refused("`" + word + "`: not understood; see --help");
+        } else {
+            arguments.scenario = word;
+        }
+    }
+    if (arguments.scenario.empty()) {
+        throw Refused("no scenario; wanted a file, such as testbed/scenarios/l4s-default.txt");
+    }
+    return arguments;
+}
+
+// Handles of the Rust side, freed at the end.
+struct Core {
+    std::unique_ptr<wl_router, decltype(&wl_router_free)> router{nullptr, wl_router_free};
+    std::unique_ptr<wl_steering, decltype(&wl_steering_free)> steering{nullptr, wl_steering_free};
+
+    explicit Core(const Scenario& scenario)
+    {
+        char error[512] = "";
+        router.reset(wl_router_new(scenario.router.c_str(), scenario.seed, 0, error, sizeof error));
+        if (!router) {
+            throw Refused("`router " + scenario.router + "`: " + error);
+        }
+        // Another seed than the router's: the two must not draw the same.
+        const uint64_t seed = ~scenario.seed;
+        steering.reset(
+            wl_steering_new(scenario.control.c_str(), seed, error, sizeof error));
+        if (!steering) {
+            throw Refused("`control " + scenario.control + "`: " + error);
+        }
+    }
+};
+
+// The network: sender nodes, the router, and one host that has all receivers. Links behind the
+// bottleneck would never hold a packet up.
+class Network {
+  public:
+    Network(const Scenario& scenario, const Core& core, Ledger& ledger, const std::string& journal)
+        : m_scenario(scenario)
+    {
+        InternetStackHelper internet;
+        internet.SetIpv6StackInstall(false);
+        m_router.Create(1);
+        m_far.Create(1);
+        internet.Install(m_router);
+        internet.Install(m_far);
+        JoinFar(core.router.get(), ledger, journal);
+        std::set<uint16_t> senders;
+        for (const Group& group : scenario.groups) {
+            senders.insert(group.sender);
+        }
+        for (uint16_t sender : senders) {
+            wl_steering* steering = sender == 1 ? core.steering.get() : nullptr;
+            JoinSender(internet, sender, ledger, steering);
+        }
+    }
+
+    void Begin(Flow& flow, uint16_t sender)
+    {
+        auto& [node, egress] = m_senders.at(sender);
+        flow.Begin(node, m_far.Get(0), "10.1.0.2", egress);
+    }
+
+    void Finish() { m_disc->Finish(); }
+
+  private:
+    // The bottleneck link, to the host behind it.
+    void JoinFar(wl_router* router, Ledger& ledger, const std::string& journal)
+    {
+        const DataRate rate(m_scenario.rate_bps);
+        const NetDeviceContainer devices = Link(rate, NanoSeconds(m_scenario.delay_ns), m_far);
+        m_disc = CreateObject<RouterDisc>(router, ledger, rate, journal);
+        auto layer = m_router.Get(0)->GetObject<TrafficControlLayer>();
+        layer->SetRootQueueDiscOnDevice(devices.Get(0), m_disc);
+        Address(devices, "10.1.0.0");
+        TrafficControlHelper().Uninstall(devices.Get(1));
+        devices.Get(1)->TraceConnectWithoutContext(
+            "PhyRxEnd", MakeCallback(+[](Ledger* to, Ptr<const Packet> packet) {
+                            to->Received(packet->GetUid(), Simulator::Now().GetNanoSeconds());
+                        }).Bind(&ledger));
+        SetDefaultRoute(m_far.Get(0), "10.1.0.1");
+    }
+
+    void JoinSender(const InternetStackHelper& internet, uint16_t sender, Ledger& ledger,
+                    wl_steering* steering)
+    {
+        NodeContainer node;
+        node.Create(1);
+        internet.Install(node);
+        // A hundred times the bottleneck, and no delay: what is measured is the bottleneck's.
+        const NetDeviceContainer devices =
+            Link(DataRate(m_scenario.rate_bps * 100), Time(0), node);
+        auto egress = CreateObject<SenderDisc>(sender, ledger, steering, *m_disc);
+        auto layer = node.Get(0)->GetObject<TrafficControlLayer>();
+        layer->SetRootQueueDiscOnDevice(devices.Get(1), egress);
+        const std::string net = "10.0." + std::to_string(sender);
+        Address(devices, (net + ".0").c_str());
+        TrafficControlHelper().Uninstall(devices.Get(0));
+        SetDefaultRoute(node.Get(0), (net + ".2").c_str());
+        m_senders[sender] = {node.Get(0), egress};
+    }
+
+    NetDeviceContainer Link(DataRate rate, Time delay, const NodeContainer& other)
+    {
+        PointToPointHelper link;
+        link.SetDeviceAttribute("DataRate", DataRateValue(rate));
+        link.SetChannelAttribute("Delay", TimeValue(delay));
+        // Nothing is lost but by the router's decision.
+        link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1000000p"));
+        return link.Install(m_router.Get(0), other.Get(0));
+    }
+
+    // Senders have the first address of their net, as the router does towards the far host.
+    static void Address(const NetDeviceContainer& devices, const char* net)
+    {
+        Ipv4AddressHelper addresses(net, "255.255.255.0");
+        const bool is_far = std::strncmp(net, "10.1.", 5) == 0;
+        addresses.Assign(devices.Get(is_far ? 0 : 1));
+        addresses.Assign(devices.Get(is_far ? 1 : 0));
+    }
+
+    static void SetDefaultRoute(Ptr<Node> node, const char* gateway)
+    {
+        Ipv4StaticRoutingHelper routing;
+        routing.GetStaticRouting(node->GetObject<Ipv4>())->SetDefaultRoute(gateway, 1);
+    }
+
+    const Scenario& m_scenario;
+    NodeContainer m_router;
+    NodeContainer m_far;
+    Ptr<RouterDisc> m_disc;
+    std::map<uint16_t, std::pair<Ptr<Node>, Ptr<SenderDisc>>> m_senders;
+};
+
+void
+SetDefaults(const Scenario& scenario)
+{
+    RngSeedManager::SetSeed(scenario.seed);
+    // ECT(1): by default ns-3's DCTCP takes ECT(0), which is for the classic queue.
+    Config::SetDefault("ns3::TcpDctcp::UseEct0", BooleanValue(false));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(8 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(32 << 20));
+    // As Linux; ns-3 waits a second.
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+}
+
+void
+PrintDelays(Delays& delays)
+{
+    std::printf("\"packets\": %zu, \"delay_p50_ns\": %" PRIu32 ", \"delay_p90_ns\": %" PRIu32
+                ", \"delay_p99_ns\": %" PRIu32 ", \"delay_max_ns\": %" PRIu32,
+                delays.Count(), delays.Quantile(0.5), delays.Quantile(0.9), delays.Quantile(0.99),
+                delays.Quantile(1));
+}
+
+void
+PrintQueue(const char* name, Delays& delays, const wl_counts& counts)
+{
+    std::printf("\"%s\": {", name);
+    PrintDelays(delays);
+    std::printf(", \"received\": %" PRIu64 ", \"sent\": %" PRIu64 ", \"dropped_full\": %" PRIu64
+                ", \"dropped_early\": %" PRIu64 ", \"dropped_late\": %" PRIu64
+                ", \"marked_pi\": %" PRIu64 ", \"marked_threshold\": %" PRIu64
+                ", \"waiting\": %" PRIu64 "}",
+                counts.received, counts.sent, counts.dropped_full, counts.dropped_early,
+                counts.dropped_late, counts.marked_pi, counts.marked_threshold, counts.waiting);
+}
+
+void
+PrintGroup(const Group& group, uint32_t first, const Scenario& scenario, Ledger& ledger,
+           const std::vector<std::unique_ptr<Flow>>& flows)
+{
+    Delays delays;
+    uint64_t bytes = 0;
+    uint64_t retransmitted = 0;
+    uint64_t messages = 0;
+    for (uint32_t flow = first; flow < first + group.count; ++flow) {
+        delays.Add(ledger.of_flow[flow]);
+        bytes += ledger.received_bytes[flow];
+        retransmitted += flows[flow]->RetransmittedPackets();
+        messages += flows[flow]->Messages();
+    }
+    std::printf("{\"congestion\": \"%s\", \"count\": %" PRIu32 ", \"sender\": %u, \"receiver\": %u"
+                ", \"received_bps\": %.0f, \"retransmitted\": %" PRIu64 ", \"messages\": %" PRIu64
+                ", ",
+                group.congestion.c_str(), group.count, group.sender, group.receiver,
+                static_cast<double>(bytes) * 8e9 / scenario.duration_ns, retransmitted, messages);
+    PrintDelays(delays);
+    std::printf("}");
+}
+
+std::string
+Escaped(const std::string& text)
+{
+    std::string escaped;
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            escaped += '\\';
+        }
+        escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    return escaped;
+}
+
+void
+Run(const Arguments& arguments)
+{
+    const auto began = std::chrono::steady_clock::now();
+    Scenario scenario = ReadScenario(arguments.scenario);
+    for (const std::string& line : arguments.lines) {
+        scenario.Take(line, "--set");
+    }
+    scenario.Check();
+    Core core(scenario);
+    std::map<std::string, Sizes> sizes;
+    uint32_t count = 0;
+    uint16_t sender_max = 0;
+    for (const Group& group : scenario.groups) {
+        count += group.count;
+        sender_max = std::max(sender_max, group.sender);
+        if (!group.workload.empty()) {
+            sizes.try_emplace(group.workload, arguments.sizes, group.workload);
+        }
+    }
+    SetDefaults(scenario);
+    Ledger ledger(sender_max, count, arguments.trace);
+    Network network(scenario, core, ledger, arguments.journal);
+    std::vector<std::unique_ptr<Flow>> flows;
+    for (const Group& group : scenario.groups) {
+        const Sizes* of = group.workload.empty() ? nullptr : &sizes.at(group.workload);
+        for (uint32_t i = 0; i < group.count; ++i) {
+            flows.push_back(
+                std::make_unique<Flow>(flows.size(), group, scenario, of, ledger));
+            network.Begin(*flows.back(), group.sender);
+        }
+    }
+    Simulator::Stop(NanoSeconds(scenario.duration_ns));
+    Simulator::Run();
+    network.Finish();
+    ledger.Finish();
+
+    char router[512] = "";
+    wl_router_settings(core.router.get(), router, sizeof router);
+    const wl_steering_counts_of steered = wl_steering_counts(core.steering.get());
+    std::printf("{\"world\": \"ns-3\", \"router\": \"%s\", \"control\": \"%s\", \"seed\": %" PRIu64
+                ", \"duration_ns\": %" PRIu64 ", \"queues\": {",
+                router, Escaped(scenario.control).c_str(), scenario.seed, scenario.duration_ns);
+    PrintQueue("l4s", ledger.of_queue[0], wl_router_counts(core.router.get(), WL_L4S));
+    std::printf(", ");
+    PrintQueue("classic", ledger.of_queue[1], wl_router_counts(core.router.get(), WL_CLASSIC));
+    std::printf("}, \"groups\": [");
+    uint32_t first = 0;
+    for (const Group& group : scenario.groups) {
+        std::printf("%s", first == 0 ? "" : ", ");
+        PrintGroup(group, first, scenario, ledger, flows);
+        first += group.count;
+    }
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+    std::printf("], \"steered\": {\"asked\": %" PRIu64 ", \"remarked\": %" PRIu64
+                "}, \"records\": %" PRIu64 ", \"wall_s\": %.3f, \"cpu_s\": %.3f}\n",
+                steered.asked, steered.remarked, ledger.RecordCount(), wall.count(),
+                static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+    Simulator::Destroy();
+}
+
+}  // namespace
+
+int
+main(int count, char** words)
+{
+    for (int i = 1; i < count; ++i) {
+        if (std::strcmp(words[i], "--help") == 0 || std::strcmp(words[i], "-h") == 0) {
+            std::fputs(HELP, stdout);
+            return 0;
+        }
+    }
+    try {
+        Run(ReadArguments(count, words));
+    } catch (const Refused& refused) {
+        std::fprintf(stderr, "l4s: %s\n", refused.what());
+        return 2;
+    }
+    return 0;
+}
