@@ -95,7 +95,7 @@ fn steering_chooses_and_counts() {
     }
     for (ecn, wanted) in [(1, 0), (2, 2), (0, 0)] {
         // SAFETY: steering that is not freed; no router.
-        assert_eq!(unsafe { wl_steering_choose(steering, ecn, null(), 0) }, wanted);
+        assert_eq!(unsafe { wl_steering_choose(steering, ecn, null_mut(), 0) }, wanted);
     }
     // SAFETY: steering that is not freed.
     let counts = unsafe { wl_steering_counts(steering) };
@@ -112,11 +112,11 @@ fn null_is_answered_with_nothing() {
     // SAFETY: as above.
     assert!(!unsafe { wl_router_leave(null_mut(), 0, null_mut(), null_mut()) });
     // SAFETY: as above.
-    assert_eq!(unsafe { wl_router_state(null(), 0) }, WlState::default());
+    assert_eq!(unsafe { wl_router_state(null_mut(), 0) }, WlState::default());
     // SAFETY: as above.
     assert_eq!(unsafe { wl_router_counts(null(), 0) }, WlCounts::default());
     // SAFETY: as above.
-    assert_eq!(unsafe { wl_steering_choose(null_mut(), 1, null(), 0) }, 1);
+    assert_eq!(unsafe { wl_steering_choose(null_mut(), 1, null_mut(), 0) }, 1);
     // SAFETY: as above.
     assert_eq!(unsafe { wl_steering_counts(null()) }, WlSteeringCounts::default());
     // SAFETY: as above.
