@@ -136,7 +136,7 @@ impl FromStr for Scenario {
                 scenario.set(key, value).map_err(failed)?;
             }
         }
-        scenario.access_bps = access_bps.unwrap_or(scenario.rate_bps.saturating_mul(10));
+        scenario.access_bps = access_bps.unwrap_or(scenario.rate_bps.saturating_mul(100));
         scenario.check().map_err(|reason| ScenarioError { line: 0, reason })?;
         Ok(scenario)
     }
@@ -274,7 +274,7 @@ mod tests {
             control random:0.2   # of sender 1\ngroup congestion=prague count=6\n\
             group congestion=cubic count=4 sender=2 load=messages:websearch:5e6 start_ns=7\n";
         let scenario: Scenario = text.parse().unwrap();
-        assert_eq!((scenario.rate_bps, scenario.access_bps), (50_000_000, 500_000_000));
+        assert_eq!((scenario.rate_bps, scenario.access_bps), (50_000_000, 5_000_000_000));
         assert_eq!((scenario.router.c_protection, scenario.delay_ns), (70, 20_000_000));
         assert_eq!(scenario.control, Control::Random(0.2));
         let [first, second] = scenario.groups[..] else { panic!("two groups") };

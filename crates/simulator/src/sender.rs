@@ -283,6 +283,7 @@ impl Sender {
             segments,
             marked: ack.marked,
             rtt_ns,
+            rtt_smooth_ns: self.smooth_rtt_ns(),
             rtt_min_ns: self.rtt_min_ns,
             in_flight: self.in_flight,
             is_limited: was_limited,

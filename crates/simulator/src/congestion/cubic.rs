@@ -151,6 +151,7 @@ mod tests {
                     segments: 1,
                     marked: 0,
                     rtt_ns,
+                    rtt_smooth_ns: rtt_ns,
                     rtt_min_ns: rtt_ns,
                     in_flight: 700,
                     is_limited: true,

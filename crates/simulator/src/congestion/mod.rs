@@ -17,7 +17,7 @@ use scalable::Scalable;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// After draft-briscoe-iccrg-prague-congestion-control: DCTCP's law, growth on every
-    /// unmarked acknowledgement, and less of it at round trips below 25 ms.
+    /// unmarked acknowledgement, less of it at round trips below 25 ms, and pacing.
     Prague,
     /// RFC 8257.
     Dctcp,
@@ -77,6 +77,8 @@ pub(crate) struct Acked {
     pub(crate) marked: u32,
     /// Round trip of the newest of them.
     pub(crate) rtt_ns: u64,
+    /// Smoothed round trip, itself included.
+    pub(crate) rtt_smooth_ns: u64,
     /// The shortest round trip so far.
     pub(crate) rtt_min_ns: u64,
     /// Segments in flight after it.
@@ -105,8 +107,8 @@ pub(crate) enum Congestion {
 impl Congestion {
     pub(crate) fn new(kind: Kind, segment_bits: f64) -> Self {
         match kind {
-            Kind::Prague => Self::Scalable(Scalable::prague()),
-            Kind::Dctcp => Self::Scalable(Scalable::dctcp()),
+            Kind::Prague => Self::Scalable(Scalable::prague(segment_bits)),
+            Kind::Dctcp => Self::Scalable(Scalable::dctcp(segment_bits)),
             Kind::Cubic => Self::Cubic(Cubic::new()),
             Kind::Reno => Self::Reno(Reno::new()),
             Kind::Bbr => Self::Bbr(Box::new(Bbr::new(segment_bits))),
@@ -127,7 +129,8 @@ impl Congestion {
     pub(crate) fn pacing_bps(&self) -> Option<f64> {
         match self {
             Self::Bbr(control) => control.pacing_bps(),
-            _ => None,
+            Self::Scalable(control) => control.pacing_bps(),
+            Self::Cubic(_) | Self::Reno(_) => None,
         }
     }
 

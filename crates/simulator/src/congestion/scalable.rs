@@ -10,6 +10,8 @@ const RTT_REFERENCE_NS: f64 = 25e6;
 #[derive(Clone, Debug)]
 pub(crate) struct Scalable {
     is_prague: bool,
+    segment_bits: f64,
+    rtt_ns: Option<u64>,
     window: f64,
     threshold: f64,
     /// Average share of marked segments, alpha.
@@ -21,13 +23,15 @@ pub(crate) struct Scalable {
 }
 
 impl Scalable {
-    pub(super) const fn prague() -> Self {
-        Self { is_prague: true, ..Self::dctcp() }
+    pub(super) const fn prague(segment_bits: f64) -> Self {
+        Self { is_prague: true, ..Self::dctcp(segment_bits) }
     }
 
-    pub(super) const fn dctcp() -> Self {
+    pub(super) const fn dctcp(segment_bits: f64) -> Self {
         Self {
             is_prague: false,
+            segment_bits,
+            rtt_ns: None,
             window: WINDOW_FIRST,
             threshold: f64::INFINITY,
             // As if all had been marked: the first mark halves the window, as a loss would.
@@ -42,7 +46,15 @@ impl Scalable {
         self.window
     }
 
+    /// Prague spreads a window over a round trip, in slow start over half of one.
+    pub(super) fn pacing_bps(&self) -> Option<f64> {
+        let rtt_s = self.rtt_ns.filter(|_| self.is_prague)? as f64 / 1e9;
+        let gain = if self.window < self.threshold { 2.0 } else { 1.0 };
+        Some(gain * self.window * self.segment_bits / rtt_s.max(1e-9))
+    }
+
     pub(super) fn acknowledge(&mut self, acked: &Acked) {
+        self.rtt_ns = Some(acked.rtt_smooth_ns);
         self.segments_in_round += acked.segments;
         self.marked_in_round += acked.marked;
         if acked.ends_round {
@@ -99,6 +111,7 @@ mod tests {
             segments: 1,
             marked,
             rtt_ns: 40_000_000,
+            rtt_smooth_ns: 40_000_000,
             rtt_min_ns: 40_000_000,
             in_flight: 10,
             is_limited: true,
@@ -111,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_window_falls_by_half_of_the_share_of_marks_once_a_round() {
-        let mut control = Scalable::dctcp();
+        let mut control = Scalable::dctcp(12_000.0);
         control.window = 100.0;
         control.acknowledge(&acked(1, false));
         control.acknowledge(&acked(1, false));
@@ -132,8 +145,8 @@ mod tests {
             control.acknowledge(&Acked { rtt_ns, ..acked(0, false) });
             control.window - 10.0
         };
-        assert!((grown(Scalable::prague(), 40_000_000) - 0.1).abs() < 1e-9);
-        assert!((grown(Scalable::prague(), 5_000_000) - 0.1 / 25.0).abs() < 1e-9);
-        assert!((grown(Scalable::dctcp(), 5_000_000) - 0.1).abs() < 1e-9);
+        assert!((grown(Scalable::prague(12_000.0), 40_000_000) - 0.1).abs() < 1e-9);
+        assert!((grown(Scalable::prague(12_000.0), 5_000_000) - 0.1 / 25.0).abs() < 1e-9);
+        assert!((grown(Scalable::dctcp(12_000.0), 5_000_000) - 0.1).abs() < 1e-9);
     }
 }
