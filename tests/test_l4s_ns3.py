@@ -1,6 +1,7 @@
 """The router of Wirelens in ns-3: what it does to real TCP of ns-3, and that it can be asked again.
 
-`make test-ns3` builds what is run here. The runs are short; docs/guide/testbed-l4s.md has longer ones.
+`make test-ns3` builds what is run here. The runs are short; docs/guide/testbed-l4s.md has longer
+ones.
 """
 
 import json

@@ -34,7 +34,8 @@ def spans() -> Iterator[tuple[str, int, str]]:
 def code() -> str:
     """All text that is neither page nor test."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "*.rs", "*.py", "*.sh", "*.toml", "*.c", "*.h", "Makefile"],
+        ["git", "ls-files", "-z", "*.rs", "*.py", "*.sh", "*.toml", "*.c", "*.cc", "*.h",
+         "Makefile"],
         cwd=ROOT, capture_output=True, check=True, text=True,
     ).stdout.split("\0")  # fmt: skip
     files = [ROOT / name for name in listed if name and not name.startswith("tests/")]
@@ -57,12 +58,12 @@ def _shell() -> str:
 
 
 def targets() -> set[str]:
-    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    return set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
 
 def test_tasks_of_make_exist() -> None:
     found = [f"{page}:{line}: {span}" for page, line, span in spans()
-             if (match := re.match(r"(?:sudo )?make ([a-z-]+)", span))
+             if (match := re.match(r"(?:sudo )?make ([a-z0-9-]+)", span))
              and match.group(1) not in targets()]  # fmt: skip
     assert found == []
 

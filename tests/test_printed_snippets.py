@@ -30,6 +30,8 @@ FILES = {
         "cp -rL models/services models/apps; cp -rL captures new; "
         "printf 'file\\tapp\\ndemo.pcapng\\tdns\\n' > new.tsv"
     ),
+    # A trace without packets.
+    "docs/guide/testbed-l4s.md": "printf 'WLL4S\\0\\0\\1' > default.trace",
 }
 # What a page calls the reader's own.
 OWN = {

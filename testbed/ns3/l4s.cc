@@ -212,8 +212,9 @@ SetDefaults(const Scenario& scenario)
     Config::SetDefault("ns3::TcpDctcp::UseEct0", BooleanValue(false));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(8 << 20));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(32 << 20));
-    // As Linux; ns-3 waits a second.
+    // As Linux. ns-3 waits a second, and delays acknowledgements by as much as 200 ms.
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+    Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
 }
 
 void

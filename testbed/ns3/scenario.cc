@@ -10,6 +10,8 @@ namespace wirelens {
 
 namespace {
 
+constexpr uint64_t FLOWS_MAX = 20'000;
+
 uint64_t
 Number(const std::string& key, const std::string& text, uint64_t least, uint64_t most)
 {
@@ -120,6 +122,15 @@ Scenario::Check() const
     if (groups.empty()) {
         throw Refused("no flow: wanted a line such as `group congestion=prague count=6 " +
                       std::string("sender=1 receiver=1 load=greedy`"));
+    }
+    uint64_t count = 0;
+    for (const Group& group : groups) {
+        count += group.count;
+    }
+    // Each has a port of the receiving host.
+    if (count > FLOWS_MAX) {
+        throw Refused(std::to_string(count) + " flows: wanted at most " +
+                      std::to_string(FLOWS_MAX));
     }
 }
 

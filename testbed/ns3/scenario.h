@@ -40,7 +40,7 @@ struct Scenario {
 
     // Takes one line; `place` is where it was written, for messages. Throws Refused.
     void Take(const std::string& line, const std::string& place);
-    // Throws Refused where there is no flow.
+    // Throws Refused where there is no flow, or too many.
     void Check() const;
 };
 

@@ -19,6 +19,8 @@ namespace {
 
 constexpr uint32_t SEGMENT_LEN = 1448;  // With the timestamp option, IP packets of 1500 bytes.
 constexpr uint16_t FIRST_PORT = 5000;
+// What a socket is given beyond what it has sent: enough for any burst, and little memory.
+constexpr uint64_t AHEAD_LEN = 256 * SEGMENT_LEN;
 // Flows of a group begin at random within this time, so that they do not grow in step.
 constexpr uint64_t START_WINDOW_NS = 100'000'000;
 
@@ -114,15 +116,15 @@ void
 Flow::Fill()
 {
     // One segment a piece: the socket need not cut them.
-    while (m_sizes == nullptr || m_owed > 0) {
-        uint32_t len = std::min(SEGMENT_LEN, m_socket->GetTxAvailable());
-        if (m_sizes != nullptr) {
-            len = std::min<uint64_t>(len, m_owed);
-        }
+    const bool is_greedy = m_sizes == nullptr;
+    while ((is_greedy || m_owed > 0) && m_given - m_sent_until < AHEAD_LEN) {
+        const uint64_t wanted = is_greedy ? SEGMENT_LEN : std::min<uint64_t>(SEGMENT_LEN, m_owed);
+        const uint32_t len = std::min<uint64_t>(wanted, m_socket->GetTxAvailable());
         if (len == 0 || m_socket->Send(Create<Packet>(len)) < 0) {
             return;
         }
-        m_owed -= m_sizes == nullptr ? 0 : len;
+        m_given += len;
+        m_owed -= is_greedy ? 0 : len;
     }
 }
 
@@ -170,6 +172,9 @@ Flow::OnAck(Ptr<const Packet>, const TcpHeader& header, Ptr<const TcpSocketBase>
             wl_steering_acknowledge(steering, record.queue, now_ns - record.sent_ns);
         }
     });
+    // In recovery a socket does not ask for more. One that has nothing new to send then sends old
+    // data again that was not lost (RFC 6675, NextSeg, rule 3).
+    Fill();
 }
 
 }  // namespace wirelens

@@ -23,7 +23,6 @@ class Flow {
     void Begin(ns3::Ptr<ns3::Node> sender, ns3::Ptr<ns3::Node> receiver, ns3::Ipv4Address to,
                ns3::Ptr<SenderDisc> egress);
 
-    uint64_t SentBytes() const { return m_sent_until; }
     uint64_t RetransmittedPackets() const { return m_retransmitted; }
     uint64_t Messages() const { return m_messages; }
 
@@ -46,7 +45,8 @@ class Flow {
     ns3::Ptr<ns3::Socket> m_socket;
     ns3::Ptr<ns3::ExponentialRandomVariable> m_gaps;
     ns3::Ptr<ns3::UniformRandomVariable> m_draws;
-    uint64_t m_owed = 0;  // Bytes of messages that the socket had no room for.
+    uint64_t m_owed = 0;   // Bytes of messages that the socket was not given yet.
+    uint64_t m_given = 0;  // Bytes that it was given.
     uint64_t m_sent_until = 0;
     uint64_t m_retransmitted = 0;
     uint64_t m_messages = 0;
