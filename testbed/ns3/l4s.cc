@@ -159,9 +159,9 @@ class Network {
         NodeContainer node;
         node.Create(1);
         internet.Install(node);
-        // A hundred times the bottleneck, and no delay: what is measured is the bottleneck's.
+        // Fast, and without delay: what is measured is the bottleneck's.
         const NetDeviceContainer devices =
-            Link(DataRate(m_scenario.rate_bps * 100), Time(0), node);
+            Link(DataRate(AccessBps()), Time(0), node);
         auto egress = CreateObject<SenderDisc>(sender, ledger, steering, *m_disc);
         auto layer = node.Get(0)->GetObject<TrafficControlLayer>();
         layer->SetRootQueueDiscOnDevice(devices.Get(1), egress);
@@ -170,6 +170,11 @@ class Network {
         TrafficControlHelper().Uninstall(devices.Get(0));
         SetDefaultRoute(node.Get(0), (net + ".2").c_str());
         m_senders[sender] = {node.Get(0), egress};
+    }
+
+    uint64_t AccessBps() const
+    {
+        return m_scenario.access_bps != 0 ? m_scenario.access_bps : m_scenario.rate_bps * 100;
     }
 
     NetDeviceContainer Link(DataRate rate, Time delay, const NodeContainer& other)
@@ -220,10 +225,16 @@ SetDefaults(const Scenario& scenario)
 void
 PrintDelays(Delays& delays)
 {
-    std::printf("\"packets\": %zu, \"delay_p50_ns\": %" PRIu32 ", \"delay_p90_ns\": %" PRIu32
-                ", \"delay_p99_ns\": %" PRIu32 ", \"delay_max_ns\": %" PRIu32,
-                delays.Count(), delays.Quantile(0.5), delays.Quantile(0.9), delays.Quantile(0.99),
-                delays.Quantile(1));
+    std::printf("\"packets\": %zu", delays.Count());
+    const std::pair<const char*, double> shares[] = {
+        {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
+    for (const auto& [name, share] : shares) {
+        if (delays.Count() == 0) {
+            std::printf(", \"%s_ms\": null", name);
+        } else {
+            std::printf(", \"%s_ms\": %.6f", name, delays.Quantile(share) / 1e6);
+        }
+    }
 }
 
 void
@@ -240,26 +251,31 @@ PrintQueue(const char* name, Delays& delays, const wl_counts& counts)
 }
 
 void
-PrintGroup(const Group& group, uint32_t first, const Scenario& scenario, Ledger& ledger,
+PrintGroup(const Group& group, uint32_t first, double seconds, Ledger& ledger,
            const std::vector<std::unique_ptr<Flow>>& flows)
 {
-    Delays delays;
-    uint64_t bytes = 0;
-    uint64_t retransmitted = 0;
+    OfFlow all;
+    uint64_t retransmissions = 0;
     uint64_t messages = 0;
-    for (uint32_t flow = first; flow < first + group.count; ++flow) {
-        delays.Add(ledger.of_flow[flow]);
-        bytes += ledger.received_bytes[flow];
-        retransmitted += flows[flow]->RetransmittedPackets();
-        messages += flows[flow]->Messages();
+    for (uint32_t number = first; number < first + group.count; ++number) {
+        const OfFlow& flow = ledger.of_flow[number];
+        all.delays.Add(flow.delays);
+        all.left_bytes += flow.left_bytes;
+        all.dropped += flow.dropped;
+        all.remarked += flow.remarked;
+        all.reordered += flow.reordered;
+        retransmissions += flows[number]->RetransmittedPackets();
+        messages += flows[number]->Messages();
     }
-    std::printf("{\"congestion\": \"%s\", \"count\": %" PRIu32 ", \"sender\": %u, \"receiver\": %u"
-                ", \"received_bps\": %.0f, \"retransmitted\": %" PRIu64 ", \"messages\": %" PRIu64
-                ", ",
-                group.congestion.c_str(), group.count, group.sender, group.receiver,
-                static_cast<double>(bytes) * 8e9 / scenario.duration_ns, retransmitted, messages);
-    PrintDelays(delays);
-    std::printf("}");
+    std::printf("{\"congestion\": \"%s\", \"count\": %" PRIu32
+                ", \"sender\": %u, \"receiver\": %u, ",
+                group.congestion.c_str(), group.count, group.sender, group.receiver);
+    PrintDelays(all.delays);
+    std::printf(", \"throughput_bps\": %.0f, \"dropped\": %" PRIu64
+                ", \"retransmissions\": %" PRIu64 ", \"reordered\": %" PRIu64
+                ", \"remarked\": %" PRIu64 ", \"messages\": %" PRIu64 "}",
+                static_cast<double>(all.left_bytes) * 8 / seconds, all.dropped, retransmissions,
+                all.reordered, all.remarked, messages);
 }
 
 std::string
@@ -296,7 +312,7 @@ Run(const Arguments& arguments)
         }
     }
     SetDefaults(scenario);
-    Ledger ledger(sender_max, count, arguments.trace);
+    Ledger ledger(sender_max, count, scenario.warmup_ns, arguments.trace);
     Network network(scenario, core, ledger, arguments.journal);
     std::vector<std::unique_ptr<Flow>> flows;
     for (const Group& group : scenario.groups) {
@@ -315,9 +331,12 @@ Run(const Arguments& arguments)
     char router[512] = "";
     wl_router_settings(core.router.get(), router, sizeof router);
     const wl_steering_counts_of steered = wl_steering_counts(core.steering.get());
+    const double seconds =
+        static_cast<double>(std::max(scenario.duration_ns, scenario.warmup_ns + 1) -
+                            scenario.warmup_ns) / 1e9;
     std::printf("{\"world\": \"ns-3\", \"router\": \"%s\", \"control\": \"%s\", \"seed\": %" PRIu64
-                ", \"duration_ns\": %" PRIu64 ", \"queues\": {",
-                router, Escaped(scenario.control).c_str(), scenario.seed, scenario.duration_ns);
+                ", \"seconds\": %g, \"queues\": {",
+                router, Escaped(scenario.control).c_str(), scenario.seed, seconds);
     PrintQueue("l4s", ledger.of_queue[0], wl_router_counts(core.router.get(), WL_L4S));
     std::printf(", ");
     PrintQueue("classic", ledger.of_queue[1], wl_router_counts(core.router.get(), WL_CLASSIC));
@@ -325,7 +344,7 @@ Run(const Arguments& arguments)
     uint32_t first = 0;
     for (const Group& group : scenario.groups) {
         std::printf("%s", first == 0 ? "" : ", ");
-        PrintGroup(group, first, scenario, ledger, flows);
+        PrintGroup(group, first, seconds, ledger, flows);
         first += group.count;
     }
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;

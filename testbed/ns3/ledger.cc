@@ -74,10 +74,10 @@ Delays::Quantile(double share)
     return m_ns[index];
 }
 
-Ledger::Ledger(size_t senders, size_t flows, const std::string& trace)
+Ledger::Ledger(size_t senders, size_t flows, uint64_t warmup_ns, const std::string& trace)
     : of_flow(flows),
-      received_bytes(flows),
       m_sent(senders + 1),
+      m_warmup_ns(warmup_ns),
       m_unacked(flows)
 {
     if (!trace.empty()) {
@@ -124,6 +124,7 @@ Ledger::Entered(uint64_t tag, uint64_t now_ns, wl_entered entered, uint64_t l4s,
     if (entered.outcome != WL_SENT) {
         record.outcome = entered.outcome;
         record.left_ns = now_ns;
+        Dropped(record);
         Done(*entry);
         return;
     }
@@ -144,11 +145,17 @@ Ledger::Left(uint64_t uid, const wl_left& left, uint64_t now_ns)
     record.mark = left.mark;
     record.ecn_left = left.ecn;
     if (left.outcome != WL_SENT) {
+        Dropped(record);
         Done(*entry);
         return;
     }
-    of_queue[left.queue == WL_L4S ? 0 : 1].Add(now_ns - record.entered_ns);
-    of_flow[record.flow].Add(now_ns - record.entered_ns);
+    if (record.entered_ns >= m_warmup_ns) {
+        of_queue[left.queue == WL_L4S ? 0 : 1].Add(now_ns - record.entered_ns);
+        OfFlow& flow = of_flow[record.flow];
+        flow.delays.Add(now_ns - record.entered_ns);
+        flow.left_bytes += record.size;
+        flow.remarked += (record.flags & WL_REMARKED) != 0;
+    }
     m_on_link.push_back({uid, left.tag});
 }
 
@@ -159,10 +166,24 @@ Ledger::Received(uint64_t uid, uint64_t now_ns)
         return;
     }
     if (Entry* entry = Find(m_on_link.front().tag)) {
+        const wl_record& record = entry->record;
         entry->record.received_ns = now_ns;
-        received_bytes[entry->record.flow] += entry->record.size;
+        OfFlow& flow = of_flow[record.flow];
+        const bool is_first = (record.flags & WL_RETRANSMISSION) == 0;
+        flow.reordered += is_first && record.sequence < flow.newest;
+        flow.newest = std::max(flow.newest, record.sequence);
     }
     m_on_link.pop_front();
+}
+
+void
+Ledger::Dropped(const wl_record& record)
+{
+    if (record.entered_ns >= m_warmup_ns) {
+        OfFlow& flow = of_flow[record.flow];
+        ++flow.dropped;
+        flow.remarked += (record.flags & WL_REMARKED) != 0;
+    }
 }
 
 bool

@@ -44,12 +44,23 @@ class Delays {
 // Bytes of a flow that were acknowledged out of order: from, and until before.
 using Range = std::pair<uint64_t, uint64_t>;
 
+// What became of the packets of a flow. Packets that reached the router in the warm-up are not in
+// delays, bytes and drops.
+struct OfFlow {
+    Delays delays;
+    uint64_t left_bytes = 0;
+    uint64_t dropped = 0;
+    uint64_t remarked = 0;
+    uint64_t reordered = 0;
+    uint64_t newest = 0;  // Highest sequence that has arrived.
+};
+
 class Ledger {
   public:
     // Tag of packets at the router that carry no data, and so have no record.
     static constexpr uint64_t NONE = UINT64_MAX;
 
-    Ledger(size_t senders, size_t flows, const std::string& trace);
+    Ledger(size_t senders, size_t flows, uint64_t warmup_ns, const std::string& trace);
 
     // A packet leaves its sender. `uid` is how it is recognised at the router.
     void Sent(uint64_t uid, const wl_record& record, uint32_t payload);
@@ -95,8 +106,7 @@ class Ledger {
 
     uint64_t RecordCount() const { return m_first + m_entries.size(); }
     Delays of_queue[2];
-    std::vector<Delays> of_flow;
-    std::vector<uint64_t> received_bytes;
+    std::vector<OfFlow> of_flow;
 
   private:
     struct Entry {
@@ -113,12 +123,14 @@ class Ledger {
     Entry* Find(uint64_t tag);
     bool IsDone(uint64_t tag);
     void Done(Entry& entry) { entry.is_done = true; }
+    void Dropped(const wl_record& record);
     void Flush();
     void Write(const wl_record& record);
 
     std::vector<std::deque<std::pair<uint64_t, Entry>>> m_sent;  // Of each sender, in order.
     std::deque<Entry> m_entries;  // From m_first on, in the order in which they reached the router.
     uint64_t m_first = 0;
+    uint64_t m_warmup_ns;
     std::deque<OnLink> m_on_link;
     std::vector<std::deque<uint64_t>> m_unacked;
     Output m_trace;

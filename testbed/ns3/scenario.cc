@@ -97,6 +97,14 @@ Scenario::Take(const std::string& line, const std::string& place)
             delay_ns = Number(key, value, 1'000, 1'000'000'000);
         } else if (key == "duration_ns") {
             duration_ns = Number(key, value, 1'000'000, 3'600'000'000'000);
+        } else if (key == "warmup_ns") {
+            warmup_ns = Number(key, value, 0, 3'600'000'000'000);
+        } else if (key == "access_bps") {
+            access_bps = Number(key, value, 100'000, 1'000'000'000'000);
+        } else if (key == "recovery") {
+            if (value != "dupacks") {
+                throw Refused("`recovery " + value + "`: wanted dupacks; ns-3 has no RACK");
+            }
         } else if (key == "seed") {
             seed = Number(key, value, 1, UINT32_MAX);
         } else if (key == "router") {
@@ -108,8 +116,8 @@ Scenario::Take(const std::string& line, const std::string& place)
         } else if (key == "group") {
             groups.push_back(ReadGroup(value));
         } else {
-            throw Refused("unknown key `" + key + "`: wanted rate_bps, delay_ns, duration_ns, " +
-                          "seed, router, control, delayed_acks or group");
+            throw Refused("unknown key `" + key + "`: wanted rate_bps, access_bps, delay_ns, " +
+                          "duration_ns, warmup_ns, recovery, seed, router, control, delayed_acks or group");
         }
     } catch (const Refused& refused) {
         throw Refused(place + ": " + refused.what());

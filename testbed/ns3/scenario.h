@@ -31,7 +31,9 @@ struct Group {
 struct Scenario {
     uint64_t rate_bps = 100'000'000;
     uint64_t delay_ns = 20'000'000;
+    uint64_t access_bps = 0;  // A hundred times `rate_bps` where 0.
     uint64_t duration_ns = 20'000'000'000;
+    uint64_t warmup_ns = 0;
     uint64_t seed = 1;
     std::string router;
     std::string control = "none";

@@ -101,9 +101,7 @@ def test_it_runs_beside_others_and_is_cut_as_they_want() -> None:
 
 def test_flows_cut_in_two_ways_are_refused_with_both_names() -> None:
     with pytest.raises(wirelens.SettingsError, match=r"\[flows\] wants .* \[gathers\] wants 5 s"):
-        wirelens.run(
-            {"flows": {}}, read=DEMO, applications=[Gathers({"idle-timeout": "5s"})]
-        )
+        wirelens.run({"flows": {}}, read=DEMO, applications=[Gathers({"idle-timeout": "5s"})])
 
 
 class Pair(NamedTuple):

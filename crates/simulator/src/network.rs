@@ -27,7 +27,7 @@ pub struct Writers<'a> {
 /// The sender whose flows are steered.
 const STEERED: u16 = 1;
 /// Flows of a group begin within this time of each other, so that they are not in step.
-const START_SPREAD_NS: u64 = 10_000_000;
+const START_SPREAD_NS: u64 = 100_000_000;
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]

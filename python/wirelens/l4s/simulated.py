@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from wirelens import _wirelens
@@ -136,14 +136,20 @@ class Summary:
     def read(cls, text: str) -> Self:
         """The summary that a world prints as one JSON object."""
         found = json.loads(text)
-        queues = {name: Queue(_delays(of), **of) for name, of in found["queues"].items()}
-        groups = [Group(delays=_delays(of), **of) for of in found["groups"]]
+        queues = {
+            name: Queue(_delays(of), **_fields(Queue, of)) for name, of in found["queues"].items()
+        }
+        groups = [Group(delays=_delays(of), **_fields(Group, of)) for of in found["groups"]]
         return cls(found["seconds"], queues["l4s"], queues["classic"], groups)
 
 
-def _delays(found: dict[str, Any]) -> Delays:
-    """Takes out what `Delays` has."""
-    return Delays(*(found.pop(name) for name in Delays.__dataclass_fields__))
+def _delays(found: Mapping[str, Any]) -> Delays:
+    return Delays(**_fields(Delays, found))
+
+
+def _fields(kind: type[Delays | Queue | Group], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What the class has of what a world prints; worlds may print more."""
+    return {field.name: found[field.name] for field in fields(kind) if field.name != "delays"}
 
 
 def simulate(
