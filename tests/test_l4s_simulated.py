@@ -98,6 +98,24 @@ def test_controls_are_compared_seed_by_seed():
     assert table.count("\n") == 2 + 2 * len(controls.CONTROLS)
 
 
+def test_an_axis_is_varied_one_value_after_the_other():
+    plain = l4s.Scenario(controls.SCENARIOS["sensitivity"])
+    queue = controls.Setting("queue", 2).applied(plain)
+    assert queue.router == "mode=dualpi2,limit=667"
+    assert controls.Setting("delay", 100).applied(plain).delay_s == 0.1
+    flows = controls.Setting("flows", 50).applied(plain)
+    assert [traffic.count for traffic in flows.traffic] == [50, 4]
+    ran = wirelens(
+        "eval", "l4s", "--controls", "--scenarios", "sensitivity", "--routers", "partitioned-20",
+        "--vary", "queue=2,20", "--seeds", "1", "--duration", "2", "-q",
+    )  # fmt: skip
+    named = {line.split("|")[1].strip() for line in ran.stdout.decode().splitlines()[2:]}
+    assert named == {"sensitivity, queue 2 BDP", "sensitivity, queue 20 BDP"}
+    refused = wirelens("eval", "l4s", "--controls", "--vary", "rate=1")
+    assert refused.status == 2
+    assert "wanted: queue=, flows=, delay=" in refused.stderr
+
+
 def test_eval_writes_a_table_rows_and_a_picture(tmp_path):
     ran = wirelens(
         "eval", "l4s", "--controls", "--scenarios", "10+4", "--routers", "dualpi2", "--seeds", "2",

@@ -10,6 +10,7 @@ from wirelens.learn.typed import Parser, positive, time_us, whole
 _EXAMPLES = """Examples:
   wirelens eval l4s --controls
   wirelens eval l4s --controls --scenarios websearch --routers dualpi2,partitioned-20 --seeds 16
+  wirelens eval l4s --controls --scenarios sensitivity --vary flows=10,50,100,200,500
   wirelens eval l4s --controls -o controls.md --rows controls.jsonl --plots plots
 
 The guide is docs/guide/l4s.md."""
@@ -34,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
     add("--routers", metavar="LIST", type=_names(controls.ROUTERS),
         default="dualpi2,ts-fifo,partitioned-20,partitioned-50",
         help=f"routers: {', '.join(controls.ROUTERS)} [default: %(default)s]")  # fmt: skip
+    add("--vary", metavar="AXIS=LIST", type=_settings, default=(),
+        help="values of one axis: queue=2,5,10,20 in bandwidth-delay products, flows=10,100,1000 "
+        "of sender 1, delay=20,100,200 in ms of one direction")  # fmt: skip
     add("--seeds", metavar="N", type=whole(1, 10_000), default=8,
         help="seeds of each, from --seed on [default: 8]")  # fmt: skip
     add("--seed", metavar="N", type=whole(0), default=1, help="the first seed [default: 1]")
@@ -65,6 +69,7 @@ def request(asked: argparse.Namespace) -> controls.Request:
         seeds=range(asked.seed, asked.seed + asked.seeds),
         duration_s=asked.duration,
         recovery=asked.recovery,
+        varied=asked.vary,
         state=asked.state,
         last=asked.last,
         jobs=asked.jobs,
@@ -80,6 +85,14 @@ def _names(known: Mapping[str, object]) -> Callable[[str], Sequence[str]]:
         return names
 
     return read
+
+
+def _settings(text: str) -> Sequence[controls.Setting]:
+    axis, _, values = text.partition("=")
+    if axis not in controls.AXES:
+        raise argparse.ArgumentTypeError(f"{text!r}; wanted: {'=, '.join(controls.AXES)}=")
+    read = whole(1, 5_000)
+    return [controls.Setting(axis, read(value)) for value in values.split(",")]
 
 
 def _time(text: str) -> str:

@@ -7,7 +7,7 @@ the state-informed one did with the same seed, so that what it shows is the cost
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Self
 
 from wirelens.l4s.simulated import Scenario, Summary, Traffic, simulate
@@ -30,6 +30,8 @@ SCENARIOS: Mapping[str, Sequence[Traffic]] = {
     "hadoop": _of_paper(_HADOOP),
     "greedy": _of_paper("greedy"),
     "10+4": [Traffic("prague", 10), Traffic("cubic", 4)],
+    # Section 6.2.
+    "sensitivity": [Traffic("dctcp", 10, load=_WEB_SEARCH), Traffic("cubic", 4, load=_WEB_SEARCH)],
 }
 ROUTERS: Mapping[str, str] = {
     "dualpi2": "mode=dualpi2",
@@ -41,6 +43,10 @@ ROUTERS: Mapping[str, str] = {
 }
 NONE, STATE, LAST, RANDOM = "none", "state-informed", "last latency", "random, same rate"
 CONTROLS = (NONE, STATE, LAST, RANDOM)
+# What one axis may be set to, as in SwiftQueue's section 6.2: the queue in bandwidth-delay products,
+# the L4S flows of sender 1, the propagation delay in ms.
+AXES = ("queue", "flows", "delay")
+_PACKET_BITS = 1_500 * 8
 # Queues are filling before this.
 _WARMUP_S = 2.0
 
@@ -77,6 +83,29 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A value of an axis."""
+
+    axis: str
+    value: int
+
+    def text(self) -> str:
+        """As tables have it."""
+        unit = {"queue": " BDP", "delay": " ms"}.get(self.axis, "")
+        return f"{self.axis} {self.value}{unit}"
+
+    def applied(self, scenario: Scenario) -> Scenario:
+        """The scenario with this value."""
+        if self.axis == "delay":
+            return scenario.having(delay_s=self.value / 1_000)
+        if self.axis == "flows":
+            steered, *others = scenario.traffic
+            return scenario.having(traffic=[replace(steered, count=self.value), *others])
+        product = scenario.rate_bps * 2 * scenario.delay_s / _PACKET_BITS
+        return scenario.having(router=f"{scenario.router},limit={round(self.value * product)}")
+
+
+@dataclass(frozen=True)
 class Request:
     """What is compared. Names are of `SCENARIOS` and `ROUTERS`."""
 
@@ -85,6 +114,7 @@ class Request:
     seeds: Sequence[int]
     duration_s: float
     recovery: str
+    varied: Sequence[Setting] = ()
     state: str = "1ms"
     last: str = "1ms"
     jobs: int = 2
@@ -98,22 +128,23 @@ def compare(
 ) -> list[Row]:
     """Simulates all that is asked, `jobs` at a time, in one order whatever ends first."""
     asked = [
-        (scenario, router, seed)
+        (scenario, router, setting, seed)
         for scenario in request.scenarios
         for router in request.routers
+        for setting in request.varied or (None,)
         for seed in request.seeds
     ]
     rows: list[Row] = []
     with ThreadPoolExecutor(request.jobs) as pool:
         made = pool.map(lambda one: _of_seed(request, one, run), asked)
-        for done, (found, (scenario, router, _)) in enumerate(zip(made, asked, strict=True), 1):
+        for done, (found, (scenario, router, *_)) in enumerate(zip(made, asked, strict=True), 1):
             rows += found
             shown(done, len(asked), f"{scenario}, {router}")
     return rows
 
 
-def _of_seed(request: Request, one: tuple[str, str, int], run: Run) -> list[Row]:
-    name, router, seed = one
+def _of_seed(request: Request, one: tuple[str, str, Setting | None, int], run: Run) -> list[Row]:
+    name, router, setting, seed = one
     scenario = Scenario(
         SCENARIOS[name],
         router=ROUTERS[router],
@@ -122,6 +153,8 @@ def _of_seed(request: Request, one: tuple[str, str, int], run: Run) -> list[Row]
         recovery=request.recovery,
         seed=seed,
     )
+    if setting is not None:
+        scenario, name = setting.applied(scenario), f"{name}, {setting.text()}"
     rows: list[Row] = []
     rules = {NONE: "none", STATE: f"state:{request.state}", LAST: f"last:{request.last}"}
     for control, rule in rules.items():
