@@ -32,11 +32,14 @@ namespace {
 constexpr const char* HELP =
     "Simulate TCP flows over an L4S router in ns-3.\n"
     "\n"
-    "usage: l4s SCENARIO [--trace FILE] [--journal FILE] [--set LINE]... [--sizes FILE]\n"
+    "usage: l4s SCENARIO [--trace FILE] [--journal FILE] [--after NS] [--set LINE]...\n"
+    "           [--sizes FILE]\n"
     "\n"
     "  SCENARIO         lines of `key value`, such as testbed/scenarios/l4s-default.txt\n"
     "  --trace FILE     write one record per data packet (docs/specs/l4s-trace.md)\n"
     "  --journal FILE   write what the router was asked and decided, for target/release/examples/replay\n"
+    "  --after NS       leave packets that reach the router earlier out of the delays, not\n"
+    "                   out of the trace: those of slow start, such as 3000000000\n"
     "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
     "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
     "\n"
@@ -46,6 +49,7 @@ struct Arguments {
     std::string scenario;
     std::string trace;
     std::string journal;
+    std::string after_ns = "0";
     std::string sizes = WIRELENS_SIZES;
     std::vector<std::string> lines;
 };
@@ -54,20 +58,21 @@ Arguments
 ReadArguments(int count, char** words)
 {
     Arguments arguments;
-    const std::map<std::string, std::string*> files = {{"--trace", &arguments.trace},
-                                                       {"--journal", &arguments.journal},
-                                                       {"--sizes", &arguments.sizes}};
+    const std::map<std::string, std::string*> values = {{"--trace", &arguments.trace},
+                                                        {"--journal", &arguments.journal},
+                                                        {"--after", &arguments.after_ns},
+                                                        {"--sizes", &arguments.sizes}};
     for (int i = 1; i < count; ++i) {
         const std::string word = words[i];
-        const auto file = files.find(word);
-        if (file != files.end() || word == "--set") {
+        const auto value = values.find(word);
+        if (value != values.end() || word == "--set") {
             if (++i == count) {
                 throw Refused("`" + word + "`: wanted a value behind it; see --help");
             }
             if (word == "--set") {
                 arguments.lines.emplace_back(words[i]);
             } else {
-                *file->second = words[i];
+                *value->second = words[i];
             }
         } else if (word.rfind('-', 0) == 0 || !arguments.scenario.empty()) {
             throw Refused("`" + word + "`: not understood; see --help");
@@ -296,7 +301,8 @@ Run(const Arguments& arguments)
         }
     }
     SetDefaults(scenario);
-    Ledger ledger(sender_max, count, arguments.trace);
+    const uint64_t after_ns = Number("--after", arguments.after_ns, 0, scenario.duration_ns);
+    Ledger ledger(sender_max, count, after_ns, arguments.trace);
     Network network(scenario, core, ledger, arguments.journal);
     std::vector<std::unique_ptr<Flow>> flows;
     for (const Group& group : scenario.groups) {
@@ -316,8 +322,9 @@ Run(const Arguments& arguments)
     wl_router_settings(core.router.get(), router, sizeof router);
     const wl_steering_counts_of steered = wl_steering_counts(core.steering.get());
     std::printf("{\"world\": \"ns-3\", \"router\": \"%s\", \"control\": \"%s\", \"seed\": %" PRIu64
-                ", \"duration_ns\": %" PRIu64 ", \"queues\": {",
-                router, Escaped(scenario.control).c_str(), scenario.seed, scenario.duration_ns);
+                ", \"duration_ns\": %" PRIu64 ", \"after_ns\": %" PRIu64 ", \"queues\": {",
+                router, Escaped(scenario.control).c_str(), scenario.seed, scenario.duration_ns,
+                after_ns);
     PrintQueue("l4s", ledger.of_queue[0], wl_router_counts(core.router.get(), WL_L4S));
     std::printf(", ");
     PrintQueue("classic", ledger.of_queue[1], wl_router_counts(core.router.get(), WL_CLASSIC));

@@ -74,9 +74,10 @@ Delays::Quantile(double share)
     return m_ns[index];
 }
 
-Ledger::Ledger(size_t senders, size_t flows, const std::string& trace)
+Ledger::Ledger(size_t senders, size_t flows, uint64_t after_ns, const std::string& trace)
     : of_flow(flows),
       received_bytes(flows),
+      m_after_ns(after_ns),
       m_sent(senders + 1),
       m_unacked(flows)
 {
@@ -147,8 +148,10 @@ Ledger::Left(uint64_t uid, const wl_left& left, uint64_t now_ns)
         Done(*entry);
         return;
     }
-    of_queue[left.queue == WL_L4S ? 0 : 1].Add(now_ns - record.entered_ns);
-    of_flow[record.flow].Add(now_ns - record.entered_ns);
+    if (record.entered_ns >= m_after_ns) {
+        of_queue[left.queue == WL_L4S ? 0 : 1].Add(now_ns - record.entered_ns);
+        of_flow[record.flow].Add(now_ns - record.entered_ns);
+    }
     m_on_link.push_back({uid, left.tag});
 }
 

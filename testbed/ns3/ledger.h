@@ -49,7 +49,8 @@ class Ledger {
     // Tag of packets at the router that carry no data, and so have no record.
     static constexpr uint64_t NONE = UINT64_MAX;
 
-    Ledger(size_t senders, size_t flows, const std::string& trace);
+    // Delays are those of packets that reach the router at `after_ns` or later.
+    Ledger(size_t senders, size_t flows, uint64_t after_ns, const std::string& trace);
 
     // A packet leaves its sender. `uid` is how it is recognised at the router.
     void Sent(uint64_t uid, const wl_record& record, uint32_t payload);
@@ -116,6 +117,7 @@ class Ledger {
     void Flush();
     void Write(const wl_record& record);
 
+    uint64_t m_after_ns;
     std::vector<std::deque<std::pair<uint64_t, Entry>>> m_sent;  // Of each sender, in order.
     std::deque<Entry> m_entries;  // From m_first on, in the order in which they reached the router.
     uint64_t m_first = 0;
