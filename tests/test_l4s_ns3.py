@@ -107,6 +107,17 @@ def test_a_seed_decides_every_byte(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second", "third"]
 
 
+def test_delays_may_leave_the_start_out() -> None:
+    whole, rest = summary("default"), summary("default", "--set", "warmup_ns 2000000000")
+    for name, queue in rest["queues"].items():
+        before = whole["queues"][name]
+        assert 0 < queue["packets"] < before["packets"]
+        assert queue["max_ms"] <= before["max_ms"]
+        assert queue["received"] == before["received"]
+    refused = run("default", *SHORT, "--set", "warmup_ns 2s")
+    assert "`warmup_ns 2s`: wanted a number from 0 to" in refused.stderr
+
+
 def test_one_queue_holds_up_l4s_packets_too() -> None:
     found = summary("tail-drop")
     assert found["queues"]["l4s"]["received"] == 0

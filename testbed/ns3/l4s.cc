@@ -40,7 +40,7 @@ constexpr const char* HELP =
     "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
     "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
     "\n"
-    "Prints a summary as one line of JSON: delays in ns, for each queue and group of flows.\n";
+    "Prints a summary as one line of JSON: delays in ms, for each queue and group of flows.\n";
 
 struct Arguments {
     std::string scenario;
@@ -54,20 +54,20 @@ Arguments
 ReadArguments(int count, char** words)
 {
     Arguments arguments;
-    const std::map<std::string, std::string*> files = {{"--trace", &arguments.trace},
-                                                       {"--journal", &arguments.journal},
-                                                       {"--sizes", &arguments.sizes}};
+    const std::map<std::string, std::string*> values = {{"--trace", &arguments.trace},
+                                                        {"--journal", &arguments.journal},
+                                                        {"--sizes", &arguments.sizes}};
     for (int i = 1; i < count; ++i) {
         const std::string word = words[i];
-        const auto file = files.find(word);
-        if (file != files.end() || word == "--set") {
+        const auto value = values.find(word);
+        if (value != values.end() || word == "--set") {
             if (++i == count) {
                 throw Refused("`" + word + "`: wanted a value behind it; see --help");
             }
             if (word == "--set") {
                 arguments.lines.emplace_back(words[i]);
             } else {
-                *file->second = words[i];
+                *value->second = words[i];
             }
         } else if (word.rfind('-', 0) == 0 || !arguments.scenario.empty()) {
             throw Refused("`" + word + "`: not understood; see --help");

@@ -8,10 +8,6 @@
 
 namespace wirelens {
 
-namespace {
-
-constexpr uint64_t FLOWS_MAX = 20'000;
-
 uint64_t
 Number(const std::string& key, const std::string& text, uint64_t least, uint64_t most)
 {
@@ -24,6 +20,10 @@ Number(const std::string& key, const std::string& text, uint64_t least, uint64_t
     }
     return number;
 }
+
+namespace {
+
+constexpr uint64_t FLOWS_MAX = 20'000;
 
 void
 SetLoad(Group& group, const std::string& text)

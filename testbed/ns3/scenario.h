@@ -46,6 +46,9 @@ struct Scenario {
     void Check() const;
 };
 
+// The number that `text` is, for `key`. Throws Refused.
+uint64_t Number(const std::string& key, const std::string& text, uint64_t least, uint64_t most);
+
 Scenario ReadScenario(const std::string& path);
 
 // Sizes of messages by cumulative share (testbed/data/message-sizes.txt).

@@ -88,3 +88,19 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
         unsafe { to.write(value) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_at_the_boundary() {
+        assert_eq!(guarded(|| 7), 7);
+        assert_eq!(guarded(|| -> Option<u64> { panic!("shown to a test") }), None);
+        let refused = |_: &str| -> Result<u64, String> { panic!("shown to a test") };
+        let mut said = [1; 40];
+        // SAFETY: no text, and as many bytes as are said.
+        let made = unsafe { handle(std::ptr::null(), (said.as_mut_ptr(), 40), refused) };
+        assert!(made.is_null() && said.contains(&0));
+    }
+}
