@@ -22,7 +22,7 @@ NUMBERED = {
         *(f"Figure {number}" for number in range(1, 9)),
         *(f"Table {number}" for number in ("I", "II")),
     ],
-    "SwiftQueue": [],
+    "SwiftQueue": [*(f"Figure {number}" for number in range(1, 18)), "Table 1"],
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import page_ages
 import page_cca
 import page_devices
+import page_l4s
 import page_packetlog
 import page_services
 from page_rows import RESULTS, ROOT, Missing, read
@@ -137,6 +138,10 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "devices-foreign": plain(page_devices.foreign),
     "devices-home": plain(page_devices.home),
     "devices-known": plain(page_devices.known),
+    "l4s-worlds": plain(page_l4s.worlds),
+    "l4s-speed": plain(page_l4s.speed),
+    "l4s-controls": plain(page_l4s.controls),
+    "l4s-axis": plain(page_l4s.axis),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

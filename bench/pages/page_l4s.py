@@ -1,0 +1,140 @@
+"""Tables of docs/evaluation/l4s.md, from rows of `bench/evaluation/l4s/`.
+
+Values are medians over seeds, with the lowest and highest seed in brackets.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from page_rows import Missing, Row, read
+
+FOLDER = "2026-11-24-l4s"
+SIMULATOR, NS3 = "simulator", "ns-3"
+CONTROLS = ("none", "state-informed", "last latency", "random, same rate")
+# A median of fewer packets in each run says little.
+PACKETS_MIN = 1_000
+MEDIAN_WITHIN, P99_WITHIN = 0.15, 0.30
+
+
+def rows(name: str) -> list[Row]:
+    return read(f"{FOLDER}/{name}.jsonl")
+
+
+def ms(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{ms(median(values))} ({ms(min(values))}–{ms(max(values))})"
+
+
+def worlds() -> str:
+    """Delays of each queue in the simulator and in ns-3."""
+    found = rows("worlds")
+    text = (
+        "| scenario | queue | p50 ms, simulator | p50 ms, ns-3 | difference | p99 ms, simulator "
+        "| p99 ms, ns-3 | difference |\n|---|---|---|---|---:|---|---|---:|\n"
+    )
+    for scenario in dict.fromkeys(row["scenario"] for row in found):
+        for queue in ("l4s", "classic"):
+            pair = [
+                [
+                    row
+                    for row in found
+                    if (row["world"], row["scenario"], row["queue"]) == (world, scenario, queue)
+                    and row["packets"] >= PACKETS_MIN
+                ]
+                for world in (SIMULATOR, NS3)
+            ]
+            if all(pair):
+                text += f"| `{scenario}` | {queue} |{_compared(pair, 'p50_ms', MEDIAN_WITHIN)}"
+                text += f"{_compared(pair, 'p99_ms', P99_WITHIN)}\n"
+    return text
+
+
+def _compared(pair: Sequence[Sequence[Row]], key: str, within: float) -> str:
+    ours, theirs = ([float(row[key]) for row in some] for some in pair)
+    difference = median(ours) / median(theirs) - 1
+    mark = "" if abs(difference) <= within else "**"
+    shown = f"{mark}{difference:+.0%}{mark}".replace("%", " %")
+    return f" {spread(ours)} | {spread(theirs)} | {shown} |"
+
+
+def speed() -> str:
+    """CPU time per simulated second."""
+    found = [row for row in rows("worlds") if row["queue"] == "l4s"]
+    text = "| scenario | CPU ms per simulated s, simulator | ns-3 | times as fast |\n"
+    text += "|---|---:|---:|---:|\n"
+    for scenario in dict.fromkeys(row["scenario"] for row in found):
+        took = [
+            median(
+                1_000 * row["cpu_s"] / row["simulated_s"]
+                for row in found
+                if (row["scenario"], row["world"]) == (scenario, world)
+            )
+            for world in (SIMULATOR, NS3)
+        ]
+        text += f"| `{scenario}` | {took[0]:.1f} | {took[1]:.0f} | {took[1] / took[0]:.0f} |\n"
+    return text
+
+
+def controls(name: str, *scenarios: str) -> str:
+    """What each control came to, by network and router."""
+    found = [row for row in rows(name) if not scenarios or row["scenario"] in scenarios]
+    if not found:
+        raise Missing(f"no rows of {scenarios} in {name}.jsonl")
+    text = (
+        "| network | router | control | P90 ms | P99 ms | P99 against none | re-marked | dropped "
+        "| reordered | Mbit/s | P99 ms, other senders |\n"
+        "|---|---|---|---:|---|---|---:|---:|---:|---:|---:|\n"
+    )
+    for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
+        mine = [row for row in found if (row["scenario"], row["router"]) == (scenario, router)]
+        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
+        for control in CONTROLS:
+            some = [row for row in mine if row["control"] == control]
+            text += f"| {scenario} | `{router}` | {control} |{_cells(some, plain)}\n"
+    return text
+
+
+def _cells(some: Sequence[Row], plain: dict[int, float]) -> str:
+    def middle(key: str) -> float:
+        return median(row[key] or 0.0 for row in some)
+
+    cross = [row["cross_p99_ms"] for row in some if row["cross_p99_ms"] is not None]
+    cells = [
+        ms(middle("p90_ms")),
+        spread([row["p99_ms"] for row in some]),
+        "–" if some[0]["control"] == CONTROLS[0] else change(some, plain),
+        *(f"{100 * middle(key):.2f} %" for key in ("remarked", "dropped", "reordered")),
+        f"{middle('throughput_mbps'):.1f}",
+        ms(median(cross)) if cross else "–",
+    ]
+    return f" {' | '.join(cells)} |"
+
+
+def change(some: Sequence[Row], plain: dict[int, float]) -> str:
+    changes = [100 * (row["p99_ms"] / plain[row["seed"]] - 1) for row in some]
+    better = sum(change < 0 for change in changes)
+    return (
+        f"{median(changes):+.0f} % ({min(changes):+.0f} to {max(changes):+.0f}), "
+        f"less with {better} of {len(changes)} seeds"
+    )
+
+
+def axis(name: str) -> str:
+    """P99 along an axis of SwiftQueue's section 6.2, by router and control."""
+    found = rows(name)
+    text = f"| {name} | router | P99 ms, none | state-informed | last latency | random |\n"
+    text += "|---|---|---|---|---|---|\n"
+    for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
+        mine = [row for row in found if (row["scenario"], row["router"]) == (scenario, router)]
+        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
+        cells = [spread(list(plain.values()))]
+        for control in CONTROLS[1:]:
+            some = [row for row in mine if row["control"] == control]
+            changes = [100 * (row["p99_ms"] / plain[row["seed"]] - 1) for row in some]
+            cells.append(f"{median(changes):+.0f} % ({min(changes):+.0f} to {max(changes):+.0f})")
+        value = scenario.partition(f", {name} ")[2]
+        text += f"| {value} | `{router}` | {' | '.join(cells)} |\n"
+    return text
