@@ -23,6 +23,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("packetlog", APPLICATION),
     ("cca", APPLICATION),
     ("l4s", APPLICATION),
+    ("latency", Only(&["engine", "packet"])),
     ("sink", Only(&["engine"])),
     ("testbed", Only(&["capture", "packet"])),
     (
@@ -33,6 +34,7 @@ const ROWS: &[(&str, MayUse)] = &[
             "classify",
             "engine",
             "l4s",
+            "latency",
             "model",
             "packet",
             "packetlog",
@@ -48,6 +50,7 @@ const ROWS: &[(&str, MayUse)] = &[
             "classify",
             "engine",
             "l4s",
+            "latency",
             "model",
             "packet",
             "packetlog",
