@@ -71,9 +71,11 @@ impl Opening {
         }
     }
 
-    /// Whether both sides have sent.
-    pub(crate) const fn is_answered(&self) -> bool {
-        self.syn_ack.is_some()
+    /// Whether both sides have sent, with this packet without data, which may refuse (RST).
+    pub(crate) fn is_answered_by(&self, segment: &Segment, direction: FlowDirection) -> bool {
+        let refuses =
+            |syn: Opened| syn.direction != direction && segment.ack == Some(syn.packet.end);
+        self.syn_ack.is_some() || self.syn.is_some_and(refuses)
     }
 
     /// Whether nothing was seen.

@@ -20,6 +20,8 @@ mod rtt;
 mod sample;
 mod segment;
 mod spin;
+#[cfg(test)]
+mod tests;
 mod way;
 
 pub use budget::Budget;

@@ -138,7 +138,7 @@ impl Latency {
             return state.opening.add(segment, direction);
         }
         // An acknowledgement of nothing that was seen is nothing to measure.
-        if segment.len == 0 && !state.opening.is_answered() {
+        if segment.len == 0 && !state.opening.is_answered_by(segment, direction) {
             return;
         }
         if !self.flows.take(1) {

@@ -2,8 +2,8 @@
 
 mod settle;
 
-use packet::reach;
 use packet::wire::tcp::SeqNumber;
+use packet::{Timestamp, reach};
 
 use crate::context::Context;
 use crate::echo::{Counters, EchoKind};
@@ -53,6 +53,8 @@ pub struct Way {
     outstanding: Outstanding,
     /// The SACK blocks of the last acknowledgement.
     blocks: [Option<(SeqNumber, SeqNumber)>; 4],
+    /// When the last round trip was measured, and how long it took.
+    measured: Option<(Timestamp, u64)>,
     /// The largest packet: an estimate of the maximum segment size.
     segment_max: u32,
     pub(crate) counters: Counters,

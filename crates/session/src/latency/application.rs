@@ -107,7 +107,7 @@ impl Application for Latency {
                 watch!(Destinations::new(settings.every, settings.max_flows))
             }
             By::Packet => match outlet.clone() {
-                Some(outlet) => watch!(Packets::new(outlet)),
+                Some(outlet) => watch!(Packets::new(outlet, opening.seed)),
                 None => return Err(Refusal::new("rows go nowhere")),
             },
         })

@@ -3,6 +3,7 @@
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use latency::{Held, Sample, TakeSamples, ecn_name};
 use packet::community_id::CommunityId;
+use packet::{FlowKey, HashSeed, KeyHash as _};
 
 use crate::application::Refusal;
 use crate::outlet::Outlet;
@@ -79,16 +80,36 @@ pub(super) const SCHEMA: Schema = &[
     sharp("sharp_queue_prompt", "The same among packets whose ACK was not delayed."),
 ];
 
+/// Flows whose Community ID is remembered: making one costs as much as the rest of a row.
+const NAME_COUNT: usize = 1 << 10;
+
+/// Community IDs of flows that were written last.
+struct Names(Vec<(FlowKey, String)>);
+
+impl Names {
+    fn of(&mut self, key: FlowKey, seed: HashSeed) -> &str {
+        let place = usize::try_from(key.key_hash(seed)).unwrap_or_default() % NAME_COUNT;
+        let Some((known, name)) = self.0.get_mut(place) else { return "" };
+        if *known != key || name.is_empty() {
+            (*known, *name) = (key, CommunityId(key).to_string());
+        }
+        name
+    }
+}
+
 /// Packets on their way out.
 pub(super) struct Packets {
     outlet: Outlet,
     columns: Columns,
+    names: Names,
+    seed: HashSeed,
     refused: Option<RowRefused>,
 }
 
 impl Packets {
-    pub(super) fn new(outlet: Outlet) -> Self {
-        Self { outlet, columns: Columns::new(SCHEMA), refused: None }
+    pub(super) fn new(outlet: Outlet, seed: HashSeed) -> Self {
+        let names = Names(vec![Default::default(); NAME_COUNT]);
+        Self { outlet, columns: Columns::new(SCHEMA), names, seed, refused: None }
     }
 
     /// Hands on what there is.
@@ -110,7 +131,8 @@ impl TakeSamples for Packets {
     const WANTS_QUEUES: bool = true;
 
     fn take(&mut self, sample: &Sample) {
-        if let Err(refused) = push(&mut self.columns, sample) {
+        let Self { columns, names, seed, .. } = self;
+        if let Err(refused) = push(columns, sample, names.of(sample.key, *seed)) {
             self.refused.get_or_insert(refused);
         }
         if self.columns.row_count() >= ROWS_PER_PIECE {
@@ -119,8 +141,9 @@ impl TakeSamples for Packets {
     }
 }
 
-fn push(columns: &mut Columns, sample: &Sample) -> Result<(), RowRefused> {
+fn push(columns: &mut Columns, sample: &Sample, name: &str) -> Result<(), RowRefused> {
     let (source, destination) = sample.key.endpoints(sample.direction);
+    let protocol = sample.key.protocol().name().unwrap_or_default();
     let is_found = sample.latency_ns.is_some();
     let word = |word: &'static str| Some(Value::Str(word)).filter(|_| is_found).into();
     let sharp = |sharp: Option<i8>| sharp.map(Value::I8).into();
@@ -130,8 +153,8 @@ fn push(columns: &mut Columns, sample: &Sample) -> Result<(), RowRefused> {
     let held = if is_found { sample.held } else { Held::No };
     columns.push_row(&[
         Value::TimestampNs(sample.time.as_ns()),
-        Value::Text(&CommunityId(sample.key)),
-        Value::Text(&sample.key.protocol()),
+        Value::Str(name),
+        Value::Str(protocol),
         Value::Address(source.address),
         Value::U16(source.port),
         Value::Address(destination.address),
