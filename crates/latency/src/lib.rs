@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod clocks;
 mod context;
 mod destinations;
 mod echo;
 mod flow;
 mod histogram;
 mod measure;
+mod one_way;
 mod outstanding;
 mod rtt;
 mod sample;
@@ -25,12 +27,14 @@ mod tests;
 mod way;
 
 pub use budget::Budget;
+pub use clocks::{Clocks, Estimate, Offset};
 pub use context::Limits;
 pub use destinations::{Destination, Destinations};
 pub use echo::EchoKind;
 pub use flow::Flow;
 pub use histogram::{BUCKET_COUNT_MAX, Histogram};
 pub use measure::{Counts, Latency};
+pub use one_way::{Identity, OneWay, OneWayCounts, OneWayFlow, Seen, Tap, WAIT_MAX};
 pub use rtt::{Rtt, Series, SharpRule};
 pub use sample::{Echo, Held, Method, Missing, Place, Sample, Sharp, TakeSamples, ecn_name};
 pub use segment::Segment;

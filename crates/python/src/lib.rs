@@ -11,6 +11,7 @@ mod classify;
 mod first;
 mod flows;
 mod handed;
+mod latency;
 mod onnx;
 mod options;
 mod packetlog;
@@ -46,6 +47,8 @@ mod _wirelens {
     use crate::first::{FirstRows, captures, first_packets, flow_schema};
     #[pymodule_export]
     use crate::flows::flows;
+    #[pymodule_export]
+    use crate::latency::latency;
     #[pymodule_export]
     use crate::onnx::OnnxModel;
     #[pymodule_export]

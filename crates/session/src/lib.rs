@@ -29,6 +29,7 @@ pub mod reading;
 pub mod refusal;
 pub mod rules;
 pub mod run;
+mod second;
 pub mod shipped;
 pub mod summary;
 pub mod toml_text;

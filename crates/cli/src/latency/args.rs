@@ -1,8 +1,10 @@
 //! What can be typed after `wirelens latency`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use packet::Span;
-use session::duration::parse_duration;
+use session::duration::{parse_duration, parse_offset};
 use session::latency::{By, LatencySettings, SortBy};
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments, choice, parse_key_count};
@@ -14,6 +16,7 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, choice, parse_
   wirelens latency -r capture.pcap --sort p99 -n 20         the slowest flows
   wirelens latency -r capture.pcap --by destination         RTT of each address that answers
   wirelens latency -r capture.pcap --by packet -o packets.parquet
+  wirelens latency -r lan.pcap --egress wan.pcap            one-way delay from tap to tap
   wirelens latency -i eth0                                  a view of each second, until Ctrl-C
 
 RTT is measured from the capture point to an end and back: dst is the path to the destination,
@@ -31,6 +34,14 @@ pub struct LatencyArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
+    /// Capture of a second tap: measure the one-way delay of each packet that both saw
+    #[arg(long, value_name = "FILE|DIR|-", conflicts_with = "interface")]
+    pub egress: Vec<PathBuf>,
+    /// Offset added to timestamps of the second tap, such as -3ms; 0ms for taps of one clock
+    /// [default: estimated from the least delays]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
+    #[arg(requires = "egress")]
+    pub egress_offset: Option<Span>,
     /// What a row is of
     #[arg(long, value_name = "KEY", default_value = "flow")]
     #[arg(value_parser = choice::<By>())]
@@ -46,8 +57,9 @@ pub struct LatencyArguments {
     pub sort: Option<SortBy>,
     /// Shortest delayed-ACK timer: an ACK of a single packet that is later than the least RTT by
     /// this much is marked, and is no RTT sample
-    #[arg(long, value_name = "DURATION", default_value = "35ms", value_parser = parse_duration)]
-    pub delayed_ack: Span,
+    /// [default: 35ms]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub delayed_ack: Option<Span>,
     /// A sharp change is at least this much from one latency to the next
     #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = parse_duration)]
     pub sharp_change: Span,
@@ -74,6 +86,7 @@ pub(super) fn settings(arguments: &LatencyArguments) -> LatencySettings {
         sharp_share,
         max_flows,
         max_waiting,
+        egress_offset,
         ..
     } = *arguments;
     LatencySettings {
@@ -84,6 +97,7 @@ pub(super) fn settings(arguments: &LatencyArguments) -> LatencySettings {
         sharp_share,
         max_flows,
         max_waiting,
-        ..LatencySettings::default()
+        egress: arguments.egress.clone(),
+        egress_offset,
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use comfy_table::{CellAlignment, Table};
-use session::latency::{Flow, Found, Line, Side};
+use session::latency::{Between, Flow, Found, Line, Side};
 
 use crate::top::grouped;
 
@@ -24,10 +24,39 @@ const FLOW_TITLES: [&str; 12] = [
 const LINE_TITLES: [&str; 9] =
     ["destination", "min", "p50", "p90", "p99", "jitter", "samples", "packets", "resent"];
 
+const BETWEEN_TITLES: [&str; 12] = [
+    "protocol",
+    "source",
+    "destination",
+    "first tap",
+    "min",
+    "p50",
+    "p90",
+    "p99",
+    "max",
+    "jitter",
+    "packets",
+    "lost",
+];
+
 /// Prints the first rows, and how many others there are.
 pub(super) fn print(found: &Found) -> io::Result<()> {
     let mut out = io::stdout().lock();
     write!(out, "{}", lines(found))
+}
+
+/// What stands above a view.
+pub(super) fn head(found: &Found) -> String {
+    match found {
+        Found::Flows(_, total) => {
+            format!("{} flows with packets in the last second", grouped(*total))
+        }
+        Found::Destinations(lines, total) => {
+            let start = lines.first().and_then(|line| line.start).unwrap_or_default();
+            format!("{start}: {} destinations", grouped(*total))
+        }
+        Found::OneWay(..) => String::new(),
+    }
 }
 
 /// The rows of a table, each with its line end.
@@ -36,6 +65,9 @@ pub(super) fn lines(found: &Found) -> String {
         Found::Flows(flows, total) => {
             let text_columns = [0, 1, 2, 11];
             aligned(&FLOW_TITLES, flows.iter().map(flow_cells), &text_columns, *total)
+        }
+        Found::OneWay(flows, total) => {
+            aligned(&BETWEEN_TITLES, flows.iter().map(between_cells), &[0, 1, 2, 3], *total)
         }
         Found::Destinations(lines, total) => {
             aligned(&LINE_TITLES, lines.iter().map(line_cells), &[0], *total)
@@ -116,5 +148,24 @@ fn line_cells(line: &Line) -> [String; LINE_TITLES.len()] {
         grouped(rtt.count),
         grouped(destination.packets),
         grouped(destination.retransmissions),
+    ]
+}
+
+fn between_cells(found: &Between) -> [String; BETWEEN_TITLES.len()] {
+    let (source, destination) = found.key.endpoints(found.direction);
+    let delays = &found.flow.delays;
+    [
+        found.key.protocol().to_string(),
+        source.to_string(),
+        destination.to_string(),
+        found.first_tap().to_owned(),
+        duration(delays.min()),
+        duration(delays.quantile(0.5)),
+        duration(delays.quantile(0.9)),
+        duration(delays.quantile(0.99)),
+        duration(delays.max()),
+        duration(delays.jitter()),
+        grouped(found.flow.packets),
+        grouped(found.flow.lost),
     ]
 }

@@ -1,13 +1,18 @@
 //! `latency` on a pass that others share.
 
+use std::path::PathBuf;
+
 use engine::columns::{Columns, RowRefused, Schema};
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::flow::{Ended, FlowMark, FlowRecord, Left};
-use latency::{Destinations, Missing, TakeSamples};
-use packet::FlowSlot;
+use latency::{Destinations, TakeSamples};
+use packet::{FlowSlot, Span, Timestamp};
 
-use super::flow::{self, Flow, Sums};
+use super::account::{Sums, counts, said};
+use super::first::{First, Recent};
+use super::flow::{self, Flow};
 use super::line::{self, Found, Line};
+use super::one_way;
 use super::packets::{self, Packets};
 use super::settings::{By, LatencySettings, SortBy};
 use crate::application::{
@@ -16,6 +21,7 @@ use crate::application::{
 use crate::done::Done;
 use crate::outlet::Outlet;
 use crate::reading::Needs;
+use crate::second;
 
 /// The headers of TCP with its options, and the first bytes of DNS and QUIC.
 pub(super) const NEEDS: Needs =
@@ -24,24 +30,39 @@ pub(super) const NEEDS: Needs =
 /// Round-trip times, retransmissions and delays of each packet.
 pub struct Latency {
     settings: LatencySettings,
+    /// Captures of the second tap.
+    reads: Vec<PathBuf>,
     shown: Shown,
 }
 
 /// What a front end is shown, besides rows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub enum Shown {
     /// Nothing.
     #[default]
     Nothing,
     /// The first rows of a whole run, as [`Found`].
     First(usize, SortBy),
+    /// The first rows of flows that had packets since the last time, so often; or of each period.
+    Each(Outlet<Vec<Found>>, Span, usize, SortBy),
 }
 
 impl Latency {
-    /// For a front end, which may show what is found otherwise than as rows.
-    #[must_use]
-    pub const fn shown_by(settings: LatencySettings, shown: Shown) -> Self {
-        Self { settings, shown }
+    /// For a front end that reads these captures at the first tap, and may show what is found
+    /// otherwise than as rows.
+    ///
+    /// # Errors
+    /// [`Refusal`]: captures of the second tap that cannot be read.
+    pub fn shown_by(
+        settings: LatencySettings,
+        shown: Shown,
+        upstream: &[PathBuf],
+    ) -> Result<Self, Refusal> {
+        let reads = match settings.egress.is_empty() {
+            true => Vec::new(),
+            false => second::find_beside(&settings.egress, upstream)?,
+        };
+        Ok(Self { settings, reads, shown })
     }
 }
 
@@ -62,13 +83,18 @@ impl Application for Latency {
 # Flows measured at once, and packets that wait for an ACK, of all flows.
 # max-flows = 262144
 # max-waiting = 1048576
+# Second tap: measure one-way delays from [input] to these captures. An offset is added to their
+# timestamps; without one it is estimated, 0ms is for taps of one clock.
+# egress = \"after.pcapng\"
+# egress-offset = \"0ms\"
 ";
 
     type Settings = LatencySettings;
 
     fn ready(settings: LatencySettings, site: &Site<'_>) -> Result<Self, Refusal> {
         settings.check(site.is_live)?;
-        Ok(Self { settings, shown: Shown::Nothing })
+        let upstream = site.input.map(|input| input.read.as_slice()).unwrap_or_default();
+        Self::shown_by(settings, Shown::Nothing, upstream)
     }
 
     fn wants(&self) -> Wants {
@@ -77,6 +103,7 @@ impl Application for Latency {
 
     fn schema(&self, _: bool) -> Schema {
         match self.settings.by {
+            By::Flow if !self.settings.egress.is_empty() => one_way::SCHEMA,
             By::Flow => flow::SCHEMA,
             By::Destination if self.settings.every.is_some() => line::PERIOD_SCHEMA,
             By::Destination => line::SCHEMA,
@@ -84,21 +111,31 @@ impl Application for Latency {
         }
     }
 
+    fn reads(&self) -> &[PathBuf] {
+        &self.reads
+    }
+
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { settings, shown } = self;
-        let first = match shown {
-            Shown::Nothing => None,
-            Shown::First(count, sort) => Some(First { count, sort, flows: Vec::new(), total: 0 }),
-        };
-        if opening.outlet.is_none() && first.is_none() {
+        let Self { settings, shown, .. } = self;
+        if !settings.egress.is_empty() {
+            return open_one_way(&settings, shown, opening);
+        }
+        if opening.outlet.is_none() && matches!(shown, Shown::Nothing) {
             return Err(Refusal::new("rows go nowhere"));
         }
+        let (first, recent) = match shown {
+            Shown::Nothing => (None, None),
+            Shown::First(count, sort) => (Some(First::new(count, sort)), None),
+            Shown::Each(to, every, count, sort) => {
+                (None, Some(Recent::new(to, every, First::new(count, sort))))
+            }
+        };
         let latency = latency::Latency::new(settings.limits());
         let outlet = opening.outlet;
         let (sums, ended, refused) = (Sums::default(), Vec::new(), None);
         macro_rules! watch {
             ($out:expr) => {
-                Watching { latency, out: $out, sums, ended, outlet, first, refused }.into()
+                Watching { latency, out: $out, sums, ended, outlet, first, recent, refused }.into()
             };
         }
         Ok(match settings.by {
@@ -114,75 +151,42 @@ impl Application for Latency {
     }
 }
 
-/// The first rows in an order, of all that were found.
-struct First {
-    count: usize,
-    sort: SortBy,
-    flows: Vec<Flow>,
-    total: u64,
+fn open_one_way(
+    settings: &LatencySettings,
+    shown: Shown,
+    opening: Opening,
+) -> Result<Watchers, Refusal> {
+    let Opening { outlet, request, control, seed, .. } = opening;
+    let opened = one_way::open(&request, &settings.egress, settings.egress_offset, &control)?;
+    let (limits, rows) = (settings.limits(), "rows go nowhere");
+    let shown = match shown {
+        Shown::First(count, sort) => Some((count, sort)),
+        Shown::Nothing | Shown::Each(..) => None,
+    };
+    if settings.by == By::Packet {
+        let packets = Packets::new(outlet.ok_or_else(|| Refusal::new(rows))?, seed);
+        let finish = |packets: &mut Packets| packets.finish();
+        return Ok(one_way::Watching::new(limits, opened, (packets, finish), None, None).into());
+    }
+    if outlet.is_none() && shown.is_none() {
+        return Err(Refusal::new(rows));
+    }
+    Ok(one_way::Watching::new(limits, opened, ((), |()| Ok(())), outlet, shown).into())
 }
 
-impl First {
-    /// Flows kept beyond those that are wanted before the last ones are dropped.
-    const SPARE: usize = 1024;
-
-    fn rank(&self, flow: &Flow) -> u64 {
-        let [src, dst] = [&flow.src, &flow.dst];
-        match self.sort {
-            SortBy::Packets => src.rtt_count + dst.rtt_count,
-            SortBy::P50 => src.rtt_p50_ns.max(dst.rtt_p50_ns).unwrap_or(0),
-            SortBy::P99 => src.rtt_p99_ns.max(dst.rtt_p99_ns).unwrap_or(0),
-            SortBy::Retransmissions => flow.retransmissions(),
-        }
-    }
-
-    fn add(&mut self, flow: Flow) {
-        self.total += 1;
-        self.flows.push(flow);
-        if self.flows.len() >= self.count.saturating_add(Self::SPARE) {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        let mut flows = std::mem::take(&mut self.flows);
-        flows.sort_by_key(|flow| (std::cmp::Reverse(self.rank(flow)), flow.record.order()));
-        flows.truncate(self.count);
-        self.flows = flows;
-    }
-
-    fn finish(mut self) -> Found {
-        self.cut();
-        Found::Flows(self.flows, self.total)
-    }
-
-    fn finish_lines(self, mut lines: Vec<Line>) -> Found {
-        let total = lines.len() as u64;
-        let rank = |line: &Line| match self.sort {
-            SortBy::Packets => line.destination.rtt.count,
-            SortBy::P50 => line.destination.rtt.quantile(0.5).unwrap_or(0),
-            SortBy::P99 => line.destination.rtt.quantile(0.99).unwrap_or(0),
-            SortBy::Retransmissions => line.destination.retransmissions,
-        };
-        lines.sort_by_key(|line| (line.start, std::cmp::Reverse(rank(line)), line.address));
-        lines.truncate(self.count);
-        Found::Destinations(lines, total)
-    }
-}
-
-/// Where samples go, and what becomes of them at the end.
+/// Where samples go, and what becomes of them.
 trait Rows: TakeSamples + Send + 'static {
     /// Whether flows are rows.
     const HAS_FLOWS: bool = false;
 
-    /// Hands on what is complete.
-    fn put(&mut self, _outlet: Option<&Outlet>) -> Result<(), RowRefused> {
-        Ok(())
+    /// Periods that are complete; at the end all that is left.
+    fn periods(&mut self, _is_last: bool) -> Vec<Vec<Line>> {
+        Vec::new()
     }
 
-    /// Hands on all that is left; what a front end is shown of it.
-    fn finish(&mut self, _outlet: Option<&Outlet>) -> Result<Vec<Line>, Refusal> {
-        Ok(Vec::new())
+    /// Hands on what waits.
+    fn finish(&mut self) -> Result<(), Refusal> {
+        Ok(())
     }
 }
 
@@ -191,43 +195,42 @@ impl Rows for () {
 }
 
 impl Rows for Packets {
-    fn finish(&mut self, _: Option<&Outlet>) -> Result<Vec<Line>, Refusal> {
+    fn finish(&mut self) -> Result<(), Refusal> {
         self.flush();
-        self.refusal().map_or(Ok(Vec::new()), Err)
+        self.refusal().map_or(Ok(()), Err)
     }
 }
 
 impl Rows for Destinations {
-    fn put(&mut self, outlet: Option<&Outlet>) -> Result<(), RowRefused> {
-        if let Some(outlet) = outlet {
-            lines(self).chunks(ENDED_PER_PIECE).try_for_each(|lines| put_lines(lines, outlet))?;
+    fn periods(&mut self, is_last: bool) -> Vec<Vec<Line>> {
+        if is_last {
+            self.close();
         }
-        Ok(())
+        let lines = |(start, found): (Option<Timestamp>, Vec<_>)| {
+            let line = |(address, destination)| Line { start, address, destination };
+            found.into_iter().map(line).collect()
+        };
+        self.take_closed().into_iter().map(lines).collect()
     }
-
-    fn finish(&mut self, outlet: Option<&Outlet>) -> Result<Vec<Line>, Refusal> {
-        self.close();
-        match outlet {
-            Some(_) => self.put(outlet).map(|()| Vec::new()).map_err(Refusal::new),
-            None => Ok(lines(self)),
-        }
-    }
-}
-
-fn lines(destinations: &mut Destinations) -> Vec<Line> {
-    let closed = destinations.take_closed().into_iter();
-    let lines = closed.flat_map(|(start, found)| {
-        found.into_iter().map(move |(address, destination)| Line { start, address, destination })
-    });
-    lines.collect()
 }
 
 fn put_lines(lines: &[Line], outlet: &Outlet) -> Result<(), RowRefused> {
-    let Some(first) = lines.first() else { return Ok(()) };
-    let schema = if first.start.is_some() { line::PERIOD_SCHEMA } else { line::SCHEMA };
-    let mut columns = Columns::new(schema);
-    lines.iter().try_for_each(|line| line.push(&mut columns))?;
-    outlet.put(columns);
+    for lines in lines.chunks(ENDED_PER_PIECE) {
+        let is_period = lines.first().is_some_and(|line| line.start.is_some());
+        let schema = if is_period { line::PERIOD_SCHEMA } else { line::SCHEMA };
+        let mut columns = Columns::new(schema);
+        lines.iter().try_for_each(|line| line.push(&mut columns))?;
+        outlet.put(columns);
+    }
+    Ok(())
+}
+
+fn put_flows(flows: &[Flow], outlet: &Outlet) -> Result<(), RowRefused> {
+    for flows in flows.chunks(ENDED_PER_PIECE) {
+        let mut columns = Columns::new(flow::SCHEMA);
+        flows.iter().try_for_each(|flow| flow.push(&mut columns))?;
+        outlet.put(columns);
+    }
     Ok(())
 }
 
@@ -240,6 +243,7 @@ struct Watching<R> {
     ended: Vec<Flow>,
     outlet: Option<Outlet>,
     first: Option<First>,
+    recent: Option<Recent>,
     refused: Option<RowRefused>,
 }
 
@@ -253,19 +257,19 @@ impl<R: Rows> Watching<R> {
         ended.extend(found.flatten().filter(Flow::is_measured));
     }
 
-    fn put(&mut self) {
-        let Self { ended, outlet, first, refused, out, .. } = self;
-        let mut put = || -> Result<(), RowRefused> {
-            out.put(outlet.as_ref())?;
-            let Some(outlet) = outlet else { return Ok(()) };
-            for flows in ended.chunks(ENDED_PER_PIECE) {
-                let mut columns = Columns::new(flow::SCHEMA);
-                flows.iter().try_for_each(|flow| flow.push(&mut columns))?;
-                outlet.put(columns);
+    fn put(&mut self, is_last: bool) {
+        let Self { ended, outlet, first, recent, refused, out, .. } = self;
+        for lines in out.periods(is_last) {
+            if let Some(Err(error)) = outlet.as_ref().map(|outlet| put_lines(&lines, outlet)) {
+                refused.get_or_insert(error);
             }
-            Ok(())
-        };
-        if let Err(error) = put() {
+            if let Some(recent) = recent {
+                recent.put_lines(lines);
+            } else if let Some(first) = first {
+                first.add_lines(lines);
+            }
+        }
+        if let Some(Err(error)) = outlet.as_ref().map(|outlet| put_flows(ended, outlet)) {
             refused.get_or_insert(error);
         }
         match first {
@@ -273,11 +277,33 @@ impl<R: Rows> Watching<R> {
             None => ended.clear(),
         }
     }
+
+    /// Shows flows that had packets lately, where it is time for that.
+    fn show(&mut self) {
+        if let Some(recent) = self.recent.as_mut().filter(|_| R::HAS_FLOWS) {
+            recent.show(&mut self.latency);
+        }
+    }
 }
 
 impl<R: Rows> Lens for Watching<R> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         self.latency.take(piece, &mut self.out);
+        if let Some(recent) = &mut self.recent {
+            recent.note(piece);
+        }
+    }
+
+    fn on_batch_end(&mut self, _: &mut Labels) {
+        self.show();
+    }
+
+    fn on_tick(&mut self, time: Timestamp) {
+        self.out.at(time);
+        if let Some(recent) = &mut self.recent {
+            recent.on_time(time);
+        }
+        self.show();
     }
 
     fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
@@ -286,13 +312,13 @@ impl<R: Rows> Lens for Watching<R> {
 
     fn on_marked(&mut self, _: FlowMark) {
         self.ended.sort_by_key(|flow| flow.record.order());
-        self.put();
+        self.put(false);
     }
 
     fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
         left.in_order(ENDED_PER_PIECE, |flows| {
             flows.iter().for_each(|(record, slot)| self.end(record, *slot));
-            self.put();
+            self.put(false);
         });
     }
 }
@@ -303,16 +329,13 @@ impl<R: Rows> Watcher for Watching<R> {
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        self.put();
-        let Self { latency, mut out, sums, outlet, first, refused, .. } = *self;
-        let lines = out.finish(outlet.as_ref())?;
+        self.put(true);
+        let Self { latency, mut out, sums, first, refused, .. } = *self;
+        out.finish()?;
         if let Some(refused) = refused {
             return Err(Refusal::new(refused));
         }
-        let found = first.map(|first| match R::HAS_FLOWS {
-            true => first.finish(),
-            false => first.finish_lines(lines),
-        });
+        let found = first.map(|first| first.finish(R::HAS_FLOWS));
         debug_assert_eq!(latency.in_use(), [0; 3], "what ended flows kept is given back");
         let of_flows = flows.closing();
         let mut counts = counts(&sums, &latency);
@@ -324,95 +347,4 @@ impl<R: Rows> Watcher for Watching<R> {
             ..of_flows
         })
     }
-}
-
-/// Counters, by name.
-fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static str, u64)> {
-    let of = latency.counts();
-    let mut counts = vec![
-        ("rtt_samples", sums.rtts),
-        ("measured_packets", sums.packets),
-        ("retransmitted_packets", sums.retransmissions),
-        ("late_packets", sums.late),
-        ("keep_alives", sums.keep_alives),
-        ("held_covered", sums.held_covered),
-        ("held_lone", sums.held_lone),
-        ("unseen_acks", sums.unseen_acks),
-        ("out_of_window_acks", sums.out_of_window),
-        ("unranked_rtts", sums.unranked),
-        ("random_spin_flows", sums.random_spin_flows),
-        ("no_place_packets", of.no_place),
-        ("no_time_packets", of.no_time),
-        ("unreadable_packets", of.unreadable),
-        ("other_packets", of.other),
-    ];
-    let names = [
-        "missing_ambiguous",
-        "missing_lost",
-        "missing_needless",
-        "missing_blocked",
-        "missing_unanswered",
-        "missing_clock_step",
-        "missing_no_room",
-    ];
-    counts.extend(names.into_iter().zip(sums.missing));
-    counts
-}
-
-/// What there is to say at the end, each line ended.
-fn said(sums: &Sums, latency: &latency::Latency) -> String {
-    let of = latency.counts();
-    let mut text = format!(
-        "latency: {} RTT samples of {} flows; {} of {} packets retransmitted\n",
-        sums.rtts,
-        sums.flows - sums.unmeasured_flows,
-        sums.retransmissions,
-        sums.packets,
-    );
-    let missing: Vec<String> = Missing::ALL
-        .iter()
-        .zip(sums.missing)
-        .filter(|&(_, count)| count > 0)
-        .map(|(missing, count)| format!("{count} {}", missing.name()))
-        .collect();
-    if !missing.is_empty() {
-        let total: u64 = sums.missing.iter().sum();
-        text.push_str(&format!(
-            "latency: {total} packets without a latency = {}\n",
-            missing.join(" + ")
-        ));
-    }
-    let (queue, queue_prompt, left_out) = latency.queues();
-    let [flow, flow_prompt] = sums.sharp;
-    if flow + queue > 0 {
-        text.push_str(&format!(
-            "latency: {flow} sharp changes within flows, {flow_prompt} without delayed ACKs"
-        ));
-        if queue > 0 {
-            text.push_str(&format!("; {queue} within queues, {queue_prompt} without"));
-        }
-        text.push('\n');
-    }
-    if sums.packets > 0 && sums.rtts == 0 {
-        text.push_str(
-            "latency: nothing was answered: the capture may hold one direction only; capture both, \
-             or give the other tap with --egress\n",
-        );
-    }
-    for (count, what) in [
-        (
-            of.no_place,
-            "packets are of flows for which there was no room; --max-flows sets how many",
-        ),
-        (sums.unseen_acks, "ACKs are of data that the tap did not see"),
-        (sums.unranked, "RTT samples found no room in a histogram; quantiles lack them"),
-        (sums.random_spin_flows, "QUIC flows have random spin bits, which measure nothing"),
-        (left_out, "latencies are of senders for which there was no room"),
-        (of.no_time, "packets have no timestamp"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("latency: {count} {what}\n"));
-        }
-    }
-    text
 }

@@ -2,7 +2,7 @@
 
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
 use engine::flow::FlowRecord;
-use latency::{Missing, Totals, Way};
+use latency::{Totals, Way};
 use packet::Timestamp;
 use packet::community_id::CommunityId;
 
@@ -273,52 +273,5 @@ impl Flow {
             *held = value;
         }
         columns.push_row(&row)
-    }
-}
-
-/// What adds up over flows: packets without a latency, by cause.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
-    pub(super) flows: u64,
-    pub(super) unmeasured_flows: u64,
-    pub(super) random_spin_flows: u64,
-    pub(super) rtts: u64,
-    pub(super) packets: u64,
-    pub(super) retransmissions: u64,
-    pub(super) late: u64,
-    pub(super) keep_alives: u64,
-    pub(super) unseen_acks: u64,
-    pub(super) out_of_window: u64,
-    pub(super) held_covered: u64,
-    pub(super) held_lone: u64,
-    pub(super) unranked: u64,
-    pub(super) sharp: [u64; 2],
-    pub(super) missing: [u64; Missing::ALL.len()],
-}
-
-impl Sums {
-    pub(super) fn add(&mut self, flow: &latency::Flow) {
-        self.flows += 1;
-        let rtts = flow.ways.iter().map(|way| way.rtt.count).sum::<u64>();
-        self.unmeasured_flows += u64::from(rtts == 0);
-        self.random_spin_flows += u64::from(flow.has_random_spin());
-        self.rtts += rtts;
-        for way in &flow.ways {
-            let totals = &way.totals;
-            self.packets += totals.packets;
-            self.retransmissions += totals.retransmissions;
-            self.late += totals.late;
-            self.keep_alives += totals.keep_alives;
-            self.unseen_acks += totals.unseen_acks;
-            self.out_of_window += totals.out_of_window;
-            self.held_covered += totals.held_covered;
-            self.held_lone += totals.held_lone;
-            self.unranked += way.rtt.unranked;
-            self.sharp[0] += way.series.sharp;
-            self.sharp[1] += way.series.sharp_prompt;
-            for (sum, count) in self.missing.iter_mut().zip(totals.missing) {
-                *sum += count;
-            }
-        }
     }
 }

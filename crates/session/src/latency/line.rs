@@ -7,6 +7,7 @@ use latency::{Destination, Rtt};
 use packet::Timestamp;
 
 use super::flow::Flow;
+use super::one_way::Between;
 
 /// A destination in a period.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub enum Found {
     Flows(Vec<Flow>, u64),
     /// Destinations, the first in order, and how many there are.
     Destinations(Vec<Line>, u64),
+    /// Directions of flows between two taps, the first in order, and how many there are.
+    OneWay(Vec<Between>, u64),
 }
 
 macro_rules! columns {

@@ -40,8 +40,8 @@ pub struct LatencySettings {
     #[serde(deserialize_with = "written::duration_if_any")]
     pub every: Option<Span>,
     /// The shortest time for which a receiver holds an acknowledgement back.
-    #[serde(deserialize_with = "written::duration")]
-    pub delayed_ack: Span,
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub delayed_ack: Option<Span>,
     /// A latency changes sharply by at least so much,
     #[serde(deserialize_with = "written::duration")]
     pub sharp_change: Span,
@@ -51,9 +51,12 @@ pub struct LatencySettings {
     pub max_flows: usize,
     /// Packets that wait for an acknowledgement, of all flows.
     pub max_waiting: usize,
-    /// Captures of a second tap, downstream of the first.
+    /// Captures of a second tap, by which one-way delays are measured.
     #[serde(deserialize_with = "written::paths")]
     pub egress: Vec<PathBuf>,
+    /// What is added to their timestamps; estimated where it is not given.
+    #[serde(deserialize_with = "written::offset_if_any")]
+    pub egress_offset: Option<Span>,
 }
 
 impl Default for LatencySettings {
@@ -62,12 +65,13 @@ impl Default for LatencySettings {
         Self {
             by: By::Flow,
             every: None,
-            delayed_ack: limits.delayed_ack,
+            delayed_ack: None,
             sharp_change: limits.sharp.least,
             sharp_share: limits.sharp.least_share,
             max_flows: limits.flow_count_max,
             max_waiting: limits.waiting_max,
             egress: Vec::new(),
+            egress_offset: None,
         }
     }
 }
@@ -94,6 +98,7 @@ impl LatencySettings {
                  or give by = \"destination\"",
             ));
         }
+        self.check_egress(is_live)?;
         if is_live && self.by == By::Destination && self.every.is_none() {
             return Err(Refusal::of(
                 "every",
@@ -104,15 +109,38 @@ impl LatencySettings {
         Ok(())
     }
 
+    fn check_egress(&self, is_live: bool) -> Result<(), Refusal> {
+        if self.egress.is_empty() {
+            return match self.egress_offset {
+                Some(_) => Err(Refusal::of("egress-offset", "wanted: egress as well")),
+                None => Ok(()),
+            };
+        }
+        if is_live {
+            return Err(Refusal::of("egress", "one-way delays are measured from captures alone"));
+        }
+        if self.by == By::Destination {
+            return Err(Refusal::of("by", "with egress wanted: flow or packet"));
+        }
+        if self.delayed_ack.is_some() {
+            return Err(Refusal::of(
+                "delayed-ack",
+                "no ACKs are looked at with egress; leave one of them out",
+            ));
+        }
+        Ok(())
+    }
+
     /// What may be kept, and what counts as what.
     #[must_use]
     pub fn limits(&self) -> Limits {
+        let usual = Limits::default();
         Limits {
             flow_count_max: self.max_flows,
             waiting_max: self.max_waiting,
-            delayed_ack: self.delayed_ack,
+            delayed_ack: self.delayed_ack.unwrap_or(usual.delayed_ack),
             sharp: SharpRule { least: self.sharp_change, least_share: self.sharp_share },
-            ..Limits::default()
+            ..usual
         }
     }
 }
