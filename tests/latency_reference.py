@@ -2,6 +2,7 @@
 
 import csv
 import io
+import ipaddress
 import re
 import subprocess
 from collections import Counter
@@ -91,7 +92,8 @@ def compare_rtts(reference: Reference, ours: dict[Key, dict[str, str]]) -> Count
             classes[f"differs ({row['method']})"] += 1
     for key, row in ours.items():
         if row["answered"] == "1" and key not in reference.rtts:
-            classes[f"ours alone ({row['method']})"] += 1
+            late = ", late" if row["place"] == "late" else ""
+            classes[f"ours alone ({row['method']}{late})"] += 1
     return classes
 
 
@@ -117,6 +119,12 @@ class Traced:
     retransmitted: int
 
 
+def plain(host: str) -> str:
+    """An address as everybody else writes it: tcptrace pads the groups of IPv6."""
+    address, _, port = host.rpartition(":")
+    return f"{ipaddress.ip_address(address)}:{port}"
+
+
 def tcptrace(path: Path) -> dict[tuple[str, str], Traced]:
     """RTT samples by sender and receiver, each an address and a port."""
     done = subprocess.run(
@@ -135,6 +143,7 @@ def tcptrace(path: Path) -> dict[tuple[str, str], Traced]:
 
         rows = [both(name) for name in ("RTT samples", "RTT min", "RTT avg", "RTT max",
                                         "rexmt data pkts")]  # fmt: skip
+        hosts = [plain(host) for host in hosts]
         for side, pair in enumerate((hosts, hosts[::-1])):
             values = [row[side] for row in rows]
             found[(pair[0], pair[1])] = Traced(

@@ -4,6 +4,7 @@ Where definitions differ the class of the difference is named here, and explaine
 `docs/guide/latency.md`; a value in a class that is not named fails.
 """
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -21,8 +22,12 @@ CLASSES = {
     # tshark does not look at SACK: a packet that it covers waits for the gap before it.
     "differs (sack)",
     "ours alone (sack)",
+    # The packet that fills a gap is the one that is acknowledged, not the last one in order.
+    "ours alone (ack, late)",
     # The copy that the timestamp says was acknowledged.
     "ours alone (ack+timestamp)",
+    # The timestamp says that an earlier copy was acknowledged.
+    "needless",
     # The ACK of a retransmission covers what waited for it.
     "blocked",
     # A byte that was sent to ask whether the peer is alive is no data.
@@ -39,6 +44,8 @@ PLACES = {
     # A gap that is filled later than that.
     ("retransmission", "late"),
     ("keep_alive", "none"),
+    # Of several copies of a SYN the last one has a row.
+    ("retransmission", "none"),
 }
 
 CAPTURES = sorted((WIDE_DATA / "latency").rglob("*.pcap.gz"))
@@ -65,13 +72,9 @@ def test_a_class_that_is_not_named_would_be_seen() -> None:
     assert set(compare_rtts(reference, ours)) - CLASSES == {"differs (handshake)"}
 
 
-@pytest.mark.skipif(shutil.which("tcptrace") is None, reason="tcptrace is not installed")
-def test_round_trips_of_the_demo_are_those_of_tcptrace() -> None:
-    compare_with_tcptrace(DEMO)
-
-
 def compare_with_tcptrace(path: Path) -> tuple[int, int]:
-    """Directions of connections whose samples agree, and others."""
+    """Directions of connections with as many samples, whose least and largest are the same, and
+    others."""
     traced, ours = tcptrace(path), packets(path)
     answered: dict[tuple[str, str], list[int]] = {}
     for row in ours.values():
@@ -86,9 +89,24 @@ def compare_with_tcptrace(path: Path) -> tuple[int, int]:
             continue
         agree += 1
         if samples:
-            assert abs(min(samples) / 1e6 - trace.min_ms) <= 0.051, (sides, trace)
-            assert abs(max(samples) / 1e6 - trace.max_ms) <= 0.051, (sides, trace)
+            assert abs(min(samples) / 1e6 - trace.min_ms) <= 0.06, (sides, trace)
+            assert abs(max(samples) / 1e6 - trace.max_ms) <= 0.06, (sides, trace)
     return agree, differ
+
+
+@pytest.mark.wide
+@pytest.mark.skipif(shutil.which("tcptrace") is None, reason="tcptrace is not installed")
+def test_round_trips_are_those_of_tcptrace(tmp_path: Path) -> None:
+    """With as many samples in 97 of 100 directions: tcptrace takes no gap that is filled, and no
+    connection of which the tap sees each packet twice."""
+    assert compare_with_tcptrace(DEMO) == (130, 0)
+    agree, differ = 0, 0
+    for path in CAPTURES:
+        plain = tmp_path / path.stem
+        plain.write_bytes(gzip.decompress(path.read_bytes()))
+        found = compare_with_tcptrace(plain)
+        agree, differ = agree + found[0], differ + found[1]
+    assert differ <= 0.03 * (agree + differ), (agree, differ)
 
 
 @pytest.mark.wide

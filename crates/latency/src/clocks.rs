@@ -72,10 +72,13 @@ impl Estimate {
         let ends = ends.reduce(|held, new| (held.0.min(new.0), held.1.max(new.1)));
         if let Some((forth, back)) = ends {
             let middle = back.saturating_add(forth.saturating_sub(back) / 2);
-            return Some(Offset { add: Span::from_ns(-middle), is_symmetric: true });
+            return Some(Offset {
+                add: Span::from_ns(middle.saturating_neg()),
+                is_symmetric: true,
+            });
         }
         let least = self.ways.values().flatten().flatten().map(|&(least, _)| least).min()?;
-        Some(Offset { add: Span::from_ns(-least), is_symmetric: false })
+        Some(Offset { add: Span::from_ns(least.saturating_neg()), is_symmetric: false })
     }
 }
 
@@ -100,9 +103,10 @@ impl Clocks {
         // Always the time from ingress to egress, which is negative the other way.
         let delay = egress.since(ingress).as_ns();
         let mut ns = [None; 2];
-        ns[first as usize] = Some(if first == Tap::Ingress { delay } else { -delay });
+        ns[first as usize] =
+            Some(if first == Tap::Ingress { delay } else { delay.saturating_neg() });
         self.all.fold(ns);
-        let begin_ns = ingress.as_ns().div_euclid(self.period_ns) * self.period_ns;
+        let begin_ns = self.begin(ingress.as_ns());
         match self.periods.back_mut() {
             Some(last) if begin_ns <= last.begin_ns => last.fold(ns),
             _ => self.periods.push_back(Least { begin_ns, ns }),
@@ -112,11 +116,18 @@ impl Clocks {
         }
     }
 
+    /// Where the period begins that holds a moment.
+    const fn begin(&self, ns: i64) -> i64 {
+        ns.div_euclid(self.period_ns).saturating_mul(self.period_ns)
+    }
+
     fn halve(&mut self) {
-        self.period_ns *= 2;
+        self.period_ns = self.period_ns.saturating_mul(2);
+        let length = self.period_ns;
+        let begin = |ns: i64| ns.div_euclid(length).saturating_mul(length);
         let mut halved: VecDeque<Least> = VecDeque::with_capacity(PERIOD_COUNT_MAX);
         for period in self.periods.drain(..) {
-            let begin_ns = period.begin_ns.div_euclid(self.period_ns) * self.period_ns;
+            let begin_ns = begin(period.begin_ns);
             match halved.back_mut() {
                 Some(last) if last.begin_ns == begin_ns => last.fold(period.ns),
                 _ => halved.push_back(Least { begin_ns, ns: period.ns }),
@@ -133,13 +144,13 @@ impl Clocks {
         let both = self.all.ns.iter().all(Option::is_some);
         let at = |period: &Least| {
             let offset = match period.ns {
-                [Some(forth), Some(back)] => (forth - back) as f64 / 2.0,
+                [Some(forth), Some(back)] => forth.saturating_sub(back) as f64 / 2.0,
                 [Some(forth), None] if !both => forth as f64,
                 [None, Some(back)] if !both => -(back as f64),
                 _ => return None,
             };
             let first = self.periods.front().map_or(0, |first| first.begin_ns);
-            Some(((period.begin_ns - first) as f64, offset))
+            Some((period.begin_ns.saturating_sub(first) as f64, offset))
         };
         let points: Vec<(f64, f64)> = self.periods.iter().filter_map(at).collect();
         if points.len() < 10 {

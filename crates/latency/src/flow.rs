@@ -21,13 +21,17 @@ const QUERIES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     packet: Waiting,
+    /// When it was sent for the last time, where more than once, and how often again.
+    again: Timestamp,
+    copies: u16,
     flags: TcpFlags,
     direction: FlowDirection,
 }
 
 impl Opened {
     fn of(segment: &Segment, direction: FlowDirection) -> Self {
-        Self { packet: Waiting::of(segment), flags: segment.flags, direction }
+        let (packet, again, copies) = (Waiting::of(segment), Timestamp::UNKNOWN, 0);
+        Self { packet, again, copies, flags: segment.flags, direction }
     }
 
     /// Whether this is the same packet once more.
@@ -64,7 +68,8 @@ impl Opening {
         let held = if segment.ack.is_some() { &mut self.syn_ack } else { &mut self.syn };
         match held {
             Some(held) if held.is_again(segment, direction) => {
-                held.packet.flags |= Waiting::RESENT;
+                held.again = segment.time;
+                held.copies = held.copies.saturating_add(1);
             }
             _ if segment.ack.is_some() => self.syn_ack = Some(Opened::of(segment, direction)),
             _ => *self = Self { syn: Some(Opened::of(segment, direction)), syn_ack: None },
@@ -128,9 +133,11 @@ impl Flow {
         for (opened, ack) in [(opening.syn, None), (opening.syn_ack, ack)] {
             let Some(opened) = opened else { continue };
             flow.on_tcp(&opened.segment(ack), opened.direction, context);
-            if opened.packet.has(Waiting::RESENT) {
+            if opened.copies > 0 {
                 let way = &mut flow.ways[opened.direction as usize];
-                way.resent_at_opening(&opened.packet);
+                let copy = Waiting { time: opened.again, ..opened.packet };
+                context.direction = opened.direction;
+                way.resent_at_opening(copy, opened.copies, context);
             }
             if flow.echo == EchoKind::Accurate {
                 flow.ways[opened.direction as usize].counters = Counters::from_handshake();

@@ -246,7 +246,7 @@ impl OneWay {
         flow.packets += 1;
         let mut sample = sample_of(&first.seen);
         // The tap that the flow passes first has seen this packet second.
-        let is_backwards = first.tap != flow.first;
+        let is_backwards = first.tap != flow.first && first.seen.time != seen.time;
         if is_backwards {
             flow.backwards += 1;
             sample = Sample { missing: Some(Missing::ClockStep), ..sample_of(&seen) };

@@ -1,5 +1,6 @@
 //! Connections packet by packet, and what hostile ones may cost.
 
+use packet::wire::quic::Quic;
 use packet::wire::tcp::{SeqNumber, TcpFlags};
 use packet::{FlowDirection, FlowKey, Protocol, Timestamp};
 use proptest::prelude::*;
@@ -7,6 +8,7 @@ use proptest::prelude::*;
 use crate::budget::Budget;
 use crate::context::{Context, Limits, Queues};
 use crate::flow::{Flow, Opening};
+use crate::outstanding::Waiting;
 use crate::sample::{Held, Method, Missing, Place, Sample, TakeSamples};
 use crate::segment::Segment;
 
@@ -236,8 +238,14 @@ fn a_handshake_measures_both_ends_and_a_copy_of_it_none() {
         flow.send(25, UP, last);
         let client = Ok((5, Method::Handshake, Held::No));
         let server = Ok((20, Method::Handshake, Held::No));
-        let server = if is_again { Err(Missing::Ambiguous) } else { server };
-        assert_eq!(flow.found(), [(99, server), (99, client)]);
+        let found = flow.found();
+        if is_again {
+            let copy = Err(Missing::Ambiguous);
+            assert_eq!(found, [(99, copy), (99, copy), (99, client)]);
+            assert_eq!(flow.out.0[0].time, Timestamp::from_ns(10 * MS));
+        } else {
+            assert_eq!(found, [(99, server), (99, client)]);
+        }
     }
 }
 
@@ -247,6 +255,16 @@ fn a_clock_that_is_set_back_is_counted() {
     flow.data(1000, 0, None);
     flow.ack(10, 1000, None);
     assert_eq!(flow.found(), [(0, Err(Missing::ClockStep))]);
+}
+
+#[test]
+fn a_fin_that_is_sent_again_is_a_copy() {
+    let mut flow = alone();
+    let fin = Segment { flags: TcpFlags::FIN | TcpFlags::ACK, payload_len: 0, ..data(0, 1) };
+    flow.send(0, UP, fin);
+    flow.send(5, UP, fin);
+    assert_eq!(flow.flow.ways[0].totals.retransmissions, 1);
+    assert_eq!(flow.flow.ways[0].totals.keep_alives, 0);
 }
 
 #[test]
@@ -285,6 +303,38 @@ fn without_room_packets_are_counted_and_measured_again_later() {
     assert_eq!(totals.missing[Missing::NoRoom as usize], 11);
     assert_eq!(flow.found().last(), Some(&(20_000, Ok((20, Method::Ack, Held::No)))));
     assert_eq!(flow.packets.used(), 0);
+}
+
+#[test]
+fn the_spin_bit_measures_both_halves_and_random_bits_are_told() {
+    let mut flow = alone();
+    let spin = |flow: &mut Alone, ms: i64, direction: FlowDirection, bit: bool| {
+        let segment = Segment { time: Timestamp::from_ns(ms * MS), ..Segment::default() };
+        let byte = [if bit { 0x60 } else { 0x40 }];
+        let quic = Quic::new(&byte).unwrap();
+        let packet = Waiting::of(&segment);
+        flow.with(|flow, context| flow.on_quic(&quic, packet, direction, context));
+    };
+    // The server's end is 15 ms away and sends back; the client's is 5 ms away and inverts.
+    let mut bit = false;
+    for round in 0..10 {
+        let now = round * 20;
+        spin(&mut flow, now, UP, bit);
+        spin(&mut flow, now + 1, UP, bit);
+        spin(&mut flow, now + 15, DOWN, bit);
+        bit = !bit;
+    }
+    let [up, down] = &flow.flow.ways;
+    assert_eq!((up.rtt.min(), up.rtt.max()), (Some(15_000_000), Some(15_000_000)));
+    assert_eq!((down.rtt.min(), down.rtt.max()), (Some(5_000_000), Some(5_000_000)));
+    assert!(!flow.flow.has_random_spin());
+    let mut flow = alone();
+    let mut state = 1_u32;
+    for at in 0..200 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        spin(&mut flow, at, UP, state >> 31 == 1);
+    }
+    assert!(flow.flow.has_random_spin());
 }
 
 #[derive(Clone, Debug)]

@@ -96,7 +96,8 @@ impl Way {
         self.totals.ce += u64::from(segment.ecn == 3);
         let mut packet = Waiting::of(segment);
         // What follows a probe of a closed window may repeat the probe's byte.
-        if !segment.seq.is_before(high) || before_high {
+        let repeats_probe = before_high && segment.payload_len > 1;
+        if !segment.seq.is_before(high) || repeats_probe {
             self.high = Some(packet.end);
             self.push(packet, context);
             return true;

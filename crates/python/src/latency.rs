@@ -74,7 +74,8 @@ pub(crate) fn latency(
     let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let settings = options.settings(is_live)?;
     let inputs = inputs.request()?;
-    let application = Latency::shown_by(settings, Shown::Nothing, &inputs.names).map_err(refused)?;
+    let application =
+        Latency::shown_by(settings, Shown::Nothing, &inputs.names).map_err(refused)?;
     let (columns, seed) = (application.schema(false), seed(options.seed)?);
     let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {

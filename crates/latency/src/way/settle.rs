@@ -216,11 +216,19 @@ impl Way {
         }
     }
 
-    /// The packet that opened the connection was sent again before it was answered.
-    pub(crate) fn resent_at_opening(&mut self, packet: &Waiting) {
-        self.totals.packets += 1;
-        self.totals.retransmissions += 1;
-        self.outstanding.resend(packet.seq, packet.end);
+    /// The packet that opened the connection was sent so often again before it was answered; of
+    /// copies the last one is reported.
+    pub(crate) fn resent_at_opening<T: TakeSamples>(
+        &mut self,
+        mut copy: Waiting,
+        count: u16,
+        context: &mut Context<'_, T>,
+    ) {
+        self.totals.packets += u64::from(count);
+        self.totals.retransmissions += u64::from(count);
+        self.outstanding.resend(copy.seq, copy.end);
+        copy.flags |= Waiting::COPY;
+        self.miss(&copy, Missing::Ambiguous, context);
     }
 
     /// A latency is found.
