@@ -82,7 +82,9 @@ def test_the_offset_of_a_clock_is_estimated_from_packets_of_both_directions(
     assert ran.status == 0, ran.stderr
     by_tap = {row["first_tap"]: row for row in ran.rows}
     assert by_tap.keys() == {"ingress", "egress"}
-    added = re.search(r"egress clock: \+(\d\.\d+) s are added .* same in both directions", ran.stderr)
+    added = re.search(
+        r"egress clock: \+(\d\.\d+) s are added .* same in both directions", ran.stderr
+    )
     assert added and abs(float(added[1]) - 3) < 0.001
     for row in by_tap.values():
         assert abs(int(row["delay_min_ns"]) - 10 * ms) < ms
@@ -130,9 +132,7 @@ def test_a_flood_of_flows_is_counted_and_the_measured_ones_go_on(tmp_path: Path)
         frames.append((number * ms + 1, tcp((source + 0x01000000, 2), ports, 1, 0, SYN)))
         if number % 10 == 0:
             frames.append((number * ms + 2, tcp((kept, 2), ports, 1 + number, 1, PUSH, 10)))
-            frames.append(
-                (number * ms + 3, tcp((2, kept), ports[::-1], 1, 11 + number, ACK))
-            )
+            frames.append((number * ms + 3, tcp((2, kept), ports[::-1], 1, 11 + number, ACK)))
     path = capture(tmp_path / "flood.pcap", frames)
     ran = wirelens("latency", "-r", path, "--max-flows", "64", "--format", "csv", "--by", "flow")
     assert ran.status == 0

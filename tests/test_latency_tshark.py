@@ -44,6 +44,8 @@ PLACES = {
     # A gap that is filled later than that.
     ("retransmission", "late"),
     ("keep_alive", "none"),
+    # A gap that the number of an ACK without data shows, which is not looked at here.
+    ("retransmission", "new"),
     # Of several copies of a SYN the last one has a row.
     ("retransmission", "none"),
 }
