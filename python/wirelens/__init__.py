@@ -42,6 +42,7 @@ from wirelens.errors import (
     SettingsError,
     WirelensError,
 )
+from wirelens.latency_plot import plot_latency
 from wirelens.questions import Packet, classify_flows, flows, latency, packets, top
 from wirelens.results import Field, Stream, Table
 from wirelens.running import Application, Run, run
@@ -78,6 +79,7 @@ __all__ = [
     "flows",
     "latency",
     "packets",
+    "plot_latency",
     "run",
     "top",
 ]

@@ -31,6 +31,10 @@ pub struct Destination {
     pub sharp_prompt: u64,
 }
 
+/// When a period begins, where there are periods, and its destinations in the order of their
+/// addresses.
+pub type PeriodDestinations = (Option<Timestamp>, Vec<(IpAddr, Destination)>);
+
 /// The destinations of a period, or of a whole run.
 #[derive(Debug)]
 pub struct Destinations {
@@ -40,7 +44,7 @@ pub struct Destinations {
     found: HashMap<IpAddr, Destination>,
     count_max: usize,
     buckets: Budget,
-    closed: Vec<(Option<Timestamp>, Vec<(IpAddr, Destination)>)>,
+    closed: Vec<PeriodDestinations>,
     /// Packets to destinations for which there was no room.
     pub no_place: u64,
 }
@@ -74,8 +78,8 @@ impl Destinations {
         }
     }
 
-    /// Periods that have ended, each with its destinations in the order of their addresses.
-    pub fn take_closed(&mut self) -> Vec<(Option<Timestamp>, Vec<(IpAddr, Destination)>)> {
+    /// Periods that have ended.
+    pub fn take_closed(&mut self) -> Vec<PeriodDestinations> {
         std::mem::take(&mut self.closed)
     }
 }

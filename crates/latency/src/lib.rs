@@ -29,7 +29,7 @@ mod way;
 pub use budget::Budget;
 pub use clocks::{Clocks, Estimate, Offset};
 pub use context::Limits;
-pub use destinations::{Destination, Destinations};
+pub use destinations::{Destination, Destinations, PeriodDestinations};
 pub use echo::EchoKind;
 pub use flow::Flow;
 pub use histogram::{BUCKET_COUNT_MAX, Histogram};
