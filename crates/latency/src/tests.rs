@@ -17,6 +17,9 @@ const DOWN: FlowDirection = FlowDirection::HighToLow;
 const MS: i64 = 1_000_000;
 const MSS: u32 = 1000;
 
+/// A latency in ms, or why there is none.
+type Outcome = Result<(u64, Method, Held), Missing>;
+
 /// All samples, as they come.
 #[derive(Default)]
 struct All(Vec<Sample>);
@@ -80,7 +83,7 @@ impl Alone {
     }
 
     /// Latency in ms, or why there is none, of each packet by its number.
-    fn found(&mut self) -> Vec<(u32, Result<(u64, Method, Held), Missing>)> {
+    fn found(&mut self) -> Vec<(u32, Outcome)> {
         self.with(Flow::give_up);
         let found = self.out.0.iter().map(|sample| {
             let result = match sample.latency_ns {

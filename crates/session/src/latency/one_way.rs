@@ -253,14 +253,16 @@ fn compare(
     Ok(estimate.offset())
 }
 
+/// Hands on what samples have become.
+type Finish<T> = fn(&mut T) -> Result<(), Refusal>;
+
 /// The lens.
 pub(super) struct Watching<T> {
     pub(super) one_way: OneWay,
     identity: Identity,
     opened: Opened,
     out: T,
-    /// Hands on what samples become.
-    finish: fn(&mut T) -> Result<(), Refusal>,
+    finish: Finish<T>,
     outlet: Option<Outlet>,
     shown: Option<(usize, SortBy)>,
     latest: Timestamp,
@@ -271,7 +273,7 @@ impl<T: TakeSamples + Send + 'static> Watching<T> {
     pub(super) fn new(
         limits: Limits,
         opened: Opened,
-        (out, finish): (T, fn(&mut T) -> Result<(), Refusal>),
+        (out, finish): (T, Finish<T>),
         outlet: Option<Outlet>,
         shown: Option<(usize, SortBy)>,
     ) -> Self {
@@ -328,16 +330,7 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
         finish(&mut out)?;
         let counts = *one_way.counts();
         if counts.matched == 0 && !egress.second.is_stopped() {
-            return Err(Refusal::of(
-                "egress",
-                format_args!(
-                    "no packet was seen at both taps: the first has packets {}, the second {}; \
-                     wanted: captures of the same traffic at the same time, without address \
-                     translation between them",
-                    times.said(),
-                    egress.times.said()
-                ),
-            ));
+            return Err(apart(times, egress.times));
         }
         let mut lines = said;
         let drift = one_way.clocks.drift_ppm();
@@ -380,6 +373,20 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
             ..flows.closing()
         })
     }
+}
+
+/// No packet was seen at both taps.
+fn apart(first: Times, second: Times) -> Refusal {
+    Refusal::of(
+        "egress",
+        format_args!(
+            "no packet was seen at both taps: the first has packets {}, the second {}; wanted: \
+             captures of the same traffic at the same time, without address translation between \
+             them",
+            first.said(),
+            second.said()
+        ),
+    )
 }
 
 fn totals_said(flows: &[Between], matched: u64, drift: Option<f64>) -> String {
