@@ -77,8 +77,13 @@ def cca_seeds() -> Iterator[tuple[str, str, bytes]]:
     years = b"".join(crafted(what, step, 4, 0, 0) for step in (0, 4, 4, 4, 2) for what in (0, 1, 2))
     ends = (0, 6, 7, 5, 0)
     extremes = b"".join(crafted(what, step, 4, 900, 0) for step in ends for what in (0, 1))
-    yield "cca_hostile", "jumps", jumps + crafted(0x10, 0, 1, 0, 0)
-    yield "cca_hostile", "blocks", data + strewn + data + strewn
-    yield "cca_hostile", "years", years + years
-    yield "cca_hostile", "extremes", extremes + years
-    yield "cca_hostile", "openings", crafted(0x60, 0, 3, 7, 0) + data + crafted(0x60, 1, 3, 9, 0)
+    made = {
+        "jumps": jumps + crafted(0x10, 0, 1, 0, 0),
+        "blocks": data + strewn + data + strewn,
+        "years": years + years,
+        "extremes": extremes + years,
+        "openings": crafted(0x60, 0, 3, 7, 0) + data + crafted(0x60, 1, 3, 9, 0),
+    }
+    for target in ("cca_hostile", "latency"):
+        for name, packets in made.items():
+            yield target, name, packets

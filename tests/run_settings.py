@@ -14,6 +14,7 @@ SINGLE: dict[str, tuple[dict[str, object], list[str]]] = {
     "flows": ({"stats": True}, ["flows", "--stats"]),
     "classify": ({"model": "services"}, ["classify", "--model", "services"]),
     "cca": ({"every": "100ms", "rows": 0}, ["cca", "--every", "100ms", "-n", "0"]),
+    "latency": ({"by": "packet"}, ["latency", "--by", "packet"]),
 }  # fmt: skip
 SEED = 7
 

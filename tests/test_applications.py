@@ -81,7 +81,7 @@ def lacking(name: str) -> list[str]:
 
 
 def test_the_applications_are_known() -> None:
-    assert {"top", "flows", "classify", "packetlog", "cca", "unanswered"} <= set(NAMES)
+    assert {"top", "flows", "classify", "packetlog", "cca", "latency", "unanswered"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -130,6 +130,31 @@ COMMANDS = {
         frozenset({"--help", "--read", "--interface", "--format", "--output", "--force",
                    "--model"}),
     ),
+    "latency": Command(
+        ("latency",),
+        FILE | {
+            "packet": (*READ, *CSV, "--by", "packet"),
+            "destination": (*READ, *CSV, "--by", "destination"),
+        },
+        inputs("table csv packet destination", live="live live-csv") | of_interface("live live-csv") | {
+            "--snapshot-length": Option(("200",), "", "table csv packet destination live live-csv"),
+            "--by": Option(("destination",), "table csv", "live"),
+            "--every": Option(("1s",), "destination"),
+            "--rows": Option(("3",), "table", "live"),
+            "--sort": Option(("p99",), "table", "live"),
+            "--delayed-ack": Option(
+                ("1ms",), "csv packet destination", "table live live-csv"
+            ),
+            "--sharp-change": Option(("1ms",), "csv packet destination", "table live live-csv"),
+            "--sharp-share": Option(
+                ("0.01",), "", "table csv packet destination live live-csv",
+            ),
+            "--max-flows": Option(("64",), "csv packet destination", "table live live-csv"),
+            "--max-waiting": Option(("64",), "", "table csv packet destination live live-csv"),
+        },
+        frozenset({"--help", "--read", "--interface", "--format", "--output", "--force",
+                   "--egress", "--egress-offset"}),
+    ),
     "info": Command(
         ("info",),
         {"table": READ, "csv": (*READ, *CSV)},

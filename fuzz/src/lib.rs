@@ -5,5 +5,6 @@ pub mod capture_file;
 pub mod decoding;
 pub mod expression;
 pub mod frames;
+pub mod hostile;
 pub mod input;
 pub mod promises;

@@ -5,6 +5,7 @@ The questions are functions, the same as the commands of `wirelens`:
 - `top`: who sends what, by source, pair, port, protocol or flow
 - `flows`: who talks to whom, from first packet to end, with features for models if asked
 - `classify_flows`: what each flow is, such as a service, by a trained model
+- `latency`: RTT, jitter, retransmissions and one-way delay of flows, destinations and packets
 - `packets`: every packet as a row, in batches, however large the capture
 - `run`: several of them on one pass, with applications of your own in Python
 
@@ -41,7 +42,8 @@ from wirelens.errors import (
     SettingsError,
     WirelensError,
 )
-from wirelens.questions import Packet, classify_flows, flows, packets, top
+from wirelens.latency_plot import plot_latency
+from wirelens.questions import Packet, classify_flows, flows, latency, packets, top
 from wirelens.results import Field, Stream, Table
 from wirelens.running import Application, Run, run
 
@@ -75,7 +77,9 @@ __all__ = [
     "__version__",
     "classify_flows",
     "flows",
+    "latency",
     "packets",
+    "plot_latency",
     "run",
     "top",
 ]

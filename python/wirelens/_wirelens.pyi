@@ -27,6 +27,7 @@ __all__ = [
     "flows",
     "header_columns",
     "judgements",
+    "latency",
     "made_of_arrow",
     "made_of_columns",
     "packets",
@@ -84,6 +85,19 @@ class FlowsOptions(TypedDict):
     stats: bool
     names: str
     max_flows: int
+    batch_size: int
+    seed: int | None
+
+class LatencyOptions(TypedDict):
+    by: str
+    every: str | None
+    delayed_ack: str | None
+    sharp_change: str
+    sharp_share: float
+    egress: Sequence[str | os.PathLike[str]]
+    egress_offset: str | None
+    max_flows: int
+    max_waiting: int
     batch_size: int
     seed: int | None
 
@@ -358,6 +372,7 @@ def made_of_arrow(rows: object) -> Collected: ...
 def made_of_columns(names: Sequence[str], columns: Sequence[list[Any]]) -> Collected: ...
 def run(options: RunOptions) -> Run: ...
 def top(inputs: InputOptions, options: TopOptions) -> Reader: ...
+def latency(inputs: InputOptions, options: LatencyOptions) -> Reader: ...
 def classify_flows(inputs: InputOptions, options: ClassifyOptions) -> Reader: ...
 def flows(inputs: InputOptions, options: FlowsOptions) -> Reader: ...
 def packets(inputs: InputOptions, options: PacketOptions) -> Reader: ...

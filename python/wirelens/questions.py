@@ -22,7 +22,13 @@ from wirelens.results import Stream, Table, table_of
 from wirelens.row import Row, row_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import ClassifyOptions, FlowsOptions, InputOptions, PacketOptions
+    from wirelens._wirelens import (
+        ClassifyOptions,
+        FlowsOptions,
+        InputOptions,
+        LatencyOptions,
+        PacketOptions,
+    )
 
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = Path | Iterable[Path]
@@ -502,6 +508,133 @@ def classify_flows(
     }
     start = functools.partial(_wirelens.classify_flows, inputs, options)
     return Stream(_named("classify_flows", inputs), start, functools.partial(row_of, rows.Verdict))
+
+
+def latency(
+    source: Source | None = None,
+    by: Literal["flow", "destination", "packet"] = "flow",
+    every: Duration | None = None,
+    filter: str | None = None,
+    *,
+    egress: Source | None = None,
+    egress_offset: Duration | None = None,
+    delayed_ack: Duration | None = None,
+    sharp_change: Duration = "20ms",
+    sharp_share: float = 0.2,
+    max_flows: int = 262_144,
+    max_waiting: int = 1_048_576,
+    seed: int | None = None,
+    decapsulate: bool = True,
+    count: int | None = None,
+    snaplen: int | None = None,
+    batch_size: int = 8192,
+    interface: str | None = None,
+    duration: Duration | None = None,
+) -> Stream[Any]:
+    """RTT, jitter, retransmissions and queueing delay of flows, destinations or packets.
+
+    RTT is measured from the capture point to an end and back, by what answers a packet: an ACK
+    (cumulative or selective, with timestamps), a DNS response, QUIC's spin bit.
+    `docs/guide/latency.md` defines every column.
+
+    Parameters
+    ----------
+    source
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
+        can be read once.
+    by
+        What a row is of: a ``"flow"`` that has ended, a ``"destination"``, which is an address
+        that answers, or a ``"packet"`` and its latency.
+    every
+        Report destinations for each period of this length: seconds, text such as ``"10s"``, or a
+        ``timedelta``.
+    filter
+        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+    egress
+        Captures of a second tap: rows are one-way delays of each direction of a flow, or of each
+        packet with ``by="packet"``.
+    egress_offset
+        Added to the timestamps of the second tap; by default estimated from the least delays,
+        ``0`` for taps of one clock.
+    delayed_ack
+        Shortest delayed-ACK timer, by default 35 ms: an ACK of a single packet that is later than
+        the least RTT by this much is marked, and is no RTT sample.
+    sharp_change, sharp_share
+        A sharp change is at least this much, and at least this share of the latency before.
+    max_flows, max_waiting
+        Flows measured at once, and packets that wait for an ACK, of all flows; what finds no room
+        is counted.
+    seed
+        Seed of the hash that spreads flows, drawn by default.
+    decapsulate
+        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+    count
+        Stop after this many frames, in order of time.
+    snaplen
+        Use only so many bytes of each frame, as if captured with this limit.
+    batch_size
+        Rows of a batch at most.
+    interface
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        with this call.
+    duration
+        Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
+
+    Returns
+    -------
+    Stream
+        Iterates over rows; a value that a row does not have is None. ``.fields`` has the
+        meaning and unit of each column, ``.counts`` at the end what was not measured, by cause.
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
+        Where `source` cannot be opened.
+    FilterError, FilterUnavailableError
+        Where `filter` cannot be used.
+    OptionError
+        Where another argument cannot mean what was given.
+
+    Warns
+    -----
+    DamagedCaptureWarning
+        At the end, where a capture cannot be read to its own.
+
+    Examples
+    --------
+    >>> import wirelens
+    >>> flows = wirelens.latency("testdata/demo.pcapng", filter="tcp port 5001")
+    >>> for flow in flows:
+    ...     print(flow.dst_ip, flow.dst_rtt_min_ns // 1000, flow.src_retransmissions, flow.slow_end)
+    203.0.113.10 20060 36 destination
+    >>> packets = wirelens.latency("testdata/demo.pcapng", by="packet")
+    >>> sum(packet.method == "ack" for packet in packets)
+    1600
+    """
+    inputs = _inputs(source, filter, None, decapsulate, count, snaplen, interface, duration)
+    paths = [egress] if isinstance(egress, (str, os.PathLike)) else list(egress or ())
+    options: LatencyOptions = {
+        "by": by,
+        "every": None if every is None else _duration(every),
+        "delayed_ack": None if delayed_ack is None else _duration(delayed_ack),
+        "sharp_change": _duration(sharp_change),
+        "sharp_share": sharp_share,
+        "egress": paths,
+        "egress_offset": None if egress_offset is None else _duration(egress_offset),
+        "max_flows": max_flows,
+        "max_waiting": max_waiting,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+    start = functools.partial(_wirelens.latency, inputs, options)
+    kind: type[Row] = rows.FlowLatency
+    if by == "packet":
+        kind = rows.PacketLatency
+    elif by == "destination":
+        kind = rows.DestinationLatency if every is None else rows.PeriodLatency
+    elif egress is not None:
+        kind = rows.OneWayLatency
+    return Stream(_named("latency", inputs), start, functools.partial(row_of, kind))
 
 
 def packets(

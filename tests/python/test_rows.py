@@ -34,7 +34,7 @@ ALL: Final[tuple[type[Row], ...]] = ({all},)
 PYTHON = {"Text": "str", "Bytes": "bytes", "F64": "float"}
 # Columns that are there now and then, whatever a row is of.
 SOMETIMES = {"window_start_ns": "int", "capture": "str | None"}
-WITHOUT_CAPTURE = ("top", "run", "cca")
+WITHOUT_CAPTURE = ("top", "run", "cca", "latency")
 TOP = ("source", "destination", "pair", "port", "protocol", "flow")
 # Class, the table it is of, the class that has the first of its columns, what it is.
 KINDS = [
@@ -63,6 +63,26 @@ KINDS = [
         "Row",
         "A heavy flow in a period: bytes in flight, RTT and congestion control.",
     ),
+    ("FlowLatency", "wirelens latency", "Row", "RTT to both ends of a flow that has ended."),
+    (
+        "DestinationLatency",
+        "wirelens latency --by destination",
+        "Row",
+        "RTT of an address that answers.",
+    ),
+    (
+        "PeriodLatency",
+        "wirelens latency --by destination --every DURATION",
+        "DestinationLatency",
+        "RTT of an address that answers, in a period.",
+    ),
+    ("PacketLatency", "wirelens latency --by packet", "Row", "A packet and its latency."),
+    (
+        "OneWayLatency",
+        "wirelens latency --egress FILE",
+        "Row",
+        "One-way delay of a direction of a flow, between two taps.",
+    ),
     (
         "Unanswered",
         "wirelens run, [unanswered]",
@@ -87,7 +107,7 @@ def has(table: str, sometimes: str) -> bool:
     question = table.split()[1].strip(",")
     if sometimes == "capture":
         return question not in WITHOUT_CAPTURE
-    return question not in ("run", "cca") and "nfstream" not in table
+    return question not in ("run", "cca", "latency") and "nfstream" not in table
 
 
 def source() -> str:
@@ -125,6 +145,11 @@ def test_the_types_are_the_declared_columns() -> None:
             lambda: wirelens.run({"unanswered": {}}, read=DEMO).tables["unanswered"],
             "Unanswered",
         ),
+        (lambda: wirelens.latency(DEMO), "FlowLatency"),
+        (lambda: wirelens.latency(DEMO, by="destination"), "DestinationLatency"),
+        (lambda: wirelens.latency(DEMO, by="destination", every=1), "PeriodLatency"),
+        (lambda: wirelens.latency(DEMO, by="packet"), "PacketLatency"),
+        (lambda: wirelens.run({"latency": {}}, read=DEMO).tables["latency"], "FlowLatency"),
         (lambda: wirelens.run({"cca": {}}, read=DEMO).tables["cca"], "HeavyFlow"),
         (lambda: wirelens.run({"top": {"by": "pair"}}, read=DEMO).tables["top"], "PairTotals"),
     ],

@@ -329,5 +329,5 @@ fn base(ingress: &[TapSlot], start: i64) -> Option<SeqNumber> {
 
 fn are_near(ingress: &[TapSlot], egress: &[TapSlot]) -> bool {
     let (Some(came), Some(left)) = (ingress.last(), egress.last()) else { return false };
-    crate::reach::is_near(came.high(), left.high())
+    packet::reach::is_near(came.high(), left.high())
 }

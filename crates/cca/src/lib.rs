@@ -13,7 +13,6 @@ pub mod grouping;
 pub mod inputs;
 pub mod model;
 pub mod pair;
-pub mod reach;
 pub mod sampling;
 pub mod segment;
 pub mod tap;

@@ -6,9 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use packet::wire::tcp::SeqNumber;
 use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
 
-use crate::reach;
 use crate::sampling::Sampler;
 use crate::segment::{FlowWay, Segment, Unfit};
+use packet::reach;
 
 /// One way of a flow at one tap, packet by packet: what the kernel's half keeps as well.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,6 +12,7 @@ use session::top::{By, SortBy};
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
+use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
 use crate::run::args::RunArguments;
@@ -19,7 +20,7 @@ use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
 
 /// Analyse network traffic: top talkers, flows, service and device classification, selective packet
-/// recording, queue and congestion-control analysis, from captures or a live interface.
+/// recording, queue and congestion-control analysis, latency, from captures or a live interface.
 #[derive(Debug, Parser)]
 #[command(
     name = "wirelens",
@@ -69,6 +70,9 @@ pub enum Command {
     /// Needs captures or taps upstream and downstream of the queue; with a single tap, bytes in
     /// flight and RTT are measured instead.
     Cca(CcaArguments),
+    /// Measure RTT, jitter, retransmissions and queueing delay per flow, destination or packet, and
+    /// find which end is slow
+    Latency(LatencyArguments),
     /// Run several applications in one pass over the packets, from a settings file
     Run(RunArguments),
     /// List interfaces that can be captured on; also -D

@@ -21,6 +21,7 @@ pub mod flows;
 mod host;
 mod info;
 mod interrupt;
+pub mod latency;
 mod live;
 pub mod nprint;
 mod output;
@@ -54,6 +55,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());
     declared.extend(session::cca::declared_columns());
+    declared.extend(session::latency::declared_columns());
     for application in session::applications::APPLICATIONS {
         declared.extend((application.declared)());
     }
@@ -142,6 +144,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
         Some(Command::Cca(arguments)) => cca::run(&arguments, host),
+        Some(Command::Latency(arguments)) => latency::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),

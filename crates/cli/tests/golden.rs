@@ -37,13 +37,18 @@ fn classify_says_what_is_expected() {
 }
 
 #[test]
+fn latencies_are_what_is_expected() {
+    check("latency-", 8);
+}
+
+#[test]
 fn refusals_say_what_is_expected() {
-    check("error-", 27);
+    check("error-", 30);
 }
 
 #[test]
 fn runs_say_what_is_expected() {
-    check("run-", 7);
+    check("run-", 8);
 }
 
 #[test]

@@ -11,8 +11,26 @@ const SCHEME: [&str; 6] = ["community_id", "protocol", "src_ip", "src_port", "ds
 /// something else of that side, such as `src_packets`.
 const ENDS: [&str; 10] =
     ["src", "dst", "source", "destination", "sport", "dport", "proto", "dest", "saddr", "daddr"];
-const MEASURES: [&str; 9] =
-    ["packets", "bytes", "flags", "first", "last", "size", "gap", "duration", "piat"];
+const MEASURES: [&str; 18] = [
+    "packets",
+    "bytes",
+    "flags",
+    "first",
+    "last",
+    "size",
+    "gap",
+    "duration",
+    "piat",
+    "rtt",
+    "jitter",
+    "queue",
+    "retransmissions",
+    "late",
+    "unmeasured",
+    "acks",
+    "sharp",
+    "_ce",
+];
 
 /// Tables that carry another program's names, which are the reason to ask for them.
 const FOREIGN: [&str; 1] = ["wirelens flows --names nfstream"];

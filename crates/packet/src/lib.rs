@@ -24,6 +24,7 @@ pub mod layers;
 pub mod link;
 pub mod malformed;
 pub mod must;
+pub mod reach;
 pub mod record;
 pub mod tap_slot;
 pub mod time;

@@ -12,6 +12,7 @@ mod first;
 mod flows;
 mod handed;
 mod l4s;
+mod latency;
 mod onnx;
 mod options;
 mod packetlog;
@@ -49,6 +50,8 @@ mod _wirelens {
     use crate::flows::flows;
     #[pymodule_export]
     use crate::l4s::simulate;
+    #[pymodule_export]
+    use crate::latency::latency;
     #[pymodule_export]
     use crate::onnx::OnnxModel;
     #[pymodule_export]

@@ -51,6 +51,7 @@ pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
         session::flows::declared_columns(),
         session::classify::declared_columns(),
         session::cca::declared_columns(),
+        session::latency::declared_columns(),
     ];
     // What no command has, such as the columns of an example application.
     let of_runs = APPLICATIONS.iter().flat_map(|entry| (entry.declared)());

@@ -35,9 +35,14 @@ pub fn parse_delay(text: &str) -> Result<Span, String> {
 pub fn parse_offset(text: &str) -> Result<Span, String> {
     match text.strip_prefix('-') {
         Some(text) => parse_duration(text).map(|span| Span::from_ns(-span.as_ns())),
-        None if text == "0" => Ok(Span::default()),
+        None if is_zero(text) => Ok(Span::default()),
         None => parse_duration(text.strip_prefix('+').unwrap_or(text)),
     }
+}
+
+/// Whether this is nothing, with a unit or without.
+fn is_zero(text: &str) -> bool {
+    text == "0" || parse_ns(text).is_ok_and(|ns| ns == 0.0)
 }
 
 #[allow(clippy::cast_possible_truncation)]

@@ -19,6 +19,7 @@ pub mod first;
 pub mod flows;
 pub mod host;
 pub mod input;
+pub mod latency;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;
@@ -28,6 +29,7 @@ pub mod reading;
 pub mod refusal;
 pub mod rules;
 pub mod run;
+mod second;
 pub mod shipped;
 pub mod summary;
 pub mod toml_text;

@@ -12,7 +12,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::choice::Choice;
-use crate::duration::parse_duration;
+use crate::duration::{parse_duration, parse_offset};
 
 /// Text that stands for a value.
 struct Text<T, F> {
@@ -63,6 +63,11 @@ pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
 /// What was wanted.
 pub fn duration_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
     duration(from).map(Some)
+}
+
+/// An offset, which may be negative.
+pub fn offset_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
+    text(from, "a length of time such as \"-3ms\"", parse_offset).map(Some)
 }
 
 /// One of a few words.

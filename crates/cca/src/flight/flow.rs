@@ -6,8 +6,8 @@ use packet::{SlotClock, Timestamp};
 use super::ranges::{Ranges, later};
 use super::slot::FlightSlot;
 use super::timed::Timed;
-use crate::reach;
 use crate::segment::Segment;
+use packet::reach;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

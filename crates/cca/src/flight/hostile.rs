@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::tap::Passing;
 use super::*;
-use crate::reach::WINDOW_MAX_BYTES;
 use crate::segment::{FlowWay, Segment};
 use crate::{TapOptions, Walk};
+use packet::reach::WINDOW_MAX_BYTES;
 
 fn tap() -> FlightTap {
     FlightTap::new(TapOptions {

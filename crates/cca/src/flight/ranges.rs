@@ -2,7 +2,7 @@
 
 use packet::wire::tcp::SeqNumber;
 
-use crate::reach::WINDOW_MAX_BYTES;
+use packet::reach::WINDOW_MAX_BYTES;
 
 /// Ranges that are kept at most; one more is not taken in. A receiver tells four at a time
 /// (RFC 2018 §3), and a window with more holes than this is rare beyond loss of one in three.
@@ -77,7 +77,7 @@ impl Ranges {
             && ends.is_none_or(|(&(first, _), &(_, last))| {
                 // Each lies near each, so that the lower and the higher of them can be told.
                 let are_near = [first, last].iter().all(|&known| {
-                    crate::reach::is_near(start, known) && crate::reach::is_near(end, known)
+                    packet::reach::is_near(start, known) && packet::reach::is_near(end, known)
                 });
                 are_near && is_in_reach(sooner(first, start), later(last, end))
             })

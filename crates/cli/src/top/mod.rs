@@ -1,7 +1,7 @@
 //! `wirelens top`: who sends what.
 
 mod table;
-mod view;
+pub(crate) mod view;
 
 pub(crate) use table::grouped;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     }
     let mut ways = Ways::rows(show, &arguments.output);
     let outlet = (show == Show::Table).then(|| {
-        let view = has_view.then(|| View::new(&inputs, window.unwrap_or_default()));
+        let view = has_view.then(|| View::new("top", &inputs, window.unwrap_or_default()));
         let (outlet, writer) = alone::show("top", Printed(view), &inputs);
         ways.shown = Some(writer);
         outlet

@@ -1,4 +1,4 @@
-//! `top` on an interface, as a view that each window paints anew.
+//! Results of an interface as a view that each window paints again.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use session::top::Ranking;
 use super::table::{grouped, lines};
 
 /// How often it is painted unless windows are asked for.
-pub(super) const REFRESH: Span = Span::from_seconds(1);
+pub(crate) const REFRESH: Span = Span::from_seconds(1);
 
 /// Clears the screen and puts the cursor in its first place (ECMA-48, ED and CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Whether a person looks at standard output.
-pub(super) fn is_watched() -> bool {
+pub(crate) fn is_watched() -> bool {
     std::io::stdout().is_terminal()
 }
 
 /// The view.
-pub(super) struct View {
+pub(crate) struct View {
     title: String,
     window: Span,
     progress: Arc<Progress>,
@@ -34,11 +34,11 @@ pub(super) struct View {
 
 impl View {
     /// Of the windows of a run on an interface.
-    pub(super) fn new(inputs: &Inputs, window: Span) -> Self {
+    pub(crate) fn new(command: &str, inputs: &Inputs, window: Span) -> Self {
         let interface = inputs.interface.as_ref();
         let name = interface.map(|interface| interface.names.join(", ")).unwrap_or_default();
         Self {
-            title: format!("wirelens top on {name}; Ctrl-C ends it"),
+            title: format!("wirelens {command} on {name}; Ctrl-C ends it"),
             window,
             progress: Arc::clone(&inputs.options.progress),
             painted_at: now(),
@@ -62,14 +62,15 @@ impl View {
     }
 
     /// Paints that there was nothing.
-    pub(super) fn look(&mut self) -> io::Result<()> {
+    pub(crate) fn look(&mut self) -> io::Result<()> {
         let is_stale = self.painted_at.elapsed().as_secs_f64() > 1.5 * self.window.as_seconds_f64();
         // Packets that have come already stand in a window that is still open.
         let is_new = !self.was_painted && self.progress.frames_read() == 0;
         if is_stale || is_new { self.paint("0 packets/s", "") } else { Ok(()) }
     }
 
-    fn paint(&mut self, head: &str, rows: &str) -> io::Result<()> {
+    /// Paints these lines.
+    pub(crate) fn paint(&mut self, head: &str, rows: &str) -> io::Result<()> {
         (self.painted_at, self.was_painted) = (now(), true);
         let (read, dropped) = (self.progress.frames_read(), self.progress.frames_dropped());
         let totals = format!("{} packets, {} dropped", grouped(read), grouped(dropped));

@@ -7,9 +7,11 @@
 //! the accessors need, so that none of them can panic. A value holds only what
 //! may be emitted, and `parse` of what it emits gives it back.
 
+pub mod accurate_ecn;
 pub mod arp;
 pub mod checksum;
 pub mod cooked;
+pub mod dns;
 pub mod ethernet;
 pub mod gre;
 pub mod gtpu;
@@ -25,6 +27,7 @@ pub mod mpls;
 pub mod nflog;
 pub mod ppp;
 pub mod pppoe;
+pub mod quic;
 pub mod sctp;
 pub mod tcp;
 pub mod tcp_options;

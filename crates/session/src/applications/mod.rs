@@ -6,6 +6,7 @@ use crate::application::Entry;
 use crate::cca::Cca;
 use crate::classify::Classify;
 use crate::flows::Flows;
+use crate::latency::Latency;
 use crate::packetlog::Packetlog;
 use crate::top::Top;
 use unanswered::Unanswered;
@@ -17,5 +18,6 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<Classify>(),
     Entry::of::<Packetlog>(),
     Entry::of::<Cca>(),
+    Entry::of::<Latency>(),
     Entry::of::<Unanswered>(),
 ];

@@ -13,7 +13,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::FLOWS_MAX;
 use crate::choice::choice;
-use crate::duration::parse_offset;
 use crate::written;
 
 /// Flows that taps in the kernel follow at most.
@@ -70,7 +69,7 @@ pub struct CcaSettings {
     pub each_packet: bool,
     /// Added to downstream timestamps; without it the smallest by which no packet leaves before it
     /// arrived.
-    #[serde(deserialize_with = "offset_if_any")]
+    #[serde(deserialize_with = "written::offset_if_any")]
     pub egress_offset: Option<Span>,
     /// Flows that are followed at the same time.
     pub max_flows: Option<u32>,
@@ -399,10 +398,6 @@ fn share_in_range(share: f64) -> Result<f64, String> {
 
 fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     share_in_range(f64::deserialize(from)?).map_err(D::Error::custom)
-}
-
-fn offset_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
-    written::text(from, "a length of time such as \"-3ms\"", parse_offset).map(Some)
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 //! Two captures, read side by side in event time.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use cca::{Pair, Rules, TapOptions, Walk};
 use engine::group::Outcome;
 use engine::run::Control;
-use packet::{Batch, Record, SlotClock, Source as _, Span, Timestamp};
+use packet::{Batch, Record, SlotClock, Span, Timestamp};
+
+pub use crate::second::behind;
 
 use super::BEGUN_AGAIN;
 use super::naming::Namer;
 use super::rows::Told;
 use super::settings::CcaSettings;
-use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened};
+use crate::reading::{InputError, InputRequest, Inputs};
+use crate::second::Second;
 use crate::summary::SourceSummary;
 
 /// What packets of which nothing is told lack.
@@ -22,64 +24,29 @@ pub const KEY: &str = "TCP data";
 const COMPARED: Span = Span::from_seconds(2);
 
 /// A capture that is read as far as is needed.
-struct Side {
-    inputs: Inputs,
-    source: InOrder,
-    /// Stamps are later by this than the capture has them.
-    shift: Span,
-    has_ended: bool,
-    shifted: Vec<Record>,
-}
+struct Side(Second);
 
 impl Side {
     fn open(inputs: Inputs) -> Result<Self, InputError> {
-        let opened = Opened::Files(inputs.open()?);
-        let source = inputs.in_order(opened);
-        let shift = Span::default();
-        Ok(Self { inputs, source, shift, has_ended: false, shifted: Vec::new() })
+        Second::open(inputs, Span::default()).map(Self)
     }
 
     /// Reads up to a moment, or to the end.
     fn read(&mut self, tap: &mut cca::Tap, until: Timestamp) {
         // No stamp is later than the latest that there is: then only the end ends it.
         while tap.latest() < until || until == Timestamp::MAX {
-            if !self.read_batch(tap) {
+            if !self.0.next(|batch| tap.take(batch)) {
                 break;
             }
         }
     }
 
-    /// Reads on; `false` where there is nothing more to read.
-    fn read_batch(&mut self, tap: &mut cca::Tap) -> bool {
-        if self.has_ended || self.inputs.control.is_stopped() {
-            return false;
-        }
-        let Some(batch) = self.source.next_batch() else {
-            self.has_ended = true;
-            return false;
-        };
-        if self.shift == Span::default() {
-            tap.take(&batch);
-            return true;
-        }
-        self.shifted.clear();
-        self.shifted.extend(batch.records.iter().map(|record| Record {
-            timestamp: if record.timestamp == Timestamp::UNKNOWN {
-                record.timestamp
-            } else {
-                record.timestamp.plus(self.shift)
-            },
-            ..*record
-        }));
-        tap.take(&Batch { records: &self.shifted, ..batch });
-        true
-    }
-
     fn finish(self, done: TapDone) -> SourceSummary {
         let TapDone { outcome, beyond_max_flows, lines } = done;
+        let (inputs, received) = self.0.finish();
         SourceSummary {
-            inputs: self.inputs,
-            received: self.source.received(),
+            inputs,
+            received,
             outcome,
             key: KEY,
             beyond_max_keys: beyond_max_flows,
@@ -97,9 +64,7 @@ impl Downstream {
     /// # Errors
     /// [`InputError`]: a capture that cannot be read.
     pub fn open(inputs: Inputs, offset: Span) -> Result<Self, InputError> {
-        let mut side = Side::open(inputs)?;
-        side.shift = offset;
-        Ok(Self(side))
+        Second::open(inputs, offset).map(|second| Self(Side(second)))
     }
 }
 
@@ -221,13 +186,13 @@ impl QueuePeriods {
                 is_told = !told.flows.is_empty();
             }
             let latest = clock.slot(pair.ingress.latest().max(pair.egress.latest()));
-            let have_ended = *has_ended && egress.has_ended;
-            if have_ended && latest < period.end() || egress.inputs.control.is_stopped() {
+            let have_ended = *has_ended && egress.0.has_ended();
+            if have_ended && latest < period.end() || egress.0.is_stopped() {
                 self.is_over = true;
                 return Ok(());
             }
             // Up to when both are read, where one of them has not ended.
-            let going_on = [(*has_ended, &pair.ingress), (egress.has_ended, &pair.egress)];
+            let going_on = [(*has_ended, &pair.ingress), (egress.0.has_ended(), &pair.egress)];
             let going_on = going_on.into_iter().filter(|(has_ended, _)| !has_ended);
             let horizon = going_on.map(|(_, tap)| clock.slot(tap.latest())).min();
             let horizon = horizon.unwrap_or(latest);
@@ -308,8 +273,3 @@ pub fn offset_found(offset: Span) -> String {
 
 /// No queue holds every packet for longer: it is the clocks that differ.
 const DELAY_SANE: Span = Span::from_seconds(2);
-
-/// The request for the tap behind the queue: as that before it, of other captures.
-pub fn behind(before: &InputRequest, egress: &[PathBuf]) -> InputRequest {
-    InputRequest { names: egress.to_vec(), ..before.clone() }
-}

@@ -9,7 +9,7 @@ mod two_captures;
 mod two_interfaces;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use engine::columns::Schema;
 use packet::SlotClock;
@@ -25,6 +25,7 @@ use super::{MODEL, flight, read_model, rows};
 use crate::application::{Application, Opening, Refusal, Site, Wants, Watchers};
 use crate::outlet::Outlet;
 use crate::reading::Needs;
+use crate::second;
 
 /// What flows have in a queue, or in flight beyond one tap.
 pub struct Cca {
@@ -144,7 +145,7 @@ impl Application for Cca {
         match taps {
             Taps { are_two: false, .. } => {}
             Taps { are_live: false, .. } => {
-                cca.reads = two_captures::find(&cca.settings.egress, site)?;
+                cca.reads = second::find(&cca.settings.egress, site)?;
             }
             #[cfg(all(target_os = "linux", feature = "tap"))]
             Taps { .. } => cca.devices = Some(two_interfaces::Devices::find(&cca.settings, site)?),
@@ -266,10 +267,4 @@ impl Shown {
     fn queue(self) -> Option<Outlet<Vec<rows::Told>>> {
         if let Self::Queue(outlet) = self { Some(outlet) } else { None }
     }
-}
-
-/// Whether a name is that of an interface here, which whoever reads captures may have meant.
-fn is_interface(name: &Path) -> bool {
-    let Ok(devices) = capture::devices::list() else { return false };
-    name.to_str().is_some_and(|name| devices.iter().any(|device| device.name == name))
 }

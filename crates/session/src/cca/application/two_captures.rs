@@ -3,72 +3,20 @@
 //!
 //! No other lens of the pass sees a frame of the downstream tap, so that all of them count one tap.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use capture::{Input, OpenError};
 use engine::flow::pass::{Labels, Lens, Piece};
-use engine::run::Control;
 use packet::{SlotClock, Span};
 
-use super::{Cca, Out, is_interface};
-use crate::application::{Application as _, Closing, Opening, Refusal, Site, Watcher, Watchers};
+use super::{Cca, Out};
+use crate::application::{Application as _, Closing, Opening, Refusal, Watcher, Watchers};
 use crate::cca::naming::Namer;
 use crate::cca::rows::Told;
 use crate::cca::settings::CcaSettings;
 use crate::cca::taps::{self, Downstream, QueuePeriods};
 use crate::flows::Done;
-use crate::reading::{InputError, InputRequest, Inputs, is_same_file};
-
-fn refuse(message: impl std::fmt::Display) -> Refusal {
-    Refusal::of("egress", message)
-}
-
-/// Finds the captures of the downstream tap, none of which is read upstream as well.
-pub(super) fn find(egress: &[PathBuf], site: &Site<'_>) -> Result<Vec<PathBuf>, Refusal> {
-    let upstream = site.input.map(|input| input.read.as_slice()).unwrap_or_default();
-    let is_pipe = |name: &PathBuf| name.as_os_str() == "-";
-    if egress.iter().chain(upstream).filter(|name| is_pipe(name)).count() > 1 {
-        return Err(refuse("standard input can be read only once"));
-    }
-    let request = InputRequest { names: egress.to_vec(), ..InputRequest::default() };
-    let found = Inputs::find(&request, true, Arc::new(Control::default())).map_err(explained)?;
-    if !egress.iter().any(is_pipe) {
-        // What is no capture says so now; it is opened again once nothing refuses the run.
-        found.open().map_err(explained)?;
-    }
-    let reads: Vec<PathBuf> = found.resolved.inputs.into_iter().filter_map(path).collect();
-    // Upstream captures that cannot be found are a mistake of their own.
-    let before = capture::input::resolve(upstream).unwrap_or_default();
-    for read in before.inputs.into_iter().filter_map(path) {
-        if reads.iter().any(|other| is_same_file(other, &read)) {
-            return Err(refuse(format_args!(
-                "{} is read upstream of the queue as well, by [input]; wanted: what was captured \
-                 downstream of it",
-                read.display()
-            )));
-        }
-    }
-    Ok(reads)
-}
-
-fn path(input: Input) -> Option<PathBuf> {
-    match input {
-        Input::Stdin => None,
-        Input::File(path) => Some(path),
-    }
-}
-
-fn explained(error: InputError) -> Refusal {
-    match &error {
-        InputError::Open(OpenError::NotFound(path)) if is_interface(path) => refuse(format_args!(
-            "{} is an interface, and [input] reads captures; wanted: captures for both taps, \
-                 or interfaces for both",
-            path.display()
-        )),
-        _ => refuse(error),
-    }
-}
+use crate::reading::Inputs;
+use crate::second::explained;
 
 pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
     let Cca { settings, clock, namer, shown, downstream, .. } = cca;

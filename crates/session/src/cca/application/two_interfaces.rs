@@ -49,7 +49,7 @@ impl Devices {
             return Err(Refusal::of("egress", message));
         };
         let behind = egress.to_string_lossy().into_owned();
-        if egress.exists() && !super::is_interface(egress) {
+        if egress.exists() && !crate::second::is_interface(egress) {
             return Err(Refusal::of(
                 "egress",
                 format_args!(

@@ -7,7 +7,7 @@
 //! lies further off is another connection's, or means nothing. Then the order of RFC 1982 is one
 //! order, and bytes that are added up fit 32 bits.
 
-use packet::wire::tcp::SeqNumber;
+use crate::wire::tcp::SeqNumber;
 
 /// No window reaches further (RFC 7323 §2.3).
 pub const WINDOW_MAX_BYTES: u32 = 1 << 30;

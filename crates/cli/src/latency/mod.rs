@@ -1,0 +1,117 @@
+//! `wirelens latency`: how long packets take, and which end is slow.
+
+pub mod args;
+mod table;
+
+use std::io::Write as _;
+
+use session::latency::{By, Found, Latency, LatencySettings, Shown, SortBy};
+use session::outlet::{RowsError, Taker};
+use session::run::Finished;
+
+use crate::alone::{self, Typed, Ways};
+use crate::asked;
+use crate::failure::{Failure, Status};
+use crate::output::{self, Show};
+use crate::summary;
+use crate::top::view::{self, View};
+use args::LatencyArguments;
+
+/// Rows of a table unless others are asked for.
+const ROWS_SHOWN: usize = 10;
+
+/// Runs `wirelens latency`.
+pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
+    let typed = Typed::new(&arguments.input, &arguments.live);
+    let mut inputs = asked::find(typed.input, typed.live, true)?;
+    asked::spare(&inputs, [arguments.output.output.as_ref()])?;
+    let show = output::show(&arguments.output)?;
+    let is_live = inputs.interface.is_some();
+    let mut settings = args::settings(arguments);
+    check(arguments, &settings, show == Show::Table, is_live)?;
+    if is_live && settings.by == By::Destination {
+        settings.every.get_or_insert(view::REFRESH);
+    }
+    let application = |shown| {
+        let found = Latency::shown_by(settings.clone(), shown, &arguments.input.read);
+        found.map_err(Failure::error)
+    };
+    let opened = alone::open(&mut inputs, typed, &application(Shown::Nothing)?)?;
+    if arguments.input.check {
+        return Ok(Status::Fine);
+    }
+    let mut ways = Ways::rows(show, &arguments.output);
+    let count = match arguments.rows.unwrap_or(ROWS_SHOWN) {
+        0 => usize::MAX,
+        rows => rows,
+    };
+    let sort = arguments.sort.unwrap_or(SortBy::Packets);
+    let shown = match show {
+        Show::Rows(_) => Shown::Nothing,
+        Show::Table if is_live => {
+            let view = view::is_watched().then(|| View::new("latency", &inputs, view::REFRESH));
+            let (outlet, writer) = alone::show("latency", Printed(view), &inputs);
+            ways.shown = Some(writer);
+            Shown::Each(outlet, view::REFRESH, count, sort)
+        }
+        Show::Table => Shown::First(count, sort),
+    };
+    let finished = alone::run(application(shown)?, ways, typed, inputs, opened)?;
+    if let Some(found) = found(&finished) {
+        table::print(found)?;
+    }
+    summary::finished(&finished, arguments.input.quiet)
+}
+
+/// What was found lately as tables, or as a view that is painted again.
+struct Printed(Option<View>);
+
+impl Taker<Vec<Found>> for Printed {
+    fn take(&mut self, found: &Vec<Found>) -> Result<(), RowsError> {
+        for found in found {
+            match &mut self.0 {
+                Some(view) => view.paint(&table::head(found), &table::lines(found))?,
+                None => table::print(found)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), RowsError> {
+        if let Some(view) = &mut self.0 {
+            view.look()?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), RowsError> {
+        Ok(std::io::stdout().flush()?)
+    }
+}
+
+fn found(finished: &Finished) -> Option<&Found> {
+    finished.closings.first()?.1.found.as_ref()?.downcast_ref()
+}
+
+/// Refuses what cannot be meant, and what would have no effect.
+fn check(
+    arguments: &LatencyArguments,
+    settings: &LatencySettings,
+    is_table: bool,
+    is_live: bool,
+) -> Result<(), Failure> {
+    let has_view = is_table && is_live && settings.by == By::Destination;
+    settings.check(is_live && !has_view).map_err(Failure::usage)?;
+    if is_table && settings.by == By::Packet {
+        return Err(Failure::usage(
+            "--by packet: too many rows for a table; give -o FILE, or --format with csv, jsonl, \
+             parquet or arrow",
+        ));
+    }
+    if !is_table && (arguments.rows.is_some() || arguments.sort.is_some()) {
+        return Err(Failure::usage(
+            "-n and --sort: only a table shows some rows first; files and pipes have all of them",
+        ));
+    }
+    Ok(())
+}

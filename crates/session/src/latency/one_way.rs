@@ -1,0 +1,429 @@
+//! One-way delays: what the pass lends is the first tap, and the lens reads the second one as far
+//! as that has come.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::group::Outcome;
+use engine::run::Control;
+use latency::{
+    Estimate, Identity, Limits, Offset, OneWay, OneWayFlow, Seen, TakeSamples, Tap, WAIT_MAX,
+};
+use packet::community_id::CommunityId;
+use packet::{FlowDirection, FlowKey, Span, Timestamp};
+
+use super::line::Found;
+use super::settings::SortBy;
+use crate::application::{Application as _, Closing, ENDED_PER_PIECE, Refusal, Watcher};
+use crate::done::Done;
+use crate::outlet::Outlet;
+use crate::reading::{InputRequest, Inputs};
+use crate::second::{Second, explained};
+use crate::summary::SourceSummary;
+
+/// Packets of each capture by which clocks are compared.
+const COMPARED: usize = 1 << 18;
+/// What packets lack that are not matched.
+const KEY: &str = "an IP header and a timestamp";
+
+/// One direction of a flow between two taps.
+#[derive(Clone, Debug)]
+pub struct Between {
+    /// The conversation.
+    pub key: FlowKey,
+    /// Which way.
+    pub direction: FlowDirection,
+    /// What was found.
+    pub flow: OneWayFlow,
+}
+
+const fn ns(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Kind::U64, about).nullable()
+}
+
+/// The columns.
+pub(super) const SCHEMA: Schema = &[
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("protocol", Kind::Text, "IP protocol."),
+    Field::new("src_ip", Kind::Text, "Sender of these packets: each direction has a row."),
+    Field::new("src_port", Kind::U16, "Its port."),
+    Field::new("dst_ip", Kind::Text, "Their receiver."),
+    Field::new("dst_port", Kind::U16, "Its port."),
+    Field::new("first_tap", Kind::Text, "Tap that they pass first: `ingress` (-r) or `egress`."),
+    Field::new("packets", Kind::U64, "Packets at that tap."),
+    Field::new("lost", Kind::U64, "Of those, packets that the other tap did not see in 10 s."),
+    Field::new("unseen", Kind::U64, "Packets that only the other tap saw."),
+    Field::new("backwards", Kind::U64, "Packets that arrive before they leave, by these clocks."),
+    Field::new("delay_count", Kind::U64, "Packets whose one-way delay was measured."),
+    ns("delay_min_ns", "The least delay from tap to tap, in nanoseconds."),
+    ns("delay_p50_ns", "The median, within 0.8 %."),
+    ns("delay_p90_ns", "The 90th percentile."),
+    ns("delay_p99_ns", "The 99th percentile."),
+    ns("delay_max_ns", "The largest."),
+    ns("jitter_ns", "Interarrival jitter as RFC 3550 estimates it."),
+    ns("queue_p50_ns", "Queueing delay: the median above the least."),
+    ns("queue_p99_ns", "Queueing delay: the 99th percentile above the least."),
+    Field::new("sharp_changes", Kind::U64, "Sharp changes from one delay to the next."),
+];
+
+impl Between {
+    /// The tap that its packets pass first.
+    #[must_use]
+    pub const fn first_tap(&self) -> &'static str {
+        match self.flow.first {
+            Tap::Ingress => "ingress",
+            Tap::Egress => "egress",
+        }
+    }
+
+    fn push(&self, columns: &mut Columns) -> Result<(), RowRefused> {
+        let Self { key, direction, flow } = self;
+        let (source, destination) = key.endpoints(*direction);
+        let delays = &flow.delays;
+        let ns = |value: Option<u64>| value.map(Value::U64).into();
+        let above = |share: f64| Some(delays.quantile(share)?.saturating_sub(delays.min()?));
+        columns.push_row(&[
+            Value::Text(&CommunityId(*key)),
+            Value::Text(&key.protocol()),
+            Value::Address(source.address),
+            Value::U16(source.port),
+            Value::Address(destination.address),
+            Value::U16(destination.port),
+            Value::Str(self.first_tap()),
+            Value::U64(flow.packets),
+            Value::U64(flow.lost),
+            Value::U64(flow.unseen),
+            Value::U64(flow.backwards),
+            Value::U64(delays.count),
+            ns(delays.min()),
+            ns(delays.quantile(0.5)),
+            ns(delays.quantile(0.9)),
+            ns(delays.quantile(0.99)),
+            ns(delays.max()),
+            ns(delays.jitter()),
+            ns(above(0.5)),
+            ns(above(0.99)),
+            Value::U64(flow.series.sharp),
+        ])
+    }
+}
+
+/// When packets of a tap were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times(Option<(Timestamp, Timestamp)>);
+
+impl Times {
+    fn add(&mut self, time: Timestamp) {
+        let (first, last) = self.0.unwrap_or((time, time));
+        self.0 = Some((first.min(time), last.max(time)));
+    }
+
+    fn said(self) -> String {
+        match self.0 {
+            Some((first, last)) => format!("from {first} to {last}"),
+            None => String::from("without any packet"),
+        }
+    }
+}
+
+/// The second tap.
+pub(super) struct Egress {
+    second: Second,
+    identity: Identity,
+    /// Packets that are read, and later than the first tap has come.
+    ahead: VecDeque<Seen>,
+    latest: Timestamp,
+    times: Times,
+    outcome: Outcome,
+}
+
+impl Egress {
+    /// Reads until the next packet is later than a moment.
+    fn read(&mut self, until: Timestamp) {
+        let Self { second, identity, ahead, latest, times, outcome } = self;
+        while *latest <= until {
+            let is_read = second.next(|batch| {
+                for frame in batch.frames() {
+                    match identity.of(&frame) {
+                        Some(seen) => {
+                            outcome.keyed += 1;
+                            times.add(seen.time);
+                            *latest = (*latest).max(seen.time);
+                            ahead.push_back(seen);
+                        }
+                        None => outcome.without_key += 1,
+                    }
+                }
+            });
+            if !is_read {
+                break;
+            }
+        }
+    }
+}
+
+/// What the egress tap is, and by what its clock is set right.
+pub(super) struct Opened {
+    egress: Egress,
+    said: String,
+}
+
+/// Opens the second tap, and compares its clock with the first one's.
+pub(super) fn open(
+    request: &InputRequest,
+    egress: &[PathBuf],
+    offset: Option<Span>,
+    control: &Arc<Control>,
+) -> Result<Opened, Refusal> {
+    let behind = crate::second::behind(request, egress);
+    let (add, said) = match offset {
+        Some(offset) => (offset, String::new()),
+        None => {
+            let found = compare(request, &behind, control)?;
+            let add = found.map(|found| found.add).unwrap_or_default();
+            (add, found.map_or_else(String::new, offset_said))
+        }
+    };
+    let inputs = Inputs::find(&behind, true, Arc::clone(control)).map_err(explained)?;
+    let egress = Egress {
+        second: Second::open(inputs, add).map_err(explained)?,
+        identity: Identity::default(),
+        ahead: VecDeque::new(),
+        latest: Timestamp::MIN,
+        times: Times::default(),
+        outcome: Outcome::default(),
+    };
+    Ok(Opened { egress, said })
+}
+
+fn offset_said(found: Offset) -> String {
+    let assumption = if found.is_symmetric {
+        "assumed: the least delay is the same in both directions"
+    } else {
+        "packets go one way only; assumed: the least delay is 0, so delays are those above it"
+    };
+    format!(
+        "latency: egress clock: {:+.6} s are added to its timestamps ({assumption}); \
+         --egress-offset sets another, 0ms for taps of one clock\n",
+        found.add.as_seconds_f64()
+    )
+}
+
+/// Compares clocks by the packets at the beginning of both captures. Standard input cannot be read
+/// twice: its clock is taken as it is.
+fn compare(
+    before: &InputRequest,
+    behind: &InputRequest,
+    control: &Arc<Control>,
+) -> Result<Option<Offset>, Refusal> {
+    let is_pipe = |request: &InputRequest| request.names.iter().any(|name| name.as_os_str() == "-");
+    if is_pipe(before) || is_pipe(behind) {
+        return Ok(None);
+    }
+    let identity = Identity::default();
+    let mut seen: HashMap<u64, Timestamp> = HashMap::new();
+    let mut estimate = Estimate::default();
+    let read = |request: &InputRequest, take: &mut dyn FnMut(Seen)| -> Result<(), Refusal> {
+        let inputs = Inputs::find(request, true, Arc::clone(control)).map_err(explained)?;
+        let mut source = Second::open(inputs, Span::default()).map_err(explained)?;
+        let mut count = 0;
+        while count < COMPARED
+            && source.next(|batch| {
+                count += batch.records.len();
+                batch.frames().filter_map(|frame| identity.of(&frame)).for_each(&mut *take);
+            })
+        {}
+        Ok(())
+    };
+    // Of copies that are equal neither says which it is.
+    let mut twice = std::collections::HashSet::new();
+    read(before, &mut |packet| {
+        if seen.insert(packet.id(), packet.time).is_some() {
+            twice.insert(packet.id());
+        }
+    })?;
+    read(behind, &mut |packet| {
+        if let Some(time) = seen.remove(&packet.id()).filter(|_| !twice.contains(&packet.id())) {
+            estimate.add(&packet, time, packet.time);
+        }
+    })?;
+    Ok(estimate.offset())
+}
+
+/// Hands on what samples have become.
+type Finish<T> = fn(&mut T) -> Result<(), Refusal>;
+
+/// The lens.
+pub(super) struct Watching<T> {
+    pub(super) one_way: OneWay,
+    identity: Identity,
+    opened: Opened,
+    out: T,
+    finish: Finish<T>,
+    outlet: Option<Outlet>,
+    shown: Option<(usize, SortBy)>,
+    latest: Timestamp,
+    times: Times,
+}
+
+impl<T: TakeSamples + Send + 'static> Watching<T> {
+    pub(super) fn new(
+        limits: Limits,
+        opened: Opened,
+        (out, finish): (T, Finish<T>),
+        outlet: Option<Outlet>,
+        shown: Option<(usize, SortBy)>,
+    ) -> Self {
+        let identity = opened.egress.identity.clone();
+        let (latest, times) = (Timestamp::MIN, Times::default());
+        let one_way = OneWay::new(limits);
+        Self { one_way, identity, opened, out, finish, outlet, shown, latest, times }
+    }
+
+    fn take(&mut self, seen: Seen) {
+        self.times.add(seen.time);
+        self.latest = self.latest.max(seen.time);
+        self.advance(self.latest);
+        self.one_way.add(Tap::Ingress, seen, &mut self.out);
+    }
+
+    /// Takes in what the second tap has seen up to a moment.
+    fn advance(&mut self, until: Timestamp) {
+        let Self { one_way, opened, out, .. } = self;
+        let egress = &mut opened.egress;
+        if egress.latest <= until {
+            egress.read(until);
+        }
+        while egress.ahead.front().is_some_and(|seen| seen.time <= until) {
+            let Some(seen) = egress.ahead.pop_front() else { break };
+            one_way.add(Tap::Egress, seen, out);
+        }
+    }
+}
+
+impl<T: TakeSamples + Send + 'static> Lens for Watching<T> {
+    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
+        for frame in piece.frames() {
+            if let Some(seen) = self.identity.of(&frame) {
+                self.take(seen);
+            }
+        }
+    }
+}
+
+impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
+    fn name(&self) -> &'static str {
+        super::Latency::NAME
+    }
+
+    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        self.advance(self.latest.plus(WAIT_MAX));
+        // What is later than any packet of the first tap cannot have come from there.
+        self.opened.egress.read(Timestamp::MAX.minus(Span::from_ns(1)));
+        let Self { mut one_way, opened, mut out, finish, outlet, shown, times, .. } = *self;
+        let Opened { egress, said } = opened;
+        let left = egress.ahead.len();
+        one_way.finish(&mut out);
+        finish(&mut out)?;
+        let counts = *one_way.counts();
+        if counts.matched == 0 && !egress.second.is_stopped() {
+            return Err(apart(times, egress.times));
+        }
+        let mut lines = said;
+        let drift = one_way.clocks.drift_ppm();
+        let flows_found: Vec<Between> = one_way
+            .take_flows()
+            .into_iter()
+            .map(|(key, direction, flow)| Between { key, direction, flow })
+            .collect();
+        lines.push_str(&totals_said(&flows_found, counts.matched, drift));
+        for (count, what) in [
+            (counts.elsewhere + left as u64, "packets are of flows that one tap alone saw"),
+            (counts.no_room, "packets found no room; --max-waiting and --max-flows set how many"),
+        ] {
+            if count > 0 {
+                lines.push_str(&format!("latency: {count} {what}\n"));
+            }
+        }
+        if let Some(outlet) = outlet {
+            put(&flows_found, &outlet).map_err(Refusal::new)?;
+        }
+        let found = shown.map(|(count, sort)| first(flows_found, count, sort));
+        let (inputs, received) = egress.second.finish();
+        let own = SourceSummary {
+            inputs,
+            received,
+            outcome: egress.outcome,
+            key: KEY,
+            beyond_max_keys: 0,
+            lines: String::new(),
+        };
+        Ok(Closing {
+            lines,
+            counts: vec![
+                ("matched_packets", counts.matched),
+                ("elsewhere_packets", counts.elsewhere + left as u64),
+                ("no_room_packets", counts.no_room),
+            ],
+            own: vec![own],
+            found: found.map(|found| -> Box<dyn std::any::Any + Send> { Box::new(found) }),
+            ..flows.closing()
+        })
+    }
+}
+
+/// No packet was seen at both taps.
+fn apart(first: Times, second: Times) -> Refusal {
+    Refusal::of(
+        "egress",
+        format_args!(
+            "no packet was seen at both taps: the first has packets {}, the second {}; wanted: \
+             captures of the same traffic at the same time, without address translation between \
+             them",
+            first.said(),
+            second.said()
+        ),
+    )
+}
+
+fn totals_said(flows: &[Between], matched: u64, drift: Option<f64>) -> String {
+    let sum = |of: fn(&OneWayFlow) -> u64| flows.iter().map(|found| of(&found.flow)).sum::<u64>();
+    let (lost, backwards) = (sum(|flow| flow.lost), sum(|flow| flow.backwards));
+    let mut text =
+        format!("latency: {matched} packets seen at both taps; {lost} lost between them\n");
+    if backwards > 0 {
+        text.push_str(&format!(
+            "latency: {backwards} packets arrive before they leave: clocks differ by more than \
+             their offset\n"
+        ));
+    }
+    if let Some(ppm) = drift {
+        text.push_str(&format!("latency: the egress clock drifts by {ppm:+.1} ppm\n"));
+    }
+    text
+}
+
+fn put(flows: &[Between], outlet: &Outlet) -> Result<(), RowRefused> {
+    for flows in flows.chunks(ENDED_PER_PIECE) {
+        let mut columns = Columns::new(SCHEMA);
+        flows.iter().try_for_each(|flow| flow.push(&mut columns))?;
+        outlet.put(columns);
+    }
+    Ok(())
+}
+
+fn first(mut flows: Vec<Between>, count: usize, sort: SortBy) -> Found {
+    let total = flows.len() as u64;
+    let rank = |found: &Between| match sort {
+        SortBy::Packets => found.flow.packets,
+        SortBy::P50 => found.flow.delays.quantile(0.5).unwrap_or(0),
+        SortBy::P99 => found.flow.delays.quantile(0.99).unwrap_or(0),
+        SortBy::Retransmissions => found.flow.lost,
+    };
+    flows.sort_by_key(|found| std::cmp::Reverse(rank(found)));
+    flows.truncate(count);
+    Found::OneWay(flows, total)
+}
