@@ -8,11 +8,12 @@ use std::sync::Arc;
 use classify::{Cascade, Verdict};
 use packet::Timestamp;
 use session::captures::Captures;
+use session::classify::{eve, zeek};
 use session::outlet::RowsError;
 use sink::{Existing, OutputFile};
 
 use super::args::ClassifyOutputArguments;
-use super::{eve, zeek};
+
 use crate::failure::Failure;
 
 /// Text gathered before it is written.

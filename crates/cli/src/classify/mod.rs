@@ -2,10 +2,8 @@
 
 pub mod args;
 mod commented;
-mod eve;
 mod lines;
 mod table;
-mod zeek;
 
 use std::io::Write as _;
 use std::path::Path;

@@ -2,8 +2,10 @@
 
 mod application;
 mod artifact;
+pub mod eve;
 mod rows;
 mod summary;
+pub mod zeek;
 
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;

@@ -37,7 +37,7 @@ const COLUMNS: [(&str, &str); 19] = [
 ];
 
 /// Appends the header of a log that begins at this time.
-pub(super) fn push_head(text: &mut String, open: Timestamp) {
+pub fn push_head(text: &mut String, open: Timestamp) {
     text.push_str("#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n");
     let _ = writeln!(text, "#path\tclassification\n#open\t{}", day(open));
     for (title, column) in [("#fields", 0), ("#types", 1)] {
@@ -51,12 +51,12 @@ pub(super) fn push_head(text: &mut String, open: Timestamp) {
 }
 
 /// Appends the last line of a log.
-pub(super) fn push_end(text: &mut String, close: Timestamp) {
+pub fn push_end(text: &mut String, close: Timestamp) {
     let _ = writeln!(text, "#close\t{}", day(close));
 }
 
 /// Appends a line.
-pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
+pub fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict) {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = match verdict.key.protocol() {
         Protocol::TCP => "tcp",

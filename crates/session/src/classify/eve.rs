@@ -13,7 +13,7 @@ use packet::{HashSeed, KeyHash as _, Protocol, Timestamp};
 const FLOW_ID_BITS: u32 = 53;
 
 /// Appends an event, with the capture it is from where several are read.
-pub(super) fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict, capture: Option<&str>) {
+pub fn push(text: &mut String, cascade: &Cascade, verdict: &Verdict, capture: Option<&str>) {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
     // Writing to a string cannot fail.
