@@ -136,7 +136,13 @@ COMMANDS = {
             "packet": (*READ, *CSV, "--by", "packet"),
             "destination": (*READ, *CSV, "--by", "destination"),
         },
-        inputs("table csv packet destination", live="live live-csv") | of_interface("live live-csv") | {
+        inputs("table csv packet destination", live="live live-csv")
+        | of_interface("live live-csv")
+        | {
+            # Nothing is answered in what the tunnels carry.
+            "--no-decap": Option(
+                (), "", "table csv packet destination live live-csv", read="tunnel"
+            ),
             "--snapshot-length": Option(("200",), "", "table csv packet destination live live-csv"),
             "--by": Option(("destination",), "table csv", "live"),
             "--every": Option(("1s",), "destination"),

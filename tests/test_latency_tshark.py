@@ -1,4 +1,4 @@
-"""Round trips and retransmissions of `wirelens latency` are tshark's and tcptrace's, value by value.
+"""RTTs and retransmissions of `wirelens latency` are tshark's and tcptrace's, value by value.
 
 Where definitions differ the class of the difference is named here, and explained in
 `docs/guide/latency.md`; a value in a class that is not named fails.

@@ -7,9 +7,12 @@
 use fuzz::promises::{appended, assert_one_line, assert_survives, pseudo_headers};
 use libfuzzer_sys::fuzz_target;
 use packet::Protocol;
+use packet::wire::accurate_ecn::AccurateEcnRepr;
 use packet::wire::checksum::{self, Checksum, checksum};
+use packet::wire::dns::Dns;
 use packet::wire::icmp::{self, Icmp, IcmpRepr};
 use packet::wire::icmpv6::{self, Icmpv6, Icmpv6Repr};
+use packet::wire::quic::Quic;
 use packet::wire::sctp::{self, Sctp, SctpRepr};
 use packet::wire::tcp::{self, SeqNumber, Tcp, TcpFlags, TcpRepr};
 use packet::wire::tcp_options::{self, TcpOption, TcpOptionIter, TcpOptions};
@@ -23,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     sctp(bytes);
     icmp(bytes);
     icmpv6(bytes);
+    carried(bytes);
 });
 
 /// The sum as RFC 1071 §4.1 writes it down, one word after another.
@@ -73,6 +77,10 @@ fn tcp_options(bytes: &[u8]) {
     assert_eq!(owned.is_ok(), options.is_ok() && bytes.len() <= tcp_options::OPTIONS_LEN_MAX);
     for option in options.iter().flatten() {
         assert_one_line(option);
+        if let Some(counters) = AccurateEcnRepr::parse(option) {
+            let data = appended(|out| counters.emit(out));
+            assert!(data.len() <= 9 && counters.to_string().lines().count() <= 1);
+        }
         if let TcpOption::Sack(blocks) = option {
             assert_eq!(blocks.iter().count(), blocks.count());
             assert!((1..=tcp_options::SACK_BLOCKS_MAX).contains(&blocks.count()));
@@ -150,5 +158,19 @@ fn icmpv6(bytes: &[u8]) {
     for pseudo in pseudo_headers() {
         let message = appended(|out| value.emit_message(&pseudo, view.body(), out));
         assert_eq!(pseudo.checksum(Protocol::ICMPV6, &message), 0);
+    }
+}
+
+/// What is read of DNS and of QUIC.
+fn carried(bytes: &[u8]) {
+    if let Some(view) = Dns::new(bytes) {
+        assert_one_line(&view);
+        assert!(view.opcode() <= 6);
+        let _ = (view.is_response(), view.question_count());
+    }
+    if let Some(view) = Quic::new(bytes) {
+        assert_one_line(&view);
+        assert!(view.version().is_some() != view.spin().is_some());
+        assert!(!view.has_known_version() || view.version().is_some());
     }
 }

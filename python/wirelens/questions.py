@@ -606,10 +606,10 @@ def latency(
     >>> flows = wirelens.latency("testdata/demo.pcapng", filter="tcp port 5001")
     >>> for flow in flows:
     ...     print(flow.dst_ip, flow.dst_rtt_min_ns // 1000, flow.src_retransmissions, flow.slow_end)
-    203.0.113.10 20060 36 destination
+    203.0.113.10 20139 36 destination
     >>> packets = wirelens.latency("testdata/demo.pcapng", by="packet")
     >>> sum(packet.method == "ack" for packet in packets)
-    1600
+    1748
     """
     inputs = _inputs(source, filter, None, decapsulate, count, snaplen, interface, duration)
     paths = [egress] if isinstance(egress, (str, os.PathLike)) else list(egress or ())

@@ -10,13 +10,18 @@ from wirelens.row import Row
 
 __all__ = [
     "ALL",
+    "DestinationLatency",
     "DestinationTotals",
     "Flow",
+    "FlowLatency",
     "FlowStatistics",
     "FlowTotals",
     "HeavyFlow",
     "NfstreamFlow",
+    "OneWayLatency",
+    "PacketLatency",
     "PairTotals",
+    "PeriodLatency",
     "PortTotals",
     "ProtocolTotals",
     "QueuedFlow",
@@ -348,6 +353,155 @@ class HeavyFlow(Row):
     missing: str
 
 
+class FlowLatency(Row):
+    """RTT to both ends of a flow that has ended."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    first_ns: int | None
+    last_ns: int | None
+    rtt_min_ns: int | None
+    slow_end: str | None
+    dst_rtt_count: int
+    dst_rtt_min_ns: int | None
+    dst_rtt_p50_ns: int | None
+    dst_rtt_p90_ns: int | None
+    dst_rtt_p99_ns: int | None
+    dst_rtt_max_ns: int | None
+    dst_jitter_ns: int | None
+    dst_queue_p50_ns: int | None
+    dst_queue_p99_ns: int | None
+    src_rtt_count: int
+    src_rtt_min_ns: int | None
+    src_rtt_p50_ns: int | None
+    src_rtt_p90_ns: int | None
+    src_rtt_p99_ns: int | None
+    src_rtt_max_ns: int | None
+    src_jitter_ns: int | None
+    src_queue_p50_ns: int | None
+    src_queue_p99_ns: int | None
+    server_count: int
+    server_p50_ns: int | None
+    src_packets: int
+    src_retransmissions: int
+    src_late: int
+    src_unmeasured: int
+    src_held_acks: int
+    src_sharp_changes: int
+    src_sharp_prompt: int
+    src_ce: int
+    src_ce_echoed: int
+    dst_packets: int
+    dst_retransmissions: int
+    dst_late: int
+    dst_unmeasured: int
+    dst_held_acks: int
+    dst_sharp_changes: int
+    dst_sharp_prompt: int
+    dst_ce: int
+    dst_ce_echoed: int
+    ecn_echo: str | None
+
+
+class DestinationLatency(Row):
+    """RTT of an address that answers."""
+
+    __slots__ = ()
+
+    dst_ip: str
+    rtt_count: int
+    rtt_min_ns: int | None
+    rtt_p50_ns: int | None
+    rtt_p90_ns: int | None
+    rtt_p99_ns: int | None
+    rtt_max_ns: int | None
+    jitter_ns: int | None
+    queue_p50_ns: int | None
+    queue_p99_ns: int | None
+    packets: int
+    retransmissions: int
+    unmeasured: int
+    held_acks: int
+    sharp_changes: int
+    sharp_prompt: int
+
+
+class PeriodLatency(DestinationLatency):
+    """RTT of an address that answers, in a period."""
+
+    __slots__ = ()
+
+    start_ns: int
+
+
+class PacketLatency(Row):
+    """A packet and its latency."""
+
+    __slots__ = ()
+
+    time_ns: int
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    seq: int | None
+    wire_len: int
+    len: int
+    latency_ns: int | None
+    method: str | None
+    missing: str | None
+    held: str | None
+    wait_ns: int | None
+    answered: int
+    place: str
+    ecn: str
+    queue: str
+    ce_echoed: int | None
+    ce_bytes_echoed: int | None
+    ect0_bytes_echoed: int | None
+    ect1_bytes_echoed: int | None
+    sharp_flow: int | None
+    sharp_flow_prompt: int | None
+    sharp_queue: int | None
+    sharp_queue_prompt: int | None
+
+
+class OneWayLatency(Row):
+    """One-way delay of a direction of a flow, between two taps."""
+
+    __slots__ = ()
+
+    community_id: str
+    protocol: str
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+    first_tap: str
+    packets: int
+    lost: int
+    unseen: int
+    backwards: int
+    delay_count: int
+    delay_min_ns: int | None
+    delay_p50_ns: int | None
+    delay_p90_ns: int | None
+    delay_p99_ns: int | None
+    delay_max_ns: int | None
+    jitter_ns: int | None
+    queue_p50_ns: int | None
+    queue_p99_ns: int | None
+    sharp_changes: int
+
+
 class Unanswered(Row):
     """A flow in which one side alone has sent."""
 
@@ -384,5 +538,10 @@ ALL: Final[tuple[type[Row], ...]] = (
     Verdict,
     QueuedFlow,
     HeavyFlow,
+    FlowLatency,
+    DestinationLatency,
+    PeriodLatency,
+    PacketLatency,
+    OneWayLatency,
     Unanswered,
 )

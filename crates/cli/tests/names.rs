@@ -11,26 +11,10 @@ const SCHEME: [&str; 6] = ["community_id", "protocol", "src_ip", "src_port", "ds
 /// something else of that side, such as `src_packets`.
 const ENDS: [&str; 10] =
     ["src", "dst", "source", "destination", "sport", "dport", "proto", "dest", "saddr", "daddr"];
-const MEASURES: [&str; 18] = [
-    "packets",
-    "bytes",
-    "flags",
-    "first",
-    "last",
-    "size",
-    "gap",
-    "duration",
-    "piat",
-    "rtt",
-    "jitter",
-    "queue",
-    "retransmissions",
-    "late",
-    "unmeasured",
-    "acks",
-    "sharp",
-    "_ce",
-];
+const MEASURES: [&str; 9] =
+    ["packets", "bytes", "flags", "first", "last", "size", "gap", "duration", "piat"];
+const LATENCIES: [&str; 9] =
+    ["rtt", "jitter", "queue", "retransmissions", "late", "unmeasured", "acks", "sharp", "_ce"];
 
 /// Tables that carry another program's names, which are the reason to ask for them.
 const FOREIGN: [&str; 1] = ["wirelens flows --names nfstream"];
@@ -41,7 +25,8 @@ fn tables() -> Vec<(&'static str, Schema)> {
 
 fn is_end(name: &str) -> bool {
     let mut words = name.split('_');
-    words.any(|word| ENDS.contains(&word)) && !MEASURES.iter().any(|measure| name.contains(measure))
+    words.any(|word| ENDS.contains(&word))
+        && !MEASURES.iter().chain(&LATENCIES).any(|measure| name.contains(measure))
 }
 
 /// What is wrong with the names of a table's flow columns.

@@ -247,7 +247,7 @@ impl Flow {
         }
         for (asker, query) in std::mem::take(&mut self.queries) {
             context.direction = asker;
-            self.ways[asker as usize].miss(&query, Missing::Unanswered, context);
+            self.ways[asker as usize].miss(&query, Missing::NoAnswer, context);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Quantiles of durations in little memory.
 //!
 //! Buckets as those of an HDR histogram: 64 for each doubling, linear within it, from 1 µs to
-//! 18 minutes, and below that 16 ns wide. A quantile is the middle of its bucket, so it is off by at
-//! most 1/128 (0.8 %) of itself, or by 8 ns below 1 µs. Only the range of buckets that holds
+//! 18 minutes, and below that 16 ns wide. A quantile is the middle of its bucket, so it is off by
+//! at most 1/128 (0.8 %) of itself, or by 8 ns below 1 µs. Only the range of buckets that holds
 //! samples is kept: a path whose RTT doubles under load takes 64 counts, 256 bytes. At most 1,984
 //! buckets (7.9 kB) are kept for one histogram, and a [`Budget`] of buckets for all.
 

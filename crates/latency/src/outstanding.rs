@@ -14,7 +14,7 @@ const COPIES_MAX: usize = 256;
 
 /// Packets that wait while the other direction has not been seen: more than an initial window
 /// (RFC 6928), so that a flow of which one direction is captured costs little.
-pub(crate) const UNANSWERED_MAX: usize = 16;
+pub(crate) const ONE_WAY_MAX: usize = 16;
 
 /// A packet that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

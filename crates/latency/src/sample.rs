@@ -70,7 +70,7 @@ named! {
         /// The acknowledgement waited for an earlier packet that came late.
         Blocked = "blocked",
         /// Its acknowledgement, or its response, was not seen before the flow ended.
-        Unanswered = "unanswered",
+        NoAnswer = "no_answer",
         /// The acknowledgement is earlier than the packet: the clock was set back.
         ClockStep = "clock_step",
         /// No room for one more packet that waits.

@@ -7,7 +7,7 @@ use packet::{Timestamp, reach};
 
 use crate::context::Context;
 use crate::echo::{Counters, EchoKind};
-use crate::outstanding::{Outstanding, UNANSWERED_MAX, Waiting};
+use crate::outstanding::{ONE_WAY_MAX, Outstanding, Waiting};
 use crate::rtt::{Rtt, Series};
 use crate::sample::{Echo, Missing, TakeSamples};
 use crate::segment::Segment;
@@ -123,7 +123,7 @@ impl Way {
 
     fn count_max<T>(&self, context: &Context<'_, T>) -> usize {
         let count_max = context.limits.waiting_per_flow;
-        if self.acked.is_none() { count_max.min(UNANSWERED_MAX) } else { count_max }
+        if self.acked.is_none() { count_max.min(ONE_WAY_MAX) } else { count_max }
     }
 
     #[inline]
@@ -154,7 +154,7 @@ impl Way {
         let (waiting, copies) = self.outstanding.take_all(context.packets);
         for packet in waiting.iter().chain(&copies) {
             if !packet.has(Waiting::DONE) {
-                self.miss(packet, Missing::Unanswered, context);
+                self.miss(packet, Missing::NoAnswer, context);
             }
         }
     }

@@ -70,7 +70,7 @@ impl Taker<Vec<Found>> for Printed {
     fn take(&mut self, found: &Vec<Found>) -> Result<(), RowsError> {
         for found in found {
             match &mut self.0 {
-                Some(view) => view.paint(&table::head(found), &table::lines(found))?,
+                Some(view) => view.paint(&found.head(crate::top::grouped), &table::lines(found))?,
                 None => table::print(found)?,
             }
         }
@@ -101,7 +101,9 @@ fn check(
     is_live: bool,
 ) -> Result<(), Failure> {
     let has_view = is_table && is_live && settings.by == By::Destination;
-    settings.check(is_live && !has_view).map_err(Failure::usage)?;
+    settings
+        .check(is_live && !has_view)
+        .map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     if is_table && settings.by == By::Packet {
         return Err(Failure::usage(
             "--by packet: too many rows for a table; give -o FILE, or --format with csv, jsonl, \

@@ -123,22 +123,24 @@ impl Way {
 
     /// Whether the receiver's timer may have sent an acknowledgement: it covers less than two
     /// segments, which answers are owed for immediately (RFC 9293 §3.8.6.3), no later packet can
-    /// have reached the receiver before it was sent, and it comes later by at least what the
-    /// shortest timer waits than the least round trip, and than the last one if that is not long
-    /// ago: what waits in a queue comes late, too, but so does its neighbour.
+    /// have reached the receiver before it was sent, and it comes later than the least round trip
+    /// by at least what the shortest timer waits, and by half of that than the last one if that is
+    /// not long ago: what waits in a queue comes late, too, but so does its neighbour.
     #[inline]
     fn is_lone(&self, count: usize, now: Timestamp, ack: SeqNumber, least: Span) -> bool {
         let Some(floor) = self.rtt.min() else { return false };
         let ends = (self.outstanding.get(0), self.outstanding.get(count - 1));
         let (Some(first), Some(last)) = ends else { return false };
         let floor = Span::from_ns(i64::try_from(floor).unwrap_or(i64::MAX));
-        let latency = now.since(last.time);
-        let neighbour = self.measured.filter(|&(at, _)| now.since(at) <= HELD_MAX);
-        let neighbour = neighbour.map_or(0, |(_, rtt)| i64::try_from(rtt).unwrap_or(i64::MAX));
-        let late = latency.as_ns().saturating_sub(floor.as_ns().max(neighbour));
-        let late = Span::from_ns(late);
+        let late = now.minus(floor).since(last.time);
         if late < least || late > HELD_MAX || last.has(Waiting::OPENS | Waiting::ENDS) {
             return false;
+        }
+        if let Some((_, rtt)) = self.measured.filter(|&(at, _)| now.since(at) <= HELD_MAX) {
+            let neighbour = i64::try_from(rtt).unwrap_or(i64::MAX);
+            if now.since(last.time).as_ns().saturating_sub(neighbour) < least.as_ns() / 2 {
+                return false;
+            }
         }
         let covered = u32::try_from(ack.since(first.seq)).unwrap_or(u32::MAX);
         let next = self.outstanding.get(count);

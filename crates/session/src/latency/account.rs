@@ -74,7 +74,7 @@ pub(super) fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static s
         "missing_lost",
         "missing_needless",
         "missing_blocked",
-        "missing_unanswered",
+        "missing_no_answer",
         "missing_clock_step",
         "missing_no_room",
     ];

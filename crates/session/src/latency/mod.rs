@@ -2,6 +2,7 @@
 
 mod account;
 mod application;
+mod cells;
 mod first;
 mod flow;
 mod line;

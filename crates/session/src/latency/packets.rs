@@ -46,7 +46,7 @@ pub(super) const SCHEMA: Schema = &[
         "missing",
         Kind::Text,
         "Why there is none: `ambiguous` (Karn's rule), `lost`, `needless`, `blocked`, \
-         `unanswered`, `clock_step` or `no_room`.",
+         `no_answer`, `clock_step` or `no_room`.",
     )
     .nullable(),
     Field::new(
