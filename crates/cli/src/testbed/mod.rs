@@ -5,6 +5,8 @@ pub mod args;
 mod front;
 mod record;
 mod relay;
+mod replay;
+mod router;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -20,8 +22,9 @@ use args::TestbedCommand;
 /// Runs `wirelens testbed`.
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {
     match command {
-        TestbedCommand::Relay(arguments) => relay::run(arguments),
+        TestbedCommand::Relay(arguments) => relay::run(*arguments),
         TestbedCommand::Record(arguments) => record::run(arguments),
+        TestbedCommand::Replay(arguments) => replay::run(&arguments),
         command => front::run(&command, host),
     }
 }
