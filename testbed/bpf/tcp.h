@@ -20,6 +20,7 @@ struct sock;
 
 struct inet_connection_sock {
 	__u64 icsk_ca_priv[13];
+	__u8 icsk_ca_state : 5;
 	struct {
 		__u8 pending;
 	} icsk_ack;
@@ -35,6 +36,14 @@ struct tcp_sock {
 	__u32 delivered;
 	__u32 delivered_ce;
 	__u32 max_packets_out;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 prr_out;
+	__u32 srtt_us; /* eight times the smoothed round trip */
+	__u64 tcp_mstamp; /* of the packet at hand, in µs */
+	__u32 mss_cache;
 	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 } KERNEL_LAYOUT;
@@ -43,10 +52,13 @@ struct ack_sample {
 	__s32 rtt_us; /* -1 where an acknowledgement tells nothing, as after a retransmission */
 } KERNEL_LAYOUT;
 
+struct rate_sample;
+
 /* The loader matches members by name, so those we leave out stay empty. */
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *sample);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
@@ -58,7 +70,7 @@ struct tcp_congestion_ops {
 };
 
 /* Of enum tcp_ca_state, which user space sees in TCP_INFO and which therefore stays. */
-enum { CA_OPEN = 0, CA_RECOVERY = 3, CA_LOSS = 4 };
+enum { CA_OPEN = 0, CA_CWR = 2, CA_RECOVERY = 3, CA_LOSS = 4 };
 
 #define CWND_MIN 2U
 #define NO_RTT_YET 0x7fffffffU

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ECT(1) in place of ECT(0), at tc egress of a sender: this kernel's TCP knows only the latter, and
+ * an L4S queue takes only the former (RFC 9331). Only packets of sockets with our mark are changed,
+ * so that flows of classic ECN may leave the same host. Packets of other values pass as they are.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* The verdict of linux/bpf.h since 6.6: whatever else is attached has its turn. */
+#define TCX_NEXT (-1)
+/* SO_MARK of sockets whose packets are L4S. */
+#define MARK_L4S 0x4c3453
+
+#define ECN_MASK 3
+#define ECT1 1
+#define ECT0 2
+#define TCLASS_AT ETH_HLEN
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct ect1 {
+	__u64 seen; /* packets of marked sockets */
+	__u64 changed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ect1);
+} ect1_state SEC(".maps");
+
+static bool change_ipv4(struct __sk_buff *skb)
+{
+	const __u32 tos_at = ETH_HLEN + offsetof(struct iphdr, tos);
+	/* The checksum is of 16-bit words, of which tos is the lower half of the first. */
+	__u8 first[2];
+	__be16 from, to;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, first, sizeof(first)) ||
+	    (first[1] & ECN_MASK) != ECT0)
+		return false;
+	from = bpf_htons((__u16)first[0] << 8 | first[1]);
+	first[1] = (first[1] & ~ECN_MASK) | ECT1;
+	to = bpf_htons((__u16)first[0] << 8 | first[1]);
+	return !bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), from, to,
+				    sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, tos_at, &first[1], 1, 0);
+}
+
+/* The traffic class lies across two bytes, and no checksum covers it. */
+static bool change_ipv6(struct __sk_buff *skb)
+{
+	__u8 second;
+
+	if (bpf_skb_load_bytes(skb, TCLASS_AT + 1, &second, 1) ||
+	    (second >> 4 & ECN_MASK) != ECT0)
+		return false;
+	second = (second & ~(ECN_MASK << 4)) | ECT1 << 4;
+	return !bpf_skb_store_bytes(skb, TCLASS_AT + 1, &second, 1, 0);
+}
+
+SEC("classifier")
+int ect1(struct __sk_buff *skb)
+{
+	__u32 only = 0;
+	struct ect1 *state = bpf_map_lookup_elem(&ect1_state, &only);
+	bool is_changed = false;
+
+	if (!state || skb->mark != MARK_L4S)
+		return TCX_NEXT;
+	__sync_fetch_and_add(&state->seen, 1);
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		is_changed = change_ipv4(skb);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		is_changed = change_ipv6(skb);
+	if (is_changed)
+		__sync_fetch_and_add(&state->changed, 1);
+	return TCX_NEXT;
+}
