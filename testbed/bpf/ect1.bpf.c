@@ -26,7 +26,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 struct ect1 {
-	__u64 seen; /* packets of marked sockets */
+	__u64 seen; /* packets of marked sockets, as they will be on the wire */
 	__u64 changed;
 };
 
@@ -72,16 +72,18 @@ int ect1(struct __sk_buff *skb)
 {
 	__u32 only = 0;
 	struct ect1 *state = bpf_map_lookup_elem(&ect1_state, &only);
+	/* TCP hands over several at once, with one header, whatever the device can do. */
+	__u32 segments = skb->gso_segs > 0 ? skb->gso_segs : 1;
 	bool is_changed = false;
 
 	if (!state || skb->mark != MARK_L4S)
 		return TCX_NEXT;
-	__sync_fetch_and_add(&state->seen, 1);
+	__sync_fetch_and_add(&state->seen, segments);
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		is_changed = change_ipv4(skb);
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		is_changed = change_ipv6(skb);
 	if (is_changed)
-		__sync_fetch_and_add(&state->changed, 1);
+		__sync_fetch_and_add(&state->changed, segments);
 	return TCX_NEXT;
 }
