@@ -16,7 +16,10 @@
 
 #define KERNEL_LAYOUT __attribute__((preserve_access_index))
 
-struct sock;
+struct sock {
+	__u64 sk_pacing_rate; /* bytes a second */
+	__u32 sk_pacing_status;
+} KERNEL_LAYOUT;
 
 struct inet_connection_sock {
 	__u64 icsk_ca_priv[13];
@@ -63,6 +66,7 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*min_tso_segs)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	__u32 flags;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A Prague-like control, after draft-briscoe-iccrg-prague-congestion-control-04: DCTCP that grows
- * also while it is told of marks, by packets that were not marked, in parts of a packet, and as if
- * no round trip were shorter than 25 ms. Marks are heard of one by one only if the other end runs
- * it as well (ecn_echo.h), since this kernel negotiates no AccECN; packets leave as ECT(0), see
- * ect1.bpf.c.
+ * also while it is told of marks, by packets that were not marked, in parts of a packet, as if no
+ * round trip were shorter than 25 ms, and that sends its window evenly. Marks are heard of one by
+ * one only if the other end runs it as well (ecn_echo.h), since this kernel negotiates no AccECN;
+ * packets leave as ECT(0), see ect1.bpf.c.
  *
- * It has no pacing of its own, no look for classic queues that mark, and takes up the longer round
- * trip at the end of slow start instead of 500 round trips later.
+ * It does not look for classic queues that mark, and takes up the longer round trip at the end of
+ * slow start instead of 500 round trips later.
  */
 #include "ecn_echo.h"
 
@@ -20,6 +20,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define GAIN_SHIFT 4
 /* No round trip counts as shorter. */
 #define RTT_VIRTUAL_MIN_US 25000U
+#define SECOND_US 1000000ULL
+/* In sk_pacing_status: the kernel's TCP paces by a timer of its own. */
+#define SK_PACING_NEEDED 1
 
 struct prague {
 	__u64 window; /* in packets, while no loss is being recovered from */
@@ -81,6 +84,7 @@ void BPF_PROG(wl_prague_init, struct sock *sk)
 		return;
 	/* The first mark halves the window: caution while nothing is known. */
 	state->alpha = ONE << GAIN_SHIFT;
+	sk->sk_pacing_status = SK_PACING_NEEDED;
 	state->window = (__u64)tp->snd_cwnd << ONE_SHIFT;
 	state->delivered_seen = tp->delivered;
 	state->delivered_ce_seen = tp->delivered_ce;
@@ -194,6 +198,25 @@ INTERNAL void grow_unmarked(struct tcp_sock *tp, struct prague *state, __u32 ack
 	tp->snd_cwnd = at_most(packets(state), tp->snd_cwnd_clamp);
 }
 
+/* The window in each round trip, evenly; in slow start two packets follow each that arrived. */
+INTERNAL void pace(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	__u64 rate = (__u64)tp->snd_cwnd * tp->mss_cache * SECOND_US;
+
+	if (tp->srtt_us == 0)
+		return;
+	rate /= at_least(rtt_us(tp), 1);
+	sk->sk_pacing_rate = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 2 * rate : rate;
+}
+
+/* What leaves at once is a burst in the queue: one packet where the rate makes it no more. */
+SEC("struct_ops/wl_prague_min_tso_segs")
+__u32 BPF_PROG(wl_prague_min_tso_segs, struct sock *sk)
+{
+	return 1;
+}
+
 SEC("struct_ops/wl_prague_cong_control")
 void BPF_PROG(wl_prague_cong_control, struct sock *sk, __u32 ack, int flag,
 	      const struct rate_sample *sample)
@@ -210,6 +233,7 @@ void BPF_PROG(wl_prague_cong_control, struct sock *sk, __u32 ack, int flag,
 		reduce_in_proportion(tp, state, acked);
 	else
 		grow_unmarked(tp, state, acked - at_most(marked, acked));
+	pace(sk);
 }
 
 SEC("struct_ops/wl_prague_cwnd_event")
@@ -239,6 +263,7 @@ struct tcp_congestion_ops wl_prague = {
 	.cwnd_event = (void *)wl_prague_cwnd_event,
 	.in_ack_event = (void *)wl_prague_in_ack_event,
 	.undo_cwnd = (void *)wl_prague_undo_cwnd,
+	.min_tso_segs = (void *)wl_prague_min_tso_segs,
 	.flags = TCP_CONG_NEEDS_ECN,
 	.name = "wl_prague",
 };

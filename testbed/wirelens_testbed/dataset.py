@@ -87,7 +87,7 @@ def read(path: Path) -> DataSet:
         own = path.parent / each.take("scenario", str, scenario)
         name = each.take("name", str)
         count = each.take("runs", int, runs, minimum=1, maximum=RUNS_MAX)
-        variants.append(Variant(name, own, count, values | each.take_table("set").rest()))
+        variants.append(Variant(name, own, count, merged(values, each.take_table("set").rest())))
         each.finish()
     data_set = DataSet(
         name=table.take("name", str, path.stem),

@@ -1,8 +1,8 @@
 """A link with propagation delay, and loss if wanted: two TUN devices and a relay between them.
 
-The relay adds delay and loss. Rate and buffer of the link are the kernel's, a tbf on each of the two
-devices, or one way has the queues of an L4S router, which are the relay's. The kernel's own emulator,
-netem, is not in every kernel.
+The relay adds delay and loss. Rate and buffer of the link are the kernel's, a tbf on each of the
+two devices, or one way has the queues of an L4S router, which are the relay's. The kernel's own
+emulator, netem, is not in every kernel.
 """
 
 from __future__ import annotations

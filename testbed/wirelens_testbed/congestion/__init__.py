@@ -153,7 +153,10 @@ def _state_truth(plan: Plan, run: Run, ends: list[dict[str, Any]]) -> None:
         run.truth.add(
             label=flow.control,
             client=(flow.source, end["port"]),
-            server=(network.receiver_address(flow.number % plan.receivers), transfers.port(flow.kernel_control)),
+            server=(
+                network.receiver_address(flow.number % plan.receivers),
+                transfers.port(flow.kernel_control),
+            ),
             start_ns=end["start_ns"],
             end_ns=end["end_ns"],
             flow=flow.number,

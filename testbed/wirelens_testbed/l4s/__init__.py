@@ -10,6 +10,7 @@ from typing import Any
 
 from wirelens_testbed import bpf, controls, machine
 from wirelens_testbed.congestion import transfers
+from wirelens_testbed.congestion.network import ENTRY, EXIT, receiver_address, sender_name
 from wirelens_testbed.failure import TestbedError
 from wirelens_testbed.l4s import network
 from wirelens_testbed.l4s.marking import MARK, OBJECT, Ect1Marking
@@ -57,8 +58,8 @@ def _perform(plan: Plan, run: Run) -> None:
     run.progress(f"building {plan.senders} senders, the router, {plan.receivers} receivers")
     network.build(lab, plan)
     relay = run.relay(
-        (network.ENTRY, network.LINK),
-        (network.EXIT, network.LINK),
+        (ENTRY, network.LINK),
+        (EXIT, network.LINK),
         delay_ab_us=round(router.delay_ms * 1000),
         delay_ba_us=round(router.delay_ms * 1000),
         loss_ab=router.loss,
@@ -73,7 +74,7 @@ def _perform(plan: Plan, run: Run) -> None:
     )
     network.connect(lab)
     of_l4s = sorted({flow.sender for flow in plan.flows if flow.is_l4s})
-    marking = Ect1Marking(lab, map(network.sender_name, of_l4s), "eth0")
+    marking = Ect1Marking(lab, map(sender_name, of_l4s), "eth0")
     kernel_controls = [flow.kernel_control for flow in plan.flows]
     transfers.start_receivers(run, network.receivers(plan), kernel_controls)
     run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
@@ -84,7 +85,7 @@ def _perform(plan: Plan, run: Run) -> None:
     run.note(ect1=asdict(changed))
     _account(plan, run, report, changed.changed)
     _replay(run, report["router"])
-    _summarise(plan, run, report["router"])
+    _summarise(run, report["router"])
     _state_truth(plan, run, report, ends)
 
 
@@ -92,7 +93,7 @@ def _orders(plan: Plan, run: Run) -> dict[str, list[dict[str, Any]]]:
     """What each sender is to send, by its host."""
     orders: dict[str, list[dict[str, Any]]] = {}
     for flow in sorted(plan.flows, key=lambda flow: flow.sender):
-        orders.setdefault(network.sender_name(flow.sender), []).append({
+        orders.setdefault(sender_name(flow.sender), []).append({
             "number": flow.number, "control": flow.kernel_control, "source": flow.source,
             "source_port": run.rng.randint(32_768, 60_999),
             "port": transfers.port(flow.kernel_control), "target": _target(plan, flow),
@@ -103,7 +104,7 @@ def _orders(plan: Plan, run: Run) -> dict[str, list[dict[str, Any]]]:
 
 
 def _target(plan: Plan, flow: Flow) -> str:
-    return network.receiver_address(flow.number % plan.receivers)
+    return receiver_address(flow.number % plan.receivers)
 
 
 def _account(plan: Plan, run: Run, report: dict[str, Any], changed: int) -> None:
@@ -145,8 +146,9 @@ def _replay(run: Run, router: dict[str, Any]) -> None:
     run.check("replay", done.returncode == 0, done.stderr.strip() or "the same", "the same")
 
 
-def _summarise(plan: Plan, run: Run, router: dict[str, Any]) -> None:
+def _summarise(run: Run, router: dict[str, Any]) -> None:
     """What a reader looks at first: each queue's delay, what it lost, marked and carried."""
+    used_us = max(router["used_ns"], 1) / 1000
     run.note(
         summary={
             name: {
@@ -154,16 +156,14 @@ def _summarise(plan: Plan, run: Run, router: dict[str, Any]) -> None:
                 "packets": router[name]["received"],
                 "dropped": sum(router[name][f"dropped_{why}"] for why in ("full", "early", "late")),
                 "marked": router[name]["marked_pi"] + router[name]["marked_threshold"],
-                "rate_mbit": round(router[name]["sent_bytes"] * 8e-6 / plan.duration_s, 3),
+                "rate_mbit": round(router[name]["sent_bytes"] * 8 / used_us, 3),
             }
             for name in QUEUES
         }
     )
 
 
-def _state_truth(
-    plan: Plan, run: Run, report: dict[str, Any], ends: list[dict[str, Any]]
-) -> None:
+def _state_truth(plan: Plan, run: Run, report: dict[str, Any], ends: list[dict[str, Any]]) -> None:
     numbers = {
         (flow["source"], flow["source_port"]): number
         for number, flow in enumerate(report["trace"]["flows"])

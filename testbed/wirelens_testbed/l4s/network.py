@@ -1,8 +1,8 @@
 """The network of an L4S run: senders, a router that is the testbed's relay, receivers.
 
-    sender 1 ─┐                                                     ┌─ receiver 1
-    sender 2 ─┤ entry ══ relay: queues, rate, delay ══ exit ─┤
-    sender n ─┘                ◄── acknowledgements: delay ──               └─ receiver m
+    sender 1 ─┐                data: queues, rate, delay ──►         ┌─ receiver 1
+    sender 2 ─┤ entry ── router ════════ relay ════════ router exit ─┤
+    sender n ─┘                      ◄── acknowledgements: delay     └─ receiver m
 
 Links of senders and receivers have no delay and no queue worth the name: what leaves a sender is at
 the router. All packets are of the size that they have on a wire, since no device has offloads.

@@ -14,6 +14,7 @@ pub(super) fn report_json(report: &BottleneckReport) -> Value {
         "seed": report.seed,
         "start_ns": report.start_ns,
         "end_ns": report.end_ns,
+        "used_ns": report.used_ns,
         "l4s": queue_json(report, Queue::L4s),
         "classic": queue_json(report, Queue::Classic),
     })

@@ -32,6 +32,8 @@ pub struct BottleneckReport {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// From the first packet's arrival to the last bit of the last one that was sent.
+    pub used_ns: u64,
     /// What became of the packets of each queue.
     pub counts: OfQueue<Counts>,
     /// How long packets that were sent had waited in each queue.
@@ -62,6 +64,8 @@ pub(super) struct Bottleneck {
     /// Nothing waits: the router has said so.
     is_idle: bool,
     next_tag: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
 }
 
 impl Bottleneck {
@@ -81,6 +85,8 @@ impl Bottleneck {
             rest: 0,
             is_idle: true,
             next_tag: 0,
+            first_ns: None,
+            last_ns: start_ns,
         })
     }
 
@@ -96,6 +102,7 @@ impl Bottleneck {
         let ecn = header::ecn(&packet);
         let arrival = Arrival { packet: Packet { len, ecn, tag: self.next_tag }, at_ns };
         self.next_tag += 1;
+        self.first_ns.get_or_insert(at_ns);
         let found = OfQueue { l4s: self.packets.l4s.len(), classic: self.packets.classic.len() };
         let entered = self.router.arrive(arrival);
         teller.arrived(&arrival, entered, found, &packet);
@@ -138,6 +145,7 @@ impl Bottleneck {
                 header::set_ecn(&mut packet, left.packet.ecn);
             }
             self.occupy(left.packet.len);
+            self.last_ns = self.free_ns;
             return Some(Passed { packet, tag: left.packet.tag, at_ns: self.free_ns });
         }
         None
@@ -169,6 +177,7 @@ impl Bottleneck {
             seed: self.seed,
             start_ns: self.start_ns,
             end_ns,
+            used_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.start_ns)),
             waits: self.waits,
         }
     }
