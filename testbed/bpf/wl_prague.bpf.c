@@ -176,6 +176,15 @@ INTERNAL void reduce_in_proportion(struct tcp_sock *tp, const struct prague *sta
 }
 
 /*
+ * Whether the window may grow: at least half of it was in use (RFC 7661, section 4.3). Packets that
+ * are paced do not reach the end of their window in each round trip, so that alone says nothing.
+ */
+INTERNAL bool is_validated(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/*
  * One packet a round trip for packets that were not marked, whether or not others were: over a
  * queue that marks by chance hardly a round trip is without. Where round trips are short it is
  * the square of their share of the virtual one: as many packets a second as there.
@@ -184,7 +193,7 @@ INTERNAL void grow_unmarked(struct tcp_sock *tp, struct prague *state, __u32 ack
 {
 	__u64 rtt = at_least(rtt_us(tp), 1), gain;
 
-	if (acked == 0 || !is_cwnd_limited(tp))
+	if (acked == 0 || !is_validated(tp))
 		return;
 	follow_kernel(tp, state);
 	if (in_slow_start(tp)) {
