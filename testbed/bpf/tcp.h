@@ -78,6 +78,7 @@ enum { CA_OPEN = 0, CA_CWR = 2, CA_RECOVERY = 3, CA_LOSS = 4 };
 
 #define CWND_MIN 2U
 #define NO_RTT_YET 0x7fffffffU
+#define SSTHRESH_MAX 0x7fffffffU /* the kernel's TCP_INFINITE_SSTHRESH */
 
 /* Kernel functions: slow start, and one packet more for each `per` acknowledged. */
 extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;

@@ -46,10 +46,10 @@ INTERNAL __u32 packets(const struct prague *state)
 	return at_least(state->window >> ONE_SHIFT, CWND_MIN);
 }
 
-/* The kernel changes windows, too: after silence, after a timeout, on undoing. */
+/* The kernel shortens windows, too: after silence, after a timeout. It never lengthens one of ours. */
 INTERNAL void follow_kernel(const struct tcp_sock *tp, struct prague *state)
 {
-	if (packets(state) != tp->snd_cwnd)
+	if (tp->snd_cwnd < packets(state))
 		state->window = (__u64)tp->snd_cwnd << ONE_SHIFT;
 }
 
@@ -112,18 +112,10 @@ void BPF_PROG(wl_prague_in_ack_event, struct sock *sk, __u32 flags)
 	begin_window(tp, state);
 }
 
-/*
- * The kernel asks at the first mark of each round trip, and at a loss. Marks take half of alpha of
- * the window, once a virtual round trip; what a loss takes besides is in set_state.
- */
-SEC("struct_ops/wl_prague_ssthresh")
-__u32 BPF_PROG(wl_prague_ssthresh, struct sock *sk)
+/* Marks take half of alpha of the window, once a virtual round trip. */
+INTERNAL __u32 reduce(const struct tcp_sock *tp, struct prague *state)
 {
-	const struct tcp_sock *tp = tcp_of(sk);
-	struct prague *state = state_of(sk);
-
-	state->cwnd_before_cut = tp->snd_cwnd;
-	follow_kernel(tp, state);
+	state->cwnd_before_cut = packets(state);
 	if (virtual_rtt_passed(tp, state->reduced_us)) {
 		__u64 alpha = state->alpha >> GAIN_SHIFT;
 
@@ -131,6 +123,33 @@ __u32 BPF_PROG(wl_prague_ssthresh, struct sock *sk)
 		state->reduced_us = tp->tcp_mstamp;
 	}
 	return packets(state);
+}
+
+/*
+ * The kernel asks at the first mark of each round trip, and at a loss; what a loss takes besides is
+ * in set_state.
+ */
+SEC("struct_ops/wl_prague_ssthresh")
+__u32 BPF_PROG(wl_prague_ssthresh, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct prague *state = state_of(sk);
+
+	follow_kernel(tp, state);
+	return reduce(tp, state);
+}
+
+/*
+ * The kernel passes over a program that it finds at work on the same processor: one connection's
+ * call interrupts another's. What it takes for an answer then is no threshold that could be, so
+ * that this is noticed, and made up for, at the next acknowledgement.
+ */
+INTERNAL void make_up(struct tcp_sock *tp, struct prague *state)
+{
+	if (tp->snd_ssthresh <= SSTHRESH_MAX)
+		return;
+	tp->snd_ssthresh = SSTHRESH_MAX;
+	tp->snd_ssthresh = reduce(tp, state);
 }
 
 SEC("struct_ops/wl_prague_set_state")
@@ -193,9 +212,10 @@ INTERNAL void grow_unmarked(struct tcp_sock *tp, struct prague *state, __u32 ack
 {
 	__u64 rtt = at_least(rtt_us(tp), 1), gain;
 
+	follow_kernel(tp, state);
+	tp->snd_cwnd = packets(state);
 	if (acked == 0 || !is_validated(tp))
 		return;
-	follow_kernel(tp, state);
 	if (in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
 		state->window = (__u64)tp->snd_cwnd << ONE_SHIFT;
@@ -237,6 +257,7 @@ void BPF_PROG(wl_prague_cong_control, struct sock *sk, __u32 ack, int flag,
 
 	state->delivered_seen = tp->delivered;
 	state->delivered_ce_seen = tp->delivered_ce;
+	make_up(tp, state);
 	if (BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state) ==
 	    CA_RECOVERY)
 		reduce_in_proportion(tp, state, acked);
