@@ -140,9 +140,9 @@ __u32 BPF_PROG(wl_prague_ssthresh, struct sock *sk)
 }
 
 /*
- * The kernel passes over a program that it finds at work on the same processor: one connection's
- * call interrupts another's. What it takes for an answer then is no threshold that could be, so
- * that this is noticed, and made up for, at the next acknowledgement.
+ * On a busy machine Linux 6.18 takes, some times in a million calls, a threshold that the program
+ * has not returned: an address of the kernel's, and thus none that could be. Why is not known. It
+ * is noticed, and made up for, at the same acknowledgement.
  */
 INTERNAL void make_up(struct tcp_sock *tp, struct prague *state)
 {

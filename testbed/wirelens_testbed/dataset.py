@@ -261,7 +261,10 @@ def _write_table(folder: Path, jobs: list[Job]) -> None:
         if path.exists():
             report = json.loads(path.read_text())
             flows = sum(report.get("flows", {}).values())
-            packets = max((tap["packets"] for tap in report.get("taps", [])), default=0)
+            packets = max(
+                (tap["packets"] for tap in report.get("taps", [])),
+                default=report.get("packets", 0),
+            )
             rows.append((
                 job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
                 packets,

@@ -82,7 +82,7 @@ def _perform(plan: Plan, run: Run) -> None:
     lab.pause(SETTLE_S + 2 * router.delay_ms / 1000)
     changed = marking.stop()
     report = run.relayed(relay, round(plan.late_max_ms * 1000))
-    run.note(ect1=asdict(changed))
+    run.note(ect1=asdict(changed), packets=report["ab"]["received"])
     _account(plan, run, report, changed.changed)
     _replay(run, report["router"])
     _summarise(run, report["router"])
