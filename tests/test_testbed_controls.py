@@ -86,61 +86,78 @@ def packets_a_round(first: Row, last: Row) -> float:
     return gained / delivered_packets(first, last)
 
 
-# --- DCTCP ----------------------------------------------------------------------------------
+# --- DCTCP and Prague -----------------------------------------------------------------------
+
+SCALABLE = ("wl_dctcp", "wl_prague")
 
 
-@pytest.fixture
-def marked_dctcp() -> Watched:
+@pytest.fixture(params=SCALABLE)
+def marked(request: pytest.FixtureRequest) -> Watched:
     need_root()
-    return watch(["wl_dctcp"], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
+    return watch([request.param], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
 
 
-def test_dctcp_holds_the_queue_at_the_threshold_and_the_link_full(marked_dctcp: Watched) -> None:
-    sizes = sorted(marked_dctcp.queue_bytes(SETTLED_S, DURATION_S))
-    assert marked_dctcp.use(SETTLED_S, DURATION_S) > 0.9
+def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(marked: Watched) -> None:
+    sizes = sorted(marked.queue_bytes(SETTLED_S, DURATION_S))
+    assert marked.use(SETTLED_S, DURATION_S) > 0.9
     assert 0.6 * THRESHOLD_BYTES < median(sizes) < 1.3 * THRESHOLD_BYTES
     assert sizes[len(sizes) * 9 // 10] < 1.5 * THRESHOLD_BYTES
-    assert marked_dctcp.dropped == 0
+    assert marked.dropped == 0
 
 
-def test_dctcp_cuts_by_little_when_few_packets_are_marked(marked_dctcp: Watched) -> None:
-    windows = [row["cwnd_packets"] for row in marked_dctcp.rows(0, SETTLED_S, DURATION_S)]
+def test_a_window_is_cut_by_little_when_few_packets_are_marked(marked: Watched) -> None:
+    windows = [row["cwnd_packets"] for row in marked.rows(0, SETTLED_S, DURATION_S)]
     # alpha is near sqrt(2 / w) = 0.15 (Alizadeh et al. 2010), so a cut takes a thirteenth.
     assert min(windows) > 0.75 * max(windows)
 
 
-def test_dctcp_hears_of_each_mark(marked_dctcp: Watched) -> None:
+def test_each_mark_is_heard_of(marked: Watched) -> None:
     """The receiver's state machine: with delayed ACKs, yet marks arrive one by one."""
-    assert marked_dctcp.marking
-    marked = marked_dctcp.marking.marked
-    assert marked > 100
-    assert marked_dctcp.ends[0]["delivered_ce"] == pytest.approx(marked, rel=0.1)
-    assert marked == marked_dctcp.marking.above_threshold
-    assert marked_dctcp.marking.seen > marked
+    assert marked.marking
+    marks = marked.marking.marked
+    assert marks > 100
+    assert marked.ends[0]["delivered_ce"] == pytest.approx(marks, rel=0.1)
+    assert marks == marked.marking.above_threshold
+    assert marked.marking.seen > marks
 
 
-def test_flows_of_dctcp_share_fairly() -> None:
-    seen = watch(["wl_dctcp"] * 2, threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
+@pytest.mark.parametrize("control", SCALABLE)
+def test_flows_that_are_marked_share_fairly(control: str) -> None:
+    seen = watch([control] * 2, threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
     rates = [seen.rate(flow, SETTLED_S, DURATION_S) for flow in (0, 1)]
     assert sum(rates) > 0.9 * seen.rate_mbit
     assert min(rates) > 0.25 * sum(rates)
     assert seen.dropped == 0
 
 
-def test_dctcp_answers_a_loss_as_reno_does() -> None:
-    seen = watch(["wl_dctcp"])
+@pytest.mark.parametrize("control", SCALABLE)
+def test_a_loss_is_answered_as_reno_does(control: str) -> None:
+    seen = watch([control])
     shares = cuts(seen.rows(0, 1, DURATION_S))
     assert len(shares) >= 2
     assert median(shares) == pytest.approx(0.5, abs=0.07)
     assert seen.ends[0]["delivered_ce"] == 0
 
 
-def test_dctcp_leaves_the_field_to_reno_where_the_peer_takes_no_part() -> None:
-    seen = watch(["wl_dctcp"], threshold_bytes=THRESHOLD_BYTES, is_at_both_ends=False, duration_s=3)
+@pytest.mark.parametrize("control", SCALABLE)
+def test_the_field_is_left_to_reno_where_the_peer_takes_no_part(control: str) -> None:
+    seen = watch([control], threshold_bytes=THRESHOLD_BYTES, is_at_both_ends=False, duration_s=3)
     assert seen.ends[0]["control"] == "reno"
     assert seen.marking
     assert seen.marking.above_threshold > 0
     assert seen.marking.marked == 0, "a packet said ECN-capable though the ends did not agree"
+
+
+def test_prague_grows_as_if_no_round_trip_were_shorter_than_25_ms() -> None:
+    seen = watch(["wl_prague"], rtt_ms=8, buffer_bytes=60_000, duration_s=8)
+    assert seen.use(SETTLED_S, 8) > 0.9
+    ratios = [
+        packets_a_round(first, last) / (fmean((first["rtt_us"], last["rtt_us"])) / 25_000) ** 2
+        for part in climbs(seen.rows(0, SETTLED_S, 8))
+        for first, last in zip(part[:-4], part[4:], strict=True)
+    ]
+    assert len(ratios) > 10
+    assert median(ratios) == pytest.approx(1, abs=0.2)
 
 
 # --- Vegas ----------------------------------------------------------------------------------

@@ -16,10 +16,14 @@
 
 #define KERNEL_LAYOUT __attribute__((preserve_access_index))
 
-struct sock;
+struct sock {
+	__u64 sk_pacing_rate; /* bytes a second */
+	__u32 sk_pacing_status;
+} KERNEL_LAYOUT;
 
 struct inet_connection_sock {
 	__u64 icsk_ca_priv[13];
+	__u8 icsk_ca_state : 5;
 	struct {
 		__u8 pending;
 	} icsk_ack;
@@ -35,6 +39,14 @@ struct tcp_sock {
 	__u32 delivered;
 	__u32 delivered_ce;
 	__u32 max_packets_out;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 prr_out;
+	__u32 srtt_us; /* eight times the smoothed round trip */
+	__u64 tcp_mstamp; /* of the packet at hand, in µs */
+	__u32 mss_cache;
 	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 } KERNEL_LAYOUT;
@@ -43,14 +55,18 @@ struct ack_sample {
 	__s32 rtt_us; /* -1 where an acknowledgement tells nothing, as after a retransmission */
 } KERNEL_LAYOUT;
 
+struct rate_sample;
+
 /* The loader matches members by name, so those we leave out stay empty. */
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *sample);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*min_tso_segs)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	__u32 flags;
@@ -58,10 +74,11 @@ struct tcp_congestion_ops {
 };
 
 /* Of enum tcp_ca_state, which user space sees in TCP_INFO and which therefore stays. */
-enum { CA_OPEN = 0, CA_RECOVERY = 3, CA_LOSS = 4 };
+enum { CA_OPEN = 0, CA_CWR = 2, CA_RECOVERY = 3, CA_LOSS = 4 };
 
 #define CWND_MIN 2U
 #define NO_RTT_YET 0x7fffffffU
+#define SSTHRESH_MAX 0x7fffffffU /* the kernel's TCP_INFINITE_SSTHRESH */
 
 /* Kernel functions: slow start, and one packet more for each `per` acknowledged. */
 extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;

@@ -4,9 +4,7 @@
  * mark them, see ce_mark.bpf.c; both ends have to run this control, since the receiver tells of
  * each mark (section 3.2), which RFC 3168 does not do.
  */
-#include <linux/tcp.h>
-
-#include "tcp.h"
+#include "ecn_echo.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -15,14 +13,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* The estimation gain g = 1/16 (section 4.2). */
 #define GAIN_SHIFT 4
 
-/* Kernel constants that are macros there, and thus in no type information. */
-#define SOL_TCP 6
-#define TCP_CONG_NEEDS_ECN 0x2
-#define TCP_ECN_OK 0x1 /* in ecn_flags: both ends agreed on ECN */
-#define TCP_ECN_DEMAND_CWR 0x4 /* in ecn_flags: each ACK we send carries ECE */
-#define ICSK_ACK_TIMER 0x2 /* in icsk_ack.pending: an ACK is being delayed */
-enum { CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
-
 struct dctcp {
 	__u32 alpha;
 	__u32 window_end;
@@ -30,9 +20,7 @@ struct dctcp {
 	__u32 delivered_before;
 	__u32 delivered_ce_before;
 	__u32 cwnd_before_cut;
-	/* The receiver's half. */
-	__u32 rcv_nxt_before;
-	__u32 is_ce;
+	struct ecn_echo receiver;
 };
 
 INTERNAL void begin_window(const struct tcp_sock *tp, struct dctcp *state)
@@ -46,19 +34,12 @@ SEC("struct_ops/wl_dctcp_init")
 void BPF_PROG(wl_dctcp_init, struct sock *sk)
 {
 	struct dctcp *state = state_of(sk);
-	char reno[] = "reno";
 
-	/*
-	 * A peer that does not take part, or knows no ECN: under our flag the kernel would go on to
-	 * call packets ECN-capable, and marks that nobody echoes would replace drops.
-	 */
-	if (!(tcp_of(sk)->ecn_flags & TCP_ECN_OK)) {
-		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+	if (!agreed_on_ecn(sk))
 		return;
-	}
 	/* The first mark halves the window, as the RFC wants it: caution while nothing is known. */
 	state->alpha = ALPHA_ONE;
-	state->rcv_nxt_before = tcp_of(sk)->rcv_nxt;
+	state->receiver.rcv_nxt_before = tcp_of(sk)->rcv_nxt;
 	begin_window(tcp_of(sk), state);
 }
 
@@ -108,35 +89,12 @@ void BPF_PROG(wl_dctcp_set_state, struct sock *sk, __u8 new_state)
 	}
 }
 
-INTERNAL void echo(struct tcp_sock *tp, bool is_ce)
-{
-	__u8 others = tp->ecn_flags & ~TCP_ECN_DEMAND_CWR;
-
-	tp->ecn_flags = is_ce ? others | TCP_ECN_DEMAND_CWR : others;
-}
-
-/*
- * Section 3.2, the state machine of the receiver: an ACK may cover only packets that were alike,
- * so a delayed one leaves, with the old echo, before the first packet that differs is counted.
- */
 SEC("struct_ops/wl_dctcp_cwnd_event")
 void BPF_PROG(wl_dctcp_cwnd_event, struct sock *sk, __u32 event)
 {
-	struct tcp_sock *tp = tcp_of(sk);
 	struct dctcp *state = state_of(sk);
-	bool is_ce = event == CA_EVENT_ECN_IS_CE;
 
-	if (event != CA_EVENT_ECN_IS_CE && event != CA_EVENT_ECN_NO_CE)
-		return;
-	if (is_ce != state->is_ce) {
-		if (((struct inet_connection_sock *)sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
-			echo(tp, state->is_ce);
-			bpf_tcp_send_ack(tp, state->rcv_nxt_before);
-		}
-		state->is_ce = is_ce;
-	}
-	state->rcv_nxt_before = tp->rcv_nxt;
-	echo(tp, is_ce);
+	echo_each_mark(sk, &state->receiver, event);
 }
 
 SEC("struct_ops/wl_dctcp_cong_avoid")

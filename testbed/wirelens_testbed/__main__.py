@@ -103,6 +103,12 @@ def check(request: dict[str, Any]) -> int:
         print(f"{name:<11} {'; '.join(lacks) or 'ready'}")
         is_ready = is_ready and not lacks
     if not machine.what_is_missing({}):
+        for name in programs:
+            # What a kind needs of the kernel that the others do not.
+            probes = getattr(kinds.of(name), "missing_features", list[str])
+            if lacks := probes():
+                print(f"{name:<11} {'; '.join(lacks)}")
+                is_ready = False
         lacks = probe.missing_features(Path(request["wirelens"]))
         print(f"{'kernel':<11} {'; '.join(lacks) or 'ready'}")
         is_ready = is_ready and not lacks

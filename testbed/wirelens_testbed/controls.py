@@ -20,6 +20,7 @@ from wirelens_testbed.failure import MachineError
 # Name of the control and of its object → what it is. The prefix keeps the kernel's own apart.
 CONTROLS = {
     "wl_dctcp": "DCTCP, RFC 8257",
+    "wl_prague": "Prague-like, draft-briscoe-iccrg-prague-congestion-control",
     "wl_vegas": "Vegas, Brakmo and Peterson 1995",
     "wl_scalable": "Scalable TCP, Kelly 2003",
     "wl_illinois": "TCP-Illinois, Liu, Basar and Srikant 2006",
@@ -28,7 +29,7 @@ CONTROLS = {
 # Scenarios and tables call them by the names of their papers.
 PREFIX = "wl_"
 # Controls that do their work only if both ends of a connection run them.
-BOTH_ENDS = frozenset({"wl_dctcp"})
+BOTH_ENDS = frozenset({"wl_dctcp", "wl_prague"})
 
 # Another run may be on its way in, or on its way out, with the same control.
 ATTEMPTS_MAX = 50

@@ -87,7 +87,7 @@ def read(path: Path) -> DataSet:
         own = path.parent / each.take("scenario", str, scenario)
         name = each.take("name", str)
         count = each.take("runs", int, runs, minimum=1, maximum=RUNS_MAX)
-        variants.append(Variant(name, own, count, values | each.take_table("set").rest()))
+        variants.append(Variant(name, own, count, merged(values, each.take_table("set").rest())))
         each.finish()
     data_set = DataSet(
         name=table.take("name", str, path.stem),
@@ -261,7 +261,10 @@ def _write_table(folder: Path, jobs: list[Job]) -> None:
         if path.exists():
             report = json.loads(path.read_text())
             flows = sum(report.get("flows", {}).values())
-            packets = max((tap["packets"] for tap in report.get("taps", [])), default=0)
+            packets = max(
+                (tap["packets"] for tap in report.get("taps", [])),
+                default=report.get("packets", 0),
+            )
             rows.append((
                 job.name, job.variant.name, job.seed, report["wall_s"], report["cpu_s"], flows,
                 packets,

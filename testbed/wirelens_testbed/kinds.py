@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.scenario import Table
 
-NAMES = ("demo", "congestion", "services", "attacks", "calls", "latency")
+NAMES = ("demo", "congestion", "services", "attacks", "calls", "latency", "l4s")
 
 
 class Kind(Protocol):

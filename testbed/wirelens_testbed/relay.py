@@ -1,12 +1,14 @@
 """A link with propagation delay, and loss if wanted: two TUN devices and a relay between them.
 
-The relay adds delay and loss and nothing else. Rate and buffer of the link are the kernel's: a tbf
-on each of the two devices. The kernel's own emulator, netem, is not in every kernel.
+The relay adds delay and loss. Rate and buffer of the link are the kernel's, a tbf on each of the
+two devices, or one way has the queues of an L4S router, which are the relay's. The kernel's own
+emulator, netem, is not in every kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +17,27 @@ from wirelens_testbed.lab import Lab
 
 Direction = Literal["ab", "ba"]
 End = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Rate and queues of the way from `a` to `b`; what happens to each packet goes to two files."""
+
+    settings: str  # as `wirelens testbed relay --router` takes them
+    rate_mbit: float
+    trace: Path
+    journal: Path
+    # Prefixes of sources and destinations, in the order in which the trace numbers them.
+    senders: Sequence[str]
+    receivers: Sequence[str]
+
+    def arguments(self) -> list[str]:
+        arguments = ["--router", self.settings, "--rate", f"{self.rate_mbit:g}mbit"]
+        arguments += ["--trace", str(self.trace), "--journal", str(self.journal)]
+        for flag, prefixes in (("--sender", self.senders), ("--receiver", self.receivers)):
+            for prefix in prefixes:
+                arguments += [flag, prefix]
+        return arguments
 
 
 class Relay:
@@ -39,6 +62,7 @@ class Relay:
         loss_ab: float = 0.0,
         loss_ba: float = 0.0,
         seed: int = 0,
+        queues: Queues | None = None,
     ) -> None:
         arguments = ["relay", "--seed", str(seed)]
         for flag, (host, device) in (("--a", a), ("--b", b)):
@@ -50,6 +74,7 @@ class Relay:
             arguments += [f"--delay-{direction}", f"{delay_us}us", f"--loss-{direction}", str(loss)]
             for prefix, class_delay_us in (classes or {}).items():
                 arguments += [f"--class-{direction}", f"{prefix}={class_delay_us}us"]
+        arguments += queues.arguments() if queues else []
         self._companion = Companion(lab, wirelens, arguments, f"relay-{a[0]}-{b[0]}")
 
     def delay(self, direction: Direction, delay_us: int) -> None:
@@ -61,5 +86,5 @@ class Relay:
         self._companion.tell(f"loss {direction} {probability}")
 
     def stop(self) -> dict[str, Any]:
-        """Ends the link; the report has counts and lateness of `ab` and `ba`."""
+        """Ends the link; the report has counts and lateness of `ab` and `ba`, and of queues."""
         return self._companion.finish()

@@ -38,7 +38,9 @@ pub enum TestbedError {
         /// Why; it names the device.
         error: TapError,
     },
-    /// A capture cannot be written.
+    /// A router cannot be as it was asked for.
+    Router(dualq::SettingsError),
+    /// A capture or a trace cannot be written.
     File {
         /// Which.
         path: PathBuf,
@@ -92,6 +94,7 @@ impl fmt::Display for TestbedError {
                 ),
                 _ => write!(f, "{}: cannot be written: {error}", path.display()),
             },
+            Self::Router(error) => write!(f, "router: {error}"),
             Self::Wait(error) => write!(f, "cannot wait for packets or commands: {error}"),
             Self::Command(words) => f.write_str(words),
         }

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from wirelens_testbed import controls, machine, processor
-from wirelens_testbed.congestion import departures, network
+from wirelens_testbed.congestion import departures, network, transfers
 from wirelens_testbed.congestion.ce_marking import CeMarking
-from wirelens_testbed.congestion.plan import Flow, Plan, parse
-from wirelens_testbed.failure import LabError
-from wirelens_testbed.lab import Program
+from wirelens_testbed.congestion.plan import Plan, parse
 from wirelens_testbed.relay import Relay
 from wirelens_testbed.run import Run
 from wirelens_testbed.taps import Tap
@@ -25,16 +19,9 @@ __all__ = ["NAME", "PROGRAMS", "parse", "perform", "programs"]
 NAME = "congestion"
 PROGRAMS: dict[str, str] = {}
 
-PORT_FIRST = 5001
-# Controls that do part of their work where the data arrives have a listener of their own.
-PORT_OF = {
-    control: PORT_FIRST + index for index, control in enumerate(sorted(controls.BOTH_ENDS), start=1)
-}
 # What TSO hands over at once, 64 kB, in the smallest packets that a full flow sends.
 SEGMENTS_MAX = 64
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
-# From `go` to the first connection: all senders must have heard it.
-LEAD_S = 0.3
 # After the last flow has closed, for the queue to run empty and the last packet to be recorded.
 SETTLE_S = 0.1
 # Of packets that came to the queue, lost elsewhere: what controls do is to be the queue's doing.
@@ -61,7 +48,7 @@ def _perform(plan: Plan, run: Run) -> None:
     relay = _relay_acks(plan, run) if any(flow.rtt_ms for flow in plan.flows) else None
     if not relay:
         network.return_acks(lab)
-    _start_receivers(plan, run)
+    transfers.start_receivers(run, _receivers(plan), (flow.kernel_control for flow in plan.flows))
     marking = None
     if plan.link.ce_threshold_bytes:
         marking = CeMarking(lab, network.ROUTER, "out", plan.link.ce_threshold_bytes)
@@ -74,7 +61,7 @@ def _perform(plan: Plan, run: Run) -> None:
     )
     run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
     dropped_before = processor.dropped_packets()
-    ends = _send(plan, run)
+    ends = transfers.send(run, _orders(plan, run))
     lab.pause(SETTLE_S)
     queue = network.queue_counts(lab)
     if marking:
@@ -97,85 +84,25 @@ def _relay_acks(plan: Plan, run: Run) -> Relay:
     return relay
 
 
-def _start_receivers(plan: Plan, run: Run) -> None:
-    used = sorted({flow.kernel_control for flow in plan.flows} & PORT_OF.keys())
-    listening = [str(PORT_FIRST), *(f"{PORT_OF[control]}={control}" for control in used)]
-    for index in range(plan.receivers):
-        host, address = network.receiver_name(index), network.receiver_address(index)
-        run.lab.start_module(host, "wirelens_testbed.congestion.receiver", address, *listening)
-        run.lab.wait_for_listener(host, PORT_FIRST)
+def _receivers(plan: Plan) -> list[tuple[str, str]]:
+    return [
+        (network.receiver_name(index), network.receiver_address(index))
+        for index in range(plan.receivers)
+    ]
 
 
-def _send(plan: Plan, run: Run) -> list[dict[str, Any]]:
-    """Lets all senders run, and returns what each says of its flows, in the order of the flows."""
-    senders = {
-        index: _start_sender(plan, run, index)
-        for index in sorted({flow.sender for flow in plan.flows})
-    }
-    begin_s = time.time() + LEAD_S
-    for sender in senders.values():
-        _tell(sender, f"{begin_s}\n")
-    run.event("begin", begin_ns=int(begin_s * 1e9))
-    ends: list[dict[str, Any]] = []
-    for index, sender in senders.items():
-        assert sender.stdout is not None
-        line = sender.stdout.readline()
-        if not line:
-            raise LabError(
-                f"sender {index + 1} ended before its flows; it said: {run.lab.log_tails()}"
-            )
-        ends.extend(json.loads(line))
-        sender.wait()
-    _gather_samples(run, list(senders))
-    run.event("end")
-    return sorted(ends, key=lambda end: int(end["number"]))
-
-
-def _start_sender(plan: Plan, run: Run, index: int) -> Program:
-    host = network.sender_name(index)
-    sender = run.lab.start_module(
-        host, "wirelens_testbed.congestion.sender", stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    orders = [
-        {
+def _orders(plan: Plan, run: Run) -> dict[str, list[dict[str, Any]]]:
+    """What each sender is to send, by its host."""
+    orders: dict[str, list[dict[str, Any]]] = {}
+    for flow in sorted(plan.flows, key=lambda flow: flow.sender):
+        orders.setdefault(network.sender_name(flow.sender), []).append({
             "number": flow.number, "control": flow.kernel_control, "source": flow.source,
-            "source_port": run.rng.randint(32_768, 60_999), "port": _port(flow),
+            "source_port": run.rng.randint(32_768, 60_999),
+            "port": transfers.port(flow.kernel_control),
             "target": network.receiver_address(flow.number % plan.receivers),
             "start_s": flow.start_s, "stop_s": flow.stop_s, "size_bytes": flow.size_bytes,
-        }
-        for flow in plan.flows
-        if flow.sender == index
-    ]  # fmt: skip
-    samples = str(_samples_path(run, index))
-    _tell(sender, json.dumps({"flows": orders, "samples": samples}) + "\n")
-    assert sender.stdout is not None
-    if sender.stdout.readline().strip() != b"ready":
-        raise LabError(f"sender {index + 1} did not start; it said: {run.lab.log_tails()}")
-    return sender
-
-
-def _port(flow: Flow) -> int:
-    return PORT_OF.get(flow.kernel_control, PORT_FIRST)
-
-
-def _samples_path(run: Run, index: int) -> Path:
-    return run.lab.run_dir / f"sockets-{network.sender_name(index)}.tsv"
-
-
-def _gather_samples(run: Run, indices: list[int]) -> None:
-    """Makes one table, in order of time, of what the senders saw of their sockets."""
-    header, rows = "", []
-    for index in indices:
-        header, *own = _samples_path(run, index).read_text().splitlines(keepends=True)
-        rows += own
-    rows.sort(key=lambda row: int(row.split("\t", 1)[0]))
-    (run.folder / "sockets.tsv").write_text(header + "".join(rows))
-
-
-def _tell(program: Program, line: str) -> None:
-    assert program.stdin is not None
-    program.stdin.write(line.encode())
-    program.stdin.flush()
+        })  # fmt: skip
+    return orders
 
 
 def _account(
@@ -226,7 +153,10 @@ def _state_truth(plan: Plan, run: Run, ends: list[dict[str, Any]]) -> None:
         run.truth.add(
             label=flow.control,
             client=(flow.source, end["port"]),
-            server=(network.receiver_address(flow.number % plan.receivers), _port(flow)),
+            server=(
+                network.receiver_address(flow.number % plan.receivers),
+                transfers.port(flow.kernel_control),
+            ),
             start_ns=end["start_ns"],
             end_ns=end["end_ns"],
             flow=flow.number,

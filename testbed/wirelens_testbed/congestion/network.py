@@ -69,7 +69,7 @@ def build(lab: Lab, plan: Plan) -> None:
     offloads = plan.link.offloads
     for index in range(plan.senders):
         host = sender_name(index)
-        _join(lab, (host, "eth0"), (ENTRY, host), f"10.1.{index + 1}", offloads)
+        join(lab, (host, "eth0"), (ENTRY, host), f"10.1.{index + 1}", offloads)
         lab.ip(host, f"route add default via 10.1.{index + 1}.1")
         own = (flow.source for flow in plan.flows if flow.sender == index)
         lab.ip(host, *(f"address add {address}/24 dev eth0" for address in own))
@@ -77,10 +77,10 @@ def build(lab: Lab, plan: Plan) -> None:
         lab.ip(ENTRY, *_neighbours(plan, index, host))
     for index in range(plan.receivers):
         host = receiver_name(index)
-        _join(lab, (host, "eth0"), (EXIT, host), f"10.2.{index + 1}", offloads)
+        join(lab, (host, "eth0"), (EXIT, host), f"10.2.{index + 1}", offloads)
         lab.ip(host, f"route add default via 10.2.{index + 1}.1")
-    _join(lab, (ROUTER, "in"), (ENTRY, "router"), "10.3.0", offloads)
-    _join(lab, (EXIT, "in"), (ROUTER, "out"), "10.4.0", offloads)
+    join(lab, (ROUTER, "in"), (ENTRY, "router"), "10.3.0", offloads)
+    join(lab, (EXIT, "in"), (ROUTER, "out"), "10.4.0", offloads)
     lab.ip(ENTRY, f"route add {RECEIVERS_PREFIX} via 10.3.0.2")
     lab.ip(
         ROUTER,
@@ -122,7 +122,7 @@ def queue_counts(lab: Lab) -> QueueCounts:
     return QueueCounts(queue["packets"], queue["drops"], queue.get("qlen", 0))
 
 
-def _join(
+def join(
     lab: Lab, far: tuple[str, str], near: tuple[str, str], network: str, offloads: bool
 ) -> None:
     """Links two hosts as NETWORK.2 and NETWORK.1. Who has which address is told to both, not asked:

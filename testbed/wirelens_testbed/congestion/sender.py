@@ -69,6 +69,8 @@ class Flow:
             control = self.order["control"].encode()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX_BYTES)
+            if mark := self.order.get("mark"):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
             connection.bind((self.order["source"], self.order["source_port"]))
             status = connection.connect_ex((self.order["target"], self.order["port"]))
             if status not in (0, errno.EINPROGRESS):

@@ -7,8 +7,8 @@ use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
 use session::duration::parse_delay;
+use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
-use testbed::relay::Prefix;
 
 /// Where runs go unless told otherwise.
 const OUTPUT_DEFAULT: &str = "testbed-runs";
@@ -50,10 +50,13 @@ pub enum TestbedCommand {
     Simulate(SimulateArguments),
     /// A link with delay and loss between two network namespaces
     #[command(hide = true)]
-    Relay(RelayArguments),
+    Relay(Box<RelayArguments>),
     /// Captures and exact counts of what passes devices in network namespaces
     #[command(hide = true)]
     Record(RecordArguments),
+    /// Ask a router again what the journal of a relay says it was asked
+    #[command(hide = true)]
+    Replay(ReplayArguments),
 }
 
 /// Arguments of `wirelens testbed run`.
@@ -176,7 +179,11 @@ pub struct SimulateArguments {
 Packets that enter one device leave the other after the delay; a packet of a class, by the longest
 prefix of its destination, after the delay of its class. `ready` is printed when both devices are
 there. Lines on standard input change what is so far: `delay ab 30ms`, `loss ba 0.02`. At its
-end, or on `stop`, a report is printed as one JSON object.")]
+end, or on `stop`, a report is printed as one JSON object.
+
+With --router the way from a to b has a rate and the queues of an L4S router, before its delay.
+SETTINGS are KEY=VALUE,KEY=VALUE: mode (dualpi2, partitioned or tail-drop), limit, target and
+others.")]
 pub struct RelayArguments {
     /// Device to make, and where; NETNS is a name or a path
     #[arg(long, value_name = "NETNS:DEV")]
@@ -206,9 +213,47 @@ pub struct RelayArguments {
     #[arg(long, value_name = "PACKETS", default_value = "20000")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub queue_max: u32,
-    /// Decides which packets are lost
+    /// Decides which packets are lost, and every draw of a router
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
+    /// Queues from a to b, such as mode=dualpi2,limit=1000
+    #[arg(long, value_name = "SETTINGS", requires = "rate")]
+    pub router: Option<dualq::Settings>,
+    /// Rate from a to b, of IP packets, such as 100mbit
+    #[arg(long, value_name = "RATE", requires = "router", value_parser = parse_rate)]
+    pub rate: Option<u64>,
+    /// Write a record of each packet from a to b to FILE
+    #[arg(long, value_name = "FILE", requires = "router")]
+    pub trace: Option<PathBuf>,
+    /// Write what the router was asked, and its answers, to FILE
+    #[arg(long, value_name = "FILE", requires = "router")]
+    pub journal: Option<PathBuf>,
+    /// Sources that are one sender in the trace; the first is sender 0
+    #[arg(long, value_name = "PREFIX", requires = "trace")]
+    pub sender: Vec<Prefix>,
+    /// Destinations that are one receiver in the trace; the first is receiver 0
+    #[arg(long, value_name = "PREFIX", requires = "trace")]
+    pub receiver: Vec<Prefix>,
+}
+
+/// Arguments of `wirelens testbed replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The settings, seed and start of the router are in the report of its relay. What differs is printed
+as one JSON object, and the exit status is 1 if anything does.")]
+pub struct ReplayArguments {
+    /// Journal of a relay
+    #[arg(value_name = "JOURNAL")]
+    pub journal: PathBuf,
+    /// Queues
+    #[arg(long, value_name = "SETTINGS", default_value = "")]
+    pub router: dualq::Settings,
+    /// What decided the router's draws
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// When the router began
+    #[arg(long, value_name = "NS", default_value = "0")]
+    pub start: u64,
 }
 
 /// Arguments of `wirelens testbed record`.
@@ -250,6 +295,22 @@ fn parse_class(text: &str) -> Result<(Prefix, Span), String> {
     let (prefix, delay) =
         text.split_once('=').ok_or("wanted PREFIX=DELAY, such as 10.1.0.0/16=20ms")?;
     Ok((prefix.parse()?, parse_delay(delay)?))
+}
+
+/// Bits a second, such as `100mbit`.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
+    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bits = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
+    };
+    let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
+    if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
 }
 
 /// A probability.
@@ -333,6 +394,15 @@ mod tests {
         assert_eq!(parse_size("65536"), Ok(65_536));
         for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_have_units() {
+        assert_eq!(parse_rate("100mbit"), Ok(100_000_000));
+        assert_eq!(parse_rate("0.5gbit"), Ok(500_000_000));
+        for text in ["", "100", "1bit", "mbit", "-5mbit", "200gbit", "100Mbps", "nanmbit"] {
+            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 

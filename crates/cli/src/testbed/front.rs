@@ -73,9 +73,10 @@ fn request(command: &TestbedCommand, program: &Path) -> Result<Value, Failure> {
             "output": arguments.output.as_deref().map(text).transpose()?,
         }),
         // Not the library's; it asks for these itself.
-        TestbedCommand::Relay(_) | TestbedCommand::Record(_) | TestbedCommand::Simulate(_) => {
-            Value::Null
-        }
+        TestbedCommand::Relay(_)
+        | TestbedCommand::Record(_)
+        | TestbedCommand::Replay(_)
+        | TestbedCommand::Simulate(_) => Value::Null,
     };
     if let Value::Object(fields) = &mut request {
         fields.insert(String::from("wirelens"), text(program)?.into());

@@ -5,6 +5,8 @@ pub mod args;
 mod front;
 mod record;
 mod relay;
+mod replay;
+mod router;
 mod simulate;
 
 use std::fs::File;
@@ -21,9 +23,10 @@ use args::TestbedCommand;
 /// Runs `wirelens testbed`.
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {
     match command {
-        TestbedCommand::Relay(arguments) => relay::run(arguments),
+        TestbedCommand::Relay(arguments) => relay::run(*arguments),
         TestbedCommand::Simulate(arguments) => simulate::run(&arguments),
         TestbedCommand::Record(arguments) => record::run(arguments),
+        TestbedCommand::Replay(arguments) => replay::run(&arguments),
         command => front::run(&command, host),
     }
 }

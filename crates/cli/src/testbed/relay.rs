@@ -1,12 +1,15 @@
 //! `wirelens testbed relay`: commands in, packets across, a report out.
 
 use ::testbed::lateness::Lateness;
-use ::testbed::relay::{Command, Relay, RelayReport, Settings, Towards, WayReport, WaySettings};
+use ::testbed::relay::{
+    BottleneckSettings, Command, Relay, RelayReport, Settings, Towards, WayReport, WaySettings,
+};
+use ::testbed::trace::TraceSettings;
 use serde_json::{Value, json};
 use session::duration::parse_delay;
 
 use super::args::{RelayArguments, parse_loss};
-use super::{commands, say, say_report};
+use super::{commands, router, say, say_report};
 use crate::failure::{Failure, Status};
 
 pub(super) fn run(arguments: RelayArguments) -> Result<Status, Failure> {
@@ -20,6 +23,7 @@ pub(super) fn run(arguments: RelayArguments) -> Result<Status, Failure> {
 
 fn settings(arguments: RelayArguments) -> Settings {
     let RelayArguments { a, b, queue_max, seed, .. } = arguments;
+    let router = arguments.router.zip(arguments.rate);
     Settings {
         a,
         b,
@@ -27,14 +31,22 @@ fn settings(arguments: RelayArguments) -> Settings {
             delay: arguments.delay_ab,
             classes: arguments.class_ab,
             loss: arguments.loss_ab,
+            bottleneck: router.map(|(router, rate_bits)| BottleneckSettings { router, rate_bits }),
         },
         ba: WaySettings {
             delay: arguments.delay_ba,
             classes: arguments.class_ba,
             loss: arguments.loss_ba,
+            bottleneck: None,
         },
         queue_len_max: queue_max as usize,
         seed,
+        trace: TraceSettings {
+            trace: arguments.trace,
+            journal: arguments.journal,
+            senders: arguments.sender,
+            receivers: arguments.receiver,
+        },
     }
 }
 
@@ -62,11 +74,17 @@ fn understand(line: &str) -> Result<Command, String> {
 }
 
 fn report_json(report: &RelayReport) -> Value {
-    json!({
+    let mut json = json!({
         "realtime": report.is_realtime,
         "ab": way_json(&report.ab),
         "ba": way_json(&report.ba),
-    })
+    });
+    if let (Value::Object(fields), Some(bottleneck)) = (&mut json, &report.ab.bottleneck) {
+        fields.insert(String::from("router"), router::report_json(bottleneck));
+        let trace = report.trace.as_ref().map(router::trace_json);
+        fields.insert(String::from("trace"), trace.into());
+    }
+    json
 }
 
 fn way_json(way: &WayReport) -> Value {
@@ -79,16 +97,18 @@ fn way_json(way: &WayReport) -> Value {
         "waiting": way.waiting,
         "dropped_before": way.dropped_before,
         "bytes": way.bytes,
+        "adds_up": way.adds_up(),
         "late_us": lateness_json(&way.lateness),
     })
 }
 
-fn lateness_json(lateness: &Lateness) -> Value {
+pub(super) fn lateness_json(lateness: &Lateness) -> Value {
     // To the nanosecond, without digits that nobody measured.
     let us = |ns: f64| ns.round() / 1e3;
     json!({
         "mean": us(lateness.mean_ns()),
         "p50": us(lateness.quantile_ns(0.5) as f64),
+        "p90": us(lateness.quantile_ns(0.9) as f64),
         "p99": us(lateness.quantile_ns(0.99) as f64),
         "max": us(lateness.max_ns() as f64),
     })

@@ -2,14 +2,16 @@
 //! packets that wait in between.
 //!
 //! Linux has netem for this, but not every kernel is built with it, and it tells neither how
-//! late it was nor what it lost. The relay adds delay and loss and nothing else; the rate and
-//! the buffer of the link are the kernel's, by a queueing discipline on each device.
+//! late it was nor what it lost. The relay adds delay and loss; the rate and the buffer of the
+//! link are the kernel's, by a queueing discipline on each device. One way may have a rate and the
+//! queues of an L4S router instead, which not every kernel has.
 //!
 //! One thread waits for both devices, for the clock and for commands, each to the nanosecond,
 //! before all that is not real time where that is permitted.
 
+mod bottleneck;
+mod header;
 mod loss;
-mod prefix;
 mod way;
 
 use std::fs::{self, File};
@@ -24,8 +26,9 @@ use crate::lines::Lines;
 use crate::sys::time::{monotonic_ns, set_least_timer_slack, set_realtime};
 use crate::sys::tun::Tun;
 use crate::sys::waiting::wait;
+use crate::trace::{Teller, TraceReport, TraceSettings, Writing};
 
-pub use prefix::Prefix;
+pub use bottleneck::{BottleneckReport, BottleneckSettings};
 pub use way::{WayReport, WaySettings};
 
 use way::{PACKET_LEN_MAX, Way};
@@ -43,8 +46,10 @@ pub struct Settings {
     pub ba: WaySettings,
     /// Packets that may wait, each way.
     pub queue_len_max: usize,
-    /// Decides which packets are lost.
+    /// Decides which packets are lost, and every draw of a router.
     pub seed: u64,
+    /// What is written of each packet of the way with queues.
+    pub trace: TraceSettings,
 }
 
 /// Which way.
@@ -76,6 +81,8 @@ pub struct RelayReport {
     pub ab: WayReport,
     /// From `b` to `a`.
     pub ba: WayReport,
+    /// What was written of each packet, where that was asked for.
+    pub trace: Option<TraceReport>,
 }
 
 /// One end of a relay.
@@ -96,6 +103,8 @@ pub struct Relay {
     ab: Way,
     ba: Way,
     is_realtime: bool,
+    teller: Teller,
+    writing: Option<Writing>,
 }
 
 impl Relay {
@@ -103,18 +112,23 @@ impl Relay {
     /// the namespaces, and before others where that is permitted.
     ///
     /// # Errors
-    /// A namespace cannot be entered, or a device not be made.
+    /// A namespace cannot be entered, a device or a file not be made, or a router not be as it was
+    /// asked for.
     pub fn open(settings: &Settings) -> Result<Self, TestbedError> {
         let a = End::open(&settings.a)?;
         let b = End::open(&settings.b)?;
         // Real time needs no slack; without the permission for it this is what remains.
         let _ = set_least_timer_slack();
+        // Its thread is made before this one goes before others, and stays behind.
+        let (teller, writing) = Writing::begin(&settings.trace)?;
         Ok(Self {
             a,
             b,
-            ab: Way::new(&settings.ab, settings.queue_len_max, settings.seed),
-            ba: Way::new(&settings.ba, settings.queue_len_max, !settings.seed),
+            ab: Way::new(&settings.ab, settings.queue_len_max, settings.seed)?,
+            ba: Way::new(&settings.ba, settings.queue_len_max, !settings.seed)?,
             is_realtime: set_realtime().is_ok(),
+            teller,
+            writing,
         })
     }
 
@@ -122,7 +136,7 @@ impl Relay {
     /// turns a line into a command.
     ///
     /// # Errors
-    /// A line is not understood, or waiting is refused.
+    /// A line is not understood, waiting is refused, or a file cannot be written.
     pub fn run(
         mut self,
         commands: &File,
@@ -132,18 +146,19 @@ impl Relay {
         let mut buffer = vec![0; PACKET_LEN_MAX];
         let mut may_have_more = false;
         loop {
-            self.ab.send_due(&self.b.tun);
-            self.ba.send_due(&self.a.tun);
+            self.ab.send_due(&self.b.tun, &mut self.teller);
+            self.ba.send_due(&self.a.tun, &mut self.teller);
             let timeout_ns = if may_have_more { Some(0) } else { self.until_next_due_ns() };
             let descriptors =
                 [self.a.descriptor(), self.b.descriptor(), Some(lines.source().as_fd())];
             let [a, b, command] = wait(descriptors, timeout_ns).map_err(TestbedError::Wait)?;
-            may_have_more = a.is_readable && self.a.take_in(&mut self.ab, &mut buffer);
-            may_have_more |= b.is_readable && self.b.take_in(&mut self.ba, &mut buffer);
+            let teller = &mut self.teller;
+            may_have_more = a.is_readable && self.a.take_in(&mut self.ab, &mut buffer, teller);
+            may_have_more |= b.is_readable && self.b.take_in(&mut self.ba, &mut buffer, teller);
             self.a.is_gone |= a.is_gone;
             self.b.is_gone |= b.is_gone;
             if command != Default::default() && !self.obey(&mut lines, &understand)? {
-                return Ok(self.end());
+                return self.end();
             }
         }
     }
@@ -177,12 +192,11 @@ impl Relay {
         Some(due_ns.saturating_sub(monotonic_ns()))
     }
 
-    fn end(self) -> RelayReport {
-        RelayReport {
-            is_realtime: self.is_realtime,
-            ab: self.ab.end(self.a.dropped_before()),
-            ba: self.ba.end(self.b.dropped_before()),
-        }
+    fn end(self) -> Result<RelayReport, TestbedError> {
+        let ab = self.ab.end(self.a.dropped_before());
+        let ba = self.ba.end(self.b.dropped_before());
+        let trace = self.writing.map(|writing| writing.end(self.teller)).transpose()?;
+        Ok(RelayReport { is_realtime: self.is_realtime, ab, ba, trace })
     }
 }
 
@@ -202,8 +216,8 @@ impl End {
     }
 
     /// Takes in what has come; whether there may be more.
-    fn take_in(&mut self, way: &mut Way, buffer: &mut [u8]) -> bool {
-        match way.take_in(&self.tun, buffer) {
+    fn take_in(&mut self, way: &mut Way, buffer: &mut [u8], teller: &mut Teller) -> bool {
+        match way.take_in(&self.tun, buffer, teller) {
             Ok(may_have_more) => may_have_more,
             // EBADFD: the device was removed, most likely with its namespace.
             Err(_) => {

@@ -15,7 +15,7 @@ pub struct Prefix {
 
 /// The destination of a packet: an IPv4 address stands in the highest 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Destination {
+pub(crate) struct Destination {
     is_v6: bool,
     bits: u128,
 }
@@ -31,7 +31,7 @@ fn highest(address: IpAddr) -> Destination {
 impl Destination {
     /// Of an IP packet without a header before it; `None` for anything else.
     #[inline]
-    pub(super) fn of(packet: &[u8]) -> Option<Self> {
+    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => {
                 let bytes = packet.get(16..)?.first_chunk()?;
@@ -55,6 +55,11 @@ impl Prefix {
     #[inline]
     fn contains(self, destination: Destination) -> bool {
         self.is_v6 == destination.is_v6 && destination.bits & self.mask() == self.network
+    }
+
+    /// Whether an address begins so.
+    pub(crate) fn holds(self, address: IpAddr) -> bool {
+        self.contains(highest(address))
     }
 }
 
@@ -93,14 +98,14 @@ impl fmt::Display for Prefix {
 
 /// Prefixes in the order in which they are asked.
 #[derive(Clone, Debug)]
-pub(super) struct Classes {
+pub(crate) struct Classes {
     /// Longest first, each with its number.
     prefixes: Vec<(Prefix, usize)>,
 }
 
 impl Classes {
     /// Numbers the prefixes from 1 on; the rest is class 0.
-    pub(super) fn new(prefixes: impl Iterator<Item = Prefix>) -> Self {
+    pub(crate) fn new(prefixes: impl Iterator<Item = Prefix>) -> Self {
         let mut prefixes: Vec<_> = prefixes.zip(1..).collect();
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len));
         Self { prefixes }
@@ -109,7 +114,7 @@ impl Classes {
     /// The class of a packet. One prefix after the other: there are some ten, at most a
     /// hundred, and each takes a nanosecond.
     #[inline]
-    pub(super) fn of(&self, packet: &[u8]) -> usize {
+    pub(crate) fn of(&self, packet: &[u8]) -> usize {
         if self.prefixes.is_empty() {
             return 0;
         }

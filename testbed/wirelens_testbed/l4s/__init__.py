@@ -1,0 +1,202 @@
+"""L4S: flows of real TCP share a router with two queues; each packet's way through it is traced."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from wirelens_testbed import bpf, controls, machine
+from wirelens_testbed.congestion import transfers
+from wirelens_testbed.congestion.network import ENTRY, EXIT, receiver_address, sender_name
+from wirelens_testbed.failure import TestbedError
+from wirelens_testbed.l4s import network
+from wirelens_testbed.l4s.marking import MARK, OBJECT, Ect1Marking
+from wirelens_testbed.l4s.plan import Flow, Plan, parse
+from wirelens_testbed.relay import Queues
+from wirelens_testbed.run import Run
+
+__all__ = ["NAME", "PROGRAMS", "missing_features", "parse", "perform", "programs"]
+
+NAME = "l4s"
+PROGRAMS: dict[str, str] = {}
+TRACE, JOURNAL, META = "trace.l4s", "journal.l4s", "meta.json"
+META_VERSION = 1
+# After the last flow has closed: a round trip for what is under way, and some time to wake.
+SETTLE_S = 0.2
+QUEUES = ("l4s", "classic")
+REPLAY_TIME_MAX_S = 120.0
+
+
+def programs(plan: Plan) -> dict[str, str]:
+    """Nothing beside what every run needs: senders, router and receivers are ours."""
+    return PROGRAMS
+
+
+def missing_features() -> list[str]:
+    """Why this kernel cannot run a control of ours or change ECT(0), each tried."""
+    try:
+        with controls.registered(["wl_prague"]), bpf.BpfObject(OBJECT) as program:
+            program.load()
+    except TestbedError as failure:
+        return [str(failure)]
+    return []
+
+
+def perform(plan: Plan, run: Run) -> None:
+    """Builds the network, runs the flows, and states what the router did."""
+    wanted = {flow.kernel_control for flow in plan.flows}
+    with controls.registered(wanted):
+        machine.require_controls(wanted)
+        _perform(plan, run)
+
+
+def _perform(plan: Plan, run: Run) -> None:
+    lab, router = run.lab, plan.router
+    run.progress(f"building {plan.senders} senders, the router, {plan.receivers} receivers")
+    network.build(lab, plan)
+    relay = run.relay(
+        (ENTRY, network.LINK),
+        (EXIT, network.LINK),
+        delay_ab_us=round(router.delay_ms * 1000),
+        delay_ba_us=round(router.delay_ms * 1000),
+        loss_ab=router.loss,
+        queues=Queues(
+            settings=router.settings,
+            rate_mbit=router.rate_mbit,
+            trace=run.folder / TRACE,
+            journal=run.folder / JOURNAL,
+            senders=[network.sender_prefix(index) for index in range(plan.senders)],
+            receivers=[network.receiver_prefix(index) for index in range(plan.receivers)],
+        ),
+    )
+    network.connect(lab)
+    of_l4s = sorted({flow.sender for flow in plan.flows if flow.is_l4s})
+    marking = Ect1Marking(lab, map(sender_name, of_l4s), "eth0")
+    kernel_controls = [flow.kernel_control for flow in plan.flows]
+    transfers.start_receivers(run, network.receivers(plan), kernel_controls)
+    run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
+    ends = transfers.send(run, _orders(plan, run))
+    lab.pause(SETTLE_S + 2 * router.delay_ms / 1000)
+    changed = marking.stop()
+    report = run.relayed(relay, round(plan.late_max_ms * 1000))
+    run.note(ect1=asdict(changed), packets=report["ab"]["received"])
+    _account(plan, run, report, changed.changed)
+    _replay(run, report["router"])
+    _summarise(run, report["router"])
+    _state_truth(plan, run, report, ends)
+
+
+def _orders(plan: Plan, run: Run) -> dict[str, list[dict[str, Any]]]:
+    """What each sender is to send, by its host."""
+    orders: dict[str, list[dict[str, Any]]] = {}
+    for flow in sorted(plan.flows, key=lambda flow: flow.sender):
+        orders.setdefault(sender_name(flow.sender), []).append({
+            "number": flow.number, "control": flow.kernel_control, "source": flow.source,
+            "source_port": run.rng.randint(32_768, 60_999),
+            "port": transfers.port(flow.kernel_control), "target": _target(plan, flow),
+            "start_s": flow.start_s, "stop_s": flow.stop_s, "size_bytes": flow.size_bytes,
+            "mark": MARK if flow.is_l4s else 0,
+        })  # fmt: skip
+    return orders
+
+
+def _target(plan: Plan, flow: Flow) -> str:
+    return receiver_address(flow.number % plan.receivers)
+
+
+def _account(plan: Plan, run: Run, report: dict[str, Any], changed: int) -> None:
+    """Holds what left the senders, what came to each queue and what left against each other."""
+    there, back = report["ab"], report["ba"]
+    for name, way in (("there", there), ("back", back)):
+        run.check(
+            f"accounting {name}", way["adds_up"] and way["dropped_before"] == 0,
+            f"{way['received']} packets came, {way['dropped_before']} before the relay saw them "
+            f"were dropped, {way['sent']} were sent",
+            "received = sent + dropped by cause + waiting, and none dropped before",
+        )  # fmt: skip
+    trace = report["trace"]
+    run.check(
+        "trace", trace["lost"] == 0 and trace["records"] == there["received"],
+        f"{trace['records']} records, {trace['lost']} notes lost",
+        f"{there['received']} records, as many as packets, and none lost",
+    )  # fmt: skip
+    if plan.router.mode != "tail-drop":
+        came = report["router"]["l4s"]["received"]
+        run.check(
+            "ECT(1)", came == changed,
+            f"{changed} packets left as ECT(1), {came} came to the L4S queue", "the same",
+        )  # fmt: skip
+
+
+def _replay(run: Run, router: dict[str, Any]) -> None:
+    """Asks a new router what this one was asked: a run that cannot be replayed proves nothing."""
+    done = subprocess.run(
+        [
+            run.wirelens, "testbed", "replay", run.folder / JOURNAL,
+            "--router", router["settings"], "--seed", str(router["seed"]),
+            "--start", str(router["start_ns"]),
+        ],
+        check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        timeout=REPLAY_TIME_MAX_S,
+    )  # fmt: skip
+    run.note(replay=json.loads(done.stdout) if done.stdout else None)
+    run.check("replay", done.returncode == 0, done.stderr.strip() or "the same", "the same")
+
+
+def _summarise(run: Run, router: dict[str, Any]) -> None:
+    """What a reader looks at first: each queue's delay, what it lost, marked and carried."""
+    used_us = max(router["used_ns"], 1) / 1000
+    run.note(
+        summary={
+            name: {
+                "wait_us": router[name]["wait_us"],
+                "packets": router[name]["received"],
+                "dropped": sum(router[name][f"dropped_{why}"] for why in ("full", "early", "late")),
+                "marked": router[name]["marked_pi"] + router[name]["marked_threshold"],
+                "rate_mbit": round(router[name]["sent_bytes"] * 8 / used_us, 3),
+            }
+            for name in QUEUES
+        }
+    )
+
+
+def _state_truth(plan: Plan, run: Run, report: dict[str, Any], ends: list[dict[str, Any]]) -> None:
+    numbers = {
+        (flow["source"], flow["source_port"]): number
+        for number, flow in enumerate(report["trace"]["flows"])
+    }
+    rows = []
+    for flow, end in zip(plan.flows, ends, strict=True):
+        is_fine = not end["error"] and end["control"] == flow.kernel_control
+        seen = end["error"] or f"ran under {end['control']}, {end.get('acked_bytes', 0)} bytes"
+        run.check(f"flow {flow.number}", is_fine, seen, f"under {flow.kernel_control}, to its end")
+        rows.append({
+            "flow": numbers.get((flow.source, end["port"])), "number": flow.number,
+            "control": flow.control, "l4s": flow.is_l4s, "sender": flow.sender,
+            "receiver": flow.number % plan.receivers, "source": flow.source,
+            "source_port": end["port"], "target": _target(plan, flow),
+            "target_port": transfers.port(flow.kernel_control),
+            "acked_bytes": end.get("acked_bytes", 0), "retransmits": end.get("retransmits", 0),
+            "rtt_min_us": end.get("rtt_min_us", 0), "delivered_ce": end.get("delivered_ce", 0),
+        })  # fmt: skip
+    run.check(
+        "flows", all(row["flow"] is not None for row in rows),
+        f"{sum(row['flow'] is not None for row in rows)} flows in the trace", f"{len(rows)}",
+    )  # fmt: skip
+    run.note(flows=dict(Counter(flow.control for flow in plan.flows)))
+    router = report["router"]
+    meta = {
+        "version": META_VERSION, "world": "testbed", "seed": run.seed,
+        "router": router["settings"], "router_seed": router["seed"],
+        "start_ns": router["start_ns"], "end_ns": router["end_ns"],
+        "rate_bits": router["rate_bits"], "delay_ms": plan.router.delay_ms,
+        "duration_s": plan.duration_s, "trace": TRACE, "journal": JOURNAL,
+        "flows": sorted(rows, key=lambda row: (row["flow"] is None, row["flow"])),
+    }  # fmt: skip
+    (run.folder / META).write_text(json.dumps(meta, indent=1) + "\n")
+    header, *_ = ["\t".join(rows[0])]
+    lines = ("\t".join(map(str, row.values())) for row in rows)
+    (run.folder / "flows.tsv").write_text("\n".join([header, *lines]) + "\n")

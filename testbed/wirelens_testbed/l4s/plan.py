@@ -1,0 +1,127 @@
+"""What an L4S scenario says: a router, hosts, and flows that share the router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wirelens_testbed.controls import BOTH_ENDS, kernel_name
+from wirelens_testbed.failure import ScenarioError
+from wirelens_testbed.run import SLOT_US
+from wirelens_testbed.scenario import Table
+
+FLOWS_PER_SENDER_MAX = 200
+HOSTS_MAX = 64
+MODES = ("dualpi2", "partitioned", "tail-drop")
+
+
+@dataclass(frozen=True)
+class Router:
+    """The queues of the way to the receivers, their rate, and the propagation delay each way."""
+
+    mode: str
+    limit_packets: int
+    more: str  # further settings, as the relay takes them
+    rate_mbit: float
+    delay_ms: float
+    loss: float
+
+    @property
+    def settings(self) -> str:
+        own = f"mode={self.mode},limit={self.limit_packets}"
+        return f"{own},{self.more}" if self.more else own
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One TCP flow: bytes as fast as its congestion control allows, from `start_s` to `stop_s`."""
+
+    number: int
+    sender: int
+    control: str
+    is_l4s: bool
+    start_s: float
+    stop_s: float
+    size_bytes: int  # 0: until stop_s
+
+    @property
+    def kernel_control(self) -> str:
+        return kernel_name(self.control)
+
+    @property
+    def source(self) -> str:
+        return f"10.1.{self.sender + 1}.{self.number % FLOWS_PER_SENDER_MAX + 10}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    duration_s: float
+    senders: int
+    receivers: int
+    classic_ecn: bool
+    router: Router
+    flows: tuple[Flow, ...]
+    late_max_ms: float
+
+
+def parse(table: Table) -> Plan:
+    """Reads a drawn scenario."""
+    duration_s = table.take("duration_s", float, minimum=0.5, maximum=3600.0)
+    router = _parse_router(table.take_table("router"))
+    hosts = table.take_table("hosts")
+    senders = hosts.take("senders", int, 2, minimum=1, maximum=HOSTS_MAX)
+    receivers = hosts.take("receivers", int, 1, minimum=1, maximum=HOSTS_MAX)
+    classic_ecn = hosts.take("classic_ecn", bool, False)
+    hosts.finish()
+    flows = tuple(
+        _parse_flow(each, number, senders, duration_s)
+        for number, each in enumerate(table.take_tables("flows"))
+    )
+    if not flows:
+        raise ScenarioError("there are no flows; wanted at least one, begun by [[flows]]")
+    if len(flows) > FLOWS_PER_SENDER_MAX:
+        raise ScenarioError(f"{len(flows)} flows; wanted at most {FLOWS_PER_SENDER_MAX}")
+    return Plan(
+        duration_s=duration_s,
+        senders=senders,
+        receivers=receivers,
+        classic_ecn=classic_ecn,
+        router=router,
+        flows=flows,
+        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+    )
+
+
+def _parse_router(table: Table) -> Router:
+    router = Router(
+        mode=table.take("mode", str, MODES[0], among=MODES),
+        limit_packets=table.take("limit_packets", int, 10_000, minimum=1, maximum=1_000_000),
+        more=table.take("settings", str, ""),
+        rate_mbit=table.take("rate_mbit", float, minimum=0.1, maximum=1_000.0),
+        delay_ms=table.take("delay_ms", float, 10.0, minimum=0.0, maximum=1_000.0),
+        loss=table.take("loss", float, 0.0, minimum=0.0, maximum=1.0),
+    )
+    table.finish()
+    return router
+
+
+def _parse_flow(table: Table, number: int, senders: int, duration_s: float) -> Flow:
+    control = table.take("control", str)
+    is_scalable = kernel_name(control) in BOTH_ENDS
+    start_s = table.take("start_s", float, 0.0, minimum=0.0, maximum=duration_s)
+    flow = Flow(
+        number=number,
+        sender=table.take("sender", int, number % senders, minimum=0, maximum=senders - 1),
+        control=control,
+        is_l4s=table.take("l4s", bool, is_scalable),
+        start_s=start_s,
+        stop_s=table.take("stop_s", float, duration_s, minimum=start_s, maximum=duration_s),
+        size_bytes=table.take("size_bytes", int, 0, minimum=0),
+    )
+    table.finish()
+    if flow.is_l4s and not is_scalable:
+        ours = ", ".join(sorted(name.removeprefix("wl_") for name in BOTH_ENDS))
+        raise ScenarioError(
+            f"flow {number}: l4s = true under {control}, which answers a mark as a loss; wanted "
+            f"one of {ours}, or l4s = false"
+        )
+    return flow
