@@ -101,7 +101,7 @@ impl LatencySettings {
         self.check_egress(is_live)?;
         if is_live && self.by == By::Destination && self.every.is_none() {
             return Err(Refusal::of(
-                "every",
+                "by",
                 "an interface has no end, so destinations are reported for each period; give \
                  every = \"10s\"",
             ));
