@@ -60,6 +60,21 @@ def _compared(pair: Sequence[Sequence[Row]], key: str, within: float) -> str:
     return f" {spread(ours)} | {spread(theirs)} | {shown} |"
 
 
+def three() -> str:
+    """The default scenario in all worlds."""
+    found = [row for row in [*rows("worlds"), *rows("kernel")] if row["scenario"] == "default"]
+    text = "| world | runs | L4S p50 ms | p99 ms | classic p50 ms | p99 ms |\n|---|---:|---|---|---|---|\n"
+    for world in (SIMULATOR, NS3, "kernel"):
+        mine = [row for row in found if row["world"] == world]
+        cells = [
+            spread([row[key] for row in mine if row["queue"] == queue])
+            for queue in ("l4s", "classic")
+            for key in ("p50_ms", "p99_ms")
+        ]
+        text += f"| {world} | {len(mine) // 2} | {' | '.join(cells)} |\n"
+    return text
+
+
 def speed() -> str:
     """CPU time per simulated second."""
     found = [row for row in rows("worlds") if row["queue"] == "l4s"]

@@ -139,6 +139,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "devices-home": plain(page_devices.home),
     "devices-known": plain(page_devices.known),
     "l4s-worlds": plain(page_l4s.worlds),
+    "l4s-three": plain(page_l4s.three),
     "l4s-speed": plain(page_l4s.speed),
     "l4s-controls": plain(page_l4s.controls),
     "l4s-axis": plain(page_l4s.axis),

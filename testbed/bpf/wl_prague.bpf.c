@@ -140,7 +140,7 @@ __u32 BPF_PROG(wl_prague_ssthresh, struct sock *sk)
 }
 
 /*
- * On a busy machine Linux 6.18 takes, some times in a million calls, a threshold that the program
+ * On a busy machine Linux 6.18 takes, once in a while, a threshold that the program
  * has not returned: an address of the kernel's, and thus none that could be. Why is not known. It
  * is noticed, and made up for, at the same acknowledgement.
  */

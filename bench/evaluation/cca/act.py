@@ -65,7 +65,10 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
     with (
         tempfile.TemporaryDirectory() as name,
         shared_queue(
-            CONTROLS, rtts, duration_s=END_S + 1.0, rate_mbit=asked.rate_mbit,
+            CONTROLS,
+            rtts,
+            duration_s=END_S + 1.0,
+            rate_mbit=asked.rate_mbit,
             buffer_bytes=asked.buffer_bytes,
         ) as queue,  # fmt: skip
     ):

@@ -42,9 +42,7 @@ class Drawn:
             source = "sketch" if window == "1s" else "exact"
             options = SnapshotOptions(source=source, window=window, keys=KEYS)
             names = options.columns()
-            found = rows.load(
-                self.captures, options, names, ROWS_MAX, 1, self.progress.show
-            )
+            found = rows.load(self.captures, options, names, ROWS_MAX, 1, self.progress.show)
             self.by_window[window] = found, names
         return self.by_window[window]
 

@@ -43,8 +43,8 @@ ROUTERS: Mapping[str, str] = {
 }
 NONE, STATE, LAST, RANDOM = "none", "state-informed", "last latency", "random, same rate"
 CONTROLS = (NONE, STATE, LAST, RANDOM)
-# What one axis may be set to, as in SwiftQueue's section 6.2: the queue in bandwidth-delay products,
-# the L4S flows of sender 1, the propagation delay in ms.
+# What one axis may be set to, as in SwiftQueue's section 6.2: the queue in bandwidth-delay
+# products, the L4S flows of sender 1, the propagation delay in ms.
 AXES = ("queue", "flows", "delay")
 _PACKET_BITS = 1_500 * 8
 # Queues are filling before this.
