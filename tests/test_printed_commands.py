@@ -39,7 +39,7 @@ OTHERS = {".", "awk", "cargo", "cat", "jq", "ls", "mkdir", "mv", "pip", "python3
 # Training, the testbed's runs, installing and benchmarks.
 SLOW = re.compile(
     r"\b(testbed (run|make|check --install)|wirelens train|wirelens eval|pip install|cargo)\b"
-    r"|^bash |\bOUT=|\$OUT|bench/evaluation/(cca|classify)/|bench/speed/classify/|images"
+    r"|^bash |\bOUT=|\$OUT|bench/evaluation/(cca|classify|l4s)/|bench/speed/classify/|images"
 )
 # What asks a recorder that is at work, or changes a queue of the system.
 LIVE = re.compile(r"packetlog (mode|status)\b|^tc ")

@@ -12,7 +12,8 @@ EXAMPLE = wirelens("run", "--init").stdout.decode()
 ROWS = 'output = "-"\nformat = "csv"\n'
 BASE = {
     "input": "", "run": "", "top": ROWS, "flows": ROWS, "classify": f'{ROWS}model = "services"\n',
-    "packetlog": 'output = "log"\nfixed-mode = true\n', "cca": ROWS, "unanswered": ROWS,
+    "packetlog": 'output = "log"\nfixed-mode = true\n', "cca": ROWS, "latency": ROWS,
+    "unanswered": ROWS,
 }  # fmt: skip
 # By table and key: a value; `works` where rows differ, `same` where they do not depend on it by its
 # own words, `refused` where captures are read; and what else has to be given.
@@ -49,12 +50,21 @@ KEYS = {
         "passed": ('"first"', "refused"), "sample": ("0.5", "refused"),
         "each-packet": ("true", "refused"), "egress-offset": ('"1ms"', "refused"),
     },
+    "latency": {
+        "by": ('"packet"', "works"), "every": ('"1s"', "works", 'by = "destination"\n'),
+        "delayed-ack": ('"1ms"', "works"), "sharp-change": ('"1ms"', "works"),
+        "sharp-share": ("0.9", "works"), "max-flows": ("64", "works"),
+        "max-waiting": ("64", "works"),
+        # Of two taps, which the one capture here is not.
+        "egress-offset": ('"1ms"', "refused"),
+    },
     "unanswered": {"least-packets": ("2", "works")},
 }  # fmt: skip
 # Of which the settings above are made, and what other tests are about.
 OTHERS = {
     "input": {"read", "interface"}, "classify": {"model"},
     "packetlog": {"output", "fixed-mode", "settings"}, "cca": {"model", "ingress", "egress"},
+    "latency": {"egress"},
 }  # fmt: skip
 WITH_ROWS = {"output", "format", "force"}
 

@@ -63,7 +63,8 @@ def _compared(pair: Sequence[Sequence[Row]], key: str, within: float) -> str:
 def three() -> str:
     """The default scenario in all worlds."""
     found = [row for row in [*rows("worlds"), *rows("kernel")] if row["scenario"] == "default"]
-    text = "| world | runs | L4S p50 ms | p99 ms | classic p50 ms | p99 ms |\n|---|---:|---|---|---|---|\n"
+    text = "| world | runs | L4S p50 ms | p99 ms | classic p50 ms | p99 ms |\n"
+    text += "|---|---:|---|---|---|---|\n"
     for world in (SIMULATOR, NS3, "kernel"):
         mine = [row for row in found if row["world"] == world]
         cells = [

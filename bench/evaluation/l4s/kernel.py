@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-
 from wirelens.l4s import read_trace
 
 WARMUP_NS = 5_000_000_000

@@ -109,7 +109,7 @@ Time: some minutes for the runs of a data set.")]
     /// `wirelens eval l4s --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval l4s --controls
-  wirelens eval l4s --controls --routers dualpi2,partitioned --seeds 16 -o controls.md
+  wirelens eval l4s --controls --routers dualpi2,partitioned-20 --seeds 16 -o controls.md
 
 Time: a minute or two on two cores.")]
     L4s(HandedOn),

@@ -16,7 +16,7 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, choice, parse_
   wirelens latency -r capture.pcap --sort p99 -n 20         the slowest flows
   wirelens latency -r capture.pcap --by destination         RTT of each address that answers
   wirelens latency -r capture.pcap --by packet -o packets.parquet
-  wirelens latency -r lan.pcap --egress wan.pcap            one-way delay from tap to tap
+  wirelens latency -r before.pcap --egress after.pcap       one-way delay from tap to tap
   wirelens latency -i eth0                                  a view of each second, until Ctrl-C
 
 RTT is measured from the capture point to an end and back: dst is the path to the destination,

@@ -150,7 +150,7 @@ pub struct PlotArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens testbed simulate testbed/scenarios/l4s-default.txt
-  wirelens testbed simulate l4s.txt --set router=mode=partitioned --set seed=7 -o packets.l4s
+  wirelens testbed simulate testbed/scenarios/l4s-mixed.txt --set seed=7 -o packets.l4s
 
 Time: a hundredth of the simulated time or less. It takes neither root nor network namespaces.
 
