@@ -206,3 +206,39 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     journal.write_bytes(b"")
     ran = wirelens("testbed", "replay", str(journal))
     assert json.loads(ran.stdout) == {"calls": 0, "first_difference": None}
+
+
+PAPER = SCENARIOS / "l4s-paper.toml"
+
+
+@pytest.mark.testbed
+@pytest.mark.parametrize("mode", ["dualpi2", "partitioned", "tail-drop"])
+def test_the_same_kind_is_simulated(mode: str, tmp_path: Path) -> None:
+    run = run_scenario(PAPER, tmp_path, "--set", "duration_s=3", "--set", f"router.mode={mode}")
+    assert run.failed_checks() == []
+    meta = json.loads((run.folder / "meta.json").read_text())
+    assert (meta["world"], len(meta["flows"])) == ("simulator", 20)
+    seen = {record[6] for record in records(run)}
+    # A flow whose first message comes later has no packet yet.
+    assert 10 < len(seen) and seen <= {flow["flow"] for flow in meta["flows"]}
+    assert run.report["replay"]["first_difference"] is None
+    assert (run.report["summary"]["l4s"]["packets"] > 0) == (mode != "tail-drop")
+
+
+@pytest.mark.testbed
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["world=kernel"], "load = 'messages:websearch:5000000': world 'kernel' does not have it"),
+        (["router.loss=0.1"], "loss: world 'simulator' does not have it; wanted kernel, ns3"),
+        (["world=mininet"], "world"),
+        (["steering=oracle"], "`oracle` names no control; wanted none"),
+    ],
+)
+def test_what_a_world_does_not_have_is_refused(
+    settings: list[str], words: str, tmp_path: Path
+) -> None:
+    asked = [word for setting in settings for word in ("--set", setting)]
+    done = testbed("run", PAPER, "-o", tmp_path, *asked)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -12,9 +11,10 @@ from wirelens_testbed import bpf, controls, machine
 from wirelens_testbed.congestion import transfers
 from wirelens_testbed.congestion.network import ENTRY, EXIT, receiver_address, sender_name
 from wirelens_testbed.failure import TestbedError
-from wirelens_testbed.l4s import network
+from wirelens_testbed.l4s import network, replayed, simulated
 from wirelens_testbed.l4s.marking import MARK, OBJECT, Ect1Marking
-from wirelens_testbed.l4s.plan import Flow, Plan, parse
+from wirelens_testbed.l4s.plan import KERNEL, Flow, Plan, parse
+from wirelens_testbed.l4s.simulated import JOURNAL, META, META_VERSION, QUEUES, TRACE
 from wirelens_testbed.relay import Queues
 from wirelens_testbed.run import Run
 
@@ -22,12 +22,8 @@ __all__ = ["NAME", "PROGRAMS", "missing_features", "parse", "perform", "programs
 
 NAME = "l4s"
 PROGRAMS: dict[str, str] = {}
-TRACE, JOURNAL, META = "trace.l4s", "journal.l4s", "meta.json"
-META_VERSION = 1
 # After the last flow has closed: a round trip for what is under way, and some time to wake.
 SETTLE_S = 0.2
-QUEUES = ("l4s", "classic")
-REPLAY_TIME_MAX_S = 120.0
 
 
 def programs(plan: Plan) -> dict[str, str]:
@@ -47,6 +43,9 @@ def missing_features() -> list[str]:
 
 def perform(plan: Plan, run: Run) -> None:
     """Builds the network, runs the flows, and states what the router did."""
+    if plan.world != KERNEL:
+        simulated.perform(plan, run)
+        return
     wanted = {flow.kernel_control for flow in plan.flows}
     with controls.registered(wanted):
         machine.require_controls(wanted)
@@ -84,7 +83,8 @@ def _perform(plan: Plan, run: Run) -> None:
     report = run.relayed(relay, round(plan.late_max_ms * 1000))
     run.note(ect1=asdict(changed), packets=report["ab"]["received"])
     _account(plan, run, report, changed.changed)
-    _replay(run, report["router"])
+    router_of = report["router"]
+    replayed.check(run, JOURNAL, router_of["settings"], router_of["seed"], router_of["start_ns"])
     _summarise(run, report["router"])
     _state_truth(plan, run, report, ends)
 
@@ -131,21 +131,6 @@ def _account(plan: Plan, run: Run, report: dict[str, Any], changed: int) -> None
         )  # fmt: skip
 
 
-def _replay(run: Run, router: dict[str, Any]) -> None:
-    """Asks a new router what this one was asked: a run that cannot be replayed proves nothing."""
-    done = subprocess.run(
-        [
-            run.wirelens, "testbed", "replay", run.folder / JOURNAL,
-            "--router", router["settings"], "--seed", str(router["seed"]),
-            "--start", str(router["start_ns"]),
-        ],
-        check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        timeout=REPLAY_TIME_MAX_S,
-    )  # fmt: skip
-    run.note(replay=json.loads(done.stdout) if done.stdout else None)
-    run.check("replay", done.returncode == 0, done.stderr.strip() or "the same", "the same")
-
-
 def _summarise(run: Run, router: dict[str, Any]) -> None:
     """What a reader looks at first: each queue's delay, what it lost, marked and carried."""
     used_us = max(router["used_ns"], 1) / 1000
@@ -189,7 +174,7 @@ def _state_truth(plan: Plan, run: Run, report: dict[str, Any], ends: list[dict[s
     run.note(flows=dict(Counter(flow.control for flow in plan.flows)))
     router = report["router"]
     meta = {
-        "version": META_VERSION, "world": "testbed", "seed": run.seed,
+        "version": META_VERSION, "world": KERNEL, "seed": run.seed,
         "router": router["settings"], "router_seed": router["seed"],
         "start_ns": router["start_ns"], "end_ns": router["end_ns"],
         "rate_bits": router["rate_bits"], "delay_ms": plan.router.delay_ms,

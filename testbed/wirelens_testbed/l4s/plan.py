@@ -12,6 +12,11 @@ from wirelens_testbed.scenario import Table
 FLOWS_PER_SENDER_MAX = 200
 HOSTS_MAX = 64
 MODES = ("dualpi2", "partitioned", "tail-drop")
+KERNEL = "kernel"
+WORLDS = (KERNEL, "simulator", "ns3")
+# What both simulators have.
+SIMULATED = ("prague", "dctcp", "cubic", "reno", "bbr")
+GREEDY = "greedy"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Flow:
     start_s: float
     stop_s: float
     size_bytes: int  # 0: until stop_s
+    load: str  # greedy, or messages of simulators: `messages:websearch:5000000`
 
     @property
     def kernel_control(self) -> str:
@@ -54,6 +60,8 @@ class Flow:
 
 @dataclass(frozen=True)
 class Plan:
+    world: str
+    steering: str  # which packets of the first sender's L4S flows leave their queue; simulators
     duration_s: float
     senders: int
     receivers: int
@@ -65,6 +73,8 @@ class Plan:
 
 def parse(table: Table) -> Plan:
     """Reads a drawn scenario."""
+    world = table.take("world", str, KERNEL, among=WORLDS)
+    steering = table.take("steering", str, "none")
     duration_s = table.take("duration_s", float, minimum=0.5, maximum=3600.0)
     router = _parse_router(table.take_table("router"))
     hosts = table.take_table("hosts")
@@ -80,7 +90,9 @@ def parse(table: Table) -> Plan:
         raise ScenarioError("there are no flows; wanted at least one, begun by [[flows]]")
     if len(flows) > FLOWS_PER_SENDER_MAX:
         raise ScenarioError(f"{len(flows)} flows; wanted at most {FLOWS_PER_SENDER_MAX}")
-    return Plan(
+    plan = Plan(
+        world=world,
+        steering=steering,
         duration_s=duration_s,
         senders=senders,
         receivers=receivers,
@@ -89,6 +101,32 @@ def parse(table: Table) -> Plan:
         flows=flows,
         late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
     )
+    _check_world(plan)
+    return plan
+
+
+def _check_world(plan: Plan) -> None:
+    """Refuses what a world does not have."""
+    refused: list[tuple[str, bool]] = []
+    if plan.world == KERNEL:
+        refused += [
+            (f"steering = {plan.steering!r}", plan.steering != "none"),
+            *((f"load = {flow.load!r}", flow.load != GREEDY) for flow in plan.flows),
+        ]
+    else:
+        refused += [
+            ("loss", plan.router.loss > 0),
+            ("classic_ecn", plan.classic_ecn),
+            *((f"control {flow.control}", flow.control not in SIMULATED) for flow in plan.flows),
+            *(
+                ("stop_s or size_bytes", flow.stop_s < plan.duration_s or flow.size_bytes > 0)
+                for flow in plan.flows
+            ),
+        ]
+    for what, is_asked in refused:
+        if is_asked:
+            others = ", ".join(world for world in WORLDS if world != plan.world)
+            raise ScenarioError(f"{what}: world {plan.world!r} does not have it; wanted {others}")
 
 
 def _parse_router(table: Table) -> Router:
@@ -116,6 +154,7 @@ def _parse_flow(table: Table, number: int, senders: int, duration_s: float) -> F
         start_s=start_s,
         stop_s=table.take("stop_s", float, duration_s, minimum=start_s, maximum=duration_s),
         size_bytes=table.take("size_bytes", int, 0, minimum=0),
+        load=table.take("load", str, GREEDY),
     )
     table.finish()
     if flow.is_l4s and not is_scalable:
