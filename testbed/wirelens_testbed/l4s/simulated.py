@@ -1,7 +1,7 @@
 """The same scenario in a simulator: Wirelens' own, or ns-3.
 
-The router, the trace and the journal are those of the testbed's router; what differs is TCP, and that
-times are exact.
+The router, the trace and the journal are those of the testbed's router; what differs is TCP, and
+that times are exact.
 """
 
 from __future__ import annotations
