@@ -184,6 +184,30 @@ def test_flows_are_those_in_a_capture_of_the_same_traffic(tmp_path: Path) -> Non
     assert identity(read)["processed"] == identity(ran)["processed"]
 
 
+def test_latencies_are_those_of_the_conversations(tmp_path: Path) -> None:
+    with host_and_peer(), Listening(tmp_path, "latency", "-i", "wl0", *CSV) as live:
+        talk()
+        time.sleep(0.5)
+        ran = live.end()
+    assert ran.status == 0 and identity(ran)["dropped"] == 0
+    tcp = [row for row in ran.rows if row["protocol"] == "tcp"]
+    assert len(tcp) == 3
+    for row in tcp:
+        # A handshake and three answers at least; nothing was lost, and nothing is far away.
+        assert row["src_ip"] == HERE and int(row["dst_rtt_count"]) >= 3
+        assert 0 < int(row["dst_rtt_min_ns"]) <= int(row["dst_rtt_p50_ns"]) < 50_000_000
+        assert int(row["src_retransmissions"]) == int(row["dst_retransmissions"]) == 0
+
+
+def test_a_terminal_shows_latencies_as_they_are() -> None:
+    with host_and_peer(), Screen(command="latency") as screen:
+        screen.read_until("wirelens latency on wl0; Ctrl-C ends it")
+        talk()
+        screen.read_until(THERE)
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(5) == 0
+
+
 def test_windows_hold_what_was_sent(link: Link, tmp_path: Path) -> None:
     with Listening(tmp_path, "top", "-i", "wl0", "--window", "1s", "-n", "0", *CSV) as live:
         for _ in range(4):
@@ -466,13 +490,13 @@ def test_time_goes_on_while_no_packet_comes(link: Link, tmp_path: Path) -> None:
 
 
 class Screen:
-    """`wirelens top` on a terminal, and what it wrote there so far."""
+    """A command on a terminal, and what it wrote there so far."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, command: str = "top") -> None:
         self.text = ""
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [PROGRAM, "top", "-i", "wl0", *arguments],
+            [PROGRAM, command, "-i", "wl0", *arguments],
             stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
         )  # fmt: skip
         os.close(slave)
