@@ -121,7 +121,7 @@ NS3_OBJECTS := $(patsubst testbed/%.cc,target/%.o,$(wildcard testbed/ns3/*.cc))
 
 ns3: ## build the scenario of an L4S router in ns-3, target/ns3/l4s (g++, libns3-dev)
 	@bash tools/setup.sh ns3
-	cargo build --release --locked --package wirelens-l4s-abi --lib --example replay
+	cargo build --release --locked --package wirelens-l4s-abi --lib
 	@$(MAKE) --no-print-directory target/ns3/l4s
 
 target/ns3/%.o: testbed/ns3/%.cc $(wildcard testbed/ns3/*.h)

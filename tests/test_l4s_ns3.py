@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import wirelens
 from wirelens.l4s import read_trace
 
 pytestmark = pytest.mark.ns3
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target/ns3/l4s"
-REPLAY = ROOT / "target/release/examples/replay"
 SCENARIOS = ROOT / "testbed/scenarios"
 SHORT = ["--set", "duration_ns 3000000000"]
 MS = 1_000_000
@@ -58,11 +58,11 @@ def test_every_packet_is_accounted_for_and_a_journal_is_decided_the_same(
     found = summary(scenario, "--trace", str(trace), "--journal", str(journal))
     for queue in found["queues"].values():
         assert queue["received"] == queue["sent"] + dropped(queue) + queue["waiting"]
-    seed = str(found["seed"])
-    again = subprocess.run([REPLAY, found["router"], seed, journal], capture_output=True, text=True)
-    assert (again.returncode, again.stderr) == (0, ""), again.stdout
-    other = subprocess.run([REPLAY, "mode=dualpi2,step=10us", seed, journal], capture_output=True)
-    assert other.returncode == 1
+    seed = ("--seed", str(found["seed"]))
+    again = wirelens("testbed", "replay", journal, "--router", found["router"], *seed)
+    assert (again.status, again.stderr) == (0, ""), again.stdout
+    other = wirelens("testbed", "replay", journal, "--router", "mode=dualpi2,step=10us", *seed)
+    assert other.status == 1
 
     table = read_trace(trace)
     assert table.num_rows == found["records"]

@@ -34,7 +34,7 @@ WRITTEN_BY = ("models/services/card.md", "models/devices/card.md", "models/packe
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
 OTHERS = {".", "awk", "cargo", "cat", "jq", "ls", "mkdir", "mv", "pip", "python3", "setcap", "sort",
           "ssh", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
-          "venv/bin/python", "target/ns3/l4s", "target/release/examples/replay"}  # fmt: skip
+          "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 
 # Training, the testbed's runs, installing and benchmarks.
 SLOW = re.compile(

@@ -36,7 +36,7 @@ constexpr const char* HELP =
     "\n"
     "  SCENARIO         lines of `key value`, such as testbed/scenarios/l4s-default.txt\n"
     "  --trace FILE     write one record per data packet (docs/specs/l4s-trace.md)\n"
-    "  --journal FILE   write what the router was asked and decided, for target/release/examples/replay\n"
+    "  --journal FILE   write what the router was asked and decided, for `wirelens testbed replay`\n"
     "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
     "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
     "\n"

@@ -270,7 +270,7 @@ impl Sender {
         }
         (self.backoff, self.timer.due_ns) = (0, self.due_after(now_ns));
         match self.recovery {
-            Recovery::Dupacks => self.find_lost(now_ns),
+            Recovery::Dupacks => self.find_lost(),
             Recovery::Rack => self.find_late(now_ns),
         }
         let ends_round = self.first >= self.round_until;
@@ -332,7 +332,7 @@ impl Sender {
     }
 
     /// Segments with three above them that have arrived are lost, if they were sent once.
-    fn find_lost(&mut self, now_ns: u64) {
+    fn find_lost(&mut self) {
         let Some(below) = self.highest[DUPLICATES - 1] else { return };
         let mut is_new = false;
         for number in self.examined.max(self.first)..below {
@@ -345,7 +345,7 @@ impl Sender {
         }
         self.examined = self.examined.max(below);
         if is_new {
-            self.answer_loss(now_ns);
+            self.answer_loss();
         }
     }
 
@@ -373,7 +373,7 @@ impl Sender {
         }
         if is_new {
             self.reordering.remember(now_ns, &self.congestion);
-            self.answer_loss(now_ns);
+            self.answer_loss();
         }
     }
 
@@ -382,9 +382,9 @@ impl Sender {
         self.rtt_ns.map_or(0, |rtt_ns| rtt_ns as u64)
     }
 
-    fn answer_loss(&mut self, now_ns: u64) {
+    fn answer_loss(&mut self) {
         self.recovers_until = self.end();
-        self.congestion.lose(now_ns);
+        self.congestion.lose();
     }
 
     fn mark_lost(&mut self, number: u64) {
@@ -405,7 +405,7 @@ impl Sender {
         }
         self.examined = end;
         (self.recovers_until, self.round_until) = (end, end);
-        self.congestion.time_out(now_ns);
+        self.congestion.time_out();
         self.backoff = (self.backoff + 1).min(16);
         self.timer.due_ns = self.due_after(now_ns);
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -11,10 +10,10 @@ from wirelens_testbed import bpf, controls, machine
 from wirelens_testbed.congestion import transfers
 from wirelens_testbed.congestion.network import ENTRY, EXIT, receiver_address, sender_name
 from wirelens_testbed.failure import TestbedError
-from wirelens_testbed.l4s import network, replayed, simulated
+from wirelens_testbed.l4s import folder, network, simulated
+from wirelens_testbed.l4s.folder import JOURNAL, QUEUES, TRACE
 from wirelens_testbed.l4s.marking import MARK, OBJECT, Ect1Marking
 from wirelens_testbed.l4s.plan import KERNEL, Flow, Plan, parse
-from wirelens_testbed.l4s.simulated import JOURNAL, META, META_VERSION, QUEUES, TRACE
 from wirelens_testbed.relay import Queues
 from wirelens_testbed.run import Run
 
@@ -84,7 +83,7 @@ def _perform(plan: Plan, run: Run) -> None:
     run.note(ect1=asdict(changed), packets=report["ab"]["received"])
     _account(plan, run, report, changed.changed)
     router_of = report["router"]
-    replayed.check(run, JOURNAL, router_of["settings"], router_of["seed"], router_of["start_ns"])
+    folder.check_replay(run, router_of["settings"], router_of["seed"], router_of["start_ns"])
     _summarise(run, report["router"])
     _state_truth(plan, run, report, ends)
 
@@ -139,8 +138,8 @@ def _summarise(run: Run, router: dict[str, Any]) -> None:
             name: {
                 "wait_us": router[name]["wait_us"],
                 "packets": router[name]["received"],
-                "dropped": sum(router[name][f"dropped_{why}"] for why in ("full", "early", "late")),
-                "marked": router[name]["marked_pi"] + router[name]["marked_threshold"],
+                "dropped": folder.dropped(router[name]),
+                "marked": folder.marked(router[name]),
                 "rate_mbit": round(router[name]["sent_bytes"] * 8 / used_us, 3),
             }
             for name in QUEUES
@@ -174,14 +173,10 @@ def _state_truth(plan: Plan, run: Run, report: dict[str, Any], ends: list[dict[s
     run.note(flows=dict(Counter(flow.control for flow in plan.flows)))
     router = report["router"]
     meta = {
-        "version": META_VERSION, "world": KERNEL, "seed": run.seed,
+        "world": KERNEL, "seed": run.seed,
         "router": router["settings"], "router_seed": router["seed"],
         "start_ns": router["start_ns"], "end_ns": router["end_ns"],
         "rate_bits": router["rate_bits"], "delay_ms": plan.router.delay_ms,
-        "duration_s": plan.duration_s, "trace": TRACE, "journal": JOURNAL,
-        "flows": sorted(rows, key=lambda row: (row["flow"] is None, row["flow"])),
+        "duration_s": plan.duration_s,
     }  # fmt: skip
-    (run.folder / META).write_text(json.dumps(meta, indent=1) + "\n")
-    header, *_ = ["\t".join(rows[0])]
-    lines = ("\t".join(map(str, row.values())) for row in rows)
-    (run.folder / "flows.tsv").write_text("\n".join([header, *lines]) + "\n")
+    folder.write_truth(run, meta, rows)

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from wirelens_testbed.failure import TestbedError
-from wirelens_testbed.l4s import replayed
+from wirelens_testbed.l4s import folder
+from wirelens_testbed.l4s.folder import JOURNAL, QUEUES, TRACE
 from wirelens_testbed.l4s.plan import Flow, Plan
 from wirelens_testbed.run import Run
 
-SCENARIO, TRACE, JOURNAL, META = "scenario.txt", "trace.l4s", "journal.l4s", "meta.json"
-META_VERSION = 1
+SCENARIO = "scenario.txt"
 MAGIC_BYTES, RECORD_BYTES = 8, 80
 # ns-3 takes up to half a second for a second of 100 Mbit/s, ten for 1,000 flows at 1 Gbit/s.
 SECONDS_MAX_PER_SECOND = 60
-QUEUES = ("l4s", "classic")
 
 
 def perform(plan: Plan, run: Run) -> None:
@@ -31,14 +30,14 @@ def perform(plan: Plan, run: Run) -> None:
     found = _simulate(plan, run)
     for name in QUEUES:
         queue = found["queues"][name]
-        lost = sum(queue[f"dropped_{why}"] for why in ("full", "early", "late"))
+        lost = folder.dropped(queue)
         run.check(
             f"accounting {name}", queue["received"] == queue["sent"] + lost + queue["waiting"],
             f"{queue['received']} packets came, {queue['sent']} were sent, {lost} dropped",
             "received = sent + dropped by cause + waiting",
         )  # fmt: skip
     _check_trace(run, found)
-    replayed.check(run, JOURNAL, plan.router.settings, run.seed, 0)
+    folder.check_replay(run, plan.router.settings, run.seed, 0)
     run.note(summary={name: _summary(found, name) for name in QUEUES}, groups=found["groups"])
     _state_truth(plan, run)
 
@@ -110,8 +109,8 @@ def _summary(found: dict[str, Any], name: str) -> dict[str, Any]:
     return {
         "wait_us": waits,
         "packets": queue["received"],
-        "dropped": sum(queue[f"dropped_{why}"] for why in ("full", "early", "late")),
-        "marked": queue["marked_pi"] + queue["marked_threshold"],
+        "dropped": folder.dropped(queue),
+        "marked": folder.marked(queue),
     }
 
 
@@ -125,12 +124,9 @@ def _state_truth(plan: Plan, run: Run) -> None:
         for flow in plan.flows
     ]  # fmt: skip
     meta = {
-        "version": META_VERSION, "world": plan.world, "seed": run.seed,
+        "world": plan.world, "seed": run.seed,
         "router": plan.router.settings, "router_seed": run.seed, "start_ns": 0,
         "end_ns": round(plan.duration_s * 1e9), "rate_bits": round(plan.router.rate_mbit * 1e6),
         "delay_ms": plan.router.delay_ms, "duration_s": plan.duration_s, "steering": plan.steering,
-        "trace": TRACE, "journal": JOURNAL, "flows": rows,
     }  # fmt: skip
-    (run.folder / META).write_text(json.dumps(meta, indent=1) + "\n")
-    lines = ("\t".join(map(str, row.values())) for row in rows)
-    (run.folder / "flows.tsv").write_text("\n".join(["\t".join(rows[0]), *lines]) + "\n")
+    folder.write_truth(run, meta, rows)

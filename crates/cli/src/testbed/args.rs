@@ -54,7 +54,7 @@ pub enum TestbedCommand {
     /// Captures and exact counts of what passes devices in network namespaces
     #[command(hide = true)]
     Record(RecordArguments),
-    /// Ask a router again what the journal of a relay says it was asked
+    /// Ask a router again what a journal says it was asked
     #[command(hide = true)]
     Replay(ReplayArguments),
 }
@@ -239,10 +239,11 @@ pub struct RelayArguments {
 /// Arguments of `wirelens testbed replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The settings, seed and start of the router are in the report of its relay. What differs is printed
+The settings, seed and start of a relay's router are in its report; simulated routers have the
+scenario's settings and seed, and start at 0. What differs is printed
 as one JSON object, and the exit status is 1 if anything does.")]
 pub struct ReplayArguments {
-    /// Journal of a relay
+    /// Journal of a relay, of the simulator or of ns-3
     #[arg(value_name = "JOURNAL")]
     pub journal: PathBuf,
     /// Queues

@@ -77,12 +77,12 @@ impl Cubic {
         self.epoch = None;
     }
 
-    pub(super) fn lose(&mut self, _now_ns: u64) {
+    pub(super) fn lose(&mut self) {
         self.reduce();
         self.window = self.threshold;
     }
 
-    pub(super) fn time_out(&mut self, _now_ns: u64) {
+    pub(super) fn time_out(&mut self) {
         self.reduce();
         self.window = 1.0;
     }
@@ -139,7 +139,7 @@ mod tests {
     fn the_window_is_back_at_its_maximum_when_the_cubic_root_says() {
         let mut control = Cubic::new();
         (control.window, control.threshold) = (1_000.0, 1.0);
-        control.lose(0);
+        control.lose();
         assert!((control.window - 700.0).abs() < 1e-9);
         // K = cbrt(300 / 0.4) = 9.09 s; one acknowledgement a millisecond of a tenth of it.
         let rtt_ns = 100_000_000;

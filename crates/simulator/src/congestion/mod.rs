@@ -144,20 +144,20 @@ impl Congestion {
     }
 
     /// A segment was lost, the first of this recovery.
-    pub(crate) fn lose(&mut self, now_ns: u64) {
+    pub(crate) fn lose(&mut self) {
         match self {
             Self::Scalable(control) => control.lose(),
-            Self::Cubic(control) => control.lose(now_ns),
+            Self::Cubic(control) => control.lose(),
             Self::Reno(control) => control.lose(),
             Self::Bbr(control) => control.lose(),
         }
     }
 
     /// Nothing was acknowledged for a retransmission time-out.
-    pub(crate) fn time_out(&mut self, now_ns: u64) {
+    pub(crate) fn time_out(&mut self) {
         match self {
             Self::Scalable(control) => control.time_out(),
-            Self::Cubic(control) => control.time_out(now_ns),
+            Self::Cubic(control) => control.time_out(),
             Self::Reno(control) => control.time_out(),
             Self::Bbr(control) => control.time_out(),
         }
