@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * ECT(1) in place of ECT(0), at tc egress of a sender: this kernel's TCP knows only the latter, and
- * an L4S queue takes only the former (RFC 9331). Data that is sent again leaves this kernel as
+ * an L4S queue takes only the former (RFC 9331). Retransmitted data leaves this kernel as
  * Not-ECT, which RFC 8311 no longer asks for: it would wait in the other queue, be overtaken, and
  * be sent once more. It becomes ECT(1), too, where both ends agreed on ECN.
  *

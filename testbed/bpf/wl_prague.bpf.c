@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A Prague-like control, after draft-briscoe-iccrg-prague-congestion-control-04: DCTCP that grows
- * also while it is told of marks, by packets that were not marked, in parts of a packet, as if no
+ * also while marks are reported, by packets that were not marked, in parts of a packet, as if no
  * round trip were shorter than 25 ms, and that sends its window evenly. Marks are heard of one by
  * one only if the other end runs it as well (ecn_echo.h), since this kernel negotiates no AccECN;
  * packets leave as ECT(0), see ect1.bpf.c.
@@ -188,7 +188,7 @@ INTERNAL void reduce_in_proportion(struct tcp_sock *tp, const struct prague *sta
 			may_send = acked;
 		may_send = at_most(may_send + 1, target - in_flight);
 	}
-	/* The first packet that was lost is sent again at once. */
+	/* The first packet that was lost is retransmitted immediately. */
 	if (may_send < (sent ? 0 : 1))
 		may_send = sent ? 0 : 1;
 	tp->snd_cwnd = in_flight + may_send;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `work`; a panic is answered with the default. What it was changing belongs to a handle
-/// whose caller is told nothing: counts of a router that no longer add up show it.
+/// whose caller gets no error: counts of a router that no longer add up show it.
 pub(crate) fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_default()
 }

@@ -70,7 +70,7 @@ impl Counters {
         }
         match *kind {
             EchoKind::None => Echo::default(),
-            // One that repeats the handshake is told by nobody else from a mark.
+            // Only the handshake distinguishes an echo of it from a mark.
             EchoKind::Unknown | EchoKind::Classic => {
                 let ce = u8::from(segment.flags.contains(TcpFlags::ECE));
                 Echo { ce: (!segment.opens()).then_some(ce), ..Echo::default() }

@@ -1,6 +1,6 @@
 //! One-way delay: the same packet at two taps.
 //!
-//! Packets are told from each other by what no router changes: addresses, ports, the identification
+//! Packets are distinguished by what no router changes: addresses, ports, the identification
 //! of IPv4, numbers, flags and timestamps of TCP, and the first bytes that UDP or ICMP carry.
 //! Checksums are left out, since a sender's own capture has none yet. Copies that are equal in all
 //! of this are matched in order.

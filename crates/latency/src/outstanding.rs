@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<Waiting>() <= 32, "two to a cache line");
 impl Waiting {
     /// Its latency is known already.
     pub(crate) const DONE: u8 = 1;
-    /// It was sent again.
+    /// It was retransmitted.
     pub(crate) const RESENT: u8 = 1 << 1;
     /// It is from the handshake.
     pub(crate) const OPENS: u8 = 1 << 2;
@@ -157,7 +157,7 @@ impl Outstanding {
         true
     }
 
-    /// Notes that some bytes were sent again; whether any of them was seen before. Where packets
+    /// Notes that some bytes were retransmitted; whether any of them was seen before. Where packets
     /// are missing for want of room, that is assumed.
     pub(crate) fn resend(&mut self, start: SeqNumber, end: SeqNumber) -> bool {
         let from = self.waiting.partition_point(|other| !other.end.is_after(start));

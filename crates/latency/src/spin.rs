@@ -3,8 +3,8 @@
 //!
 //! A change that passes the tap one way is answered by a change the other way: between both lies
 //! the round trip to that side. Where one direction alone is seen, changes in it lie a whole round
-//! trip apart. Packets that were reordered make changes of their own; they are told by how soon
-//! they come (RFC 9312 §4.2).
+//! trip apart. Packets that were reordered make changes of their own; they are recognised by
+//! how soon they come (RFC 9312 §4.2).
 
 use packet::{FlowDirection, Timestamp};
 

@@ -66,7 +66,7 @@ impl Receiver {
         self.newest = self.newest.max(segment);
         let is_next = segment == self.next;
         let mut answer = Answer::default();
-        // A change of marks is told at once (RFC 8257, section 3.2), and so is a gap.
+        // A change of marks is acknowledged immediately (RFC 8257, section 3.2), and so is a gap.
         if !is_next || is_marked != self.was_marked {
             answer.acks = [self.flush(), None];
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_and_a_change_of_marks_are_told_at_once() {
+    fn a_gap_and_a_change_of_marks_are_acknowledged_immediately() {
         let mut receiver = Receiver::new(3, 2);
         receiver.receive(packet(0, false));
         assert_eq!(receiver.receive(packet(1, true)).acks, [ack(0, 1, 0), None]);

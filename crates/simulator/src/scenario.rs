@@ -30,7 +30,7 @@ pub struct Scenario {
     pub control: Control,
     /// How senders find what is lost.
     pub recovery: Recovery,
-    /// Packets that an acknowledgement may wait for: 1 acknowledges each at once.
+    /// Packets that an acknowledgement may wait for: 1 acknowledges each immediately.
     pub delayed_acks: u32,
     /// The flows.
     pub groups: Vec<Group>,

@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! The outcome of a run.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ pub struct OfGroup {
     pub bytes: u64,
     /// Its packets that the router dropped.
     pub dropped: u64,
-    /// Its packets that were sent again.
+    /// Its packets that were retransmitted.
     pub retransmissions: u64,
     /// Its packets that a later one overtook.
     pub reordered: u64,
@@ -54,7 +54,7 @@ pub struct OfGroup {
     pub remarked: u64,
 }
 
-/// What a run comes to. Delays, bytes and drops are those of packets that arrived at the
+/// The outcome of a run. Delays, bytes and drops are those of packets that arrived at the
 /// router after the warm-up.
 #[derive(Clone, Debug)]
 pub struct Summary {

@@ -125,7 +125,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run comes to."""
+    """The outcome of a run."""
 
     seconds: float
     l4s: Queue

@@ -1,4 +1,4 @@
-"""Flows of a run: receivers that listen, senders that are told their flows, and what they saw."""
+"""Flows of a run: receivers that listen, senders that receive theirs as orders, and what they saw."""
 
 from __future__ import annotations
 

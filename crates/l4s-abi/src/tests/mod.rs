@@ -1,4 +1,4 @@
-//! What C programs are told, and what they see.
+//! What C programs pass and receive.
 
 mod calls;
 mod header;

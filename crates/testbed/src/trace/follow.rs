@@ -14,7 +14,7 @@ use packet::wire::tcp_options::TcpOption;
 use super::{Head, Note};
 use crate::prefix::Prefix;
 
-/// After so long no acknowledgement is waited for: a TCP that has heard nothing has sent again.
+/// After so long no acknowledgement is waited for: a TCP that has heard nothing has retransmitted.
 const GIVE_UP_NS: u64 = 5_000_000_000;
 /// Records that wait: a second of 3 Gbit/s. 45 MB.
 const PENDING_MAX: usize = 1 << 18;
@@ -225,7 +225,7 @@ impl Following {
         }
     }
 
-    /// No acknowledgement is waited for: what was dropped is acknowledged when it is sent again.
+    /// No acknowledgement is waited for: what was dropped is acknowledged when it is retransmitted.
     fn forget(&mut self, tag: u64) {
         let Some(pending) = find(&mut self.pending, tag) else { return };
         pending.is_done = true;
@@ -457,7 +457,7 @@ mod tests {
         let sack = (begin.wrapping_add(2_000), begin.wrapping_add(3_000));
         world.acknowledge(901, begin.wrapping_add(1_000), &[sack]);
         assert_eq!(world.done(false), []);
-        // It was lost on its way, and is sent again.
+        // It was lost on its way, and is retransmitted.
         world.send(begin.wrapping_add(1_000), None);
         world.acknowledge(950, begin.wrapping_add(4_000), &[]);
         let wanted = [(1_000, 950, false), (2_000, 901, false), (3_000, 950, false)];

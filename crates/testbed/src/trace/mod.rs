@@ -2,7 +2,7 @@
 //! notes instants, and another makes records of them and writes.
 //!
 //! Notes go over in batches. Where the writer falls behind by [`BATCHES_MAX`] batches, notes are
-//! lost and counted: a trace with losses is told as one, and its journal does not replay.
+//! lost and counted: a trace with losses says so, and its journal does not replay.
 
 mod follow;
 mod writer;
@@ -49,7 +49,7 @@ pub fn replay(
 /// Bytes kept of a packet: headers of IPv6 and TCP with all options.
 const HEAD_LEN: usize = 100;
 
-/// Notes that go over at once.
+/// Notes that go over together.
 const BATCH_LEN: usize = 512;
 
 /// Batches on their way: at 40,000 notes a second, of which 100 Mbit/s makes some 30,000, three

@@ -32,7 +32,7 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Begins the files that are asked for, and says who is to be told; nobody where none is.
+    /// Begins the files that are asked for, and returns where notes go; nowhere without a file.
     pub(crate) fn begin(settings: &TraceSettings) -> Result<(Teller, Option<Self>), TestbedError> {
         if settings.trace.is_none() && settings.journal.is_none() {
             return Ok((Teller::silent(), None));
