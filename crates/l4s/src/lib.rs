@@ -2,10 +2,12 @@
 //!
 //! A sender chooses by the ECN field: ECT(1) is for the L4S queue, Not-ECT for the classic one.
 //! [`Steering`] chooses for each packet, by a rule that learns nothing; [`trace`] is what
-//! happened to each packet, in one layout from every world that carries them.
+//! happened to each packet, in one layout from every world that carries them; [`history`] is what
+//! a predictor may read of them.
 
 #![forbid(unsafe_code)]
 
+pub mod history;
 pub mod journal;
 mod steering;
 pub mod trace;
