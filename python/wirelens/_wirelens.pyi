@@ -28,6 +28,8 @@ __all__ = [
     "header_columns",
     "judgements",
     "latency",
+    "latency_numbers",
+    "latency_rows",
     "made_of_arrow",
     "made_of_columns",
     "packets",
@@ -361,6 +363,8 @@ def flight_windows(
     slots: bytes, starts: Sequence[int], len: int, row_slots: int, inputs: Sequence[str]
 ) -> tuple[bytes, list[str | None]]: ...
 def slot_inputs() -> list[str]: ...
+def latency_numbers() -> tuple[int, list[str], int, list[str]]: ...
+def latency_rows(packets: bytes, batch_packets: int, batch_span_ns: int) -> dict[str, bytes]: ...
 def simulate(
     scenario: str, *, trace: str | os.PathLike[str] | None = None, journal: str | os.PathLike[str] | None = None
 ) -> str: ...

@@ -3,14 +3,17 @@
 It ends as `wirelens.guarded` says.
 """
 
-from collections.abc import Sequence
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from wirelens import guarded, written
 from wirelens.learn.progress import Progress
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compares controls; the exit status."""
+    """Compares controls, or predictors; the exit status."""
     return guarded.run("wirelens.l4s", lambda: _prepare(arguments), "nothing was written")
 
 
@@ -18,12 +21,18 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
     from wirelens.l4s import arguments as typed
 
     asked = typed.parser().parse_args(arguments)
+    progress = Progress(asked.quiet)
+    compare = _predictors if asked.predict else _controls
+    return progress, compare(asked, progress)
+
+
+def _controls(asked: argparse.Namespace, progress: Progress) -> Callable[[], None]:
+    from wirelens.l4s import arguments as typed
     from wirelens.l4s import controls, report
     from wirelens.learn import plots
 
     if asked.plots is not None:
         plots.need_library()
-    progress = Progress(asked.quiet)
 
     def work() -> None:
         for path in (asked.output, asked.rows):
@@ -35,12 +44,44 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
         if asked.plots is not None:
             asked.plots.mkdir(parents=True, exist_ok=True)
             report.draw(rows, asked.plots)
-        if asked.output is None:
-            print(report.table(rows), end="")
-        else:
-            written.text(asked.output, report.table(rows))
+        _write(asked.output, report.table(rows))
 
-    return progress, work
+    return work
+
+
+def _predictors(asked: argparse.Namespace, progress: Progress) -> Callable[[], None]:
+    from wirelens.l4s import arguments as typed
+    from wirelens.l4s import predicted
+    from wirelens.l4s.choices import NETWORKS
+    from wirelens.l4s.rhythm import Row
+
+    if any(name.startswith(NETWORKS) for name in asked.predictors):
+        # What is not installed is said before work begins.
+        importlib.import_module("wirelens.l4s.networked")
+
+    def work() -> None:
+        written.check(asked.output)
+        known: list[Row] = []
+        if asked.rows is not None and asked.rows.exists():
+            known = [Row.read(line) for line in asked.rows.read_text().splitlines()]
+
+        def keep(row: Row) -> None:
+            if asked.rows is not None:
+                with written.naming(asked.rows), asked.rows.open("a") as file:
+                    file.write(f"{row.text()}\n")
+
+        rows = predicted.compare(typed.prediction(asked), known, progress.tell, keep)
+        progress.finish()
+        _write(asked.output, predicted.table(rows))
+
+    return work
+
+
+def _write(output: Path | None, text: str) -> None:
+    if output is None:
+        print(text, end="")
+    else:
+        written.text(output, text)
 
 
 if __name__ == "__main__":

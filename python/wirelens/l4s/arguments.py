@@ -3,15 +3,22 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from wirelens.l4s import controls
+from wirelens.l4s import choices, controls
 from wirelens.learn.typed import Parser, positive, time_us, whole
+
+if TYPE_CHECKING:
+    # What predicts needs numpy; what can be typed is told without.
+    from wirelens.l4s import predicted
 
 _EXAMPLES = """Examples:
   wirelens eval l4s --controls
   wirelens eval l4s --controls --scenarios websearch --routers dualpi2,partitioned-20 --seeds 16
   wirelens eval l4s --controls --scenarios sensitivity --vary flows=10,50,100,200,500
   wirelens eval l4s --controls -o controls.md --rows controls.jsonl --plots plots
+  wirelens eval l4s --predict testbed/data/latencies/*.parquet
+  wirelens eval l4s --predict mine.parquet --predictors last-of-queue,causal --seeds 3
 
 The guide is docs/guide/l4s.md."""
 
@@ -24,12 +31,32 @@ def parser() -> argparse.ArgumentParser:
         "eval", prog="wirelens eval l4s", epilog=_EXAMPLES, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Compares rules that choose the L4S queue of each packet of a sender, in a "
-        "simulated network.",
+        "simulated network; or predictors of latencies, on traces.",
     )  # fmt: skip
-    add = judging.add_argument
-    add("--controls", action="store_true", required=True,
+    what = judging.add_mutually_exclusive_group(required=True)
+    what.add_argument("--controls", action="store_true",
         help="compare controls that learn nothing: none, one that sees both queues, the last "
         "latency of each queue, and random re-marking at the same rate")  # fmt: skip
+    what.add_argument("--predict", metavar="TRACE", type=Path, nargs="+",
+        help="compare predictors of the latencies in traces of an L4S network, Parquet files of "
+        "`wirelens latency --by packet`, or compact columns of the testbed")  # fmt: skip
+    _add_controls(judging.add_argument_group("of --controls").add_argument)
+    _add_predictors(judging.add_argument_group("of --predict").add_argument)
+    add = judging.add_argument
+    add("--seeds", metavar="N", type=whole(1, 10_000), default=None,
+        help="seeds of each, from --seed on [default: 8 of --controls, 1 of --predict]",
+        )  # fmt: skip
+    add("--seed", metavar="N", type=whole(0), default=1, help="the first seed [default: 1]")
+    add("-o", "--output", metavar="FILE.md", type=Path,
+        help="write the table to this file [default: standard output]")  # fmt: skip
+    add("--rows", metavar="FILE.jsonl", type=Path,
+        help="write a line of JSON for each run; --predict goes on where the file ends",
+        )  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return top
+
+
+def _add_controls(add: Callable[..., Any]) -> None:
     add("--scenarios", metavar="LIST", type=_names(controls.SCENARIOS), default="websearch,greedy",
         help=f"networks: {', '.join(controls.SCENARIOS)} [default: %(default)s]")  # fmt: skip
     add("--routers", metavar="LIST", type=_names(controls.ROUTERS),
@@ -38,9 +65,6 @@ def parser() -> argparse.ArgumentParser:
     add("--vary", metavar="AXIS=LIST", type=_settings, default=(),
         help="values of one axis: queue=2,5,10,20 in bandwidth-delay products, flows=10,100,1000 "
         "of sender 1, delay=20,100,200 in ms of one direction")  # fmt: skip
-    add("--seeds", metavar="N", type=whole(1, 10_000), default=8,
-        help="seeds of each, from --seed on [default: 8]")  # fmt: skip
-    add("--seed", metavar="N", type=whole(0), default=1, help="the first seed [default: 1]")
     add("--duration", metavar="SECONDS", type=positive, default=20.0,
         help="simulated time of each run [default: 20]")  # fmt: skip
     add("--recovery", choices=("rack", "dupacks"), default="rack",
@@ -53,12 +77,36 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     add("--jobs", metavar="N", type=whole(1, 256), default=2,
         help="runs at the same time [default: 2]")  # fmt: skip
-    add("-o", "--output", metavar="FILE.md", type=Path,
-        help="write the table to this file [default: standard output]")  # fmt: skip
-    add("--rows", metavar="FILE.jsonl", type=Path, help="write a line of JSON for each run")
     add("--plots", metavar="DIR", type=Path, help="draw controls.png in this folder")
-    add("-q", "--quiet", action="store_true", help="no progress")
-    return top
+
+
+def _add_predictors(add: Callable[..., Any]) -> None:
+    add("--predictors", metavar="LIST", type=_names(dict.fromkeys(choices.PREDICTORS)),
+        default=",".join(choices.DEFAULT),
+        help=f"{', '.join(choices.PREDICTORS)}; those with -mse are trained by the mean squared "
+        "error [default: %(default)s]")  # fmt: skip
+    add("--latency", choices=("ack", "one-way"), default="ack",
+        help="until the acknowledgement, or until the receiver, where a trace has that "
+        "[default: ack]")  # fmt: skip
+    add("--sender", metavar="N", type=whole(0), default=1,
+        help="sender whose packets are predicted, of a trace of an L4S network [default: 1]",
+        )  # fmt: skip
+    add("--train", metavar="SECONDS", type=positive, default=300.0,
+        help="the beginning of a trace that trains; its last fifth ends training [default: 300]",
+        )  # fmt: skip
+    add("--every", metavar="SECONDS", type=positive, default=300.0,
+        help="how long each test goes on [default: 300]")  # fmt: skip
+    add("--tune", metavar="SECONDS", type=_or_none, default=60.0,
+        help="fine-tune before each test on so much; 0 for never [default: 60]")  # fmt: skip
+    add("--batch", metavar="N", type=whole(1, 1_000), default=8,
+        help="packets that share a prediction at most [default: 8]")  # fmt: skip
+    add("--batch-span", metavar="TIME", type=time_us, default=2_000.0,
+        help="how long after its first packet a batch takes more [default: 2ms]")  # fmt: skip
+    add("--window", metavar="N", type=whole(8, 4_096), default=None,
+        help="acknowledged packets that networks look at [default: two bandwidth-delay "
+        "products, from 64 to 512]")  # fmt: skip
+    add("--steps", metavar="N", type=whole(1), default=3_000,
+        help="steps of training of a network [default: 3000]")  # fmt: skip
 
 
 def request(asked: argparse.Namespace) -> controls.Request:
@@ -66,7 +114,7 @@ def request(asked: argparse.Namespace) -> controls.Request:
     return controls.Request(
         scenarios=asked.scenarios,
         routers=asked.routers,
-        seeds=range(asked.seed, asked.seed + asked.seeds),
+        seeds=_seeds(asked, 8),
         duration_s=asked.duration,
         recovery=asked.recovery,
         varied=asked.vary,
@@ -74,6 +122,34 @@ def request(asked: argparse.Namespace) -> controls.Request:
         last=asked.last,
         jobs=asked.jobs,
     )
+
+
+def prediction(asked: argparse.Namespace) -> "predicted.Request":
+    """What was typed of predictors, as a request."""
+    from wirelens.l4s import predicted
+    from wirelens.l4s.packets import Batching
+    from wirelens.l4s.rhythm import Rhythm
+
+    rhythm = Rhythm(asked.train, asked.train / 5, asked.every, asked.tune)
+    return predicted.Request(
+        traces=asked.predict,
+        predictors=asked.predictors,
+        seeds=_seeds(asked, 1),
+        rhythm=rhythm,
+        batching=Batching(asked.batch, asked.batch_span / 1_000),
+        window=asked.window,
+        steps=asked.steps,
+        one_way=asked.latency == "one-way",
+        sender=asked.sender,
+    )
+
+
+def _seeds(asked: argparse.Namespace, default: int) -> Sequence[int]:
+    return range(asked.seed, asked.seed + (asked.seeds or default))
+
+
+def _or_none(text: str) -> float:
+    return 0.0 if text == "0" else positive(text)
 
 
 def _names(known: Mapping[str, object]) -> Callable[[str], Sequence[str]]:

@@ -113,50 +113,23 @@ fn columns() -> impl Strategy<Value = Vec<(u64, u64, bool, u32, bool)>> {
     proptest::collection::vec(one, 1..200)
 }
 
-struct Columns {
-    sent: Vec<u64>,
-    acked: Vec<u64>,
-    latency: Vec<u64>,
-    flow: Vec<u32>,
-    queue: Vec<u8>,
-    receiver: Vec<u32>,
-    size: Vec<u32>,
+fn trace(drawn: &[(u64, u64, bool, u32, bool)]) -> Vec<Packet> {
+    let mut at_ns = 0;
+    let packet =
+        |&(gap_ns, latency_ns, is_answered, flow, is_l4s): &(u64, u64, bool, u32, bool)| {
+            at_ns += gap_ns;
+            Packet {
+                leaving: packet(at_ns, flow),
+                queue: if is_l4s { Queue::L4s } else { Queue::Classic },
+                acked_ns: is_answered.then_some(at_ns + latency_ns),
+                latency_ns: is_answered.then_some(latency_ns),
+            }
+        };
+    drawn.iter().map(packet).collect()
 }
 
-impl Columns {
-    fn of(packets: &[(u64, u64, bool, u32, bool)]) -> Self {
-        let mut now = 0;
-        let sent: Vec<u64> = packets
-            .iter()
-            .map(|one| {
-                now += one.0;
-                now
-            })
-            .collect();
-        let or_never = |is_answered: bool, ns: u64| if is_answered { ns } else { u64::MAX };
-        Self {
-            acked: sent.iter().zip(packets).map(|(at, one)| or_never(one.2, at + one.1)).collect(),
-            latency: packets.iter().map(|one| or_never(one.2, one.1)).collect(),
-            flow: packets.iter().map(|one| one.3).collect(),
-            queue: packets.iter().map(|one| u8::from(one.4)).collect(),
-            receiver: vec![0; packets.len()],
-            size: vec![1_500; packets.len()],
-            sent,
-        }
-    }
-
-    fn rows(&self) -> Rows {
-        let trace = Trace {
-            sent_ns: &self.sent,
-            acked_ns: &self.acked,
-            latency_ns: &self.latency,
-            flow: &self.flow,
-            receiver: &self.receiver,
-            size: &self.size,
-            queue: &self.queue,
-        };
-        rows(&trace, HistorySettings::default()).unwrap()
-    }
+fn read(packets: &[Packet]) -> Rows {
+    rows(packets, HistorySettings::default()).unwrap()
 }
 
 /// Bits, since a time that is not known is NaN.
@@ -168,55 +141,52 @@ proptest! {
     /// What a packet's row holds depends only on acknowledgements before its batch: every later
     /// latency may be another, and nothing of the row moves.
     #[test]
-    fn no_row_depends_on_a_later_acknowledgement(packets in columns(), at in any::<prop::sample::Index>(), other in MS..80 * MS) {
-        let columns = Columns::of(&packets);
-        let before = columns.rows();
+    fn no_row_depends_on_a_later_acknowledgement(
+        drawn in columns(), at in any::<prop::sample::Index>(), other in MS..80 * MS,
+    ) {
+        let packets = trace(&drawn);
+        let before = read(&packets);
         let at = at.index(packets.len());
-        // The batch of this packet began with the first packet that saw as many tokens, or later;
-        // what is acknowledged from then on is changed.
-        let began = (0..=at).rev().find(|&one| one == 0 || before.known[one - 1] != before.known[at]).unwrap();
-        let mut changed = packets.clone();
-        for (place, one) in changed.iter_mut().enumerate() {
-            if columns.acked[place] >= columns.sent[began] && columns.acked[place] != u64::MAX {
-                // Not before the batch.
-                let least = columns.sent[at].saturating_sub(columns.sent[place]);
-                one.1 = least.max(other);
+        let known = before.known[at];
+        // The packet's batch began no earlier than the first packet that saw as many tokens.
+        let first = before.known.iter().position(|&one| one == known).unwrap();
+        let (began_ns, left_ns) = (packets[first].leaving.at_ns, packets[at].leaving.at_ns);
+        let changed: Vec<_> = packets.iter().map(|packet| {
+            if packet.acked_ns.is_none_or(|acked_ns| acked_ns < began_ns) {
+                return *packet;
             }
-        }
-        let after = Columns::of(&changed).rows();
-        let (count, tokens) = (at + 1, before.known[at] as usize * TOKEN_LEN);
+            let latency_ns = left_ns.saturating_sub(packet.leaving.at_ns).max(other);
+            let acked_ns = Some(packet.leaving.at_ns + latency_ns);
+            Packet { acked_ns, latency_ns: Some(latency_ns), ..*packet }
+        }).collect();
+        let after = read(&changed);
+        let (count, tokens) = (at + 1, known as usize * TOKEN_LEN);
+        let queries = count * QUERY_LEN;
         prop_assert_eq!(&before.known[..count], &after.known[..count]);
         prop_assert_eq!(bits(&before.tokens[..tokens]), bits(&after.tokens[..tokens]));
-        prop_assert_eq!(bits(&before.queries[..count * QUERY_LEN]), bits(&after.queries[..count * QUERY_LEN]));
+        prop_assert_eq!(bits(&before.queries[..queries]), bits(&after.queries[..queries]));
         prop_assert_eq!(bits(&before.base_ms[..count]), bits(&after.base_ms[..count]));
     }
 
-    /// Every latency whose acknowledgement a batch could see is a token, and only one.
+    /// Every latency that a batch could see is one token.
     #[test]
-    fn each_latency_is_one_token(packets in columns()) {
-        let columns = Columns::of(&packets);
-        let rows = columns.rows();
-        let began = columns.sent.last().copied().unwrap();
-        let seen = columns.acked.iter().filter(|&&acked| acked < began).count();
+    fn each_latency_is_one_token(drawn in columns()) {
+        let packets = trace(&drawn);
+        let rows = read(&packets);
+        let last_ns = packets.last().unwrap().leaving.at_ns;
+        let seen = packets.iter().filter(|one| one.acked_ns.is_some_and(|ns| ns < last_ns)).count();
         let known = *rows.known.last().unwrap() as usize;
         prop_assert!(known <= seen);
         prop_assert_eq!(rows.tokens.len(), known * TOKEN_LEN);
+        prop_assert_eq!(rows.queries.len(), packets.len() * QUERY_LEN);
         prop_assert!(rows.tokens.iter().chain(&rows.queries).all(|value| value.is_finite()));
     }
 }
 
 #[test]
-fn columns_that_do_not_fit_and_packets_out_of_order_are_refused() {
-    let columns = Columns::of(&[(5, MS, true, 0, true), (5, MS, true, 0, true)]);
-    let trace = |sent_ns| Trace {
-        sent_ns,
-        acked_ns: &columns.acked,
-        latency_ns: &columns.latency,
-        flow: &columns.flow,
-        receiver: &columns.receiver,
-        size: &columns.size,
-        queue: &columns.queue,
-    };
-    assert!(rows(&trace(&[1]), HistorySettings::default()).is_none());
-    assert!(rows(&trace(&[2, 1]), HistorySettings::default()).is_none());
+fn packets_out_of_order_are_refused() {
+    let mut packets = trace(&[(5, MS, true, 0, true), (5, MS, true, 0, true)]);
+    packets.swap(0, 1);
+    let error = rows(&packets, HistorySettings::default()).unwrap_err();
+    assert!(error.to_string().starts_with("packet 1 left before"), "{error}");
 }

@@ -1,0 +1,127 @@
+"""Networks that predict latencies: SwiftQueue's encoder, our causal variant of it, a BiLSTM.
+
+Each encodes what was acknowledged and then asks two linear layers about packets that are to leave.
+They differ in the encoder; sizes are about 110,000 parameters each.
+"""
+
+from typing import Any
+
+from wirelens.l4s.packets import QUERY_LEN, TOKEN_LEN
+from wirelens.learn.networks import nn, torch
+
+_Module: Any = nn.Module
+
+WIDTH, HEADS, HIDDEN, LAYERS = 64, 4, 256, 2
+INNER = 128
+DROPOUT = 0.2
+LSTM_WIDTH, LSTM_INNER = 96, 96
+
+
+def band(length: int, window: int) -> Any:
+    """The mask of a causal encoder: each token attends to itself and the `window - 1` before it."""
+    at = torch.arange(length)
+    past = at[:, None] - at[None, :]
+    mask = torch.zeros(length, length)
+    return mask.masked_fill((past < 0) | (past >= window), float("-inf"))
+
+
+def _layer() -> Any:
+    return nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, DROPOUT, batch_first=True)
+
+
+class _Head(_Module):
+    """Two linear layers over what an encoder found and a query: all that is fine-tuned."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, inner), nn.Linear(inner, 1)])
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, values: Any) -> Any:
+        first, second = self.layers
+        return second(self.dropout(torch.relu(first(values)))).squeeze(-1)
+
+
+class Causal(_Module):
+    """Attention to tokens before alone: keys and values are reused from prediction to prediction."""
+
+    is_causal = True
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.input = nn.Linear(TOKEN_LEN, WIDTH)
+        self.layers = nn.ModuleList(_layer() for _ in range(LAYERS))
+        self.head = _Head(WIDTH + QUERY_LEN, INNER)
+
+    @property
+    def reach(self) -> int:
+        """Tokens that can matter to one, itself included."""
+        return LAYERS * (self.window - 1) + 1
+
+    def encode(self, tokens: Any) -> Any:
+        """Sequences × tokens × numbers to sequences × tokens × width."""
+        mask = band(tokens.shape[1], self.window)
+        found = self.input(tokens)
+        for layer in self.layers:
+            found = layer(found, src_mask=mask)
+        return found
+
+    def score(self, encoded: Any, queries: Any) -> Any:
+        """Of queries, each with what was encoded when it was asked."""
+        return self.head(torch.cat([encoded, queries], dim=-1))
+
+
+class Full(_Module):
+    """SwiftQueue's encoder: attention of everything to everything in a window, in which the packets
+    that are to leave stand as tokens of their own."""
+
+    is_causal = False
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.input = nn.Linear(TOKEN_LEN, WIDTH)
+        self.query = nn.Linear(QUERY_LEN, WIDTH)
+        self.layers = nn.ModuleList(_layer() for _ in range(LAYERS))
+        self.head = _Head(WIDTH, INNER)
+
+    def encode(self, tokens: Any, queries: Any, is_pad: Any) -> Any:
+        """Windows × queries × width, of windows × tokens and windows × queries."""
+        found = torch.cat([self.input(tokens), self.query(queries)], dim=1)
+        no_query = torch.zeros(queries.shape[:2], dtype=torch.bool)
+        mask = torch.cat([is_pad, no_query], dim=1)
+        for layer in self.layers:
+            found = layer(found, src_key_padding_mask=mask)
+        return found[:, tokens.shape[1] :]
+
+    def score(self, encoded: Any, queries: Any) -> Any:
+        """Of what was encoded of the queries."""
+        return self.head(encoded)
+
+
+class BiLstm(_Module):
+    """A bidirectional LSTM over a window, then the query beside its two last states."""
+
+    is_causal = False
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.lstm = nn.LSTM(TOKEN_LEN, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.head = _Head(2 * LSTM_WIDTH + QUERY_LEN, LSTM_INNER)
+
+    def encode(self, tokens: Any, queries: Any, is_pad: Any) -> Any:
+        """Windows × queries × width; tokens before the first are zeros."""
+        _, (states, _) = self.lstm(tokens * (~is_pad)[:, :, None])
+        both = torch.cat([states[0], states[1]], dim=-1)
+        return both[:, None, :].expand(-1, queries.shape[1], -1)
+
+    def score(self, encoded: Any, queries: Any) -> Any:
+        """Of queries, each with what was encoded when it was asked."""
+        return self.head(torch.cat([encoded, queries], dim=-1))
+
+
+def parameters(network: Any) -> int:
+    """Numbers that are trained."""
+    return sum(each.numel() for each in network.parameters())
