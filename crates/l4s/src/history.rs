@@ -13,7 +13,7 @@ mod numbers;
 mod replay;
 
 pub use numbers::{QUERY_LEN, QUERY_NAMES, Query, TOKEN_LEN, TOKEN_NAMES};
-pub use replay::{OrderError, Packet, Rows, rows};
+pub use replay::{Follow, OrderError, Packet, Rows, replay, rows};
 
 use numbers::Values;
 

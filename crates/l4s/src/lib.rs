@@ -1,15 +1,19 @@
 //! Which queue of an L4S router each packet of a sender should take.
 //!
 //! A sender chooses by the ECN field: ECT(1) is for the L4S queue, Not-ECT for the classic one.
-//! [`Steering`] chooses for each packet, by a rule that learns nothing; [`trace`] is what
-//! happened to each packet, in one layout from every world that carries them; [`history`] is what
-//! a predictor may read of them.
+//! [`Steering`] chooses for each packet by a rule that learns nothing, [`Marker`] by the latency
+//! that a [`Predictor`] expects of each queue, from what [`history`] has seen acknowledged.
+//! [`trace`] is what happened to each packet, in one layout from every world that carries them.
 
 #![forbid(unsafe_code)]
 
 pub mod history;
 pub mod journal;
+mod marker;
+pub mod predictor;
 mod steering;
 pub mod trace;
 
+pub use marker::{Marker, MarkerCounts, MarkerError, MarkerSettings};
+pub use predictor::{Model, Predictor};
 pub use steering::{Control, ControlError, Steering};

@@ -77,7 +77,7 @@ impl fmt::Display for Control {
     }
 }
 
-fn time_ns(text: &str) -> Option<u64> {
+pub(crate) fn time_ns(text: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 3] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)];
     UNITS.iter().find_map(|(unit, ns)| {
         let number: u64 = text.strip_suffix(unit)?.parse().ok()?;

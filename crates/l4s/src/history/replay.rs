@@ -38,11 +38,19 @@ pub struct Rows {
     pub queue_last_ms: Vec<f32>,
 }
 
-/// What a model reads of the packets of one sender, in the order in which they left.
+/// What follows the packets of a sender.
+pub trait Follow {
+    /// A packet was acknowledged, as [`History::acknowledge`] has it.
+    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>);
+    /// A packet leaves; its number.
+    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64;
+}
+
+/// Lets a follower see packets and acknowledgements of one sender as it did.
 ///
 /// # Errors
 /// [`OrderError`]: a packet that left before the one before it.
-pub fn rows(packets: &[Packet], settings: HistorySettings) -> Result<Rows, OrderError> {
+pub fn replay(packets: &[Packet], follower: &mut impl Follow) -> Result<(), OrderError> {
     let before =
         |pair: &[Packet]| matches!(pair, [one, next] if next.leaving.at_ns < one.leaving.at_ns);
     if let Some(at) = packets.windows(2).position(before) {
@@ -55,26 +63,50 @@ pub fn rows(packets: &[Packet], settings: HistorySettings) -> Result<Rows, Order
         .collect();
     answered.sort_by_key(|&(_, acked_ns, _)| acked_ns);
     let mut answered = answered.into_iter().peekable();
-    let mut history = History::new(settings);
     let mut numbers: Vec<u64> = Vec::with_capacity(packets.len());
-    let mut rows = Rows::default();
-    let mut known = 0_u32;
     for Packet { leaving, queue, .. } in packets {
         while let Some(&(at, acked_ns, latency_ns)) = answered.peek()
             && acked_ns < leaving.at_ns
             && let Some(&number) = numbers.get(at)
         {
-            history.acknowledge(number, acked_ns, latency_ns);
+            follower.acknowledge(number, acked_ns, latency_ns);
             answered.next();
         }
-        if history.advance(leaving.at_ns) {
-            rows.tokens.extend(history.tokens().iter().flatten());
-            known += u32::try_from(history.tokens().len()).unwrap_or(u32::MAX);
-        }
-        rows.add(&history.query(leaving, *queue), known);
-        numbers.push(history.leave(leaving, *queue));
+        numbers.push(follower.leave(leaving, *queue));
     }
-    Ok(rows)
+    Ok(())
+}
+
+/// What a model reads of the packets of one sender, in the order in which they left.
+///
+/// # Errors
+/// [`OrderError`]: a packet that left before the one before it.
+pub fn rows(packets: &[Packet], settings: HistorySettings) -> Result<Rows, OrderError> {
+    let mut reader = Reader { history: History::new(settings), rows: Rows::default(), known: 0 };
+    replay(packets, &mut reader)?;
+    Ok(reader.rows)
+}
+
+struct Reader {
+    history: History,
+    rows: Rows,
+    known: u32,
+}
+
+impl Follow for Reader {
+    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
+        self.history.acknowledge(number, at_ns, latency_ns);
+    }
+
+    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+        if self.history.advance(packet.at_ns) {
+            let tokens = self.history.tokens();
+            self.rows.tokens.extend(tokens.iter().flatten());
+            self.known += u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+        }
+        self.rows.add(&self.history.query(packet, queue), self.known);
+        self.history.leave(packet, queue)
+    }
 }
 
 impl Rows {
