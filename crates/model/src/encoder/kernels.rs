@@ -153,6 +153,8 @@ fn linear_rows<const SUMS: usize, const ROWS: usize, const GROUPS: usize>(
 
 /// Some groups of outputs of some rows: each weight is read once for all of the rows. The sums are
 /// one array, which the compiler keeps in registers; it does not of an array of arrays.
+// Likewise for an iterator over the sums.
+#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn linear_block<const SUMS: usize, const ROWS: usize, const GROUPS: usize>(
     job: &Linear<'_>,
@@ -380,7 +382,7 @@ const EXPONENT_MIN: f32 = -87.0;
 /// in the lowest bits.
 const ROUNDING: f32 = 12_582_912.0;
 /// ln 2 in two parts, of which the first has few digits, so that its multiples are exact.
-const LN_2_HIGH: f32 = 0.693_359_375;
+const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// Of r² in eʳ = 1 + r + r² (…), for |r| up to ln 2 / 2; the highest power first.
 const POWERS: [f32; 6] =

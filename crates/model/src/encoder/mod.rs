@@ -1,19 +1,18 @@
-//! Inference of a small causal Transformer encoder that keeps keys and values.
+//! Inference of a small causal Transformer encoder that caches keys and values.
 //!
 //! Tokens, a few numbers each, arrive one by one or several in a call; each is encoded once. A
-//! linear layer brings a token to the encoder's width. Layers of self-attention and feed-forward
-//! network follow, as `torch.nn.TransformerEncoderLayer` has them when it evaluates (ReLU,
-//! normalisation after each part). In every layer a token attends to itself and to the `window` − 1
-//! tokens before it: a banded causal mask. [`EncoderState`] keeps the keys and values of these, so
-//! that a new token costs the same however many came before. There is no position encoding: order
-//! is known from what the tokens say and from the mask.
+//! linear layer maps a token to the encoder's width. Layers of self-attention and feed-forward
+//! network follow, as `torch.nn.TransformerEncoderLayer` computes them in eval mode (ReLU,
+//! post-norm). In every layer a token attends to itself and to the `window` − 1 tokens before it: a
+//! banded causal mask. [`EncoderState`] caches the keys and values of these tokens, so the cost of a
+//! new token does not depend on how many came before. There is no position encoding.
 //!
-//! - [`Encoder`] has the weights, [`EncoderState`] the memory of one sequence.
+//! - [`Encoder`] has the weights, [`EncoderState`] the cache of one sequence.
 //! - [`Head`] scores queries about an encoded token.
 //! - [`Dense`] is the linear layer of both.
 //!
-//! Outputs are the same to the bit on every processor, and however tokens are divided into calls.
-//! Names and shapes of the tensors are in `docs/specs/encoder.md`.
+//! Outputs are identical to the bit on every processor, and for every division of the tokens into
+//! calls. `docs/specs/encoder.md` specifies tensors and arithmetic.
 
 mod dense;
 mod head;
@@ -51,7 +50,7 @@ pub const HIDDEN_LEN_MAX: usize = 2_048;
 /// Layers at most.
 pub const LAYER_COUNT_MAX: usize = 8;
 
-/// Why an encoder cannot be, or cannot take what it was given.
+/// An encoder, head or input that is not valid: what was seen and what is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EncoderError(String);
 
@@ -172,8 +171,8 @@ impl Encoder {
     /// Encodes `n` new tokens: `tokens` is `n` × `token_len`, `output` `n` × `width`, the last
     /// layer's output for each. Allocates no memory.
     ///
-    /// Tokens in the millions and above may overflow a sum, and are then seen as such while they
-    /// are in the window: limit them where they are made.
+    /// Very large numbers may overflow: outputs are then infinite or NaN until the token has left
+    /// the window of every layer. Limit them where tokens are made.
     ///
     /// # Errors
     /// [`EncoderError`], and the state is as before: a state for another shape, lengths that do not
