@@ -6,8 +6,8 @@
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
-//! again ([`packetlog`]), and slots of a queue ([`mod@cca`]). Each measurement prints one
-//! line of JSON.
+//! again ([`packetlog`]), slots of a queue ([`mod@cca`]), and tokens through an encoder
+//! ([`mod@encoder`]). Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod asks;
 mod cca;
 mod clock;
 mod crossing;
+mod encoder;
 mod extract;
 mod frames;
 mod generate;
@@ -72,6 +73,8 @@ enum Command {
     Cca(cca::CcaArguments),
     /// What each model of a cascade takes for each of many rows
     Asks(asks::AsksArguments),
+    /// New tokens through a Transformer encoder that keeps keys and values, and queries scored
+    Encoder(encoder::EncoderArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Packetlog(arguments) => packetlog::run(&arguments),
         Command::Cca(arguments) => cca::run(&arguments),
         Command::Asks(arguments) => asks::run(&arguments),
+        Command::Encoder(arguments) => encoder::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,16 +14,18 @@
 //! - [`window`] does so for a flow in a window of time, again and again while it goes on.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
 //! - [`conv`] scores sequences of numbers with small convolutional networks.
+//! - [`encoder`] runs a small causal Transformer encoder token by token, and scores queries.
 //! - [`numeric`] scores numbers of packets with small forests, many packets at a time.
 //! - [`FeatureSchema`] names all of it, in order, with a hash that a model carries.
 //!
 //! What each of them means to the bit stands in `docs/specs/feature-schema.md`, the
-//! files of trees in `docs/specs/trees.md`.
+//! files of trees in `docs/specs/trees.md`, tensors of an encoder in `docs/specs/encoder.md`.
 
 #![deny(unsafe_code)]
 
 pub mod block;
 pub mod conv;
+pub mod encoder;
 mod fill;
 pub mod first;
 pub mod identity;
@@ -43,6 +45,7 @@ pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
 pub use conv::{ConvError, ConvNet, ConvScratch, Convolution};
+pub use encoder::{Dense, Encoder, EncoderError, EncoderShape, EncoderState, Head, HeadScratch};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use identity::Identity;
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
