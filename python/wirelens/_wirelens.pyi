@@ -33,6 +33,7 @@ __all__ = [
     "made_of_arrow",
     "made_of_columns",
     "packets",
+    "predict_latencies",
     "run",
     "schema_hash",
     "simulate",
@@ -365,8 +366,10 @@ def flight_windows(
 def slot_inputs() -> list[str]: ...
 def latency_numbers() -> tuple[int, list[str], int, list[str]]: ...
 def latency_rows(packets: bytes, batch_packets: int, batch_span_ns: int) -> dict[str, bytes]: ...
+def predict_latencies(model: bytes, packets: bytes) -> bytes: ...
 def simulate(
-    scenario: str, *, trace: str | os.PathLike[str] | None = None, journal: str | os.PathLike[str] | None = None
+    scenario: str, *, trace: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None, model: bytes | None = None,
 ) -> str: ...
 def slot_windows(
     taps: tuple[bytes, bytes], starts: Sequence[int], len: int, asked: WindowOptions

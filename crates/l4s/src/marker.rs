@@ -49,7 +49,8 @@ impl FromStr for MarkerSettings {
     fn from_str(text: &str) -> Result<Self, MarkerError> {
         let refused = || MarkerError(text.to_owned());
         let rest = text.strip_prefix("predicted:").ok_or_else(refused)?;
-        let (margin, share) = rest.split_once(':').map_or((rest, None), |(margin, share)| (margin, Some(share)));
+        let (margin, share) =
+            rest.split_once(':').map_or((rest, None), |(margin, share)| (margin, Some(share)));
         let margin_ns = time_ns(margin).ok_or_else(refused)?;
         let share_max = match share {
             Some(share) => share.parse().map_err(|_| refused())?,

@@ -56,7 +56,8 @@ impl Predictor {
     /// with the next tokens.
     pub fn exchange(&mut self, model: Arc<Model>) {
         let shape = model.encoder().shape();
-        let is_same = shape == self.model.encoder().shape() && model.window() == self.model.window();
+        let is_same =
+            shape == self.model.encoder().shape() && model.window() == self.model.window();
         if !is_same && let Ok(state) = EncoderState::new(shape, model.window()) {
             self.state = state;
             self.newest = vec![0.0; shape.width];
@@ -99,11 +100,8 @@ impl Predictor {
         let tokens = self.history.tokens();
         let width = self.newest.len();
         self.encoded.resize(tokens.len() * width, 0.0);
-        let appended = self.model.encoder().append(
-            &mut self.state,
-            tokens.as_flattened(),
-            &mut self.encoded,
-        );
+        let appended =
+            self.model.encoder().append(&mut self.state, tokens.as_flattened(), &mut self.encoded);
         if appended.is_ok()
             && let Some(last) = self.encoded.rchunks(width).next()
         {
@@ -117,10 +115,10 @@ fn latency_ns(query: &Query, score: f32) -> Option<u64> {
     let base_ns = query.base_ns? as f64;
     // An overflow of the network is no prediction.
     let added_ns = f64::from(score) * UNIT_NS;
-    added_ns.is_finite().then(|| (base_ns + added_ns).clamp(0.0, LATENCY_MAX_NS) as u64)
+    added_ns.is_finite().then(|| (base_ns + added_ns).clamp(0.0, LATENCY_MAX_NS).round() as u64)
 }
 
 const _: () = assert!(TOKEN_LEN <= model::encoder::TOKEN_LEN_MAX);
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -134,6 +134,12 @@ impl Steering {
         Ecn::NotEct
     }
 
+    /// The rule.
+    #[must_use]
+    pub const fn control(&self) -> Control {
+        self.control
+    }
+
     /// L4S packets that were asked about, and how many of them were re-marked.
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {

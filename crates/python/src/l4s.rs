@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use dualq::Queue;
+use dualq::{OfQueue, Queue};
 use l4s::history::{
-    HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES, rows,
+    Follow, HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES,
+    replay, rows,
 };
+use l4s::{Model, Predictor};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use simulator::{Scenario, Writers};
@@ -16,31 +19,38 @@ use crate::refusal::{Kind, Refusal};
 
 /// Simulates a scenario; its summary as JSON.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, trace = None, journal = None))]
+#[pyo3(signature = (scenario, *, trace = None, journal = None, model = None))]
 pub(crate) fn simulate(
     py: Python<'_>,
     scenario: &str,
     trace: Option<PathBuf>,
     journal: Option<PathBuf>,
+    model: Option<&[u8]>,
 ) -> PyResult<String> {
     let refused = |error| Refusal::new(Kind::Option, format_args!("scenario: {error}"));
     let scenario: Scenario = scenario.parse().map_err(refused)?;
-    let summary = py.detach(|| run(&scenario, trace.as_deref(), journal.as_deref()))?;
-    Ok(summary)
+    let model = model.map(parsed).transpose()?.map(Arc::new);
+    let paths = [trace.as_deref(), journal.as_deref()];
+    Ok(py.detach(|| run(&scenario, paths, model))?)
 }
 
 fn run(
     scenario: &Scenario,
-    trace: Option<&Path>,
-    journal: Option<&Path>,
+    [trace, journal]: [Option<&Path>; 2],
+    model: Option<Arc<Model>>,
 ) -> Result<String, Refusal> {
     let (mut trace, mut journal) = (create(trace)?, create(journal)?);
     let writers = Writers {
         trace: trace.as_mut().map(|file| file as &mut dyn Write),
         journal: journal.as_mut().map(|file| file as &mut dyn Write),
     };
-    let summary = simulator::run(scenario, writers)
-        .map_err(|error| Refusal::new(Kind::Output, format_args!("trace: {error}")))?;
+    let summary = simulator::run(scenario, writers, model).map_err(|error| {
+        // What is asked for that cannot be has its own kind among errors of writing.
+        let is_asked = error.kind() == io::ErrorKind::InvalidInput;
+        let (kind, place) =
+            if is_asked { (Kind::Option, "scenario") } else { (Kind::Output, "trace") };
+        Refusal::new(kind, format_args!("{place}: {error}"))
+    })?;
     Ok(summary.to_json())
 }
 
@@ -49,6 +59,64 @@ fn create(path: Option<&Path>) -> Result<Option<BufWriter<File>>, Refusal> {
     let refused =
         |error: io::Error| Refusal::new(Kind::Output, format_args!("{}: {error}", path.display()));
     Ok(Some(BufWriter::new(File::create(path).map_err(refused)?)))
+}
+
+fn parsed(bytes: &[u8]) -> Result<Model, Refusal> {
+    Model::parse(bytes).map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))
+}
+
+/// Predicted latencies of a sender's packets by the L4S and by the classic queue, two 32-bit
+/// numbers in ms for each: NaN before the first acknowledgement.
+#[pyfunction]
+pub(crate) fn predict_latencies<'py>(
+    py: Python<'py>,
+    model: &[u8],
+    packets: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let model = parsed(model)?;
+    let packets = packets_of(packets.as_bytes())?;
+    let found = py.detach(|| predicted(model, &packets))?;
+    let ms = |ns: u64| (ns as f64 / 1e6) as f32;
+    let both = |of: &Option<OfQueue<u64>>| {
+        of.map_or([f32::NAN; 2], |of| [ms(of.l4s), ms(of.classic)]).map(f32::to_ne_bytes)
+    };
+    let memory: Vec<u8> = found.iter().flat_map(both).flatten().collect();
+    Ok(PyBytes::new(py, &memory))
+}
+
+fn predicted(model: Model, packets: &[Packet]) -> Result<Vec<Option<OfQueue<u64>>>, Refusal> {
+    let settings = model.settings();
+    let predictor = Predictor::new(Arc::new(model), settings)
+        .map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))?;
+    let mut follower = Predictions { predictor, found: Vec::with_capacity(packets.len()) };
+    replay(packets, &mut follower)
+        .map_err(|error| Refusal::new(Kind::Option, format_args!("packets: {error}")))?;
+    Ok(follower.found)
+}
+
+struct Predictions {
+    predictor: Predictor,
+    found: Vec<Option<OfQueue<u64>>>,
+}
+
+impl Follow for Predictions {
+    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
+        self.predictor.acknowledge(number, at_ns, latency_ns);
+    }
+
+    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+        self.found.push(self.predictor.predict(packet));
+        self.predictor.leave(packet, queue)
+    }
+}
+
+fn packets_of(bytes: &[u8]) -> Result<Vec<Packet>, Refusal> {
+    let (packets, rest) = bytes.as_chunks::<PACKET_LEN>();
+    if rest.is_empty() {
+        return Ok(packets.iter().map(packet).collect());
+    }
+    let text = format!("packets: {} bytes after the last packet; wanted: 0", rest.len());
+    Err(Refusal::new(Kind::Option, text))
 }
 
 /// Bytes of a packet: when it left, was acknowledged, its latency (64 bits each), then
@@ -63,12 +131,7 @@ pub(crate) fn latency_rows<'py>(
     batch_packets: u32,
     batch_span_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (packets, rest) = packets.as_bytes().as_chunks::<PACKET_LEN>();
-    if !rest.is_empty() {
-        let text = format!("packets: {} bytes after the last packet; wanted: 0", rest.len());
-        return Err(Refusal::new(Kind::Option, text).into());
-    }
-    let packets: Vec<Packet> = packets.iter().map(packet).collect();
+    let packets = packets_of(packets.as_bytes())?;
     let settings = HistorySettings { batch_packets, batch_span_ns, ..HistorySettings::default() };
     let found = py
         .detach(|| rows(&packets, settings))

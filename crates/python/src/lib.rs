@@ -49,7 +49,7 @@ mod _wirelens {
     #[pymodule_export]
     use crate::flows::flows;
     #[pymodule_export]
-    use crate::l4s::{latency_numbers, latency_rows, simulate};
+    use crate::l4s::{latency_numbers, latency_rows, predict_latencies, simulate};
     #[pymodule_export]
     use crate::latency::latency;
     #[pymodule_export]

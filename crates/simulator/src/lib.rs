@@ -15,11 +15,12 @@ mod receiver;
 mod reordering;
 mod scenario;
 mod sender;
+mod steered;
 mod summary;
 mod traced;
 mod workload;
 
 pub use congestion::Kind;
 pub use network::{Writers, run};
-pub use scenario::{Group, Load, Recovery, Scenario, ScenarioError};
+pub use scenario::{Group, Load, Recovery, Scenario, ScenarioError, Steered};
 pub use summary::{Delays, OfGroup, Summary};

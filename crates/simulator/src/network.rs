@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use dualq::{Arrival, Draws, Ecn, Fate, Left, Packet, Queue, Router};
+use l4s::history::Leaving;
 use l4s::trace::{Outcome, Record};
-use l4s::{Control, Steering, journal};
+use l4s::{Model, journal};
 
 use crate::agenda::{Agenda, Event};
 use crate::receiver::{self, Ack, Received, Receiver};
 use crate::scenario::{Group, Load, Scenario};
 use crate::sender::{HEADER_BYTES, Outgoing, Sender};
+use crate::steered::Chooser;
 use crate::summary::Summary;
 use crate::traced::Traced;
 use crate::workload::Messages;
@@ -99,7 +102,7 @@ struct Network<'a> {
     flows: Vec<Flow>,
     packets: Slab<OnWay>,
     acks: Slab<Ack>,
-    steering: Steering,
+    steering: Chooser,
     summary: Summary,
     traced: Traced<'a>,
     journal: Option<&'a mut dyn Write>,
@@ -107,9 +110,15 @@ struct Network<'a> {
 
 /// Runs a scenario to its end.
 ///
+/// A model is for a scenario whose packets are steered by its predictions.
+///
 /// # Errors
-/// A writer fails.
-pub fn run<'a>(scenario: &'a Scenario, writers: Writers<'a>) -> io::Result<Summary> {
+/// A writer fails, or a model is missing or not needed.
+pub fn run<'a>(
+    scenario: &'a Scenario,
+    writers: Writers<'a>,
+    model: Option<Arc<Model>>,
+) -> io::Result<Summary> {
     let router = Router::new(scenario.router, scenario.seed, 0).map_err(io::Error::other)?;
     let mut draws = Draws::new(!scenario.seed);
     let mut network = Network {
@@ -121,7 +130,7 @@ pub fn run<'a>(scenario: &'a Scenario, writers: Writers<'a>) -> io::Result<Summa
         flows: Vec::new(),
         packets: Slab::new(),
         acks: Slab::new(),
-        steering: Steering::new(scenario.control, draws.bits()),
+        steering: Chooser::new(scenario.control, draws.bits(), model)?,
         summary: Summary::new(scenario),
         traced: Traced::begin(writers.trace)?,
         journal: writers.journal,
@@ -243,10 +252,18 @@ impl Network<'_> {
     /// A packet leaves its sender, by the sender's own link.
     fn launch(&mut self, now_ns: u64, flow: u32, outgoing: Outgoing) {
         let Outgoing { segment, start, bytes, is_retransmission } = outgoing;
-        let Some(of_flow) = self.flows.get(flow as usize) else { return };
+        let Some(of_flow) = self.flows.get_mut(flow as usize) else { return };
         let (ecn, sender) = (of_flow.ecn, of_flow.sender_number);
-        let sent_ecn = if sender == STEERED { self.steer(now_ns, ecn) } else { ecn };
         let len = bytes + HEADER_BYTES;
+        let mut sent_ecn = ecn;
+        if sender == STEERED {
+            let receiver = u32::from(of_flow.receiver_number);
+            let leaving = Leaving { at_ns: now_ns, flow, receiver, size: len };
+            let state = self.steering.sees_router().then(|| self.router.state(now_ns));
+            let number;
+            (sent_ecn, number) = self.steering.leave(&leaving, ecn, state.as_ref());
+            of_flow.sender.steered(segment, number);
+        }
         let busy_ns = transmission_ns(len, self.scenario.access_bps);
         let free_ns = self.access_free_ns.entry(sender).or_default();
         *free_ns = (*free_ns).max(now_ns) + busy_ns;
@@ -264,12 +281,6 @@ impl Network<'_> {
             record: 0,
         });
         self.agenda.add(at_ns, Event::AtRouter { packet });
-    }
-
-    fn steer(&mut self, now_ns: u64, ecn: Ecn) -> Ecn {
-        let sees_router = matches!(self.scenario.control, Control::StateInformed { .. });
-        let state = sees_router.then(|| self.router.state(now_ns));
-        self.steering.choose(ecn, state.as_ref())
     }
 
     fn arrive(&mut self, now_ns: u64, place: u32) -> io::Result<()> {
@@ -425,8 +436,9 @@ impl Network<'_> {
             {
                 record.acked_ns.get_or_insert(now_ns);
             }
-            if is_steered && delivered.was_sent_once {
-                steering.acknowledge(delivered.queue, delivered.latency_ns);
+            if is_steered {
+                let latency_ns = delivered.was_sent_once.then_some(delivered.latency_ns);
+                steering.acknowledge(delivered.number, delivered.queue, now_ns, latency_ns);
             }
         });
         self.send(now_ns, ack.flow);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use dualq::Settings;
-use l4s::Control;
+use l4s::{Control, ControlError, MarkerError, MarkerSettings};
 
 use crate::congestion::Kind;
 use crate::workload::Sizes;
@@ -27,13 +27,36 @@ pub struct Scenario {
     /// The router.
     pub router: Settings,
     /// What steers the L4S flows of sender 1.
-    pub control: Control,
+    pub control: Steered,
     /// How senders find what is lost.
     pub recovery: Recovery,
     /// Packets that an acknowledgement may wait for: 1 acknowledges each immediately.
     pub delayed_acks: u32,
     /// The flows.
     pub groups: Vec<Group>,
+}
+
+/// What steers packets. As text as [`Control`] and [`MarkerSettings`] have it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Steered {
+    /// A rule that learns nothing.
+    Rule(Control),
+    /// A model's predictions; the model is given to [`run`](crate::run).
+    Predicted(MarkerSettings),
+}
+
+impl FromStr for Steered {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("predicted") {
+            return text
+                .parse()
+                .map(Self::Predicted)
+                .map_err(|error: MarkerError| error.to_string());
+        }
+        text.parse().map(Self::Rule).map_err(|error: ControlError| error.to_string())
+    }
 }
 
 /// How a sender finds what is lost.
@@ -152,7 +175,7 @@ impl Scenario {
             warmup_ns: 0,
             seed: 1,
             router: Settings::default(),
-            control: Control::None,
+            control: Steered::Rule(Control::None),
             recovery: Recovery::default(),
             delayed_acks: 1,
             groups: Vec::new(),
@@ -171,8 +194,7 @@ impl Scenario {
                     value.parse().map_err(|error: dualq::SettingsError| error.to_string())?;
             }
             "control" => {
-                self.control =
-                    value.parse().map_err(|error: l4s::ControlError| error.to_string())?;
+                self.control = value.parse()?;
             }
             "recovery" => self.recovery = value.parse()?,
             "delayed_acks" => self.delayed_acks = narrow(number(key, value, 1, 1_000)?),
@@ -276,7 +298,7 @@ mod tests {
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!((scenario.rate_bps, scenario.access_bps), (50_000_000, 5_000_000_000));
         assert_eq!((scenario.router.c_protection, scenario.delay_ns), (70, 20_000_000));
-        assert_eq!(scenario.control, Control::Random(0.2));
+        assert_eq!(scenario.control, Steered::Rule(Control::Random(0.2)));
         let [first, second] = scenario.groups[..] else { panic!("two groups") };
         assert_eq!((first.count, first.sender, first.load), (6, 1, Load::Greedy));
         let load = Load::Messages { sizes: Sizes::WebSearch, bps: 5e6 };

@@ -44,6 +44,7 @@ struct Segment {
     is_app_limited: bool,
     queue: Queue,
     record: u64,
+    number: u64,
 }
 
 /// A packet to send.
@@ -61,6 +62,8 @@ pub(crate) struct Delivered {
     pub(crate) queue: Queue,
     pub(crate) latency_ns: u64,
     pub(crate) record: u64,
+    /// What steering knows it by.
+    pub(crate) number: u64,
     pub(crate) was_sent_once: bool,
 }
 
@@ -208,6 +211,13 @@ impl Sender {
         }
     }
 
+    /// What steering knows the packet by that is taken for this segment.
+    pub(crate) fn steered(&mut self, segment: u64, number: u64) {
+        if let Some(segment) = self.at(segment) {
+            segment.number = number;
+        }
+    }
+
     fn next_lost(&mut self) -> Option<u64> {
         let from = self.lost_from.max(self.first);
         let index = usize::try_from(from - self.first).ok()?;
@@ -239,6 +249,7 @@ impl Sender {
             is_app_limited: false,
             queue: Queue::Classic,
             record: 0,
+            number: 0,
         });
         self.end() - 1
     }
@@ -257,6 +268,7 @@ impl Sender {
                     queue: arrived.queue,
                     latency_ns: now_ns.saturating_sub(arrived.sent_ns),
                     record: arrived.record,
+                    number: arrived.number,
                     was_sent_once: arrived.transmissions == 1,
                 });
             }

@@ -23,7 +23,7 @@ fn scenario(text: &str, more: &str) -> Scenario {
 fn run(scenario: &Scenario) -> (Summary, Vec<u8>, Vec<u8>) {
     let (mut trace, mut journal) = (Vec::new(), Vec::new());
     let writers = Writers { trace: Some(&mut trace), journal: Some(&mut journal) };
-    (simulator::run(scenario, writers).unwrap(), trace, journal)
+    (simulator::run(scenario, writers, None).unwrap(), trace, journal)
 }
 
 fn quantiles_ms(summary: &Summary) -> OfQueue<(f64, f64)> {
@@ -94,7 +94,7 @@ fn a_seed_decides_every_byte_and_writing_changes_nothing() {
     let scenario = scenario(PAPER, "control random:0.1");
     let (one, other) = (run(&scenario), run(&scenario));
     assert_eq!((one.1, one.2), (other.1, other.2));
-    let silent = simulator::run(&scenario, Writers::default()).unwrap();
+    let silent = simulator::run(&scenario, Writers::default(), None).unwrap();
     assert_eq!(silent.to_json(), one.0.to_json());
 }
 

@@ -1,4 +1,4 @@
-"""`python -m wirelens.l4s eval …`: what `wirelens eval l4s` runs.
+"""`python -m wirelens.l4s train|eval …`: what `wirelens train l4s` runs.
 
 It ends as `wirelens.guarded` says.
 """
@@ -13,7 +13,7 @@ from wirelens.learn.progress import Progress
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compares controls, or predictors; the exit status."""
+    """Trains, or compares controls or predictors; the exit status."""
     return guarded.run("wirelens.l4s", lambda: _prepare(arguments), "nothing was written")
 
 
@@ -22,8 +22,29 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
 
     asked = typed.parser().parse_args(arguments)
     progress = Progress(asked.quiet)
+    if asked.command == "train":
+        return progress, _training(asked, arguments[1:], progress)
     compare = _predictors if asked.predict else _controls
     return progress, compare(asked, progress)
+
+
+def _training(
+    asked: argparse.Namespace, options: Sequence[str], progress: Progress
+) -> Callable[[], None]:
+    from wirelens.l4s import arguments as typed
+    from wirelens.l4s.train import train
+
+    def work() -> None:
+        outcome = train(typed.training(asked, options), progress)
+        progress.finish()
+        f1 = ", ".join(f"{value:.3f} within the {name}" for name, value in outcome.f1.items())
+        print(
+            f"{asked.output}: mean error {outcome.mean_error_ms:.2f} ms "
+            f"({outcome.mean_error_of_last_ms:.2f} of the queue's newest latency), "
+            f"F1 of sharp changes {f1 or 'unknown: there were none'}"
+        )
+
+    return work
 
 
 def _controls(asked: argparse.Namespace, progress: Progress) -> Callable[[], None]:

@@ -1,6 +1,7 @@
-"""What can be typed after `wirelens eval l4s`."""
+"""What can be typed after `wirelens train l4s` and `wirelens eval l4s`."""
 
 import argparse
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from wirelens.learn.typed import Parser, positive, time_us, whole
 
 if TYPE_CHECKING:
     # What predicts needs numpy; what can be typed is told without.
-    from wirelens.l4s import predicted
+    from wirelens.l4s import predicted, train
 
 _EXAMPLES = """Examples:
   wirelens eval l4s --controls
@@ -23,10 +24,24 @@ _EXAMPLES = """Examples:
 The guide is docs/guide/l4s.md."""
 
 
+_TRAIN_EXAMPLES = """Examples:
+  wirelens latency -r mine.pcapng --by packet -o mine.parquet
+  wirelens train l4s -r mine.parquet -o models/mine
+  wirelens train l4s -r testbed-runs/l4s-1/packets.trace -o models/router --window 128
+
+The guide is docs/guide/l4s-predict.md."""
+
+
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command."""
+    """The parser of both commands."""
     top = Parser(prog="wirelens", allow_abbrev=False)
-    commands = top.add_subparsers(dest="command", required=True, metavar="eval")
+    commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
+    _add_training(commands.add_parser(
+        "train", prog="wirelens train l4s", epilog=_TRAIN_EXAMPLES, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Trains a network that predicts the latency of a sender's next packets for "
+        "either queue of an L4S router.",
+    ))  # fmt: skip
     judging = commands.add_parser(
         "eval", prog="wirelens eval l4s", epilog=_EXAMPLES, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,6 +69,40 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress")
     return top
+
+
+def _add_training(training: argparse.ArgumentParser) -> None:
+    add = training.add_argument
+    add("-r", "--read", metavar="TRACE", type=Path, action="append", required=True,
+        help="a trace of an L4S network, a Parquet file of `wirelens latency --by packet`, or "
+        "compact columns of the testbed; may be given several times")  # fmt: skip
+    add("-o", "--output", metavar="DIR", type=Path, required=True,
+        help="folder of the model to write")  # fmt: skip
+    add("--force", action="store_true", help="write over a model that is there")
+    add("--note", metavar="TEXT", default="", help="a paragraph for the model's card")
+    add("--seed", metavar="N", type=whole(0), default=1,
+        help="seed of all that is drawn [default: 1]")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress")
+    _add_traces(add)
+
+
+def _add_traces(add: Callable[..., Any]) -> None:
+    """How traces are read, and how long networks train on them."""
+    add("--latency", choices=("ack", "one-way"), default="ack",
+        help="until the acknowledgement, or until the receiver, where a trace has that "
+        "[default: ack]")  # fmt: skip
+    add("--sender", metavar="N", type=whole(0), default=1,
+        help="sender whose packets are predicted, of a trace of an L4S network [default: 1]",
+        )  # fmt: skip
+    add("--batch", metavar="N", type=whole(1, 1_000), default=8,
+        help="packets that share a prediction at most [default: 8]")  # fmt: skip
+    add("--batch-span", metavar="TIME", type=time_us, default=2_000.0,
+        help="how long after its first packet a batch takes more [default: 2ms]")  # fmt: skip
+    add("--window", metavar="N", type=whole(8, 4_096), default=None,
+        help="acknowledged packets that networks look at [default: two bandwidth-delay "
+        "products, from 64 to 512]")  # fmt: skip
+    add("--steps", metavar="N", type=whole(1), default=3_000,
+        help="steps of training of a network [default: 3000]")  # fmt: skip
 
 
 def _add_controls(add: Callable[..., Any]) -> None:
@@ -85,12 +134,6 @@ def _add_predictors(add: Callable[..., Any]) -> None:
         default=",".join(choices.DEFAULT),
         help=f"{', '.join(choices.PREDICTORS)}; those with -mse are trained by the mean squared "
         "error [default: %(default)s]")  # fmt: skip
-    add("--latency", choices=("ack", "one-way"), default="ack",
-        help="until the acknowledgement, or until the receiver, where a trace has that "
-        "[default: ack]")  # fmt: skip
-    add("--sender", metavar="N", type=whole(0), default=1,
-        help="sender whose packets are predicted, of a trace of an L4S network [default: 1]",
-        )  # fmt: skip
     add("--train", metavar="SECONDS", type=positive, default=300.0,
         help="the beginning of a trace that trains; its last fifth ends training [default: 300]",
         )  # fmt: skip
@@ -98,15 +141,7 @@ def _add_predictors(add: Callable[..., Any]) -> None:
         help="how long each test goes on [default: 300]")  # fmt: skip
     add("--tune", metavar="SECONDS", type=_or_none, default=60.0,
         help="fine-tune before each test on so much; 0 for never [default: 60]")  # fmt: skip
-    add("--batch", metavar="N", type=whole(1, 1_000), default=8,
-        help="packets that share a prediction at most [default: 8]")  # fmt: skip
-    add("--batch-span", metavar="TIME", type=time_us, default=2_000.0,
-        help="how long after its first packet a batch takes more [default: 2ms]")  # fmt: skip
-    add("--window", metavar="N", type=whole(8, 4_096), default=None,
-        help="acknowledged packets that networks look at [default: two bandwidth-delay "
-        "products, from 64 to 512]")  # fmt: skip
-    add("--steps", metavar="N", type=whole(1), default=3_000,
-        help="steps of training of a network [default: 3000]")  # fmt: skip
+    _add_traces(add)
 
 
 def request(asked: argparse.Namespace) -> controls.Request:
@@ -121,6 +156,26 @@ def request(asked: argparse.Namespace) -> controls.Request:
         state=asked.state,
         last=asked.last,
         jobs=asked.jobs,
+    )
+
+
+def training(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Request":
+    """What was typed of training, as a request."""
+    from wirelens.l4s import train
+    from wirelens.l4s.packets import Batching
+
+    return train.Request(
+        traces=asked.read,
+        output=asked.output,
+        window=asked.window,
+        steps=asked.steps,
+        seed=asked.seed,
+        command=f"wirelens train l4s {shlex.join(typed)}",
+        batching=Batching(asked.batch, asked.batch_span / 1_000),
+        one_way=asked.latency == "one-way",
+        sender=asked.sender,
+        force=asked.force,
+        note=asked.note,
     )
 
 

@@ -11,11 +11,9 @@ from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, OutputExistsError
 from wirelens.l4s.networks import HEADS, HIDDEN, LAYERS, WIDTH, Causal
 from wirelens.l4s.packets import QUERY_NAMES, TOKEN_NAMES, Batching
+from wirelens.l4s.served import CARD_FILE, FORMAT, MODEL_FILE
 from wirelens.learn.networks import array
 from wirelens.sealed import SUMS_FILE, line
-
-FORMAT = "wirelens-l4s 1"
-MODEL_FILE, CARD_FILE = "model.safetensors", "card.md"
 
 
 def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from wirelens import _wirelens
+from wirelens.l4s.served import read_model
 
 _NS = 1_000_000_000
 
@@ -40,7 +41,7 @@ class Scenario:
     """A network and its flows; `text` is what the simulator and the ns-3 scenario read.
 
     `router` is text of `KEY=VALUE`, such as `mode=partitioned,l4s-share=20`; `control` is none,
-    random:SHARE, last:TIME or state:TIME. `delay_s` is the propagation delay of one direction;
+    random:SHARE, last:TIME, state:TIME, or predicted:TIME of a model. `delay_s` is the propagation delay of one direction;
     `recovery` finds losses by dupacks, as ns-3 does, or by rack, as Linux does.
     """
 
@@ -157,14 +158,16 @@ def simulate(
     *,
     trace: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
+    model: str | os.PathLike[str] | None = None,
 ) -> Summary:
     """Simulates a scenario, or the text of one.
 
     `trace` is a file for a record of each packet (docs/specs/l4s-trace.md), `journal` one for
-    each call of the router. The same scenario and seed give the same bytes.
+    each call of the router. `model` is the folder of a model of `wirelens train l4s`, for a control
+    such as `predicted:1ms`. The same scenario and seed give the same bytes.
 
-    Raises `OptionError` for a scenario that cannot be, and `OutputError` where a file cannot be
-    written.
+    Raises `OptionError` for a scenario that cannot be, `ModelError` for a model that cannot be read,
+    and `OutputError` where a file cannot be written.
 
     >>> from wirelens import l4s
     >>> greedy = [l4s.Traffic("prague", 10), l4s.Traffic("cubic", 4)]
@@ -173,4 +176,5 @@ def simulate(
     True
     """
     text = scenario if isinstance(scenario, str) else scenario.text()
-    return Summary.read(_wirelens.simulate(text, trace=trace, journal=journal))
+    content = None if model is None else read_model(model)
+    return Summary.read(_wirelens.simulate(text, trace=trace, journal=journal, model=content))

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &SimulateArguments) -> Result<Status, Failure> {
         trace: trace.as_mut().map(|file| file as &mut dyn Write),
         journal: journal.as_mut().map(|file| file as &mut dyn Write),
     };
-    let summary = simulator::run(&scenario, writers).map_err(Failure::error)?;
+    let summary = simulator::run(&scenario, writers, None).map_err(Failure::error)?;
     for file in [trace, journal].into_iter().flatten() {
         let file = file.into_inner().map_err(Failure::error)?;
         file.finish().map_err(Failure::error)?;

@@ -37,10 +37,15 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
+/// What a file is.
+#[derive(Deserialize)]
+struct Kind {
+    format: String,
+}
+
 /// What a file says of itself.
 #[derive(Deserialize)]
 struct Said {
-    format: String,
     window: usize,
     heads: usize,
     layers: usize,
@@ -76,6 +81,10 @@ impl Model {
         let tensors = SafeTensors::deserialize(bytes).map_err(|error| no_model(&error))?;
         let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
         let said = said.ok_or_else(|| no_model(&"it says nothing of itself"))?;
+        let Kind { format } = serde_json::from_str(said).map_err(|error| no_model(&error))?;
+        if format != FORMAT {
+            return Err(ModelError(format!("format {format:?}; wanted: {FORMAT:?}")));
+        }
         let said: Said = serde_json::from_str(said).map_err(|error| no_model(&error))?;
         said.check()?;
         let mut floats = HashMap::new();
@@ -84,7 +93,8 @@ impl Model {
                 return Err(ModelError(format!("{name}: {:?}; wanted: F32", view.dtype())));
             }
             let (numbers, _) = view.data().as_chunks::<4>();
-            let numbers: Vec<f32> = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let numbers: Vec<f32> =
+                numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             floats.insert(name, numbers);
         }
         let tensor = |name: &str| floats.get(name).map(Vec::as_slice);
@@ -143,9 +153,6 @@ impl Said {
 
     fn check(&self) -> Result<(), ModelError> {
         let wrong = |text: String| Err(ModelError(text));
-        if self.format != FORMAT {
-            return wrong(format!("format {:?}; wanted: {FORMAT:?}", self.format));
-        }
         if !(1..=WINDOW_MAX).contains(&self.window) {
             return wrong(format!("window {}; wanted: 1 to {WINDOW_MAX}", self.window));
         }

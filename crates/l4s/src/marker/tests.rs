@@ -1,0 +1,60 @@
+use super::*;
+use crate::predictor::tests::{MS, constant};
+
+fn packet(at_ns: u64) -> Leaving {
+    Leaving { at_ns, flow: 1, receiver: 1, size: 1_500 }
+}
+
+/// A marker whose model adds so many ms to the newest latency of either queue; 45 ms were seen of
+/// the L4S queue, 40 ms of the classic one.
+fn marker(settings: MarkerSettings) -> Marker {
+    let mut marker = Marker::new(Arc::new(constant(0.0)), settings).unwrap();
+    let (_, l4s) = marker.leave(&packet(0), Ecn::Ect1);
+    let (_, classic) = marker.leave(&packet(1), Ecn::NotEct);
+    marker.acknowledge(classic, 40 * MS + 1, Some(40 * MS));
+    marker.acknowledge(l4s, 45 * MS, Some(45 * MS));
+    marker
+}
+
+#[test]
+fn a_packet_leaves_the_queue_that_is_predicted_to_be_slower() {
+    let settings = MarkerSettings { share_max: 1.0, ..MarkerSettings::default() };
+    let mut marker = marker(settings);
+    assert_eq!(marker.leave(&packet(50 * MS), Ecn::Ect1).0, Ecn::NotEct);
+    assert_eq!(marker.leave(&packet(50 * MS), Ecn::NotEct).0, Ecn::NotEct);
+    let counts = MarkerCounts { asked: 2, unknown: 1, remarked: 1, ..MarkerCounts::default() };
+    assert_eq!(marker.counts(), counts);
+    let patient = MarkerSettings { margin_ns: 6 * MS, ..settings };
+    let mut marker = self::marker(patient);
+    assert_eq!(marker.leave(&packet(50 * MS), Ecn::Ect1).0, Ecn::Ect1);
+    assert_eq!(marker.counts().kept, 1);
+}
+
+#[test]
+fn packets_keep_their_marking_when_acknowledgements_stop() {
+    let mut marker = marker(MarkerSettings { share_max: 1.0, ..MarkerSettings::default() });
+    assert_eq!(marker.leave(&packet(1_000 * MS), Ecn::Ect1).0, Ecn::Ect1);
+    assert_eq!(marker.counts().silent, 1);
+}
+
+#[test]
+fn the_share_of_remarked_packets_has_a_limit() {
+    let mut marker = marker(MarkerSettings { share_max: 0.25, ..MarkerSettings::default() });
+    for at in 0..400 {
+        marker.leave(&packet(50 * MS + at), Ecn::Ect1);
+    }
+    let counts = marker.counts();
+    assert!((98..=101).contains(&counts.remarked), "{counts:?}");
+    assert_eq!(counts.asked, counts.remarked + counts.limited + counts.unknown);
+}
+
+#[test]
+fn settings_are_read_as_they_are_written() {
+    for text in ["predicted:1000000ns:0.3", "predicted:0ns:1"] {
+        assert_eq!(text.parse::<MarkerSettings>().map(|one| one.to_string()).unwrap(), text);
+    }
+    assert_eq!("predicted:1ms".parse(), Ok(MarkerSettings::default()));
+    for text in ["", "predicted", "predicted:1", "predicted:1ms:2", "predicted:1ms:x", "last:1ms"] {
+        assert!(text.parse::<MarkerSettings>().unwrap_err().to_string().contains("wanted"));
+    }
+}
