@@ -4,7 +4,7 @@
 //! Each way gives the same leaves and sums; which one is taken is no part of any result.
 
 use crate::conv::{self, Convolution};
-use crate::encoder::{self, Attention, Group, Linear, Norm};
+use crate::encoder::Step;
 use crate::trees::{
     Column, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, follow, name, pack,
 };
@@ -96,69 +96,21 @@ pub(crate) fn convolve(
     conv::convolve::<2>(layer, input, output);
 }
 
-/// Which of the two ways of an encoder a path takes; each gives the same sums to the bit.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fused {
-    Avx2,
-    Avx512,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Path {
-    /// None where this processor cannot take it, or has no fused multiply-add.
-    fn fused(self) -> Option<Fused> {
-        match self {
-            Self::Avx512 | Self::Avx512Vbmi if self.is_there() => Some(Fused::Avx512),
-            Self::Avx2 if self.is_there() && is_x86_feature_detected!("fma") => Some(Fused::Avx2),
-            _ => None,
+/// A step of an encoder; sums have one order, and each product is added with one rounding.
+pub(crate) fn encode(path: Path, step: Step<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if path.is_there() {
+        match path {
+            // SAFETY: the processor has AVX-512.
+            Path::Avx512 | Path::Avx512Vbmi => return unsafe { x86::encode_avx512(step) },
+            Path::Avx2 if is_x86_feature_detected!("fma") => {
+                // SAFETY: the processor has AVX2 and FMA.
+                return unsafe { x86::encode_avx2(step) };
+            }
+            Path::Avx2 | Path::Portable => {}
         }
     }
-}
-
-/// All outputs of a linear layer, row by row.
-pub(crate) fn linear(path: Path, job: &Linear<'_>, output: &mut [Group]) {
-    #[cfg(target_arch = "x86_64")]
-    match path.fused() {
-        // SAFETY: the processor has AVX-512.
-        Some(Fused::Avx512) => return unsafe { x86::linear_avx512(job, output) },
-        // SAFETY: the processor has AVX2 and FMA.
-        Some(Fused::Avx2) => return unsafe { x86::linear_avx2(job, output) },
-        None => {}
-    }
-    encoder::linear::<false>(job, output);
-}
-
-/// Adds rows to rows, and normalises these.
-pub(crate) fn add_and_normalise(path: Path, norm: &Norm, rows: &mut [Group], added: &[Group]) {
-    #[cfg(target_arch = "x86_64")]
-    match path.fused() {
-        // SAFETY: the processor has AVX-512.
-        Some(Fused::Avx512) => return unsafe { x86::normalise_avx512(norm, rows, added) },
-        // SAFETY: the processor has AVX2 and FMA.
-        Some(Fused::Avx2) => return unsafe { x86::normalise_avx2(norm, rows, added) },
-        None => {}
-    }
-    encoder::add_and_normalise(norm, rows, added);
-}
-
-/// Attention of some tokens, to rows of a length.
-pub(crate) fn attend(
-    path: Path,
-    job: &Attention<'_>,
-    count: usize,
-    scores: &mut [Group],
-    output: (&mut [f32], usize),
-) {
-    #[cfg(target_arch = "x86_64")]
-    match path.fused() {
-        // SAFETY: the processor has AVX-512.
-        Some(Fused::Avx512) => return unsafe { x86::attend_avx512(job, count, scores, output) },
-        // SAFETY: the processor has AVX2 and FMA.
-        Some(Fused::Avx2) => return unsafe { x86::attend_avx2(job, count, scores, output) },
-        None => {}
-    }
-    encoder::attend::<false>(job, count, scores, output);
+    step.compute::<false>();
 }
 
 /// For each lane the leaf at which it ends.
@@ -254,11 +206,11 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{
-        Attention, Column, Convolution, Group, HELD_WORDS_MAX, LANE_COUNT, Lanes, Linear, Norm,
-        Places, STRIDE, Split, Tree, descend, name,
+        Column, Convolution, HELD_WORDS_MAX, LANE_COUNT, Lanes, Places, STRIDE, Split, Step, Tree,
+        descend, name,
     };
+    use crate::conv;
     use crate::trees::{LEAF, PAGE_LEN};
-    use crate::{conv, encoder};
 
     /// Seven groups of two steps are fourteen of sixteen registers.
     #[target_feature(enable = "avx2")]
@@ -271,43 +223,13 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn linear_avx2(job: &Linear<'_>, output: &mut [Group]) {
-        encoder::linear::<false>(job, output);
+    pub(super) fn encode_avx2(step: Step<'_>) {
+        step.compute::<false>();
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn linear_avx512(job: &Linear<'_>, output: &mut [Group]) {
-        encoder::linear::<true>(job, output);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn normalise_avx2(norm: &Norm, rows: &mut [Group], added: &[Group]) {
-        encoder::add_and_normalise(norm, rows, added);
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn normalise_avx512(norm: &Norm, rows: &mut [Group], added: &[Group]) {
-        encoder::add_and_normalise(norm, rows, added);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn attend_avx2(
-        job: &Attention<'_>,
-        count: usize,
-        scores: &mut [Group],
-        output: (&mut [f32], usize),
-    ) {
-        encoder::attend::<false>(job, count, scores, output);
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn attend_avx512(
-        job: &Attention<'_>,
-        count: usize,
-        scores: &mut [Group],
-        output: (&mut [f32], usize),
-    ) {
-        encoder::attend::<true>(job, count, scores, output);
+    pub(super) fn encode_avx512(step: Step<'_>) {
+        step.compute::<true>();
     }
 
     /// Sixteen numbers of an array of sixteens.

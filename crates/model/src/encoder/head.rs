@@ -1,7 +1,7 @@
 //! Scores of queries about a token: two linear layers, evaluated for many queries together.
 
 use super::dense::Dense;
-use super::kernels::Linear;
+use super::kernels::{Linear, Step};
 use super::{EncoderError, Group, LANES, TOKENS_MAX, dense_of, finite, tensor};
 use crate::simd::{self, Path};
 
@@ -146,7 +146,7 @@ impl Head {
         scratch.fit(self);
         let HeadScratch { shared, inner, scores } = scratch;
         let of_hidden = Linear::new(&self.first, hidden, hidden_len);
-        simd::linear(path, &Linear { input_count: hidden_len, ..of_hidden }, shared);
+        simd::encode(path, Step::Linear(Linear { input_count: hidden_len, ..of_hidden }, shared));
         let groups = shared.len();
         for (queries, output) in
             queries.chunks(TOKENS_MAX * query_len).zip(output.chunks_mut(TOKENS_MAX))
@@ -159,9 +159,9 @@ impl Head {
                 input_count: query_len,
                 ..Linear::new(&self.first, queries, query_len)
             };
-            simd::linear(path, &of_queries.rectified(), inner);
+            simd::encode(path, Step::Linear(of_queries.rectified(), inner));
             let last = Linear::new(&self.last, inner.as_flattened(), groups * LANES);
-            simd::linear(path, &last, &mut scores[..count]);
+            simd::encode(path, Step::Linear(last, &mut scores[..count]));
             output.iter_mut().zip(scores.iter()).for_each(|(to, [score, ..])| *to = *score);
         }
         Ok(())

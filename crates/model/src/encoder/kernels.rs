@@ -15,6 +15,29 @@ use std::ops::Range;
 use super::dense::Dense;
 use super::{Group, LANES, TOKENS_MAX};
 
+/// What is computed in one go.
+pub(crate) enum Step<'a> {
+    /// A linear layer, to rows of whole groups.
+    Linear(Linear<'a>, &'a mut [Group]),
+    /// Rows to which others are added, and which are then normalised.
+    AddAndNormalise(&'a Norm, &'a mut [Group], &'a [Group]),
+    /// Attention of so many tokens, to rows of a length. The groups are scratch: as many as the
+    /// ring has blocks, for each of [`TOKENS_MAX`] tokens.
+    Attend(Attention<'a>, usize, &'a mut [Group], (&'a mut [f32], usize)),
+}
+
+impl Step<'_> {
+    /// The one piece of code, compiled for each processor.
+    #[inline(always)]
+    pub(crate) fn compute<const WIDE: bool>(self) {
+        match self {
+            Self::Linear(job, output) => linear::<WIDE>(&job, output),
+            Self::AddAndNormalise(norm, rows, added) => add_and_normalise(norm, rows, added),
+            Self::Attend(job, count, scores, output) => attend::<WIDE>(&job, count, scores, output),
+        }
+    }
+}
+
 /// Sums of a linear layer for rows of inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Linear<'a> {
@@ -111,7 +134,7 @@ fn higher(one: f32, other: f32) -> f32 {
 
 /// All outputs of each row, as whole groups.
 #[inline(always)]
-pub(crate) fn linear<const WIDE: bool>(job: &Linear<'_>, output: &mut [Group]) {
+fn linear<const WIDE: bool>(job: &Linear<'_>, output: &mut [Group]) {
     let count = output.len() / job.start.len();
     let mut at = 0;
     // No closure: it would be compiled for any processor.
@@ -181,7 +204,7 @@ fn linear_block<const SUMS: usize, const ROWS: usize, const GROUPS: usize>(
 /// Adds to each row what was computed from it, and normalises the sum: mean 0 and variance 1 over
 /// the width, then scale and shift.
 #[inline(always)]
-pub(crate) fn add_and_normalise(norm: &Norm, rows: &mut [Group], added: &[Group]) {
+fn add_and_normalise(norm: &Norm, rows: &mut [Group], added: &[Group]) {
     let groups = norm.scale.len();
     // A width is far too small to lose a digit.
     #[allow(clippy::cast_precision_loss)]
@@ -212,10 +235,9 @@ pub(crate) fn add_and_normalise(norm: &Norm, rows: &mut [Group], added: &[Group]
     }
 }
 
-/// For each token the values of all heads, weighted by softmax over what it sees. `output` has
-/// rows of `output_len`; `scores` has room for the ring's blocks [`TOKENS_MAX`] times.
+/// For each token the values of all heads, weighted by softmax over what it sees.
 #[inline(always)]
-pub(crate) fn attend<const WIDE: bool>(
+fn attend<const WIDE: bool>(
     job: &Attention<'_>,
     count: usize,
     scores: &mut [Group],

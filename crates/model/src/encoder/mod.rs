@@ -3,9 +3,9 @@
 //! Tokens, a few numbers each, arrive one by one or several in a call; each is encoded once. A
 //! linear layer maps a token to the encoder's width. Layers of self-attention and feed-forward
 //! network follow, as `torch.nn.TransformerEncoderLayer` computes them in eval mode (ReLU,
-//! post-norm). In every layer a token attends to itself and to the `window` − 1 tokens before it: a
-//! banded causal mask. [`EncoderState`] caches the keys and values of these tokens, so the cost of a
-//! new token does not depend on how many came before. There is no position encoding.
+//! post-norm). In every layer a token attends to itself and to the `window` − 1 tokens before it,
+//! a banded causal mask. [`EncoderState`] caches the keys and values of these tokens, so the cost
+//! of a new token does not depend on how many came before. There is no position encoding.
 //!
 //! - [`Encoder`] has the weights, [`EncoderState`] the cache of one sequence.
 //! - [`Head`] scores queries about an encoded token.
@@ -25,7 +25,8 @@ use std::fmt;
 
 pub use dense::{DENSE_LEN_MAX, Dense};
 pub use head::{Head, HeadScratch};
-pub(crate) use kernels::{Attention, Linear, Norm, add_and_normalise, attend, linear};
+pub(crate) use kernels::Step;
+use kernels::{Linear, Norm};
 pub use state::EncoderState;
 
 use crate::simd::{self, Path};
@@ -232,7 +233,7 @@ impl Encoder {
         let count = tokens.len() / token_len;
         let groups = width.div_ceil(LANES);
         let stream = &mut state.scratch.stream[..count * groups];
-        simd::linear(path, &Linear::new(&self.input, tokens, token_len), stream);
+        simd::encode(path, Step::Linear(Linear::new(&self.input, tokens, token_len), stream));
         for (index, layer) in self.layers.iter().enumerate() {
             layer.append(path, state, index, count);
         }
@@ -274,23 +275,23 @@ impl Layer {
         let stream = &mut scratch.stream[..rows(width)];
         let added = &mut scratch.added[..rows(width)];
         let projected = &mut scratch.projected[..rows(3 * width)];
-        simd::linear(
-            path,
-            &Linear::new(&self.projection, stream.as_flattened(), row_len),
-            projected,
-        );
+        let linear = |layer: &Dense, rows: &[f32], row_len: usize, output: &mut [Group]| {
+            simd::encode(path, Step::Linear(Linear::new(layer, rows, row_len), output));
+        };
+        linear(&self.projection, stream.as_flattened(), row_len, projected);
         let attention =
             rings[index].push((*shape, *window, *position), projected.as_flattened(), count);
         let attended = scratch.attended.as_flattened_mut();
-        simd::attend(path, &attention, count, &mut scratch.scores, (attended, row_len));
-        simd::linear(path, &Linear::new(&self.attended, attended, row_len), added);
-        simd::add_and_normalise(path, &self.norm1, stream, added);
+        let to = (&mut *attended, row_len);
+        simd::encode(path, Step::Attend(attention, count, &mut scratch.scores, to));
+        linear(&self.attended, attended, row_len, added);
+        simd::encode(path, Step::AddAndNormalise(&self.norm1, stream, added));
         let hidden = &mut scratch.hidden[..rows(shape.hidden_len)];
         let linear1 = Linear::new(&self.linear1, stream.as_flattened(), row_len);
-        simd::linear(path, &linear1.rectified(), hidden);
+        simd::encode(path, Step::Linear(linear1.rectified(), hidden));
         let hidden_len = shape.hidden_len.next_multiple_of(LANES);
-        simd::linear(path, &Linear::new(&self.linear2, hidden.as_flattened(), hidden_len), added);
-        simd::add_and_normalise(path, &self.norm2, stream, added);
+        linear(&self.linear2, hidden.as_flattened(), hidden_len, added);
+        simd::encode(path, Step::AddAndNormalise(&self.norm2, stream, added));
     }
 }
 
