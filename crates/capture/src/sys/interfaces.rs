@@ -128,6 +128,8 @@ const OFFLOADS: [(&str, u32, u32); 4] = [
     ("LRO", 0x25, 1 << 15),
 ];
 
+pub(super) const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
 /// `struct ethtool_value`.
 #[repr(C)]
 struct EthtoolValue {
@@ -140,7 +142,6 @@ struct EthtoolValue {
 /// # Errors
 /// The system's; there is no such interface.
 pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let (socket, mut request) = request_of(name)?;
     let mut found = Vec::new();
     for (offload, command, mask) in OFFLOADS {
@@ -158,13 +159,24 @@ pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
 
 /// A socket to ask about interfaces, and a question about this one.
 fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
+    let request = request(name)?;
+    Ok((socket()?, request))
+}
+
+/// A socket to ask about interfaces of the calling thread's network namespace; it stays one of this
+/// namespace, whoever uses it.
+pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: any numbers are allowed; the result is checked.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: just opened, owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// A question about an interface.
+pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
@@ -175,5 +187,5 @@ fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    Ok((socket, request))
+    Ok(request)
 }
