@@ -118,6 +118,20 @@ pub fn mtu(name: &str) -> io::Result<u32> {
     Ok(u32::try_from(mtu).unwrap_or(0))
 }
 
+/// What an interface's frames begin with, `ARPHRD_*`; also of one that has no link address.
+///
+/// # Errors
+/// The system's; there is no such interface.
+pub fn hardware_type(name: &str) -> io::Result<u16> {
+    let (socket, mut request) = request_of(name)?;
+    // SAFETY: an open socket and a request with a terminated name.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a request that succeeded has filled in this member.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
 /// Ways in which a card, or the kernel in its place, makes one frame of several packets or several
 /// packets of one frame: of each its usual name and how ethtool asks for it.
 const OFFLOADS: [(&str, u32, u32); 4] = [

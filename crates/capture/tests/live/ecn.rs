@@ -1,7 +1,7 @@
 //! The marker at tc egress: what it re-marks, and what it leaves alone.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -182,6 +182,27 @@ fn every_checksum_of_an_ipv4_header_is_right_after_the_change() {
             }
         }
         assert_eq!(marker.flow(tcp4(1_000)).unwrap().counts.remarked, 1 << 16);
+    });
+}
+
+#[test]
+fn a_budget_is_exact_where_several_processors_send() {
+    if is_skipped() {
+        return;
+    }
+    in_namespace(|| {
+        add_pair();
+        let marker = attach(EcnSettings::default());
+        marker.allow(tcp4(7), 1_000).unwrap();
+        let sent: Vec<_> = (0..1_000).map(|n| frame(tcp4(7), ECT1, n)).collect();
+        let mut listener = listen("wl1");
+        thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| send("wl0", &sent))));
+        });
+        let seen = listener.read(4_000);
+        assert_eq!(seen.iter().filter(|seen| seen.bytes[15] & 3 == NOT_ECT).count(), 1_000);
+        let counts = marker.flow(tcp4(7)).unwrap().counts;
+        assert_eq!((counts.remarked, counts.budget_out), (1_000, 3_000));
     });
 }
 
@@ -451,10 +472,8 @@ fn where_it_cannot_be_attached_the_message_says_why() {
     });
 }
 
-/// `ARPHRD_NONE`.
-const fn ARPHRD_NONE -> u16 {
-    0xfffe
-}
+/// `ARPHRD_NONE`, of interfaces without a link header.
+const ARPHRD_NONE: u16 = 0xfffe;
 
 /// Runs a Python script, for socket options that the standard library of Rust has not; whether
 /// there is Python.
@@ -514,7 +533,7 @@ for _ in range(3): s.sendto(bytes(1000), ('192.0.2.2', 443))
     });
 }
 
-/// Bytes of a transfer, and of one write.
+/// Bytes of a transfer.
 const TRANSFER_LEN: usize = 1 << 20;
 
 /// The other end of transfers, in a namespace of its own: takes all bytes of two connections.
@@ -530,6 +549,8 @@ fn receive_transfers() {
         stream.read_to_end(&mut all).unwrap();
         assert_eq!(all.len(), TRANSFER_LEN);
     }
+    // Its interface is there until the other side has looked at everything.
+    assert_eq!(io::stdin().read(&mut [0]).unwrap(), 0);
 }
 
 /// Sends by TCP from a socket whose packets the testbed's program makes ECT(1).
@@ -549,7 +570,8 @@ for attempt in range(1000):
         s.close()
         time.sleep(0.01)
 s.sendall(bytes({TRANSFER_LEN}))
-s.close()
+s.shutdown(socket.SHUT_WR)
+assert not s.recv(1)
 "
     ))
 }
@@ -578,7 +600,8 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
     }
     in_namespace(|| {
         add_pair();
-        let peer = again(TEST, PEER, "unshare", &["--net"]).stdout(Stdio::null()).spawn();
+        let mut peer = again(TEST, PEER, "unshare", &["--net"]);
+        let peer = peer.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut peer = Killed(peer.unwrap());
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
         wait_until(|| namespace(&peer.0.id().to_string()) != namespace("self"));
@@ -606,7 +629,6 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         // At the device, after all programs: the other end is in another namespace.
         let listener = Listener::open("wl0", &LiveOptions::default(), &read);
         send_transfer(6_001);
-        assert!(peer.0.wait().unwrap().success());
         let (seen, _) = listener.finish();
         assert!(seen.len() > 700 && seen.iter().all(|seen| seen.segments == 1));
         assert_eq!(marker.counts().unwrap().segmented, segmented);
@@ -623,5 +645,7 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         assert!(limit().contains("gso_max_segs 65535 "), "{}", limit());
         drop(Offloads::off("wl0").unwrap());
         assert_eq!(marker.offloads().unwrap(), before);
+        drop(peer.0.stdin.take());
+        assert!(peer.0.wait().unwrap().success());
     });
 }

@@ -118,7 +118,11 @@ impl fmt::Display for EcnError {
             EcnFault::NotTcpUdp(flow) => {
                 write!(f, "{flow}: has no ports; wanted a flow of TCP or UDP")
             }
-            EcnFault::System(words) => write!(f, "{words}; wanted Linux 6.6 or newer"),
+            EcnFault::System(words) => write!(
+                f,
+                "{words}; wanted Linux 6.6 or newer with CONFIG_BPF_SYSCALL, and memory for its \
+                 tables"
+            ),
         }
     }
 }

@@ -29,7 +29,7 @@ use self::counts::{COUNTS_LEN, FLOW_COUNTS_LEN, flow_counts};
 use super::FLOW_COUNT_MAX;
 use super::attach::{Attaching, Tapped, attach, map, map_mut};
 use super::slots::{KEY_LEN as ENDS_LEN, key as key_of_ends};
-use crate::devices;
+use crate::sys::interfaces;
 
 pub use counts::EcnCounts;
 pub use error::{EcnError, EcnFault};
@@ -297,11 +297,8 @@ fn flows_of(ebpf: &mut Ebpf) -> Result<Flows<'_>, Attaching> {
 
 /// Whether the interface's packets begin with an Ethernet header.
 fn check_link(interface: &str) -> Result<(), EcnFault> {
-    let devices = devices::list().map_err(|error| EcnFault::from(Attaching::from(error)))?;
-    let Some(device) = devices.iter().find(|device| device.name == interface) else {
-        return Err(EcnFault::NoInterface);
-    };
-    match device.hardware_type {
+    let hardware_type = interfaces::hardware_type(interface);
+    match hardware_type.map_err(|error| EcnFault::from(Attaching::from(error)))? {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(()),
         other => Err(EcnFault::NotEthernet(other)),
     }
