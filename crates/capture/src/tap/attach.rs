@@ -159,11 +159,15 @@ fn cause(error: &(dyn Error + 'static), words: String) -> Cause {
     Cause::Other(words)
 }
 
-/// Of a program that may be loaded, but not this one, the kernel says that access is denied; of one
-/// by a user who may load none, that it is not permitted.
 fn is_refused_program(error: &(dyn Error + 'static)) -> bool {
-    let Some(ProgramError::LoadError { io_error, .. }) = error.downcast_ref() else { return false };
-    matches!(io_error.raw_os_error(), Some(libc::EACCES | libc::EINVAL | libc::E2BIG))
+    let failed = error.downcast_ref();
+    matches!(failed, Some(ProgramError::LoadError { io_error, .. }) if is_of_program(io_error))
+}
+
+/// Of a program that may not be loaded as it is the kernel says that access is denied, or that it is
+/// invalid; of one by a user who may load none, that it is not permitted.
+fn is_of_program(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL | libc::E2BIG))
 }
 
 /// The system call that failed. The library's own error shows through to what is behind the call.
@@ -285,6 +289,15 @@ mod tests {
         let none = io::Error::from_raw_os_error(libc::ENODEV);
         let text = Attaching::from(none).named("eth0").to_string();
         assert!(text.contains("no such device") && text.contains("ip link"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_no_lack_of_permission() {
+        assert!(is_of_program(&io::Error::from_raw_os_error(libc::EACCES)));
+        assert!(!is_of_program(&io::Error::from_raw_os_error(libc::EPERM)));
+        let cause = Cause::Program(String::from("R1 invalid mem access"));
+        let text = TapError { device: String::from("eth0"), cause }.to_string();
+        assert!(text.contains("the kernel refuses the program: R1 invalid"), "{text}");
     }
 
     #[test]

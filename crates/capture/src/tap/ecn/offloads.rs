@@ -61,7 +61,8 @@ fn failed(device: &str, error: io::Error) -> EcnError {
 /// Three things it cannot do:
 /// - If this process is killed, nothing is put back; `ethtool -K DEV tso on gso on` and
 ///   `ip link set DEV gso_max_segs 65535` do it by hand.
-/// - A connection that was open before keeps its limit until its route is looked up again.
+/// - A connection that was open before keeps its limit until its route is looked up again;
+///   `sysctl -w net.ipv4.route.flush=1` has that done for IPv4.
 /// - A program that has UDP datagrams segmented itself (`UDP_SEGMENT`, some QUIC servers), and
 ///   packets that this host forwards and merged on receipt (GRO), are not affected.
 ///
