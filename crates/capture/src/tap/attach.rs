@@ -164,8 +164,8 @@ fn is_refused_program(error: &(dyn Error + 'static)) -> bool {
     matches!(failed, Some(ProgramError::LoadError { io_error, .. }) if is_of_program(io_error))
 }
 
-/// Of a program that may not be loaded as it is the kernel says that access is denied, or that it is
-/// invalid; of one by a user who may load none, that it is not permitted.
+/// Of a program that may not be loaded as it is, the kernel says that access is denied or that it
+/// is invalid; of one by a user who may load none, that it is not permitted.
 fn is_of_program(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL | libc::E2BIG))
 }
