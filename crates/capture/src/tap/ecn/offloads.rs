@@ -55,8 +55,8 @@ fn failed(device: &str, error: io::Error) -> EcnError {
 /// decision of its own. Put back when this is dropped.
 ///
 /// TSO, GSO and USO are switched off where they are on, and the interface is limited to one segment
-/// per packet (`gso_max_segs` of ip-link(8)): without this limit, TCP of this kernel hands over
-/// many segments as one packet whatever the device can do. It costs the sender CPU time for each packet.
+/// per packet (`gso_max_segs` of ip-link(8)). Without this limit, TCP of this kernel hands over
+/// many segments as one packet, whatever the device can do. It costs CPU time for each packet.
 ///
 /// Three things it cannot do:
 /// - If this process is killed, nothing is put back; `ethtool -K DEV tso on gso on` and
