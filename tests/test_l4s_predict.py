@@ -64,10 +64,7 @@ def test_the_program_predicts_what_pytorch_does(trace: Path, model: Path) -> Non
 
     tensors = load(read_model(model))
     network.load_state_dict(
-        {
-            name.replace("head.", "head.layers."): tensor(values)
-            for name, values in tensors.items()
-        }
+        {name.replace("head.", "head.layers."): tensor(values) for name, values in tensors.items()}
     )
     span = slice(0, len(found))
     residual = learn.predict(network, learn.Part(material, span))

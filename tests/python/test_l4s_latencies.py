@@ -17,15 +17,15 @@ from wirelens.l4s.sharp import WITHIN, Score, before, changes, score
 
 DEMO = Path(__file__).resolve().parents[2] / "testdata" / "demo.pcapng"
 HEAD = (
-    "number\tflow\tclient_port\tseq\tsize_bytes\tpayload_bytes\tcopy\tsent_ns\treceived_ns\towd_us\t"
-    "ack_ns\tack_latency_us\tack_kind\tlost\n"
+    "number\tflow\tclient_port\tseq\tsize_bytes\tpayload_bytes\tcopy\tsent_ns\treceived_ns\t"
+    "owd_us\tack_ns\tack_latency_us\tack_kind\tlost\n"
 )
 BEGUN_NS = 1_795_572_452_984_238_285
 ARRIVED = (20_100.4, 41_000.6)
 
 
 def table_of(path: Path, packets: list[tuple[int, float | None, float | None, int]]) -> Path:
-    """A run's `packets.tsv.gz`: for each packet µs since the first, delays, and which copy it is."""
+    """A run's `packets.tsv.gz`: µs since the first packet, two delays, and which copy it is."""
     lines = [
         f"{at}\t7\t40000\t{at}\t1514\t1448\t{copy}\t{BEGUN_NS + since * 1000}\t\t"
         f"{'' if one_way is None else one_way}\t\t{'' if ack is None else ack}\t\t0\n"
@@ -39,7 +39,12 @@ def table_of(path: Path, packets: list[tuple[int, float | None, float | None, in
 @pytest.fixture
 def columns(tmp_path: Path) -> Path:
     """Four packets: one that arrived, one lost, its second copy, one without an acknowledgement."""
-    rows = [(0, *ARRIVED, 1), (120, None, None, 1), (90_000, *ARRIVED, 2), (95_000, 20_000.0, None, 1)]
+    rows = [
+        (0, *ARRIVED, 1),
+        (120, None, None, 1),
+        (90_000, *ARRIVED, 2),
+        (95_000, 20_000.0, None, 1),
+    ]
     path = tmp_path / "four.parquet"
     assert pack(table_of(tmp_path / "packets.tsv.gz", rows), path, {"scenario": "four"}) > 0
     return path
@@ -56,7 +61,10 @@ def test_compact_columns_are_what_the_run_wrote_in_microseconds(columns: Path) -
 
 
 def test_a_retransmission_shows_no_latency(columns: Path) -> None:
-    for one_way, expected in [(False, [41.001, None, None, None]), (True, [20.1, None, None, 20.0])]:
+    for one_way, expected in [
+        (False, [41.001, None, None, None]),
+        (True, [20.1, None, None, 20.0]),
+    ]:
         found = packets.read_packets(columns, one_way=one_way)
         latency = [None if numpy.isnan(one) else round(float(one), 3) for one in found.latency_ms]
         assert latency == expected
@@ -90,8 +98,12 @@ def test_a_capture_gives_the_packets_of_its_busiest_sender(tmp_path: Path) -> No
     mine = [row for row in rows if row["src_ip"] == busiest]
     assert len(found) == len(mine)
     known = [row["latency_ns"] for row in mine if row["latency_ns"] is not None]
-    assert sorted(found.records["latency_ns"][found.records["latency_ns"] != packets.NEVER]) == sorted(known)
-    assert len(set(found.records["flow"])) == len({(row["src_port"], row["dst_ip"], row["dst_port"]) for row in mine})
+    assert sorted(
+        found.records["latency_ns"][found.records["latency_ns"] != packets.NEVER]
+    ) == sorted(known)
+    assert len(set(found.records["flow"])) == len(
+        {(row["src_port"], row["dst_ip"], row["dst_port"]) for row in mine}
+    )
     with pytest.raises(TraceError, match="one tap shows no one-way delays"):
         packets.read_packets(path, one_way=True)
 
@@ -149,7 +161,7 @@ def test_later_latencies_move_no_row(trace: Path) -> None:
     for name in ("queries", "known", "base_ms", "floor_ms", "flow_last_ms", "queue_last_ms"):
         numpy.testing.assert_array_equal(getattr(one, name)[:count], getattr(other, name)[:count])
     numpy.testing.assert_array_equal(one.tokens[:known], other.tokens[:known])
-    assert not numpy.array_equal(one.tokens[:len(other.tokens)], other.tokens[:len(one.tokens)])
+    assert not numpy.array_equal(one.tokens[: len(other.tokens)], other.tokens[: len(one.tokens)])
 
 
 def test_packets_out_of_order_are_refused(trace: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is in traces of latencies: a line of JSON for each, as SwiftQueue's Table 1 describes them."""
+"""What is in traces of latencies: a line of JSON for each, as in SwiftQueue's Table 1."""
 
 import json
 import sys
@@ -15,7 +15,9 @@ def main(paths: list[Path]) -> None:
         for latency in ("ack", "one-way"):
             packets = read_packets(path, one_way=latency == "one-way")
             found = {
-                within: int((changes(packets.latency_ms, Material.places(packets, within)) != 0).sum())
+                within: int(
+                    (changes(packets.latency_ms, Material.places(packets, within)) != 0).sum()
+                )
                 for within in WITHIN
             }
             about = describe(packets) | {"window": window_of(packets), "sharp": found}

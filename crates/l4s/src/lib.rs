@@ -14,6 +14,7 @@ pub mod predictor;
 mod steering;
 pub mod trace;
 
+pub use dualq::{OfQueue, Queue};
 pub use marker::{Marker, MarkerCounts, MarkerError, MarkerSettings};
 pub use predictor::{Model, Predictor};
 pub use steering::{Control, ControlError, Steering};

@@ -5,12 +5,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dualq::{OfQueue, Queue};
 use l4s::history::{
     Follow, HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES,
     replay, rows,
 };
-use l4s::{Model, Predictor};
+use l4s::{Model, OfQueue, Predictor, Queue};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use simulator::{Scenario, Writers};

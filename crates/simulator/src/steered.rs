@@ -35,7 +35,10 @@ impl Chooser {
 
     /// Whether it sees the router, which no sender can.
     pub(crate) const fn sees_router(&self) -> bool {
-        matches!(self, Self::Rule(steering) if matches!(steering.control(), Control::StateInformed { .. }))
+        match self {
+            Self::Rule(steering) => matches!(steering.control(), Control::StateInformed { .. }),
+            Self::Model(_) => false,
+        }
     }
 
     /// A packet leaves: with which ECN field, and its number for `acknowledge`.

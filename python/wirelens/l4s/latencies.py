@@ -34,10 +34,10 @@ def read_latencies(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     pyarrow.Table
-        Columns `sent_us` since the first packet, `one_way_us` to the receiver, null where the packet
-        was lost, `ack_us` to its acknowledgement, null where none covered it, `size` in bytes on the
-        link, `flow` from 1, and `copy`: 1, or more for a retransmission. `schema.metadata` has
-        what the run was, as JSON under `wirelens`.
+        Columns `sent_us` since the first packet, `one_way_us` to the receiver, null where the
+        packet was lost, `ack_us` to its acknowledgement, null where none covered it, `size` in
+        bytes on the link, `flow` from 1, and `copy`: 1, or more for a retransmission.
+        `schema.metadata` has what the run was, as JSON under `wirelens`.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Training of latency models, and their predictions.
 
-The optimiser and its warm-up are SwiftQueue's (section 5): Adam with β = 0.9, 0.98, a learning rate
-that rises for a number of steps and falls with the root of their number, dropout, weight decay.
+The optimiser and its warm-up are SwiftQueue's (section 5): Adam with β = 0.9, 0.98, a learning
+rate that rises for a number of steps and falls with the root of their number, dropout, weight decay.
 """
 
 import copy
@@ -196,8 +196,7 @@ def predict(network: Any, part: Part) -> Array:
 
 
 def encoded(network: Any, part: Part) -> Array:
-    """Of packets what the encoder finds when they are asked about; fine-tuning leaves it as it is.
-    """
+    """Of packets what the encoder finds when they are asked about; fine-tuning leaves it."""
     material, span = part.material, part.span
     network.eval()
     if network.is_causal:

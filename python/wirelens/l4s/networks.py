@@ -43,7 +43,7 @@ class _Head(_Module):
 
 
 class Causal(_Module):
-    """Attention to tokens before alone: keys and values are reused from prediction to prediction."""
+    """Attention to the past alone: keys and values are reused from prediction to prediction."""
 
     is_causal = True
 

@@ -1,4 +1,4 @@
-"""The packets of one sender, from whatever recorded them, and what a latency model reads of them."""
+"""The packets of one sender, from whatever recorded them, and what a model reads of them."""
 
 import os
 from dataclasses import dataclass
@@ -96,8 +96,7 @@ class Rows:
         memory = packets.records.tobytes()
         found = _wirelens.latency_rows(memory, batching.packets, span_ns)
         columns = {
-            name: numpy.frombuffer(found[name], "u4" if name == "known" else "f4")
-            for name in found
+            name: numpy.frombuffer(found[name], "u4" if name == "known" else "f4") for name in found
         }
         columns["tokens"] = columns["tokens"].reshape(-1, TOKEN_LEN)
         columns["queries"] = columns["queries"].reshape(-1, QUERY_LEN)
@@ -123,8 +122,8 @@ def read_packets(
         return _of_trace(path, sender, one_way)
     if head[:4] != b"PAR1":
         raise TraceError(
-            f"{path}: starts with {head!r}; wanted: a trace of an L4S network, or a Parquet file of "
-            "latencies"
+            f"{path}: starts with {head!r}; wanted: a trace of an L4S network, or a Parquet file "
+            "of latencies"
         )
     parquet = compat.need("pyarrow.parquet", "read_packets()")
     names = parquet.read_schema(path).names
@@ -133,7 +132,8 @@ def read_packets(
     if "latency_ns" in names and "community_id" in names:
         return _of_capture(path, one_way)
     raise TraceError(
-        f"{path}: columns {', '.join(names[:6])} …; wanted: those of `wirelens latency --by packet`"
+        f"{path}: columns {', '.join(names[:6])} …; "
+        "wanted: those of `wirelens latency --by packet`"
     )
 
 
@@ -172,11 +172,22 @@ def _of_columns(path: Path, one_way: bool) -> Packets:
 
 def _of_capture(path: Path, one_way: bool) -> Packets:
     if one_way:
-        raise TraceError(f"{path}: one tap shows no one-way delays; wanted: latencies with the way back")
+        raise TraceError(
+            f"{path}: one tap shows no one-way delays; wanted: latencies with the way back"
+        )
     parquet, compute = (
         compat.need(name, "read_packets()") for name in ("pyarrow.parquet", "pyarrow.compute")
     )
-    wanted = ["time_ns", "src_ip", "src_port", "dst_ip", "dst_port", "wire_len", "latency_ns", "queue"]
+    wanted = [
+        "time_ns",
+        "src_ip",
+        "src_port",
+        "dst_ip",
+        "dst_port",
+        "wire_len",
+        "latency_ns",
+        "queue",
+    ]
     table = parquet.read_table(path, columns=wanted)
     # The sender with the most packets: whose queue is chosen.
     counted = compute.value_counts(table["src_ip"]).to_pylist()
@@ -193,7 +204,12 @@ def _of_capture(path: Path, one_way: bool) -> Packets:
     flow = _numbered(list(zip(*ends, strict=True)))
     receiver = _numbered(ends[1])
     queue = numpy.array([L4S if name == "l4s" else CLASSIC for name in table["queue"].to_pylist()])
-    columns = {"flow": flow, "receiver": receiver, "size": _whole(table["wire_len"]), "queue": queue}
+    columns = {
+        "flow": flow,
+        "receiver": receiver,
+        "size": _whole(table["wire_len"]),
+        "queue": queue,
+    }
     return _made(
         path, sent_ns[order], acked_ns[order], latency[order], (latency != NEVER)[order],
         **{name: values[order] for name, values in columns.items()},

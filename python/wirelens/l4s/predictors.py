@@ -44,9 +44,9 @@ class Persistence:
     def predict(self, material: Material, span: slice) -> Array:
         """Of a flow without a latency, that of the queue."""
         rows = material.rows
-        of_queue = numpy.where(
-            numpy.isnan(rows.queue_last_ms), rows.base_ms, rows.queue_last_ms
-        )[span]
+        of_queue = numpy.where(numpy.isnan(rows.queue_last_ms), rows.base_ms, rows.queue_last_ms)[
+            span
+        ]
         if self.of == "queue":
             return of_queue
         of_flow = rows.flow_last_ms[span]

@@ -69,9 +69,7 @@ class Row:
 
     def key(self) -> tuple[Any, ...]:
         """What was asked."""
-        return (
-            self.trace, self.latency, self.predictor, self.seed, self.batch, self.tuned_every_s
-        )
+        return (self.trace, self.latency, self.predictor, self.seed, self.batch, self.tuned_every_s)
 
 
 @dataclass(frozen=True)

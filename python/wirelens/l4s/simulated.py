@@ -41,8 +41,9 @@ class Scenario:
     """A network and its flows; `text` is what the simulator and the ns-3 scenario read.
 
     `router` is text of `KEY=VALUE`, such as `mode=partitioned,l4s-share=20`; `control` is none,
-    random:SHARE, last:TIME, state:TIME, or predicted:TIME of a model. `delay_s` is the propagation delay of one direction;
-    `recovery` finds losses by dupacks, as ns-3 does, or by rack, as Linux does.
+    random:SHARE, last:TIME, state:TIME, or predicted:TIME of a model. `delay_s` is the propagation
+    delay of one direction; `recovery` finds losses by dupacks, as ns-3 does, or by rack, as Linux
+    does.
     """
 
     traffic: Sequence[Traffic]
@@ -166,8 +167,8 @@ def simulate(
     each call of the router. `model` is the folder of a model of `wirelens train l4s`, for a control
     such as `predicted:1ms`. The same scenario and seed give the same bytes.
 
-    Raises `OptionError` for a scenario that cannot be, `ModelError` for a model that cannot be read,
-    and `OutputError` where a file cannot be written.
+    Raises `OptionError` for a scenario that cannot be, `ModelError` for a model that cannot be
+    read, and `OutputError` where a file cannot be written.
 
     >>> from wirelens import l4s
     >>> greedy = [l4s.Traffic("prague", 10), l4s.Traffic("cubic", 4)]

@@ -68,7 +68,9 @@ def train(request: Request, progress: Progress) -> Outcome:
     for packets in traces:
         material = Material.of(packets, request.batching)
         if not material.weight.any():
-            raise OptionError(f"{packets.name}: no packet was acknowledged; wanted: acknowledgements")
+            raise OptionError(
+                f"{packets.name}: no packet was acknowledged; wanted: acknowledgements"
+            )
         end = len(material) - round(SHARE_WATCHED * len(material))
         trained.append(learn.Part(material, slice(0, end)))
         watched.append(learn.Part(material, slice(end, len(material))))
@@ -79,7 +81,9 @@ def train(request: Request, progress: Progress) -> Outcome:
     def show(step: int, steps: int, loss: float) -> None:
         progress.show(step, steps, f"loss {loss:.4f} on the end of the traces")
 
-    network = learn.train("causal", window, trained, watched, schedule, seed=request.seed, show=show)
+    network = learn.train(
+        "causal", window, trained, watched, schedule, seed=request.seed, show=show
+    )
     progress.finish()
     outcome = _judged(network, window, watched)
     training = {
@@ -125,7 +129,8 @@ def card(
 ) -> str:
     """The card, in Markdown."""
     rows = "".join(
-        f"| F1 of sharp changes within the {within} | {f1:.3f} | {outcome.f1_of_last[within]:.3f} |\n"
+        f"| F1 of sharp changes within the {within} | {f1:.3f} "
+        f"| {outcome.f1_of_last[within]:.3f} |\n"
         for within, f1 in outcome.f1.items()
     )
     rows += (

@@ -20,7 +20,8 @@ def main(runs: Path) -> None:
         late = [relay[way]["late_us"]["p99"] for relay in run["relays"] for way in ("ab", "ba")]
         about = {
             "name": name, "seed": run["seed"], "system": run["system"],
-            "relay_late_p99_us": round(max(late), 1), "scenario": (folder / "scenario.toml").read_text(),
+            "relay_late_p99_us": round(max(late), 1),
+            "scenario": (folder / "scenario.toml").read_text(),
         }  # fmt: skip
         size = pack(folder / "packets.tsv.gz", HERE / f"{name}.parquet", about)
         print(f"{name}: {size / 1e6:.2f} MB")
