@@ -5,7 +5,7 @@
 //! bit on every processor and for the same seed.
 
 use super::dense::Dense;
-use super::descent::{Adjustment, Descent, Gradients, Rates};
+use super::descent::{Adjustment, Descent, Gradients, Rates, Scratch};
 use super::kernels::{Linear, Step};
 use super::{EncoderError, Group, Head, LANES, finite};
 use crate::simd::{self, Path};
@@ -199,6 +199,7 @@ pub struct HeadTrainer {
     targets: Vec<f32>,
     weights: Vec<f32>,
     inner: Vec<Group>,
+    scratch: Scratch,
     draws: u64,
 }
 
@@ -248,6 +249,7 @@ impl HeadTrainer {
             targets: Vec::new(),
             weights: Vec::new(),
             inner: Vec::new(),
+            scratch: Scratch::default(),
             draws: settings.seed,
         })
     }
@@ -342,6 +344,7 @@ impl HeadTrainer {
         self.gather(examples, chosen);
         let groups = self.last.len();
         self.inner.resize(chosen.len() * groups, [0.0; LANES]);
+        self.scratch.fit(chosen.len(), row_len, groups);
         let forward = Linear::new(&self.first, &self.rows, row_len).rectified();
         simd::encode(self.path, Step::Linear(forward, &mut self.inner));
         // As in training in Python: weights of less than 1 in all do not count for more.
@@ -349,19 +352,22 @@ impl HeadTrainer {
         let mut error_sum = 0.0;
         let [last_bias, ..] = self.last_bias;
         let descent = Descent {
-            inner: &mut self.inner,
+            inner: &self.inner,
             last: (&self.last, last_bias),
             rows: (&self.rows, row_len),
             targets: &self.targets,
             weights: &self.weights,
             weight_total,
             gradients: &mut self.gradients,
+            scratch: &mut self.scratch,
             error_sum: &mut error_sum,
         };
         simd::encode(self.path, Step::Descend(descent));
-        if !error_sum.is_finite() {
+        // Gradients have 32 bits: what is too much for these ends a training as well.
+        let loss = (error_sum / f64::from(weight_total)) as f32;
+        if !loss.is_finite() {
             return Err(EncoderError::new(format!(
-                "the loss of minibatch {} is {error_sum}; wanted: a finite number, for which a \
+                "the loss of minibatch {} is {loss}; wanted: a finite number, for which a \
                  lower learning rate can help",
                 self.steps + 1
             )));
