@@ -61,6 +61,15 @@ Time: the model that ships took a quarter of an hour on two cores.")]
 
 Time: the model that ships took a quarter of an hour on two cores.")]
     Cca(HandedOn),
+    /// Train a network that predicts packet latencies for either queue of an L4S router
+    ///
+    /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/l4s-predict.md
+    /// says how to use it. `wirelens train l4s --help` shows all options.
+    #[command(after_help = "Examples:
+  wirelens train l4s -r mine.parquet -o models/mine
+
+Time: about ten minutes on one core.")]
+    L4s(HandedOn),
 }
 
 /// Arguments of `wirelens eval`.
@@ -103,15 +112,17 @@ Time: some minutes for the runs of a data set.")]
 
 Time: some minutes for the runs of a data set.")]
     Cca(HandedOn),
-    /// Compare rules that choose the L4S queue of each packet, in a simulated network
+    /// Compare rules that choose the L4S queue of each packet, or predictors of latencies
     ///
-    /// Needs the Python package with its extra `train`; docs/guide/l4s.md says what is simulated.
-    /// `wirelens eval l4s --help` shows all options.
+    /// Rules are compared in a simulated network (docs/guide/l4s.md), predictors on traces
+    /// (docs/guide/l4s-predict.md). Needs the Python package with its extra `train`; predictors
+    /// need PyTorch. `wirelens eval l4s --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval l4s --controls
   wirelens eval l4s --controls --routers dualpi2,partitioned-20 --seeds 16 -o controls.md
+  wirelens eval l4s --predict mine.parquet
 
-Time: a minute or two on two cores.")]
+Time: a minute or two on two cores for rules; half an hour and more for a trace.")]
     L4s(HandedOn),
 }
 
@@ -130,6 +141,7 @@ pub(crate) fn run(arguments: &TrainArguments, host: &Host) -> Result<Status, Fai
         TrainCommand::Classify(handed) => hand_on("train", CLASSIFY, handed, host),
         TrainCommand::Packetlog(handed) => hand_on("train", PACKETLOG, handed, host),
         TrainCommand::Cca(handed) => hand_on("train", CCA, handed, host),
+        TrainCommand::L4s(handed) => hand_on("train", L4S, handed, host),
     }
 }
 

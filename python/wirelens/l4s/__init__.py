@@ -1,10 +1,12 @@
-"""Which L4S queue each packet should take: a simulated network, and what became of packets.
+"""Which L4S queue each packet should take: a simulated network, and latencies of packets.
 
 - `simulate`: many TCP flows through an L4S router, faster than they would take
 - `Scenario`: what is simulated, as values instead of text
-- `read_trace`: what became of each packet in a simulation or at a router in front of real TCP
+- `read_trace`: what happened to each packet in a simulation or at a router in front of real TCP
+- `read_latencies`: latencies of real traffic from the testbed, as compact columns
 """
 
+from wirelens.l4s.latencies import read_latencies
 from wirelens.l4s.simulated import Delays, Group, Queue, Scenario, Summary, Traffic, simulate
 from wirelens.l4s.trace import read_trace
 
@@ -15,6 +17,7 @@ __all__ = [
     "Scenario",
     "Summary",
     "Traffic",
+    "read_latencies",
     "read_trace",
     "simulate",
 ]

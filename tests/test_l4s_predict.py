@@ -1,0 +1,168 @@
+"""Latency models: what PyTorch trains is what the program serves, and what steers the simulator."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from command import PROGRAM
+from wirelens import _wirelens
+from wirelens.errors import ModelError, OptionError
+from wirelens.l4s import Scenario, Traffic, packets, simulate
+from wirelens.l4s.served import read_model
+
+pytestmark = pytest.mark.train
+TRAFFIC = [Traffic("prague", 4), Traffic("cubic", 2), Traffic("prague", 4, sender=2)]
+# An L queue with a fifth of the link: both queues fill, and their delays differ.
+SCENARIO = Scenario(
+    TRAFFIC, router="mode=partitioned,l4s-share=20", control="random:0.05", duration_s=6, seed=3
+)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("l4s") / "router.trace"
+    simulate(SCENARIO, trace=path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(trace: Path) -> Path:
+    folder = trace.parent / "model"
+    done = run("train", "l4s", "-r", trace, "-o", folder, "--window", 24, "--steps", 120)
+    assert "mean error" in done.stdout and "F1 of sharp changes" in done.stdout
+    return folder
+
+
+def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def served(model: Path, found: packets.Packets) -> Any:
+    """What the program predicts for both queues, in ms."""
+    memory = _wirelens.predict_latencies(read_model(model), found.records.tobytes())
+    return numpy.frombuffer(memory, "f4").reshape(-1, 2)
+
+
+def test_the_program_predicts_what_pytorch_does(trace: Path, model: Path) -> None:
+    from wirelens.l4s import learn
+    from wirelens.l4s.material import Material
+    from wirelens.l4s.networks import Causal
+    from wirelens.learn.networks import tensor, torch
+
+    found = packets.read_packets(trace)
+    both = served(model, found)
+    taken = both[numpy.arange(len(both)), found.records["queue"]]
+    material = Material.of(found)
+    network = Causal(24)
+    from safetensors.numpy import load
+
+    tensors = load(read_model(model))
+    network.load_state_dict(
+        {
+            name.replace("head.", "head.layers."): tensor(values)
+            for name, values in tensors.items()
+        }
+    )
+    span = slice(0, len(found))
+    residual = learn.predict(network, learn.Part(material, span))
+    wanted = material.predicted_ms(residual)
+    known = ~numpy.isnan(material.rows.base_ms)
+    assert numpy.isnan(taken[~known]).all() and known.sum() > 20_000
+    # 1e-4 of the network's unit of 100 ms.
+    assert abs(taken - wanted)[known].max() < 0.01
+    # Token by token, as the paper's formulas have it, without the mask's tricks.
+    with torch.no_grad():
+        tokens = material.rows.tokens[:200]
+        whole = network.encode(tensor(tokens[None]))[0, -1]
+        alone = network.encode(tensor(tokens[None, 200 - network.reach :]))[0, -1]
+    assert float(abs(whole - alone).max()) < 1e-4
+
+
+def test_a_model_has_learned_more_than_the_newest_latency(trace: Path, model: Path) -> None:
+    found = packets.read_packets(trace)
+    rows = packets.Rows.of(found)
+    taken = served(model, found)[numpy.arange(len(found)), found.records["queue"]]
+    # The end of the trace ended training, and is not what was trained on.
+    end = slice(len(found) * 4 // 5, len(found))
+    error = numpy.nanmean((taken - found.latency_ms)[end] ** 2)
+    of_last = numpy.nanmean((rows.base_ms - found.latency_ms)[end] ** 2)
+    assert error < of_last
+
+
+def test_later_latencies_move_no_earlier_prediction(trace: Path, model: Path) -> None:
+    found = packets.read_packets(trace)
+    records = found.records.copy()
+    middle = records["sent_ns"][len(records) // 2]
+    is_later = (records["acked_ns"] >= middle) & (records["acked_ns"] != packets.NEVER)
+    records["acked_ns"][is_later] += 9_000_000
+    records["latency_ns"][is_later & (records["latency_ns"] != packets.NEVER)] += 9_000_000
+    one, other = served(model, found), served(model, packets.Packets("", records))
+    count = int(numpy.searchsorted(records["sent_ns"], middle, side="right"))
+    numpy.testing.assert_array_equal(one[:count], other[:count])
+    assert not numpy.array_equal(one, other, equal_nan=True)
+
+
+def test_a_model_steers_the_simulator(trace: Path, model: Path) -> None:
+    def steered(control: str) -> Any:
+        return simulate(SCENARIO.having(control=control), model=model)
+
+    found = steered("predicted:1ms:0.2")
+    first = found.groups[0]
+    share = first.remarked / (first.delays.packets + first.dropped)
+    assert 0.001 < share <= 0.2
+    assert found == steered("predicted:1ms:0.2"), "the same seed gives the same run"
+    assert steered("predicted:1ms:0").groups[0].remarked == 0
+    plain = simulate(SCENARIO.having(control="none"))
+    assert steered("predicted:60000ms:1").groups[0].remarked == 0
+    assert steered("predicted:1ms:0").groups[0].delays == plain.groups[0].delays
+
+
+def test_wrong_wishes_are_said_to_be_wrong(trace: Path, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="control predicted without a model"):
+        simulate(SCENARIO.having(control="predicted:1ms"))
+    with pytest.raises(OptionError, match="a control that needs none"):
+        simulate(SCENARIO, model=model)
+    with pytest.raises(OptionError, match=r"wanted: predicted:TIME or predicted:TIME:SHARE"):
+        simulate(SCENARIO.having(control="predicted:1"), model=model)
+    with pytest.raises(ModelError, match="wanted: a folder that `wirelens train l4s` wrote"):
+        simulate(SCENARIO.having(control="predicted:1ms"), model=tmp_path / "none")
+    with pytest.raises(ModelError, match='format "wirelens-cca 1"; wanted: "wirelens-l4s 1"'):
+        simulate(SCENARIO.having(control="predicted:1ms"), model="cca")
+    again = run("train", "l4s", "-r", trace, "-o", model, "--steps", 1, status=1)
+    assert "exists; give another folder, or --force" in again.stderr
+    short = run("eval", "l4s", "--predict", trace, status=2)
+    assert "wanted: more than the 300 s that train" in short.stderr
+    text = tmp_path / "text"
+    text.write_text("no trace")
+    refused = run("train", "l4s", "-r", text, "-o", tmp_path / "model", status=1)
+    assert "wanted: a trace of an L4S network" in refused.stderr
+
+
+def test_predictors_are_compared_and_a_comparison_goes_on(trace: Path, tmp_path: Path) -> None:
+    rows, names = tmp_path / "rows.jsonl", "last-of-queue,xgboost,bilstm,full,causal,causal-mse"
+    asked = ["eval", "l4s", "--predict", trace, "--train", 3, "--every", 1.5, "--tune", 1,
+             "--window", 16, "--steps", 30, "--rows", rows]  # fmt: skip
+    done = run(*asked, "--predictors", names)
+    for name in names.split(","):
+        assert f"| router | {name} |" in done.stdout
+    assert "Sharp changes tested: router: " in done.stdout
+    before = rows.read_text()
+    found = [json.loads(line) for line in before.splitlines()]
+    assert [row["predictor"] for row in found] == names.split(",")
+    assert all(row["tune_cpu_s"] > 0 for row in found[1:])
+    again = run(*asked, "--predictors", names)
+    assert (rows.read_text(), again.stdout) == (before, done.stdout), "nothing is made again"
+    assert "causal, seed 1" not in again.stderr
+
+
+def test_a_card_says_what_it_was_measured_on(model: Path) -> None:
+    card = (model / "card.md").read_text()
+    assert "ended training and therefore flatters" in card
+    assert "newest latency of the queue" in card and "router" in card
+    assert "wirelens train l4s -r" in card
