@@ -105,9 +105,10 @@ impl Predictor {
     pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
         if self.history.advance(packet.at_ns) {
             self.encode();
-            let tuned = self.tuner.as_mut().and_then(|tuner| tuner.poll(packet.at_ns, &self.model));
-            if let Some(model) = tuned {
-                self.replace(model);
+            let head = self.model.head();
+            let tuned = self.tuner.as_mut().and_then(|tuner| tuner.poll(packet.at_ns, head));
+            if let Some(head) = tuned {
+                self.replace(Arc::new(self.model.with_head(head)));
             }
         }
         let of = |queue| self.history.query(packet, queue);

@@ -2,7 +2,7 @@
 //!
 //! As in SwiftQueue (section 4.1.2), only the linear layers change: every five minutes, on the last
 //! minute. Instants are those of packets; nothing here asks a clock. A [`Tuner`] belongs to a
-//! [`crate::Predictor`], which asks it for another model when a batch begins.
+//! [`crate::Predictor`], which asks it for other layers when a batch begins.
 
 use std::fmt;
 use std::io;
@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use model::encoder::{EncoderError, Examples, Head, HeadTrainer, TrainingSettings};
-
-use crate::predictor::Model;
 
 mod recorder;
 
@@ -107,7 +105,7 @@ pub struct TuningCounts {
 
 /// What became of a tuning.
 enum Outcome {
-    Done(Arc<Model>, usize),
+    Done(Head, usize),
     Skipped,
     Stopped,
     Failed(TuningError),
@@ -122,10 +120,10 @@ struct Running {
 }
 
 impl Running {
-    fn begin(model: Arc<Model>, snapshot: Snapshot, settings: TuningSettings) -> io::Result<Self> {
+    fn begin(head: Head, snapshot: Snapshot, settings: TuningSettings) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let train = move || tune(&model, snapshot, &settings, || !stopped.load(Ordering::Relaxed));
+        let train = move || tune(&head, snapshot, &settings, || !stopped.load(Ordering::Relaxed));
         let thread = Builder::new().name("l4s-tuning".into()).spawn(train)?;
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -153,7 +151,7 @@ impl Drop for Running {
     }
 }
 
-/// Records packets and fine-tunes a model on them at intervals, one tuning at a time.
+/// Records packets and fine-tunes linear layers on them at intervals, one tuning at a time.
 ///
 /// When it is dropped while its thread trains, it waits for the end of a minibatch.
 #[derive(Debug)]
@@ -205,9 +203,9 @@ impl Tuner {
         &mut self.recorder
     }
 
-    /// A batch begins at this instant: the model that takes over, if one is ready. Begins a tuning
-    /// of the current model where one is due.
-    pub(crate) fn poll(&mut self, now_ns: u64, model: &Arc<Model>) -> Option<Arc<Model>> {
+    /// A batch begins at this instant: the linear layers that take over, if any are ready. Begins
+    /// a tuning of the current ones where one is due.
+    pub(crate) fn poll(&mut self, now_ns: u64, head: &Head) -> Option<Head> {
         let finished = self.running.take_if(|running| running.is_finished());
         let mut tuned = finished.and_then(|running| self.take(running.end()));
         let interval_ns = self.settings.interval_ns;
@@ -223,12 +221,12 @@ impl Tuner {
             return tuned;
         }
         let snapshot = self.recorder.snapshot(now_ns);
-        let current = tuned.as_ref().unwrap_or(model);
+        let current = tuned.as_ref().unwrap_or(head);
         if self.settings.is_blocking {
             let outcome = tune(current, snapshot, &self.settings, || true);
             tuned = self.take(outcome).or(tuned);
         } else {
-            match Running::begin(Arc::clone(current), snapshot, self.settings) {
+            match Running::begin(current.clone(), snapshot, self.settings) {
                 Ok(running) => self.running = Some(running),
                 Err(error) => {
                     let text = format!("no thread to train on: {error}");
@@ -246,12 +244,12 @@ impl Tuner {
         }
     }
 
-    fn take(&mut self, outcome: Outcome) -> Option<Arc<Model>> {
+    fn take(&mut self, outcome: Outcome) -> Option<Head> {
         match outcome {
-            Outcome::Done(model, examples) => {
+            Outcome::Done(head, examples) => {
                 self.counts.done += 1;
                 self.counts.examples += examples as u64;
-                return Some(model);
+                return Some(head);
             }
             Outcome::Skipped => self.counts.skipped += 1,
             Outcome::Stopped => self.counts.stopped += 1,
@@ -265,7 +263,7 @@ impl Tuner {
 }
 
 fn tune(
-    model: &Arc<Model>,
+    head: &Head,
     snapshot: Snapshot,
     settings: &TuningSettings,
     goes_on: impl Fn() -> bool,
@@ -277,14 +275,13 @@ fn tune(
     }
     let train = || -> Result<Option<Head>, EncoderError> {
         let ExampleColumns { hidden, hidden_index, queries, targets, weights } = &columns;
-        let head = model.head();
         let examples = Examples::new(head, (hidden, hidden_index), queries, targets, weights)?;
         let mut trainer = HeadTrainer::new(head, settings.training)?;
         let outcome = trainer.train(&examples, goes_on)?;
         Ok(if outcome.is_finished { Some(trainer.head()?) } else { None })
     };
     match train() {
-        Ok(Some(head)) => Outcome::Done(Arc::new(model.with_head(head)), count),
+        Ok(Some(head)) => Outcome::Done(head, count),
         Ok(None) => Outcome::Stopped,
         Err(error) => Outcome::Failed(TuningError(error.to_string())),
     }
