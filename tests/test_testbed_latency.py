@@ -155,6 +155,14 @@ def test_what_was_never_sent_is_counted_and_not_taken_for_a_loss() -> None:
     assert (found.counts.received_unknown, found.counts.lost) == (1, 1)
 
 
+def test_packets_that_look_the_same_are_not_taken_for_one() -> None:
+    # The kernel gives resets the identification 0, and two of them may be on their way.
+    reset = [packet(ts_ns, 1, flags=0x14) for ts_ns in (10, 11, 30, 31)]
+    found = match(reset[:2], reset[2:])
+    assert (found.counts.received_unknown, found.counts.lost) == (0, 0)
+    assert match(reset[:2], reset[2:3]).counts.lost == 1
+
+
 def test_packets_of_others_and_broken_ones_are_passed_over() -> None:
     arp = CapturedPacket(1, 42, bytes(12) + b"\x08\x06" + bytes(28), 0)
     cut = CapturedPacket(2, 60, packet(2, 1, size=SIZE).data[:40], 0)

@@ -9,6 +9,7 @@ from statistics import median
 from page_rows import Missing, Row, read
 
 FOLDER = "2026-11-24-l4s"
+PREDICTED = "2026-11-25-l4s-predict"
 SIMULATOR, NS3 = "simulator", "ns-3"
 CONTROLS = ("none", "state-informed", "last latency", "random, same rate")
 # A median of fewer packets in each run says little.
@@ -154,3 +155,54 @@ def axis(name: str) -> str:
         value = scenario.partition(f", {name} ")[2]
         text += f"| {value} | `{router}` | {' | '.join(cells)} |\n"
     return text
+
+
+def traces() -> str:
+    """What is in the traces of real traffic."""
+    text = (
+        "| trace | packets | flows | minutes | median to the ACK, ms | one way, ms "
+        "| sharp changes to the ACK | one way |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
+    )
+    found = read(f"{PREDICTED}/traces.jsonl")
+    for name in dict.fromkeys(row["trace"] for row in found):
+        ack, one_way = (
+            next(row for row in found if (row["trace"], row["latency"]) == (name, latency))
+            for latency in ("ack", "one-way")
+        )
+        text += (
+            f"| `{name}` | {ack['packets']:,} | {ack['flows']} | {ack['minutes']:.1f} "
+            f"| {ack['median_ms']:.1f} | {one_way['median_ms']:.1f} "
+            f"| {ack['sharp']['flow']:,} | {one_way['sharp']['flow']:,} |\n"
+        )
+    return text
+
+
+def predicted() -> str:
+    """How well predictors predict sharp changes within a flow, on the traces of real traffic."""
+    found = read(f"{PREDICTED}/predict.jsonl")
+    text = (
+        "| trace | predictor | seeds | F1 | precision | recall | mean error ms "
+        "| root mean square ms | training, CPU s |\n|---|---|---:|---|---:|---:|---:|---:|---:|\n"
+    )
+    for trace, name in dict.fromkeys((row["trace"], row["predictor"]) for row in found):
+        mine = [row for row in found if (row["trace"], row["predictor"]) == (trace, name)]
+        precision, recall, f1 = zip(*map(_scores, mine), strict=True)
+        middle = f"{median(f1):.3f}"
+        if len(f1) > 1:
+            middle += f" ({min(f1):.3f}–{max(f1):.3f})"
+        numbers = [
+            median(row[key] for row in mine)
+            for key in ("mean_error_ms", "root_mean_square_ms", "train_cpu_s")
+        ]
+        text += (
+            f"| `{trace}` | {name} | {len(mine)} | {middle} | {median(precision):.3f} "
+            f"| {median(recall):.3f} | {numbers[0]:.1f} | {numbers[1]:.1f} | {numbers[2]:.0f} |\n"
+        )
+    return text
+
+
+def _scores(row: Row) -> tuple[float, float, float]:
+    """Precision, recall and F1 of sharp changes within a flow."""
+    right, told, there = (row[key]["flow"] for key in ("right", "predicted", "changes"))
+    f1 = 2 * right / (told + there) if right else 0.0
+    return right / max(told, 1), right / max(there, 1), f1

@@ -143,6 +143,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-speed": plain(page_l4s.speed),
     "l4s-controls": plain(page_l4s.controls),
     "l4s-axis": plain(page_l4s.axis),
+    "l4s-traces": plain(page_l4s.traces),
+    "l4s-predicted": plain(page_l4s.predicted),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

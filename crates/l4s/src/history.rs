@@ -10,12 +10,14 @@ use std::collections::{HashMap, VecDeque};
 use dualq::{OfQueue, Queue};
 
 mod numbers;
+mod pipe;
 mod replay;
 
 pub use numbers::{QUERY_LEN, QUERY_NAMES, Query, TOKEN_LEN, TOKEN_NAMES};
 pub use replay::{Follow, OrderError, Packet, Rows, replay, rows};
 
 use numbers::Values;
+use pipe::{Pipe, Start};
 
 /// Limits, and when a batch ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +86,7 @@ struct Seen {
 struct InFlight {
     packet: Leaving,
     queue: Queue,
+    start: Start,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,6 +127,13 @@ impl Floor {
     }
 }
 
+/// Packets that left since nothing was in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Burst {
+    began_ns: u64,
+    packets: u32,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     began_ns: u64,
@@ -141,7 +151,8 @@ pub struct History {
     /// By number, from `first` on; none where it was acknowledged or forgotten.
     in_flight: VecDeque<Option<InFlight>>,
     first: u64,
-    in_flight_of: OfQueue<u32>,
+    pipes: OfQueue<Pipe>,
+    burst: Burst,
     flows: HashMap<u32, Flow>,
     last: OfQueue<Option<Seen>>,
     left_ns: Option<u64>,
@@ -163,7 +174,8 @@ impl History {
             answers: VecDeque::new(),
             in_flight: VecDeque::new(),
             first: 0,
-            in_flight_of: OfQueue::default(),
+            pipes: OfQueue::default(),
+            burst: Burst::default(),
             flows: HashMap::new(),
             last: OfQueue::default(),
             left_ns: None,
@@ -210,6 +222,10 @@ impl History {
         };
         let since =
             |at_ns: Option<u64>, from_ns: u64| at_ns.map(|at_ns| from_ns.saturating_sub(at_ns));
+        let pipe = self.pipes.of(queue);
+        let excess =
+            |ns: Option<u64>| ns.zip(floor_ns).map(|(ns, floor_ns)| ns.saturating_sub(floor_ns));
+        let burst = self.burst_at(packet.at_ns);
         let mut values = Values::<QUERY_LEN>::new();
         values
             .queue(queue)
@@ -225,11 +241,15 @@ impl History {
             .since(since(self.last.of(queue).map(|seen| seen.at_ns), batch.began_ns))
             .since(since(flow.left_ns, packet.at_ns))
             .since(since(self.left_ns, packet.at_ns))
+            .since(Some(packet.at_ns.saturating_sub(burst.began_ns)))
+            .count(burst.packets)
             .maybe_delay(above(flow.last))
             .maybe_delay(above(self.last.l4s))
             .maybe_delay(above(self.last.classic))
-            .count(self.in_flight_of.l4s)
-            .count(self.in_flight_of.classic)
+            .maybe_delay(excess(pipe.newest_ns(packet.size)))
+            .maybe_delay(excess(pipe.fastest_ns(packet.size)))
+            .count(self.pipes.l4s.packets())
+            .count(self.pipes.classic.packets())
             .count(flow.in_flight)
             .receiver(packet.receiver)
             .flow(packet.flow);
@@ -246,6 +266,16 @@ impl History {
             floor_ns,
             flow_last_ns: flow.last.map(|seen| seen.latency_ns),
             queue_last_ns: self.last.of(queue).map(|seen| seen.latency_ns),
+            little_ns: pipe.fastest_ns(packet.size),
+        }
+    }
+
+    /// The burst to which a packet that leaves now belongs.
+    fn burst_at(&self, at_ns: u64) -> Burst {
+        if self.pipes.l4s.packets() + self.pipes.classic.packets() == 0 {
+            Burst { began_ns: at_ns, packets: 0 }
+        } else {
+            self.burst
         }
     }
 
@@ -255,6 +285,8 @@ impl History {
             batch.packets += 1;
         }
         let at_ns = packet.at_ns;
+        let burst = self.burst_at(at_ns);
+        self.burst = Burst { packets: burst.packets.saturating_add(1), ..burst };
         self.left_ns = Some(at_ns);
         let has_room = self.flows.len() < self.settings.flows_max;
         match self.flows.get_mut(&packet.flow) {
@@ -271,8 +303,8 @@ impl History {
         if self.in_flight.len() >= self.settings.in_flight_max.max(1) && self.drop_first() {
             self.forgotten.no_room += 1;
         }
-        self.in_flight.push_back(Some(InFlight { packet: *packet, queue }));
-        *self.in_flight_of.of_mut(queue) += 1;
+        let start = self.pipes.of_mut(queue).leave(at_ns, packet.size);
+        self.in_flight.push_back(Some(InFlight { packet: *packet, queue, start }));
         self.first + self.in_flight.len() as u64 - 1
     }
 
@@ -304,6 +336,8 @@ impl History {
             let Some(answer) = self.answers.pop_front() else { break };
             let Some(in_flight) = self.at(answer.number).and_then(Option::take) else { continue };
             self.no_longer(&in_flight);
+            let pipe = self.pipes.of_mut(in_flight.queue);
+            pipe.deliver(answer.at_ns, in_flight.packet.size, in_flight.start);
             if let Some(latency_ns) = answer.latency_ns {
                 self.see(&in_flight, answer.at_ns, latency_ns);
             }
@@ -315,7 +349,7 @@ impl History {
 
     /// A latency is known: it becomes a token.
     fn see(&mut self, in_flight: &InFlight, at_ns: u64, latency_ns: u64) {
-        let InFlight { packet, queue } = *in_flight;
+        let InFlight { packet, queue, .. } = *in_flight;
         self.floor.see(at_ns, latency_ns);
         let floor_ns = self.floor.get().unwrap_or(latency_ns);
         let seen = Seen { latency_ns, at_ns };
@@ -336,8 +370,9 @@ impl History {
             .since(Some(packet.at_ns.abs_diff(sent_before_ns)))
             .change(change(of_flow))
             .change(change(of_queue))
-            .count(self.in_flight_of.l4s)
-            .count(self.in_flight_of.classic)
+            .rate(self.pipes.of(queue).newest_bps())
+            .count(self.pipes.l4s.packets())
+            .count(self.pipes.classic.packets())
             .count(flow.in_flight)
             .receiver(packet.receiver)
             .flow(packet.flow);
@@ -349,8 +384,7 @@ impl History {
     }
 
     fn no_longer(&mut self, in_flight: &InFlight) {
-        let of_queue = self.in_flight_of.of_mut(in_flight.queue);
-        *of_queue = of_queue.saturating_sub(1);
+        self.pipes.of_mut(in_flight.queue).no_longer(in_flight.packet.size);
         if let Some(flow) = self.flows.get_mut(&in_flight.packet.flow) {
             flow.in_flight = flow.in_flight.saturating_sub(1);
         }

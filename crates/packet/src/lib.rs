@@ -10,12 +10,15 @@
 //!   [`wire`] holds one file per protocol.
 //! - [`file`] decodes and encodes pcap and pcapng, without any I/O.
 //! - [`FlowKey`] names a conversation; [`community_id`] names it for others.
+//! - [`EcnControl`] lets an application change what the kernel does to packets, without
+//!   seeing how.
 
 #![forbid(unsafe_code)]
 
 pub mod batch;
 pub mod community_id;
 pub mod dissect;
+pub mod ecn_control;
 pub mod file;
 pub mod flow_key;
 pub mod flow_slot;
@@ -31,6 +34,7 @@ pub mod time;
 pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
+pub use ecn_control::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
 pub use flow_key::{FlowDirection, FlowKey};
 pub use flow_slot::FlowSlot;
 pub use hash::{HashSeed, KeyHash};

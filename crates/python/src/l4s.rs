@@ -136,14 +136,15 @@ pub(crate) fn latency_rows<'py>(
     let found = py
         .detach(|| rows(&packets, settings))
         .map_err(|error| Refusal::new(Kind::Option, format_args!("packets: {error}")))?;
-    let Rows { tokens, queries, known, base_ms, floor_ms, flow_last_ms, queue_last_ms } = found;
+    let Rows { tokens, queries, known, base_ms, floor_ms, flow_last_ms, .. } = found;
     let floats = [
         ("tokens", tokens),
         ("queries", queries),
         ("base_ms", base_ms),
         ("floor_ms", floor_ms),
         ("flow_last_ms", flow_last_ms),
-        ("queue_last_ms", queue_last_ms),
+        ("queue_last_ms", found.queue_last_ms),
+        ("little_ms", found.little_ms),
     ];
     let columns = PyDict::new(py);
     for (name, values) in floats {

@@ -74,6 +74,8 @@ def train(
         raise OptionError("no packet with a latency to train on; wanted: packets with latencies")
     shares = numpy.array([len(part) for part in trained], dtype=numpy.float64)
     shares /= shares.sum()
+    # Networks this small gain nothing from more threads, and one gives the same sums every time.
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     dice = numpy.random.default_rng(seed)
     network = KINDS[kind](window)

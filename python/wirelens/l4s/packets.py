@@ -87,6 +87,7 @@ class Rows:
     floor_ms: Array
     flow_last_ms: Array
     queue_last_ms: Array
+    little_ms: Array
 
     @classmethod
     def of(cls, packets: Packets, batching: Batching = BATCHING) -> "Rows":

@@ -100,7 +100,9 @@ class Matcher:
         self._back = _addresses(client, server)
         self._flows: dict[int, _Flow] = {}  # by the client's port
         self._flow_count = 0
-        self._on_the_way: dict[bytes, int] = {}  # index of a data packet, or -1
+        # Indices of data packets, or -1, oldest first: the kernel's resets and repeated SYN-ACKs
+        # all have the identification 0, and so may look the same.
+        self._on_the_way: dict[bytes, list[int]] = {}
 
     def run(self, sender: Iterator[CapturedPacket], receiver: Iterator[CapturedPacket]) -> None:
         """Matches two captures of the same time, each in its order."""
@@ -129,7 +131,7 @@ class Matcher:
             payload_bytes = total - IPV4_SIZE_BYTES - (words >> 4) * 4
             if payload_bytes > 0:
                 index = self._add(number, packet, flow, port, sequence, payload_bytes)
-        self._on_the_way[_key(data)] = index
+        self._on_the_way.setdefault(_key(data), []).append(index)
 
     def _flow_of(self, port: int, sequence: int, flags: int) -> _Flow:
         flow = self._flows.get(port)
@@ -166,10 +168,15 @@ class Matcher:
 
     def _take_received(self, packet: CapturedPacket) -> None:
         self.counts.received += 1
-        index = self._on_the_way.pop(_key(packet.data), None)
-        if index is None:
+        key = _key(packet.data)
+        same = self._on_the_way.pop(key, None)
+        if same is None:
             self.counts.received_unknown += 1
-        elif index >= 0:
+            return
+        index, *later = same
+        if later:
+            self._on_the_way[key] = later
+        if index >= 0:
             self.packets.received_ns[index] = packet.ts_ns
 
     def _take_ack(self, packet: CapturedPacket) -> None:

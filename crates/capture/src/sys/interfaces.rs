@@ -118,6 +118,20 @@ pub fn mtu(name: &str) -> io::Result<u32> {
     Ok(u32::try_from(mtu).unwrap_or(0))
 }
 
+/// What an interface's frames begin with, `ARPHRD_*`; also of one that has no link address.
+///
+/// # Errors
+/// The system's; there is no such interface.
+pub fn hardware_type(name: &str) -> io::Result<u16> {
+    let (socket, mut request) = request_of(name)?;
+    // SAFETY: an open socket and a request with a terminated name.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a request that succeeded has filled in this member.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
 /// Ways in which a card, or the kernel in its place, makes one frame of several packets or several
 /// packets of one frame: of each its usual name and how ethtool asks for it.
 const OFFLOADS: [(&str, u32, u32); 4] = [
@@ -127,6 +141,8 @@ const OFFLOADS: [(&str, u32, u32); 4] = [
     // One of the flags of `ETHTOOL_GFLAGS`.
     ("LRO", 0x25, 1 << 15),
 ];
+
+pub(super) const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// `struct ethtool_value`.
 #[repr(C)]
@@ -140,7 +156,6 @@ struct EthtoolValue {
 /// # Errors
 /// The system's; there is no such interface.
 pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let (socket, mut request) = request_of(name)?;
     let mut found = Vec::new();
     for (offload, command, mask) in OFFLOADS {
@@ -158,13 +173,24 @@ pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
 
 /// A socket to ask about interfaces, and a question about this one.
 fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
+    let request = request(name)?;
+    Ok((socket()?, request))
+}
+
+/// A socket to ask about interfaces of the calling thread's network namespace; it stays one of this
+/// namespace, whoever uses it.
+pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: any numbers are allowed; the result is checked.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: just opened, owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// A question about an interface.
+pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
@@ -175,5 +201,5 @@ fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    Ok((socket, request))
+    Ok(request)
 }

@@ -3,6 +3,10 @@
 #[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod features;
+#[cfg(target_os = "linux")]
+pub mod gso_limit;
+#[cfg(target_os = "linux")]
 pub mod interfaces;
 pub mod interruptible;
 pub mod libpcap;

@@ -11,6 +11,7 @@ use aya::sys::SyscallError;
 use aya::{Btf, Ebpf, EbpfError};
 
 use crate::sys::interfaces;
+use crate::sys::packet_socket::PacketSocket;
 
 /// Where a kernel tells the types of what it is made of.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -25,10 +26,12 @@ pub struct TapError {
 }
 
 #[derive(Debug)]
-enum Cause {
+pub(super) enum Cause {
     Refused,
     NoDevice,
     Gone,
+    /// By the verifier.
+    Program(String),
     /// With what the kernel calls itself.
     NoTcx(String),
     /// With what was seen in its place.
@@ -43,18 +46,45 @@ impl TapError {
     }
 }
 
-/// Attaches a program of an object, before whatever else is attached there.
+/// A device at which a program is attached.
+pub(super) struct Tapped {
+    name: String,
+    /// Tells when it is gone.
+    hold: PacketSocket,
+}
+
+impl Tapped {
+    /// Holds on to a device of the calling thread's network namespace; returns its index as well.
+    pub(super) fn new(name: &str) -> io::Result<(Self, u32)> {
+        let index = interfaces::index(name)?;
+        let hold = PacketSocket::open()?;
+        hold.bind_to_nothing_of(index.cast_signed())?;
+        Ok((Self { name: name.to_owned(), hold }, index))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the device was removed, or moved to another namespace.
+    pub(super) fn is_gone(&self) -> bool {
+        self.hold.interface_index().is_ok_and(|index| index < 0)
+    }
+}
+
+/// Attaches a program of an object, before or after whatever else is attached there.
 pub(super) fn attach(
     ebpf: &mut Ebpf,
     name: &str,
     device: &str,
     at: TcAttachType,
+    order: LinkOrder,
 ) -> Result<(), Attaching> {
     // The library says that there is none in words alone.
     interfaces::index(device)?;
     let program: &mut SchedClassifier = ebpf.program_mut(name).ok_or(MISSING)?.try_into()?;
     program.load()?;
-    program.attach_with_options(device, at, TcAttachOptions::TcxOrder(LinkOrder::first()))?;
+    program.attach_with_options(device, at, TcAttachOptions::TcxOrder(order))?;
     Ok(())
 }
 
@@ -93,20 +123,26 @@ pub(super) const MISSING: Attaching = Attaching::Missing;
 
 impl Attaching {
     pub(super) fn named(self, device: &str) -> TapError {
-        let cause = match self {
+        TapError { device: device.to_owned(), cause: self.cause() }
+    }
+
+    pub(super) fn cause(self) -> Cause {
+        match self {
             Self::Io(error) => cause(&error, error.to_string()),
             Self::Library(error) => cause(error.as_ref(), in_one_line(error.as_ref())),
             Self::Types(words) => Cause::NoTypes(words),
             Self::Missing => {
                 Cause::Other(String::from("its program is not in the object that was built in"))
             }
-        };
-        TapError { device: device.to_owned(), cause }
+        }
     }
 }
 
 /// What lies behind an error.
 fn cause(error: &(dyn Error + 'static), words: String) -> Cause {
+    if causes(error).any(is_refused_program) {
+        return Cause::Program(words);
+    }
     if system_errors(error).any(|error| error.kind() == io::ErrorKind::PermissionDenied) {
         return Cause::Refused;
     }
@@ -121,6 +157,17 @@ fn cause(error: &(dyn Error + 'static), words: String) -> Cause {
         return Cause::NoTcx(release());
     }
     Cause::Other(words)
+}
+
+fn is_refused_program(error: &(dyn Error + 'static)) -> bool {
+    let failed = error.downcast_ref();
+    matches!(failed, Some(ProgramError::LoadError { io_error, .. }) if is_of_program(io_error))
+}
+
+/// Of a program that may not be loaded as it is, the kernel says that access is denied or that it
+/// is invalid; of one by a user who may load none, that it is not permitted.
+fn is_of_program(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL | libc::E2BIG))
 }
 
 /// The system call that failed. The library's own error shows through to what is behind the call.
@@ -200,6 +247,11 @@ impl fmt::Display for TapError {
             Cause::Gone => {
                 f.write_str("the device is gone; wanted one that stays, try again when it is back")
             }
+            Cause::Program(words) => write!(
+                f,
+                "the kernel refuses the program: {words}; wanted Linux 6.6 or newer, try another \
+                 kernel"
+            ),
             Cause::NoTcx(release) => write!(
                 f,
                 "this is Linux {release}, which takes no links at tc (tcx); wanted Linux 6.6 or \
@@ -237,6 +289,15 @@ mod tests {
         let none = io::Error::from_raw_os_error(libc::ENODEV);
         let text = Attaching::from(none).named("eth0").to_string();
         assert!(text.contains("no such device") && text.contains("ip link"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_no_lack_of_permission() {
+        assert!(is_of_program(&io::Error::from_raw_os_error(libc::EACCES)));
+        assert!(!is_of_program(&io::Error::from_raw_os_error(libc::EPERM)));
+        let cause = Cause::Program(String::from("R1 invalid mem access"));
+        let text = TapError { device: String::from("eth0"), cause }.to_string();
+        assert!(text.contains("the kernel refuses the program: R1 invalid"), "{text}");
     }
 
     #[test]

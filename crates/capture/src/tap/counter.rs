@@ -13,6 +13,7 @@
 use std::fmt;
 
 use aya::maps::{Array, PerCpuArray};
+use aya::programs::LinkOrder;
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 use packet::Timestamp;
@@ -69,7 +70,7 @@ impl TapCounter {
             ("tap_out", TcAttachType::Egress, passing != Passing::In),
         ];
         for (name, at, _) in ways.into_iter().filter(|(.., is_wanted)| *is_wanted) {
-            attach(&mut ebpf, name, device, at).map_err(failed)?;
+            attach(&mut ebpf, name, device, at, LinkOrder::first()).map_err(failed)?;
         }
         Ok(Self { device: device.to_owned(), ebpf, _stamps: stamps })
     }

@@ -1,13 +1,16 @@
 //! What passes an interface, by eBPF in the kernel: [counted](TapCounter), or [cut into
 //! slots](SlotTap) flow by flow. Nothing is copied to user space but what was asked for. And where
-//! it goes: [flows are steered](FlowSteer) into classes.
+//! it goes: [flows are steered](FlowSteer) into classes. And how it is marked: [packets of named
+//! flows](EcnMarker) leave the L4S queue.
 
 mod attach;
 mod counter;
+mod ecn;
 mod slots;
 mod steer;
 
 pub use attach::TapError;
 pub use counter::{Moment, TapCounter, TapCounts};
+pub use ecn::{EcnCounts, EcnError, EcnFault, EcnFlow, EcnMarker, EcnSettings, Offloads};
 pub use slots::{FLOW_COUNT_MAX, SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told};
 pub use steer::FlowSteer;

@@ -7,19 +7,19 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::LinkOrder;
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 use packet::{FlowSlot, Span, TapSlot, Timestamp};
 
-use super::attach::{Attaching, MISSING, TapError, attach, attach_inside, map, map_mut};
+use super::attach::{Attaching, MISSING, TapError, Tapped, attach, attach_inside, map, map_mut};
+use crate::sys::clock;
 use crate::sys::packet_socket::PacketSocket;
-use crate::sys::{clock, interfaces};
 
 /// Built from the source beside it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/slots.bpf.o");
@@ -124,22 +124,6 @@ impl SlotTapCounts {
     }
 }
 
-/// A device that is tapped.
-struct Tapped {
-    name: String,
-    /// Tells when it is gone.
-    hold: PacketSocket,
-}
-
-impl Tapped {
-    fn new(name: &str) -> io::Result<(Self, u32)> {
-        let index = interfaces::index(name)?;
-        let hold = PacketSocket::open()?;
-        hold.bind_to_nothing_of(index.cast_signed())?;
-        Ok((Self { name: name.to_owned(), hold }, index))
-    }
-}
-
 /// Programs that cut flows into slots.
 pub struct SlotTap {
     ebpf: Ebpf,
@@ -217,7 +201,7 @@ impl SlotTap {
         };
         let mut attaching = || -> Result<(), Attaching> {
             let (tapped, _) = Tapped::new(device)?;
-            attach(&mut self.ebpf, name, device, TcAttachType::Ingress)?;
+            attach(&mut self.ebpf, name, device, TcAttachType::Ingress, LinkOrder::first())?;
             self.devices.push(tapped);
             Ok(())
         };
@@ -249,9 +233,8 @@ impl SlotTap {
     /// # Errors
     /// Names one that is not: nothing comes from there any more.
     pub fn check_devices(&self) -> Result<(), TapError> {
-        let gone = |tapped: &&Tapped| tapped.hold.interface_index().is_ok_and(|index| index < 0);
-        let gone = self.devices.iter().find(gone);
-        gone.map_or(Ok(()), |tapped| Err(TapError::gone(&tapped.name)))
+        let gone = self.devices.iter().find(|tapped| tapped.is_gone());
+        gone.map_or(Ok(()), |tapped| Err(TapError::gone(tapped.name())))
     }
 
     /// Follows the data that goes from one end to the other. What was kept at this place is gone.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use aya::maps::HashMap;
+use aya::programs::LinkOrder;
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 
@@ -34,7 +35,7 @@ impl FlowSteer {
     pub fn attach(device: &str) -> Result<Self, TapError> {
         let attaching = || -> Result<Self, Attaching> {
             let mut ebpf = Ebpf::load(OBJECT)?;
-            attach(&mut ebpf, "steer", device, TcAttachType::Egress)?;
+            attach(&mut ebpf, "steer", device, TcAttachType::Egress, LinkOrder::first())?;
             Ok(Self { device: device.to_owned(), ebpf })
         };
         attaching().map_err(|error| error.named(device))

@@ -5,6 +5,8 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stderr)]
 
+#[cfg(feature = "tap")]
+mod ecn;
 mod frames;
 mod lab;
 mod system;

@@ -8,7 +8,7 @@ const FLOW_CODE_LEN: usize = 8;
 const RECEIVER_CODE_LEN: usize = 2;
 
 /// What each number of a token is, in order.
-pub const TOKEN_NAMES: [&str; 13] = [
+pub const TOKEN_NAMES: [&str; 14] = [
     "queueing delay",
     "queue",
     "size",
@@ -17,6 +17,7 @@ pub const TOKEN_NAMES: [&str; 13] = [
     "between departures",
     "change within the flow",
     "change within the queue",
+    "delivery rate of the queue",
     "in flight: L4S",
     "in flight: classic",
     "in flight: flow",
@@ -24,10 +25,10 @@ pub const TOKEN_NAMES: [&str; 13] = [
     "flow (8)",
 ];
 /// Numbers of a token.
-pub const TOKEN_LEN: usize = 11 + RECEIVER_CODE_LEN + FLOW_CODE_LEN;
+pub const TOKEN_LEN: usize = 12 + RECEIVER_CODE_LEN + FLOW_CODE_LEN;
 
 /// What each number of a query is, in order.
-pub const QUERY_NAMES: [&str; 17] = [
+pub const QUERY_NAMES: [&str; 21] = [
     "queue",
     "size",
     "place in the batch",
@@ -37,9 +38,13 @@ pub const QUERY_NAMES: [&str; 17] = [
     "since the queue's newest acknowledgement",
     "since the flow's packet before",
     "since the packet before",
+    "since nothing was in flight",
+    "packets since nothing was in flight",
     "newest delay of the flow (2)",
     "newest delay of the L4S queue (2)",
     "newest delay of the classic queue (2)",
+    "delay by Little's law, newest rate (2)",
+    "delay by Little's law, fastest rate (2)",
     "in flight: L4S",
     "in flight: classic",
     "in flight: flow",
@@ -47,7 +52,7 @@ pub const QUERY_NAMES: [&str; 17] = [
     "flow (8)",
 ];
 /// Numbers of a query.
-pub const QUERY_LEN: usize = 18 + RECEIVER_CODE_LEN + FLOW_CODE_LEN;
+pub const QUERY_LEN: usize = 24 + RECEIVER_CODE_LEN + FLOW_CODE_LEN;
 
 /// What a predictor is asked of a packet and a queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,6 +68,9 @@ pub struct Query {
     pub flow_last_ns: Option<u64>,
     /// The queue's newest latency.
     pub queue_last_ns: Option<u64>,
+    /// The latency by Little's law: bytes in flight, this packet included, by the fastest rate of
+    /// the last second at which the queue delivered.
+    pub little_ns: Option<u64>,
 }
 
 /// Numbers as they are filled in.
@@ -126,6 +134,11 @@ impl<const N: usize> Values<N> {
     /// The logarithm of 1 + a count, in fives.
     pub(super) fn count(&mut self, count: u32) -> &mut Self {
         self.put((count as f32).ln_1p() / 5.0)
+    }
+
+    /// The logarithm of 1 + kilobits per second, in tens; −1 where there is none.
+    pub(super) fn rate(&mut self, bps: Option<f64>) -> &mut Self {
+        self.put(bps.map_or(-1.0, |bps| (bps as f32 / 1e3).ln_1p() / 10.0))
     }
 
     pub(super) fn receiver(&mut self, receiver: u32) -> &mut Self {

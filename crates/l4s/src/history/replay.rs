@@ -36,6 +36,8 @@ pub struct Rows {
     pub flow_last_ms: Vec<f32>,
     /// The newest latency of its queue.
     pub queue_last_ms: Vec<f32>,
+    /// The latency by Little's law, [`Query::little_ns`].
+    pub little_ms: Vec<f32>,
 }
 
 /// What follows the packets of a sender.
@@ -117,6 +119,7 @@ impl Rows {
         self.floor_ms.push(ms(query.floor_ns));
         self.flow_last_ms.push(ms(query.flow_last_ns));
         self.queue_last_ms.push(ms(query.queue_last_ns));
+        self.little_ms.push(ms(query.little_ns));
     }
 }
 
