@@ -35,16 +35,16 @@ const QUERY_LEN: usize = 16;
 const INNER_LEN: usize = 64;
 
 /// An encoder and its head.
-struct Net {
-    encoder: Encoder,
-    head: Head,
+pub(crate) struct Net {
+    pub(crate) encoder: Encoder,
+    pub(crate) head: Head,
     /// Numbers to be tokens and queries.
-    numbers: Vec<f32>,
+    pub(crate) numbers: Vec<f32>,
 }
 
 /// Measures each path, window and number of tokens; the state's window is full when it begins.
 pub(crate) fn run(arguments: &EncoderArguments) -> Result<(), Failure> {
-    let net = Net::new(EncoderShape::default())?;
+    let net = Net::new(EncoderShape::default(), QUERY_LEN, INNER_LEN)?;
     for _ in 0..arguments.repetitions {
         for &window in &arguments.window {
             for &tokens in &arguments.tokens {
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &EncoderArguments) -> Result<(), Failure> {
 }
 
 /// Numbers from −0.15 to 0.15.
-fn numbers(count: usize, seed: u32) -> Vec<f32> {
+pub(crate) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let mut number = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -71,7 +71,12 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
 }
 
 impl Net {
-    fn new(shape: EncoderShape) -> Result<Self, Failure> {
+    /// Random weights; a query has so many numbers, and the head's first layer so many outputs.
+    pub(crate) fn new(
+        shape: EncoderShape,
+        query_len: usize,
+        inner_len: usize,
+    ) -> Result<Self, Failure> {
         let EncoderShape { token_len, width, hidden_len, .. } = shape;
         let (pool, scales) = (numbers(1 << 16, 7), vec![1.0; width]);
         let tensor = |name: &str| -> Option<&[f32]> {
@@ -83,8 +88,8 @@ impl Net {
                 "linear1.weight" | "linear2.weight" => width * hidden_len,
                 "linear1.bias" => hidden_len,
                 "norm1.weight" | "norm2.weight" => return Some(&scales),
-                "head.0.weight" => INNER_LEN * (width + QUERY_LEN),
-                "head.0.bias" | "head.1.weight" => INNER_LEN,
+                "head.0.weight" => inner_len * (width + query_len),
+                "head.0.bias" | "head.1.weight" => inner_len,
                 "head.1.bias" => 1,
                 _ => width,
             };
@@ -93,7 +98,7 @@ impl Net {
         };
         let encoder = Encoder::new(shape, tensor).map_err(|error| error.to_string())?;
         let head =
-            Head::from_tensors(width, QUERY_LEN, tensor).map_err(|error| error.to_string())?;
+            Head::from_tensors(width, query_len, tensor).map_err(|error| error.to_string())?;
         Ok(Self { encoder, head, numbers: numbers(1 << 14, 9) })
     }
 

@@ -6,8 +6,9 @@
 //! ([`pipeline`]), items that cross cores ([`crossing`]), rows on their way to a file
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
-//! again ([`packetlog`]), slots of a queue ([`mod@cca`]), and tokens through an encoder
-//! ([`mod@encoder`]). Each measurement prints one line of JSON.
+//! again ([`packetlog`]), slots of a queue ([`mod@cca`]), tokens through an encoder
+//! ([`mod@encoder`]), and the fine-tuning of its head ([`tuning`]). Each measurement prints one
+//! line of JSON.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod records;
 mod rows;
 mod serve;
 mod trees;
+mod tuning;
 
 use std::process::ExitCode;
 
@@ -75,6 +77,8 @@ enum Command {
     Asks(asks::AsksArguments),
     /// New tokens through a Transformer encoder that keeps keys and values, and queries scored
     Encoder(encoder::EncoderArguments),
+    /// A minute's tokens through an encoder, and its head fine-tuned on the minute's packets
+    Tuning(tuning::TuningArguments),
 }
 
 /// What went wrong, as one line: what was seen, what was wanted.
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Cca(arguments) => cca::run(&arguments),
         Command::Asks(arguments) => asks::run(&arguments),
         Command::Encoder(arguments) => encoder::run(&arguments),
+        Command::Tuning(arguments) => tuning::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 //! A sender chooses by the ECN field: ECT(1) is for the L4S queue, Not-ECT for the classic one.
 //! [`Steering`] chooses for each packet by a rule that learns nothing, [`Marker`] by the latency
 //! that a [`Predictor`] expects of each queue, from what [`history`] has seen acknowledged.
+//! [`tuning`] fine-tunes its model on the last minute while it predicts.
 //! [`trace`] is what happened to each packet, in one layout from every world that carries them.
 
 #![forbid(unsafe_code)]
@@ -13,8 +14,10 @@ mod marker;
 pub mod predictor;
 mod steering;
 pub mod trace;
+pub mod tuning;
 
 pub use dualq::{OfQueue, Queue};
 pub use marker::{Marker, MarkerCounts, MarkerError, MarkerSettings};
 pub use predictor::{Model, Predictor};
 pub use steering::{Control, ControlError, Steering};
+pub use tuning::{Tuner, TuningCounts, TuningError, TuningSettings};

@@ -9,6 +9,7 @@ use dualq::{Ecn, Queue};
 use crate::history::{HistorySettings, Leaving};
 use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
+use crate::tuning::{TuningError, TuningSettings};
 
 /// When a packet is re-marked. As text: `predicted:1ms`, or `predicted:1ms:0.2` with a limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -92,7 +93,7 @@ const SAVED_MAX: f64 = 64.0;
 
 /// A marker for the packets of one sender: it sees all of them, and re-marks L4S packets alone,
 /// from ECT(1) to Not-ECT. It never marks a packet for the L4S queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Marker {
     settings: MarkerSettings,
     predictor: Predictor,
@@ -153,6 +154,14 @@ impl Marker {
     /// Another model from now on.
     pub fn exchange(&mut self, model: Arc<Model>) {
         self.predictor.exchange(model);
+    }
+
+    /// Fine-tunes the model from now on, as [`Predictor::tune`].
+    ///
+    /// # Errors
+    /// [`TuningError`]: settings out of range.
+    pub fn tune(&mut self, settings: TuningSettings) -> Result<(), TuningError> {
+        self.predictor.tune(settings)
     }
 
     /// What happened to L4S packets.

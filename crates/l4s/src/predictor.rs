@@ -6,6 +6,7 @@ use dualq::{OfQueue, Queue};
 use model::encoder::{EncoderState, HeadScratch};
 
 use crate::history::{History, HistorySettings, Leaving, QUERY_LEN, Query, TOKEN_LEN};
+use crate::tuning::{Tuner, TuningError, TuningSettings};
 
 mod file;
 
@@ -20,7 +21,7 @@ const LATENCY_MAX_NS: f64 = 60e9;
 ///
 /// A prediction depends on the acknowledgements before the packet's batch alone
 /// ([`History`]). Memory is bounded by the settings.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Predictor {
     model: Arc<Model>,
     history: History,
@@ -29,6 +30,7 @@ pub struct Predictor {
     /// The encoder's output for the newest token; zeros before the first.
     newest: Vec<f32>,
     encoded: Vec<f32>,
+    tuner: Option<Box<Tuner>>,
 }
 
 impl Predictor {
@@ -42,7 +44,28 @@ impl Predictor {
         let scratch = HeadScratch::new(model.head());
         let history = History::new(settings);
         let newest = vec![0.0; shape.width];
-        Ok(Self { model, history, state, scratch, newest, encoded: Vec::new() })
+        Ok(Self { model, history, state, scratch, newest, encoded: Vec::new(), tuner: None })
+    }
+
+    /// Fine-tunes the model from now on, at intervals; without this nothing is recorded.
+    ///
+    /// # Errors
+    /// [`TuningError`]: settings out of range.
+    pub fn tune(&mut self, settings: TuningSettings) -> Result<(), TuningError> {
+        self.tuner = Some(Box::new(Tuner::new(settings, self.newest.len())?));
+        Ok(())
+    }
+
+    /// What fine-tunes the model, if anything does.
+    #[must_use]
+    pub fn tuner(&self) -> Option<&Tuner> {
+        self.tuner.as_deref()
+    }
+
+    /// The model that predicts now.
+    #[must_use]
+    pub const fn model(&self) -> &Arc<Model> {
+        &self.model
     }
 
     /// What the sender knows.
@@ -53,8 +76,19 @@ impl Predictor {
 
     /// Another model of the same shape from now on, such as one that was fine-tuned: what was
     /// encoded stays, since only linear layers differ. A model of another window or shape begins
-    /// with the next tokens.
+    /// with the next tokens. A tuning of the model before that has not ended is stopped.
     pub fn exchange(&mut self, model: Arc<Model>) {
+        if let Some(tuner) = &mut self.tuner {
+            tuner.stop();
+            // Outputs of another encoder are nothing to learn from.
+            if model.encoder() != self.model.encoder() || model.window() != self.model.window() {
+                tuner.recorder_mut().clear(model.encoder().shape().width);
+            }
+        }
+        self.replace(model);
+    }
+
+    fn replace(&mut self, model: Arc<Model>) {
         let shape = model.encoder().shape();
         let is_same =
             shape == self.model.encoder().shape() && model.window() == self.model.window();
@@ -71,6 +105,11 @@ impl Predictor {
     pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
         if self.history.advance(packet.at_ns) {
             self.encode();
+            let head = self.model.head();
+            let tuned = self.tuner.as_mut().and_then(|tuner| tuner.poll(packet.at_ns, head));
+            if let Some(head) = tuned {
+                self.replace(Arc::new(self.model.with_head(head)));
+            }
         }
         let of = |queue| self.history.query(packet, queue);
         let queries = OfQueue { l4s: of(Queue::L4s), classic: of(Queue::Classic) };
@@ -88,12 +127,19 @@ impl Predictor {
 
     /// The packet leaves by this queue; its number.
     pub fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
-        self.history.leave(packet, queue)
+        let Some(tuner) = &mut self.tuner else { return self.history.leave(packet, queue) };
+        let query = self.history.query(packet, queue);
+        let number = self.history.leave(packet, queue);
+        tuner.recorder_mut().leave(number, packet, &self.newest, &query);
+        number
     }
 
     /// A packet was acknowledged, as [`History::acknowledge`] has it.
     pub fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
         self.history.acknowledge(number, at_ns, latency_ns);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.recorder_mut().acknowledge(number, at_ns, latency_ns);
+        }
     }
 
     fn encode(&mut self) {
@@ -106,6 +152,9 @@ impl Predictor {
             && let Some(last) = self.encoded.rchunks(width).next()
         {
             self.newest.copy_from_slice(last);
+            if let Some(tuner) = &mut self.tuner {
+                tuner.recorder_mut().renew();
+            }
         }
     }
 }

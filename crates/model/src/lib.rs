@@ -45,7 +45,9 @@ pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
 pub use conv::{ConvError, ConvNet, ConvScratch, Convolution};
-pub use encoder::{Dense, Encoder, EncoderError, EncoderShape, EncoderState, Head, HeadScratch};
+pub use encoder::{
+    Dense, Encoder, EncoderError, EncoderShape, EncoderState, Head, HeadScratch, HeadTrainer,
+};
 pub use first::{FeaturesError, FirstPackets, FlowFeatures, Number};
 pub use identity::Identity;
 pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use model::encoder::{Encoder, EncoderError, EncoderShape, Head, WINDOW_MAX};
 use safetensors::{Dtype, SafeTensors};
@@ -60,7 +61,7 @@ struct Said {
 /// A network that was read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
-    encoder: Encoder,
+    encoder: Arc<Encoder>,
     head: Head,
     window: usize,
     settings: HistorySettings,
@@ -101,12 +102,17 @@ impl Model {
         let encoder = Encoder::new(said.shape(), tensor).map_err(ModelError::of_encoder)?;
         let head =
             Head::from_tensors(said.width, QUERY_LEN, tensor).map_err(ModelError::of_encoder)?;
-        Ok(Self { encoder, head, window: said.window, settings: said.settings() })
+        Ok(Self {
+            encoder: Arc::new(encoder),
+            head,
+            window: said.window,
+            settings: said.settings(),
+        })
     }
 
     /// The encoder of tokens.
     #[must_use]
-    pub const fn encoder(&self) -> &Encoder {
+    pub fn encoder(&self) -> &Encoder {
         &self.encoder
     }
 
@@ -116,10 +122,11 @@ impl Model {
         &self.head
     }
 
-    /// The same encoder with other linear layers.
+    /// The same encoder, which both share, with other linear layers.
     #[must_use]
     pub fn with_head(&self, head: Head) -> Self {
-        Self { head, ..self.clone() }
+        let Self { encoder, head: _, window, settings } = self;
+        Self { encoder: Arc::clone(encoder), head, window: *window, settings: *settings }
     }
 
     /// Tokens that it looks at.

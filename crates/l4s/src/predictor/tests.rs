@@ -63,7 +63,8 @@ pub(crate) fn constant(ms: f32) -> Model {
     Model::parse(&file(&said(), fill)).unwrap()
 }
 
-fn drawn() -> Model {
+/// A model of random weights.
+pub(crate) fn drawn() -> Model {
     let fill = |name: &str, at: usize| {
         let mixed = name.bytes().fold(at as u64 + 1, |mixed, byte| {
             (mixed ^ u64::from(byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23)
@@ -73,9 +74,10 @@ fn drawn() -> Model {
     Model::parse(&file(&said(), fill)).unwrap()
 }
 
-struct Predictions {
-    predictor: Predictor,
-    found: Vec<Option<OfQueue<u64>>>,
+/// Predictions along a trace.
+pub(crate) struct Predictions {
+    pub(crate) predictor: Predictor,
+    pub(crate) found: Vec<Option<OfQueue<u64>>>,
 }
 
 impl Follow for Predictions {

@@ -105,4 +105,9 @@ impl Dense {
     pub(super) fn group(&self, group: usize) -> &[Group] {
         &self.weights[group * self.input_count..][..self.input_count]
     }
+
+    /// All weights, by group of outputs and input, and the bias by group.
+    pub(super) fn groups_mut(&mut self) -> (&mut [Group], &mut [Group]) {
+        (&mut self.weights, &mut self.bias)
+    }
 }

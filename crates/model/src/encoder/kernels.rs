@@ -13,6 +13,7 @@ use std::array;
 use std::ops::Range;
 
 use super::dense::Dense;
+use super::descent::{self, Adjustment, Descent};
 use super::{Group, LANES, TOKENS_MAX};
 
 /// What is computed in one go.
@@ -24,6 +25,10 @@ pub(crate) enum Step<'a> {
     /// Attention of so many tokens, to rows of a length. The groups are scratch: as many as the
     /// ring has blocks, for each of [`TOKENS_MAX`] tokens.
     Attend(Attention<'a>, usize, &'a mut [Group], (&'a mut [f32], usize)),
+    /// The backward pass of a head.
+    Descend(Descent<'a>),
+    /// A step of Adam.
+    Adjust(Adjustment<'a>),
 }
 
 impl Step<'_> {
@@ -34,6 +39,8 @@ impl Step<'_> {
             Self::Linear(job, output) => linear::<WIDE>(&job, output),
             Self::AddAndNormalise(norm, rows, added) => add_and_normalise(norm, rows, added),
             Self::Attend(job, count, scores, output) => attend::<WIDE>(&job, count, scores, output),
+            Self::Descend(job) => descent::descend::<WIDE>(job),
+            Self::Adjust(job) => descent::adjust(job),
         }
     }
 }
@@ -113,7 +120,7 @@ const fn block_len<const WIDE: bool>(left: usize) -> usize {
 }
 
 #[inline(always)]
-fn add_product(sum: &mut Group, values: &Group, factor: f32) {
+pub(super) fn add_product(sum: &mut Group, values: &Group, factor: f32) {
     for lane in 0..LANES {
         sum[lane] = values[lane].mul_add(factor, sum[lane]);
     }
@@ -121,7 +128,7 @@ fn add_product(sum: &mut Group, values: &Group, factor: f32) {
 
 /// The sum of all lanes, by halves.
 #[inline(always)]
-fn total(lanes: &Group) -> f32 {
+pub(super) fn total(lanes: &Group) -> f32 {
     let eight: [f32; 8] = array::from_fn(|at| lanes[at] + lanes[at + 8]);
     let four: [f32; 4] = array::from_fn(|at| eight[at] + eight[at + 4]);
     (four[0] + four[2]) + (four[1] + four[3])

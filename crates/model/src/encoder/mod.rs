@@ -9,17 +9,20 @@
 //!
 //! - [`Encoder`] has the weights, [`EncoderState`] the cache of one sequence.
 //! - [`Head`] scores queries about an encoded token.
-//! - [`Dense`] is the linear layer of both.
+//! - [`HeadTrainer`] trains a head further, on queries whose scores are known.
+//! - [`Dense`] is the linear layer of encoder and head.
 //!
 //! Outputs are identical to the bit on every processor, and for every division of the tokens into
 //! calls. `docs/specs/encoder.md` specifies tensors and arithmetic.
 
 mod dense;
+mod descent;
 mod head;
 mod kernels;
 mod state;
 #[cfg(test)]
 mod tests;
+mod training;
 
 use std::fmt;
 
@@ -28,6 +31,7 @@ pub use head::{Head, HeadScratch};
 pub(crate) use kernels::Step;
 use kernels::{Linear, Norm};
 pub use state::EncoderState;
+pub use training::{Examples, HeadTrainer, TrainingOutcome, TrainingSettings};
 
 use crate::simd::{self, Path};
 

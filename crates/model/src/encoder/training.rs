@@ -1,0 +1,443 @@
+//! Further training of a head on queries whose targets are known, on one core.
+//!
+//! Adam minimises the weighted mean squared error over minibatches in random order. Gradients are
+//! exact, and the encoder's output is an input that stays as it is. Results are identical to the
+//! bit on every processor and for the same seed.
+
+use super::dense::Dense;
+use super::descent::{Adjustment, Descent, Gradients, Rates, Scratch};
+use super::kernels::{Linear, Step};
+use super::{EncoderError, Group, Head, LANES, finite};
+use crate::simd::{self, Path};
+
+/// Rows of a minibatch at most.
+const BATCH_ROWS_MAX: usize = 65_536;
+
+/// How a head is trained.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TrainingSettings {
+    /// How often each example is used.
+    pub epochs: u32,
+    /// Examples of a minibatch.
+    pub batch_rows: usize,
+    /// Adam's learning rate.
+    pub learning_rate: f32,
+    /// Adam's decay rates β1, of the mean gradient, and β2, of the mean squared one.
+    pub betas: [f32; 2],
+    /// What Adam adds to the root of the mean squared gradient.
+    pub epsilon: f32,
+    /// Decides the order of the examples.
+    pub seed: u64,
+}
+
+impl Default for TrainingSettings {
+    /// 10 epochs, minibatches of 512, learning rate 10⁻³, β 0.9 and 0.999, ε 10⁻⁸.
+    fn default() -> Self {
+        Self {
+            epochs: 10,
+            batch_rows: 512,
+            learning_rate: 1e-3,
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+            seed: 1,
+        }
+    }
+}
+
+impl TrainingSettings {
+    /// Whether all of them are in range.
+    ///
+    /// # Errors
+    /// [`EncoderError`] says which is not.
+    pub fn check(&self) -> Result<(), EncoderError> {
+        if !(1..=BATCH_ROWS_MAX).contains(&self.batch_rows) {
+            return Err(EncoderError::new(format!(
+                "batch_rows {}; wanted: 1 to {BATCH_ROWS_MAX}",
+                self.batch_rows
+            )));
+        }
+        if self.epochs == 0 {
+            return Err(EncoderError::new("epochs 0; wanted: 1 or more"));
+        }
+        for (name, rate, most) in
+            [("learning_rate", self.learning_rate, f32::MAX), ("epsilon", self.epsilon, 1.0)]
+        {
+            if rate.is_nan() || rate <= 0.0 || rate > most {
+                return Err(EncoderError::new(format!(
+                    "{name} {rate}; wanted: more than 0, up to {most:e}"
+                )));
+            }
+        }
+        if !self.betas.iter().all(|beta| (0.0..1.0).contains(beta)) {
+            return Err(EncoderError::new(format!(
+                "betas {:?}; wanted: from 0 on, below 1",
+                self.betas
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Queries with the scores that they should have. Several can share an output of the encoder.
+#[derive(Clone, Copy, Debug)]
+pub struct Examples<'a> {
+    hidden: &'a [f32],
+    hidden_index: &'a [u32],
+    queries: &'a [f32],
+    targets: &'a [f32],
+    weights: &'a [f32],
+    hidden_len: usize,
+    query_len: usize,
+}
+
+impl<'a> Examples<'a> {
+    /// For a head: `hidden` has rows of the encoder's output, `hidden_index` for each example which
+    /// of them it is about, `queries` its query. A target counts by its weight; examples of weight
+    /// 0 are left out.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: lengths that do not fit each other, an index without a row, a number that
+    /// is not finite, or a weight below 0.
+    pub fn new(
+        head: &Head,
+        (hidden, hidden_index): (&'a [f32], &'a [u32]),
+        queries: &'a [f32],
+        targets: &'a [f32],
+        weights: &'a [f32],
+    ) -> Result<Self, EncoderError> {
+        let (hidden_len, query_len) = (head.hidden_len(), head.query_len());
+        let count = targets.len();
+        if hidden_index.len() != count
+            || weights.len() != count
+            || queries.len() != count * query_len
+            || !hidden.len().is_multiple_of(hidden_len)
+            || u32::try_from(count).is_err()
+        {
+            return Err(EncoderError::new(format!(
+                "{count} targets, {} weights, {} indices, {} numbers of queries and {} of the \
+                 encoder; wanted: as many of the first three, {query_len} of a query for each, and \
+                 rows of {hidden_len}",
+                weights.len(),
+                hidden_index.len(),
+                queries.len(),
+                hidden.len(),
+            )));
+        }
+        let rows = hidden.len() / hidden_len;
+        if let Some(index) = hidden_index.iter().find(|&&index| index as usize >= rows) {
+            return Err(EncoderError::new(format!(
+                "index {index} of a row of the encoder's output; wanted: one of {rows}"
+            )));
+        }
+        for (name, numbers) in
+            [("token", hidden), ("query", queries), ("target", targets), ("weight", weights)]
+        {
+            finite(name, numbers)?;
+        }
+        if let Some(weight) = weights.iter().find(|&&weight| weight < 0.0) {
+            return Err(EncoderError::new(format!("weight {weight}; wanted: 0 or more")));
+        }
+        Ok(Self { hidden, hidden_index, queries, targets, weights, hidden_len, query_len })
+    }
+
+    /// How many there are, those of weight 0 included.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+}
+
+/// What became of a training.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TrainingOutcome {
+    /// Minibatches.
+    pub steps: u64,
+    /// Mean weighted squared error in the first epoch, while weights changed.
+    pub first_loss: f64,
+    /// The same in the last epoch that was begun.
+    pub last_loss: f64,
+    /// Whether it came to its end, and was not stopped before.
+    pub is_finished: bool,
+}
+
+/// Adam's running means of gradients, and of their squares, laid out as the numbers are.
+#[derive(Clone, Debug)]
+struct Moments {
+    means: Vec<Group>,
+    squares: Vec<Group>,
+}
+
+impl Moments {
+    fn new(len: usize) -> Self {
+        Self { means: vec![[0.0; LANES]; len], squares: vec![[0.0; LANES]; len] }
+    }
+}
+
+/// Trains a copy of a head. Its memory is that of a minibatch, of an index for each example, and
+/// four times the head's.
+#[derive(Clone, Debug)]
+pub struct HeadTrainer {
+    settings: TrainingSettings,
+    path: Path,
+    hidden_len: usize,
+    first: Dense,
+    /// Weights of the last layer, by group of inputs; its bias is in a group of its own.
+    last: Vec<Group>,
+    last_bias: Group,
+    gradients: Gradients,
+    /// Of the first layer's weights and bias, then of the last one's.
+    moments: [Moments; 4],
+    steps: u64,
+    /// A minibatch: inputs, targets, weights, and outputs of the first layer.
+    rows: Vec<f32>,
+    targets: Vec<f32>,
+    weights: Vec<f32>,
+    inner: Vec<Group>,
+    scratch: Scratch,
+    draws: u64,
+}
+
+impl HeadTrainer {
+    /// Begins with the weights of this head.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: settings out of range.
+    pub fn new(head: &Head, settings: TrainingSettings) -> Result<Self, EncoderError> {
+        Self::new_on(Path::best(), head, settings)
+    }
+
+    /// The same on a path of choice, to measure and test.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn new_on(
+        path: Path,
+        head: &Head,
+        settings: TrainingSettings,
+    ) -> Result<Self, EncoderError> {
+        settings.check()?;
+        let (first, last_layer) = head.layers();
+        let groups = first.bias_groups().len();
+        let mut last = vec![[0.0; LANES]; groups];
+        last.as_flattened_mut().iter_mut().zip(last_layer.weights()).for_each(|(to, w)| *to = w);
+        let mut last_bias = [0.0; LANES];
+        last_bias.iter_mut().zip(last_layer.bias()).for_each(|(to, &bias)| *to = bias);
+        let weights_len = groups * first.input_count();
+        let zeros = |len: usize| vec![[0.0; LANES]; len];
+        Ok(Self {
+            settings,
+            path,
+            hidden_len: head.hidden_len(),
+            first: first.clone(),
+            last,
+            last_bias,
+            gradients: Gradients {
+                weights: zeros(weights_len),
+                bias: zeros(groups),
+                last: zeros(groups),
+                last_bias: [0.0; LANES],
+            },
+            moments: [weights_len, groups, groups, 1].map(Moments::new),
+            steps: 0,
+            rows: Vec::new(),
+            targets: Vec::new(),
+            weights: Vec::new(),
+            inner: Vec::new(),
+            scratch: Scratch::default(),
+            draws: settings.seed,
+        })
+    }
+
+    /// All epochs; `goes_on` is asked before each minibatch and can end the training early.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: no example with a weight, examples for another head, or a loss that is
+    /// not finite.
+    pub fn train(
+        &mut self,
+        examples: &Examples<'_>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<TrainingOutcome, EncoderError> {
+        let weighted = (0..).zip(examples.weights).filter(|&(_, &weight)| weight > 0.0);
+        let mut order: Vec<u32> = weighted.map(|(index, _)| index).collect();
+        if order.is_empty() {
+            return Err(EncoderError::new("no example with a weight above 0; wanted: 1 or more"));
+        }
+        let mut outcome =
+            TrainingOutcome { steps: 0, first_loss: 0.0, last_loss: 0.0, is_finished: true };
+        for epoch in 0..self.settings.epochs {
+            self.shuffle(&mut order);
+            let (mut error_sum, mut weight_sum) = (0.0, 0.0);
+            for chosen in order.chunks(self.settings.batch_rows) {
+                outcome.is_finished = goes_on();
+                if !outcome.is_finished {
+                    break;
+                }
+                let (errors, weights) = self.descend(examples, chosen)?;
+                error_sum += errors;
+                weight_sum += weights;
+                outcome.steps += 1;
+            }
+            outcome.last_loss = error_sum / f64::max(weight_sum, f64::MIN_POSITIVE);
+            if epoch == 0 {
+                outcome.first_loss = outcome.last_loss;
+            }
+            if !outcome.is_finished {
+                break;
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// One minibatch, of these examples; their mean weighted squared error before it.
+    ///
+    /// # Errors
+    /// [`EncoderError`], and no weight changes: none is chosen, one that there is not, examples for
+    /// another head, or a loss that is not finite.
+    pub fn step(&mut self, examples: &Examples<'_>, chosen: &[u32]) -> Result<f64, EncoderError> {
+        let is_there = |&index: &u32| (index as usize) < examples.len();
+        if chosen.is_empty() || !chosen.iter().all(is_there) {
+            return Err(EncoderError::new(format!(
+                "{} examples chosen; wanted: 1 or more, each below {}",
+                chosen.len(),
+                examples.len()
+            )));
+        }
+        let (errors, weights) = self.descend(examples, chosen)?;
+        Ok(errors / weights)
+    }
+
+    /// The head as it is now.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: training made a weight that is not finite.
+    pub fn head(&self) -> Result<Head, EncoderError> {
+        let inputs = self.first.input_count();
+        let weights: Vec<f32> = self.first.weights().collect();
+        let first = Dense::new(inputs, &weights, self.first.bias())?;
+        let inner = self.first.output_count();
+        let last = Dense::new(inner, &self.last.as_flattened()[..inner], &self.last_bias[..1])?;
+        Head::new(self.hidden_len, first, last)
+    }
+
+    /// The weighted squared errors, and what they are divided by.
+    fn descend(
+        &mut self,
+        examples: &Examples<'_>,
+        chosen: &[u32],
+    ) -> Result<(f64, f64), EncoderError> {
+        let row_len = self.first.input_count();
+        let Examples { hidden_len, query_len, .. } = *examples;
+        if hidden_len != self.hidden_len || hidden_len + query_len != row_len {
+            return Err(EncoderError::new(format!(
+                "examples of {hidden_len} + {query_len} numbers; wanted: {} + {}",
+                self.hidden_len,
+                row_len - self.hidden_len
+            )));
+        }
+        self.gather(examples, chosen);
+        let groups = self.last.len();
+        self.inner.resize(chosen.len() * groups, [0.0; LANES]);
+        self.scratch.fit(chosen.len(), row_len, groups);
+        let forward = Linear::new(&self.first, &self.rows, row_len).rectified();
+        simd::encode(self.path, Step::Linear(forward, &mut self.inner));
+        // As in training in Python: weights of less than 1 in all do not count for more.
+        let weight_total = self.weights.iter().sum::<f32>().max(1.0);
+        let mut error_sum = 0.0;
+        let [last_bias, ..] = self.last_bias;
+        let descent = Descent {
+            inner: &self.inner,
+            last: (&self.last, last_bias),
+            rows: (&self.rows, row_len),
+            targets: &self.targets,
+            weights: &self.weights,
+            weight_total,
+            gradients: &mut self.gradients,
+            scratch: &mut self.scratch,
+            error_sum: &mut error_sum,
+        };
+        simd::encode(self.path, Step::Descend(descent));
+        // Gradients have 32 bits: what is too much for these ends a training as well.
+        let loss = (error_sum / f64::from(weight_total)) as f32;
+        if !loss.is_finite() {
+            return Err(EncoderError::new(format!(
+                "the loss of minibatch {} is {loss}; wanted: a finite number, for which a \
+                 lower learning rate can help",
+                self.steps + 1
+            )));
+        }
+        self.adjust();
+        Ok((error_sum, f64::from(weight_total)))
+    }
+
+    /// Copies the examples of a minibatch to where they follow each other.
+    fn gather(&mut self, examples: &Examples<'_>, chosen: &[u32]) {
+        let Examples { hidden, hidden_index, queries, targets, weights, hidden_len, query_len } =
+            *examples;
+        self.rows.clear();
+        self.targets.clear();
+        self.weights.clear();
+        for &example in chosen {
+            let example = example as usize;
+            let token = hidden_index[example] as usize;
+            self.rows.extend_from_slice(&hidden[token * hidden_len..][..hidden_len]);
+            self.rows.extend_from_slice(&queries[example * query_len..][..query_len]);
+            self.targets.push(targets[example]);
+            self.weights.push(weights[example]);
+        }
+    }
+
+    /// A step of Adam along the gradients.
+    fn adjust(&mut self) {
+        self.steps += 1;
+        let [mean_kept, square_kept] = self.settings.betas;
+        // β to the number of steps is 0 long before that number has another type's digits.
+        let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
+        let correction = |beta: f32| 1.0 - f64::from(beta).powi(steps);
+        let rates = Rates {
+            mean_kept,
+            square_kept,
+            step: (f64::from(self.settings.learning_rate) / correction(mean_kept)) as f32,
+            root: (1.0 / correction(square_kept).sqrt()) as f32,
+            epsilon: self.settings.epsilon,
+        };
+        let (weights, bias) = self.first.groups_mut();
+        let numbers = [weights, bias, &mut self.last, std::slice::from_mut(&mut self.last_bias)];
+        let Gradients { weights, bias, last, last_bias } = &self.gradients;
+        let gradients = [weights, bias, last, std::slice::from_ref(last_bias)];
+        for ((numbers, gradients), moments) in
+            numbers.into_iter().zip(gradients).zip(&mut self.moments)
+        {
+            let Moments { means, squares } = moments;
+            let job = Adjustment { rates, numbers, gradients, means, squares };
+            simd::encode(self.path, Step::Adjust(job));
+        }
+    }
+
+    /// Fisher and Yates's shuffle.
+    fn shuffle(&mut self, order: &mut [u32]) {
+        for at in (1..order.len()).rev() {
+            // The high half of a product of 64 bits is below its other factor.
+            let below = (u128::from(self.draw()) * (at as u128 + 1)) >> 64;
+            order.swap(at, below as usize);
+        }
+    }
+
+    /// 64 bits of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    const fn draw(&mut self) -> u64 {
+        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.draws;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests;
