@@ -2,6 +2,7 @@
 //! their queries. Numbers are random, as time does not depend on them.
 
 use clap::Args;
+use l4s::history::{QUERY_LEN, TOKEN_LEN};
 use model::encoder::{Examples, HeadTrainer, TrainingSettings};
 use model::trees::Path;
 use model::{EncoderError, EncoderShape, EncoderState};
@@ -34,9 +35,7 @@ pub(crate) struct TuningArguments {
     all_paths: bool,
 }
 
-/// Numbers of a token and of a query, and outputs of the head's first layer, as in `l4s`.
-const TOKEN_LEN: usize = 21;
-const QUERY_LEN: usize = 28;
+/// Outputs of the head's first layer, as models of `l4s` have them.
 const INNER_LEN: usize = 128;
 
 /// Measures encoding and training, on the best path or on each.

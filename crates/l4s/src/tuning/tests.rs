@@ -5,9 +5,9 @@ use dualq::{Draws, OfQueue, Queue};
 use model::encoder::EncoderState;
 
 use super::*;
-use crate::Predictor;
 use crate::history::{Follow, Leaving, Packet, QUERY_LEN, Rows, TOKEN_LEN, replay, rows};
 use crate::predictor::tests::{MS, Predictions, constant, drawn};
+use crate::{Model, Predictor};
 
 const WIDTH: usize = 8;
 
