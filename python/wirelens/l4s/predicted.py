@@ -11,7 +11,7 @@ import numpy
 from wirelens.l4s.choices import DEFAULT, MSE
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import Batching, Packets, read_packets
-from wirelens.l4s.predictors import Boosted, Persistence, Predictor
+from wirelens.l4s.predictors import Boosted, LittlesLaw, Persistence, Predictor
 from wirelens.l4s.rhythm import Rhythm, Row, follow, row_of
 from wirelens.l4s.sharp import WITHIN
 
@@ -84,12 +84,14 @@ def compare(
 
 
 def _is_drawn(name: str) -> bool:
-    return not name.startswith("last-of-")
+    return name != "littles-law" and not name.startswith("last-of-")
 
 
 def _predictor(name: str, window: int, steps: int) -> Predictor:
     if name.startswith("last-of-"):
         return Persistence(name.removeprefix("last-of-"))
+    if name == "littles-law":
+        return LittlesLaw()
     if name == "xgboost":
         return Boosted()
     # Networks alone need PyTorch.

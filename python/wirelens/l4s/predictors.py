@@ -12,7 +12,7 @@ from wirelens.l4s.packets import TOKEN_LEN
 
 Array = Any
 # Tokens that boosted trees see, and their numbers that are no code of an identity.
-TREE_TOKENS, TREE_NUMBERS = 16, 11
+TREE_TOKENS, TREE_NUMBERS = 16, 12
 
 
 class Predictor(Protocol):
@@ -53,13 +53,31 @@ class Persistence:
         return numpy.where(numpy.isnan(of_flow), of_queue, of_flow)
 
 
+class LittlesLaw:
+    """What is in flight in the queue, by the fastest rate of the last second at which it was
+    delivered, and no less than the least latency: a queue that nobody else fills takes so long."""
+
+    def fit(self, material: Material, trained: slice, watched: slice, seed: int) -> None:
+        """Nothing to learn."""
+
+    def tuned(self, material: Material, span: slice, seed: int) -> "LittlesLaw":
+        """The same."""
+        return self
+
+    def predict(self, material: Material, span: slice) -> Array:
+        """Before anything was delivered, the newest latency of any queue."""
+        rows = material.rows
+        little = numpy.where(numpy.isnan(rows.little_ms), rows.base_ms, rows.little_ms)
+        return numpy.fmax(little, rows.floor_ms)[span]
+
+
 @dataclass
 class Boosted:
     """XGBoost over a packet's query and the newest tokens."""
 
-    rounds: int = 400
+    rounds: int = 800
     depth: int = 6
-    learning_rate: float = 0.1
+    learning_rate: float = 0.05
     tune_rounds: int = 40
     booster: Any = field(default=None, repr=False)
 
