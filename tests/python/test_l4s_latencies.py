@@ -15,7 +15,8 @@ from wirelens.l4s.predictors import Persistence
 from wirelens.l4s.rhythm import Rhythm, Row, follow, row_of
 from wirelens.l4s.sharp import WITHIN, Score, before, changes, score
 
-DEMO = Path(__file__).resolve().parents[2] / "testdata" / "demo.pcapng"
+ROOT = Path(__file__).resolve().parents[2]
+DEMO, LATENCIES = ROOT / "testdata" / "demo.pcapng", ROOT / "testbed" / "data" / "latencies"
 HEAD = (
     "number\tflow\tclient_port\tseq\tsize_bytes\tpayload_bytes\tcopy\tsent_ns\treceived_ns\t"
     "owd_us\tack_ns\tack_latency_us\tack_kind\tlost\n"
@@ -106,6 +107,17 @@ def test_a_capture_gives_the_packets_of_its_busiest_sender(tmp_path: Path) -> No
     )
     with pytest.raises(TraceError, match="one tap shows no one-way delays"):
         packets.read_packets(path, one_way=True)
+
+
+@pytest.mark.parametrize("name", ["video-steady", "video-varying", "web-steady", "web-varying"])
+def test_four_traces_of_half_an_hour_are_there(name: str) -> None:
+    path = LATENCIES / f"{name}.parquet"
+    assert path.stat().st_size < 8_000_000
+    about = describe(packets.read_packets(path))
+    assert 29.9 < about["minutes"] < 30.1 and about["packets"] > 300_000
+    # No packet takes less than the link's propagation delay.
+    least_ms = numpy.nanmin(packets.read_packets(path, one_way=True).latency_ms)
+    assert (15 if name == "web-varying" else 20) <= least_ms < 21
 
 
 @pytest.fixture(scope="module")
