@@ -61,6 +61,13 @@ def test_compact_columns_are_what_the_run_wrote_in_microseconds(columns: Path) -
     assert b'"scenario": "four"' in table.schema.metadata[b"wirelens"]
 
 
+def test_stamps_that_are_out_of_order_are_sorted(tmp_path: Path) -> None:
+    rows = [(50, *ARRIVED, 1), (49, *ARRIVED, 1), (0, *ARRIVED, 1)]
+    path = tmp_path / "three.parquet"
+    pack(table_of(tmp_path / "packets.tsv.gz", rows), path, {})
+    assert read_latencies(path)["sent_us"].to_pylist() == [0, 49, 50]
+
+
 def test_a_retransmission_shows_no_latency(columns: Path) -> None:
     for one_way, expected in [
         (False, [41.001, None, None, None]),

@@ -27,7 +27,7 @@ The guide is docs/guide/l4s.md."""
 _TRAIN_EXAMPLES = """Examples:
   wirelens latency -r mine.pcapng --by packet -o mine.parquet
   wirelens train l4s -r mine.parquet -o models/mine
-  wirelens train l4s -r testbed-runs/l4s-1/packets.trace -o models/router --window 128
+  wirelens train l4s -r testbed-runs/l4s-1/trace.l4s -o models/router --window 128
 
 The guide is docs/guide/l4s-predict.md."""
 

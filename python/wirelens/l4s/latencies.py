@@ -79,6 +79,8 @@ def pack(
         )
     except (arrow.ArrowInvalid, KeyError) as error:
         raise TraceError(f"{packets}: no packets.tsv.gz of a latency run ({error})") from error
+    # Stamps of a capture may be some microseconds out of order.
+    read = read.sort_by("sent_ns")
     sent = read["sent_ns"].cast("int64")
     begun = compute.min(sent)
     since = compute.divide(compute.add(compute.subtract(sent, begun), 500), 1000)
