@@ -1,7 +1,8 @@
 """Training of latency models, and their predictions.
 
 The optimiser and its warm-up are SwiftQueue's (section 5): Adam with β = 0.9, 0.98, a learning
-rate that rises for a number of steps and falls with the root of their number, dropout, weight decay.
+rate that rises for a number of steps and falls with the root of their number, dropout, and weight
+decay.
 """
 
 import copy

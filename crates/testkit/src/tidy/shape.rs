@@ -16,7 +16,7 @@ pub const FUNCTION_LINES_MAX: usize = 70;
 pub const LINE_CHARS_MAX: usize = 100;
 /// Bytes in a file that is kept in the repository.
 pub const FILE_SIZE_BYTES_MAX: usize = 2_500_000;
-/// Bytes in a file of a trained model that ships.
+/// Bytes in a file of a trained model that ships, or of a trace that takes half an hour to make.
 pub const MODEL_FILE_SIZE_BYTES_MAX: usize = 4_000_000;
 
 /// A file that can be held in the head.
@@ -121,7 +121,8 @@ pub fn last_newline(files: &[File]) -> Vec<Finding> {
 /// A repository that is quick to clone.
 #[must_use]
 pub fn file_size(files: &[File]) -> Vec<Finding> {
-    let most = |file: &File| match file.path.starts_with("models/") {
+    const LARGER: [&str; 2] = ["models/", "testbed/data/latencies/"];
+    let most = |file: &File| match LARGER.iter().any(|folder| file.path.starts_with(folder)) {
         true => MODEL_FILE_SIZE_BYTES_MAX,
         false => FILE_SIZE_BYTES_MAX,
     };
@@ -255,6 +256,7 @@ mod tests {
         for (path, most) in [
             ("testdata/a.pcap", FILE_SIZE_BYTES_MAX),
             ("models/a/slow.trees.jsonl", MODEL_FILE_SIZE_BYTES_MAX),
+            ("testbed/data/latencies/web.parquet", MODEL_FILE_SIZE_BYTES_MAX),
         ] {
             let file = |size| [File::new(path, vec![0; size])];
             assert_eq!(file_size(&file(most + 1)).len(), 1);
