@@ -123,7 +123,7 @@ def read_packets(
     if head[:4] != b"PAR1":
         raise TraceError(
             f"{path}: starts with {head!r}; wanted: a trace of an L4S network, or a Parquet file "
-            "of latencies"
+            "of latencies; from a capture: wirelens latency -r FILE --by packet -o FILE.parquet"
         )
     parquet = compat.need("pyarrow.parquet", "read_packets()")
     names = parquet.read_schema(path).names
