@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wirelens.l4s import choices, controls
-from wirelens.learn.typed import Parser, positive, time_us, whole
+from wirelens.learn.typed import Parser, part, positive, time_us, whole
 
 if TYPE_CHECKING:
     # What predicts needs numpy; what can be typed is told without.
@@ -18,6 +18,7 @@ _EXAMPLES = """Examples:
   wirelens eval l4s --controls --scenarios websearch --routers dualpi2,partitioned-20 --seeds 16
   wirelens eval l4s --controls --scenarios sensitivity --vary flows=10,50,100,200,500
   wirelens eval l4s --controls -o controls.md --rows controls.jsonl --plots plots
+  wirelens eval l4s --controls --model models/router --routers dualpi2,partitioned-20
   wirelens eval l4s --predict testbed/data/latencies/*.parquet
   wirelens eval l4s --predict mine.parquet --predictors last-of-queue,causal --seeds 3
 
@@ -124,6 +125,13 @@ def _add_controls(add: Callable[..., Any]) -> None:
     add("--last", metavar="TIME", type=_time, default="1ms",
         help="how much later than the classic queue's its last packet was [default: 1ms]",
         )  # fmt: skip
+    add("--model", metavar="DIR", default=None,
+        help="compare a model of `wirelens train l4s`, too: re-mark where it predicts the classic "
+        "queue to be faster")  # fmt: skip
+    add("--margin", metavar="TIME", type=_time, default="5ms",
+        help="how much faster it has to be predicted to be [default: 5ms]")  # fmt: skip
+    add("--share", metavar="PART", type=part, default=0.3,
+        help="packets that a model may re-mark at most [default: 0.3]")  # fmt: skip
     add("--jobs", metavar="N", type=whole(1, 256), default=2,
         help="runs at the same time [default: 2]")  # fmt: skip
     add("--plots", metavar="DIR", type=Path, help="draw controls.png in this folder")
@@ -156,6 +164,9 @@ def request(asked: argparse.Namespace) -> controls.Request:
         state=asked.state,
         last=asked.last,
         jobs=asked.jobs,
+        model=asked.model,
+        margin=asked.margin,
+        share=asked.share,
     )
 
 

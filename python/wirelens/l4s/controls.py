@@ -1,7 +1,8 @@
-"""Rules that choose a queue without learning, compared in simulated networks.
+"""What chooses a queue, compared in simulated networks: rules that learn nothing, and a model.
 
-Each network is simulated with each rule and each seed. The random rule re-marks as many packets as
-the state-informed one did with the same seed, so that what it shows is the cost of re-marking.
+Each network is simulated with each of them and each seed. A random rule re-marks as many packets as
+the state-informed one did with the same seed, or as the model did, so that what it shows is the
+cost of re-marking.
 """
 
 import json
@@ -42,7 +43,8 @@ ROUTERS: Mapping[str, str] = {
     "tail-drop": "mode=tail-drop,limit=500",
 }
 NONE, STATE, LAST, RANDOM = "none", "state-informed", "last latency", "random, same rate"
-CONTROLS = (NONE, STATE, LAST, RANDOM)
+PREDICTED, RANDOM_AS_PREDICTED = "predicted", "random, rate of predicted"
+CONTROLS = (NONE, STATE, LAST, RANDOM, PREDICTED, RANDOM_AS_PREDICTED)
 # What one axis may be set to, as in SwiftQueue's section 6.2: the queue in bandwidth-delay
 # products, the L4S flows of sender 1, the propagation delay in ms.
 AXES = ("queue", "flows", "delay")
@@ -118,6 +120,12 @@ class Request:
     state: str = "1ms"
     last: str = "1ms"
     jobs: int = 2
+    model: str | None = None
+    """Folder of a model that is compared with the rules."""
+    margin: str = "5ms"
+    """How much faster the classic queue has to be predicted to be."""
+    share: float = 0.3
+    """Share of packets that a model may re-mark."""
 
 
 Run = Callable[[Scenario], Summary]
@@ -160,9 +168,16 @@ def _of_seed(request: Request, one: tuple[str, str, Setting | None, int], run: R
     for control, rule in rules.items():
         found = run(scenario.having(control=rule))
         rows.append(_row(name, router, control, rule, found, seed))
-    rate = next(row.remarked for row in rows if row.control == STATE)
-    rule = f"random:{rate:.6f}"
-    rows.append(_row(name, router, RANDOM, rule, run(scenario.having(control=rule)), seed))
+    pairs = {RANDOM: STATE}
+    if request.model is not None:
+        rule = f"predicted:{request.margin}:{request.share:g}"
+        found = simulate(scenario.having(control=rule), model=request.model)
+        rows.append(_row(name, router, PREDICTED, rule, found, seed))
+        pairs[RANDOM_AS_PREDICTED] = PREDICTED
+    for control, as_often_as in pairs.items():
+        rate = next(row.remarked for row in rows if row.control == as_often_as)
+        rule = f"random:{rate:.6f}"
+        rows.append(_row(name, router, control, rule, run(scenario.having(control=rule)), seed))
     return rows
 
 

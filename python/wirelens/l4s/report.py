@@ -78,15 +78,17 @@ def draw(rows: Sequence[Row], folder: Path) -> Path:
     drawing, figures = need_library()
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     routers = list(dict.fromkeys(row.router for row in rows))
+    controls = [control for control in CONTROLS if any(row.control == control for row in rows)]
     with drawing.rc_context(STYLE):
         figure = figures.Figure(
             figsize=(1.6 + 1.35 * len(routers), 2.3 * len(scenarios)), layout="constrained"
         )
         panels = figure.subplots(len(scenarios), 1, squeeze=False, sharex=True)[:, 0]
         for axes, scenario in zip(panels, scenarios, strict=True):
-            for index, control in enumerate(CONTROLS):
+            for index, control in enumerate(controls):
                 some = [row for row in rows if (row.scenario, row.control) == (scenario, control)]
-                at = [routers.index(row.router) + 0.19 * (index - 1.5) for row in some]
+                aside = 0.76 / len(controls) * (index - (len(controls) - 1) / 2)
+                at = [routers.index(row.router) + aside for row in some]
                 axes.plot(at, [row.p99_ms for row in some], "o", color=COLOURS[index], alpha=0.5,
                           markersize=4, markeredgewidth=0, label=control)  # fmt: skip
             axes.set_yscale("log")
@@ -96,5 +98,5 @@ def draw(rows: Sequence[Row], folder: Path) -> Path:
             axes.set_xticks(range(len(routers)), routers)
             axes.grid(axis="x", visible=False)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(CONTROLS))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(controls), 4))
         return save(figure, folder, "controls.png")
