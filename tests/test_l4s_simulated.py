@@ -84,7 +84,7 @@ def test_controls_are_compared_seed_by_seed():
     asked = controls.Request(["websearch"], ["partitioned-20", "dualpi2"], [1, 2], 4.0, "rack")
     shown = []
     rows = controls.compare(asked, lambda *so_far: shown.append(so_far))
-    assert len(rows) == 2 * 2 * len(controls.CONTROLS)
+    assert len(rows) == 2 * 2 * len(controls.RULES)
     assert [done for done, *_ in shown] == [1, 2, 3, 4]
     assert rows == controls.compare(asked, lambda *_: None), "seeds decide"
     for row in rows:
@@ -95,7 +95,7 @@ def test_controls_are_compared_seed_by_seed():
     assert all(row.remarked == 0 for row in rows if row.control == controls.NONE)
     assert chance.rule == f"random:{state.remarked:.6f}"
     table = report.table(rows)
-    assert table.count("\n") == 2 + 2 * len(controls.CONTROLS)
+    assert table.count("\n") == 2 + 2 * len(controls.RULES)
 
 
 def test_an_axis_is_varied_one_value_after_the_other():

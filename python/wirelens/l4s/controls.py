@@ -44,7 +44,8 @@ ROUTERS: Mapping[str, str] = {
 }
 NONE, STATE, LAST, RANDOM = "none", "state-informed", "last latency", "random, same rate"
 PREDICTED, RANDOM_AS_PREDICTED = "predicted", "random, rate of predicted"
-CONTROLS = (NONE, STATE, LAST, RANDOM, PREDICTED, RANDOM_AS_PREDICTED)
+RULES = (NONE, STATE, LAST, RANDOM)
+CONTROLS = (*RULES, PREDICTED, RANDOM_AS_PREDICTED)
 # What one axis may be set to, as in SwiftQueue's section 6.2: the queue in bandwidth-delay
 # products, the L4S flows of sender 1, the propagation delay in ms.
 AXES = ("queue", "flows", "delay")
