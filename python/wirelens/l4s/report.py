@@ -98,5 +98,6 @@ def draw(rows: Sequence[Row], folder: Path) -> Path:
             axes.set_xticks(range(len(routers)), routers)
             axes.grid(axis="x", visible=False)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3 if len(controls) > 4 else 4)
+        columns = 3 if len(controls) > 4 else 4
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
         return save(figure, folder, "controls.png")
