@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wirelens.errors import OutputError, WirelensError
+from wirelens.errors import OutputError, OutputExistsError, WirelensError
 
 # Less than a block would fit where a file has no more room than its own last block.
 _PROBE_BYTES = 65_536
@@ -67,6 +67,18 @@ def check(*outputs: Path | None) -> None:
         with naming(path):
             with tempfile.TemporaryFile(dir=_nearest(path)) as probe:
                 probe.write(bytes(_PROBE_BYTES))
+
+
+def check_free(model: Path, force: bool) -> None:
+    """Refuses to write over the file of a model, unless that is asked for.
+
+    Raises
+    ------
+    OutputExistsError
+        Naming it.
+    """
+    if model.exists() and not force:
+        raise OutputExistsError(f"{model}: exists; give another folder, or --force")
 
 
 def _nearest(path: Path) -> Path:

@@ -217,14 +217,12 @@ impl History {
         let batch = self.batch.unwrap_or_default();
         let flow = self.flows.get(&packet.flow).copied().unwrap_or_default();
         let floor_ns = self.floor.get();
-        let above = |seen: Option<Seen>| {
-            seen.zip(floor_ns).map(|(seen, floor_ns)| seen.latency_ns.saturating_sub(floor_ns))
-        };
         let since =
             |at_ns: Option<u64>, from_ns: u64| at_ns.map(|at_ns| from_ns.saturating_sub(at_ns));
         let pipe = self.pipes.of(queue);
         let excess =
             |ns: Option<u64>| ns.zip(floor_ns).map(|(ns, floor_ns)| ns.saturating_sub(floor_ns));
+        let latency_ns = |seen: Option<Seen>| seen.map(|seen| seen.latency_ns);
         let burst = self.burst_at(packet.at_ns);
         let mut values = Values::<QUERY_LEN>::new();
         values
@@ -243,9 +241,9 @@ impl History {
             .since(since(self.left_ns, packet.at_ns))
             .since(Some(packet.at_ns.saturating_sub(burst.began_ns)))
             .count(burst.packets)
-            .maybe_delay(above(flow.last))
-            .maybe_delay(above(self.last.l4s))
-            .maybe_delay(above(self.last.classic))
+            .maybe_delay(excess(latency_ns(flow.last)))
+            .maybe_delay(excess(latency_ns(self.last.l4s)))
+            .maybe_delay(excess(latency_ns(self.last.classic)))
             .maybe_delay(excess(pipe.newest_ns(packet.size)))
             .maybe_delay(excess(pipe.fastest_ns(packet.size)))
             .count(self.pipes.l4s.packets())
@@ -253,19 +251,13 @@ impl History {
             .count(flow.in_flight)
             .receiver(packet.receiver)
             .flow(packet.flow);
-        let newest = |latest: Option<Seen>, next: Option<Seen>| match (latest, next) {
-            (Some(latest), Some(next)) if next.at_ns > latest.at_ns => Some(next),
-            (None, next) => next,
-            (latest, _) => latest,
-        };
-        let any = newest(self.last.l4s, self.last.classic);
-        let base = self.last.of(queue).or(any).map(|seen| seen.latency_ns);
+        let of_queue = *self.last.of(queue);
         Query {
             values: values.done(),
-            base_ns: base,
+            base_ns: latency_ns(of_queue.or(self.last.l4s).or(self.last.classic)),
             floor_ns,
-            flow_last_ns: flow.last.map(|seen| seen.latency_ns),
-            queue_last_ns: self.last.of(queue).map(|seen| seen.latency_ns),
+            flow_last_ns: latency_ns(flow.last),
+            queue_last_ns: latency_ns(of_queue),
             little_ns: pipe.fastest_ns(packet.size),
         }
     }

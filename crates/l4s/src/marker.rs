@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dualq::{Ecn, Queue};
 
-use crate::history::{HistorySettings, Leaving};
+use crate::history::Leaving;
 use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
 use crate::tuning::{TuningError, TuningSettings};
@@ -109,8 +109,8 @@ impl Marker {
     /// # Errors
     /// [`ModelError`] as [`Predictor::new`].
     pub fn new(model: Arc<Model>, settings: MarkerSettings) -> Result<Self, ModelError> {
-        let history = HistorySettings { ..model.settings() };
-        let predictor = Predictor::new(model, history)?;
+        let settings_of_model = model.settings();
+        let predictor = Predictor::new(model, settings_of_model)?;
         let counts = MarkerCounts::default();
         Ok(Self { settings, predictor, answered_ns: None, saved: 0.0, counts })
     }

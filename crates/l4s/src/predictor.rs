@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dualq::{OfQueue, Queue};
 use model::encoder::{EncoderState, HeadScratch};
 
-use crate::history::{History, HistorySettings, Leaving, QUERY_LEN, Query, TOKEN_LEN};
+use crate::history::{Follow, History, HistorySettings, Leaving, QUERY_LEN, Query, TOKEN_LEN};
 use crate::tuning::{Tuner, TuningError, TuningSettings};
 
 mod file;
@@ -156,6 +156,26 @@ impl Predictor {
                 tuner.recorder_mut().renew();
             }
         }
+    }
+}
+
+/// Predictions along a trace, one for each packet.
+#[derive(Debug)]
+pub struct Predictions {
+    /// What predicts.
+    pub predictor: Predictor,
+    /// What was predicted so far.
+    pub found: Vec<Option<OfQueue<u64>>>,
+}
+
+impl Follow for Predictions {
+    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
+        self.predictor.acknowledge(number, at_ns, latency_ns);
+    }
+
+    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+        self.found.push(self.predictor.predict(packet));
+        self.predictor.leave(packet, queue)
     }
 }
 

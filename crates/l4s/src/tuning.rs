@@ -103,7 +103,7 @@ pub struct TuningCounts {
     pub examples: u64,
 }
 
-/// What became of a tuning.
+/// Outcome of a tuning.
 enum Outcome {
     Done(Head, usize),
     Skipped,

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use l4s::history::{
-    Follow, HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES,
-    replay, rows,
+    HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES, replay,
+    rows,
 };
+use l4s::predictor::Predictions;
 use l4s::{Model, OfQueue, Predictor, Queue};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -91,22 +92,6 @@ fn predicted(model: Model, packets: &[Packet]) -> Result<Vec<Option<OfQueue<u64>
     replay(packets, &mut follower)
         .map_err(|error| Refusal::new(Kind::Option, format_args!("packets: {error}")))?;
     Ok(follower.found)
-}
-
-struct Predictions {
-    predictor: Predictor,
-    found: Vec<Option<OfQueue<u64>>>,
-}
-
-impl Follow for Predictions {
-    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
-        self.predictor.acknowledge(number, at_ns, latency_ns);
-    }
-
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
-        self.found.push(self.predictor.predict(packet));
-        self.predictor.leave(packet, queue)
-    }
 }
 
 fn packets_of(bytes: &[u8]) -> Result<Vec<Packet>, Refusal> {

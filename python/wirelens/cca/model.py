@@ -15,20 +15,13 @@ import numpy
 from wirelens import written
 from wirelens.cca.intervals import Array, in_rows, normalised
 from wirelens.compat import install_line
-from wirelens.errors import MissingPackageError, OutputExistsError
+from wirelens.errors import MissingPackageError
 from wirelens.learn.metrics import softmax
 from wirelens.learn.networks import tensor, torch
 from wirelens.sealed import SUMS_FILE, line
 
 FORMAT = "wirelens-cca 1"
 MODEL_FILE, CARD_FILE = "model.safetensors", "card.md"
-
-
-def check_free(folder: Path, force: bool) -> None:
-    """Refuses to write over a model, unless that is asked for."""
-    path = folder / MODEL_FILE
-    if path.exists() and not force:
-        raise OutputExistsError(f"{path}: exists; give another folder, or --force")
 
 
 @dataclass(frozen=True)
@@ -205,7 +198,7 @@ class Model:
                 f"models of cca need safetensors; {install_line('train')}",
                 name="safetensors",
             ) from error
-        check_free(folder, force)
+        written.check_free(folder / MODEL_FILE, force)
         data = save(self.tensors(), {"wirelens": json.dumps(self.metadata())})
         contents = {CARD_FILE: card.encode(), SUMS_FILE: line(MODEL_FILE, data).encode()}
         written.files(folder, contents | {MODEL_FILE: data})

@@ -10,7 +10,7 @@ from wirelens import written
 from wirelens.cca import learn
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined
-from wirelens.cca.model import Model, Network, Voting, check_free, voters_of
+from wirelens.cca.model import MODEL_FILE, Model, Network, Voting, voters_of
 from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
 from wirelens.errors import OptionError
 from wirelens.learn.progress import Progress
@@ -152,7 +152,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     OutputError
         Where the model cannot be written; most reasons are found before training.
     """
-    check_free(request.output, request.force)
+    written.check_free(request.output / MODEL_FILE, request.force)
     written.check(request.output)
     lengths = _lengths(request)
     runs = find_runs(request.places)

@@ -10,7 +10,7 @@ from wirelens.l4s import choices, controls
 from wirelens.learn.typed import Parser, part, positive, time_us, whole
 
 if TYPE_CHECKING:
-    # What predicts needs numpy; what can be typed is told without.
+    # What predicts needs numpy, which options can be listed without.
     from wirelens.l4s import predicted, train
 
 _EXAMPLES = """Examples:

@@ -35,6 +35,11 @@ class Schedule:
     watch_every: int = 250
     """Steps after which what is held out is judged; the best weights are kept."""
 
+    @classmethod
+    def of(cls, steps: int) -> "Schedule":
+        """So many steps, of which a third at most warm up."""
+        return cls(steps=steps, warmup_steps=max(1, min(cls.warmup_steps, steps // 3)))
+
 
 @dataclass(frozen=True)
 class Tuning:

@@ -59,9 +59,9 @@ class Material:
         first, end = numpy.searchsorted(self.packets.since_s, [start_s, end_s])
         return slice(int(first), int(end))
 
-    def predicted_ms(self, residual: Array) -> Array:
-        """Predictions as latencies, none of them below 0."""
-        return numpy.maximum(self.rows.base_ms + residual * UNIT_MS, 0)
+    def predicted_ms(self, residual: Array, span: slice = slice(None)) -> Array:
+        """What is added to the base of packets as their latencies, none of them below 0."""
+        return numpy.maximum(self.rows.base_ms[span] + residual * UNIT_MS, 0)
 
     def batches(self, span: slice) -> tuple[Array, Array]:
         """Of packets: the number of tokens that each batch knows, and where its packets begin."""

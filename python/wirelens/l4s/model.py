@@ -8,7 +8,7 @@ import numpy
 
 from wirelens import written
 from wirelens.compat import install_line
-from wirelens.errors import MissingPackageError, OutputExistsError
+from wirelens.errors import MissingPackageError
 from wirelens.l4s.networks import HEADS, HIDDEN, LAYERS, WIDTH, Causal
 from wirelens.l4s.packets import QUERY_NAMES, TOKEN_NAMES, Batching
 from wirelens.l4s.served import CARD_FILE, FORMAT, MODEL_FILE
@@ -41,19 +41,12 @@ def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes
     return content
 
 
-def check_free(folder: Path, force: bool) -> None:
-    """Refuses to write over a model, unless that is asked for."""
-    path = folder / MODEL_FILE
-    if path.exists() and not force:
-        raise OutputExistsError(f"{path}: exists; give another folder, or --force")
-
-
 def write(folder: Path, content: bytes, card: str, *, force: bool) -> None:
     """Writes model, card and seal.
 
     Raises `OutputExistsError` where there is one, and `force` is not given; `OutputError` where
     they cannot be written, and a model that was there stays.
     """
-    check_free(folder, force)
+    written.check_free(folder / MODEL_FILE, force)
     files = {CARD_FILE: card.encode(), SUMS_FILE: line(MODEL_FILE, content).encode()}
     written.files(folder, files | {MODEL_FILE: content})

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy
-
 from wirelens.l4s import learn
-from wirelens.l4s.material import UNIT_MS, Material
+from wirelens.l4s.material import Material
 
 Array = Any
 
@@ -37,4 +35,4 @@ class Network:
     def predict(self, material: Material, span: slice) -> Array:
         """Base and what the network adds."""
         residual = learn.predict(self.network, learn.Part(material, span))
-        return numpy.maximum(material.rows.base_ms[span] + residual * UNIT_MS, 0)
+        return material.predicted_ms(residual, span)

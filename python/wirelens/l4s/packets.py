@@ -39,15 +39,6 @@ class Packets:
     def __len__(self) -> int:
         return len(self.records)
 
-    def between(self, start_s: float, end_s: float) -> "Packets":
-        """Those that left from one time to another, in seconds since the first one."""
-        sent = self.records["sent_ns"]
-        if not len(sent):
-            return self
-        since = sent - sent[0]
-        first, end = numpy.searchsorted(since, [start_s * 1e9, end_s * 1e9])
-        return Packets(self.name, self.records[first:end])
-
     @property
     def latency_ms(self) -> Array:
         """Latencies in ms; NaN where there is none."""

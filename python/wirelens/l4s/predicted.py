@@ -98,8 +98,7 @@ def _predictor(name: str, window: int, steps: int) -> Predictor:
     from wirelens.l4s.learn import Schedule
     from wirelens.l4s.networked import Network
 
-    schedule = Schedule(steps=steps, warmup_steps=max(1, min(1_000, steps // 3)))
-    return Network(name.removesuffix(MSE), window, schedule)
+    return Network(name.removesuffix(MSE), window, Schedule.of(steps))
 
 
 def table(rows: Sequence[Row]) -> str:

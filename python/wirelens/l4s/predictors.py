@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy
 
 from wirelens import compat
-from wirelens.l4s.material import UNIT_MS, Material
+from wirelens.l4s.material import Material
 from wirelens.l4s.packets import TOKEN_LEN
 
 Array = Any
@@ -109,7 +109,7 @@ class Boosted:
     def predict(self, material: Material, span: slice) -> Array:
         """Base and what the trees add."""
         residual = self.booster.predict(_matrix(material, span))
-        return numpy.maximum(material.rows.base_ms[span] + residual * UNIT_MS, 0)
+        return material.predicted_ms(residual, span)
 
 
 def _matrix(material: Material, span: slice) -> Any:

@@ -14,6 +14,7 @@ from wirelens.l4s.material import Material
 from wirelens.l4s.packets import BATCHING, Batching, Packets, read_packets
 from wirelens.l4s.predicted import window_of
 from wirelens.l4s.predictors import Persistence, Predictor
+from wirelens.l4s.served import MODEL_FILE
 from wirelens.l4s.sharp import WITHIN, Score, score
 from wirelens.learn.progress import Progress
 
@@ -57,7 +58,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     Raises `OptionError` where there is too little to train on, and `OutputError` where the model
     cannot be written; most reasons are found before training.
     """
-    model.check_free(request.output, request.force)
+    written.check_free(request.output / MODEL_FILE, request.force)
     written.check(request.output)
     traces = [
         read_packets(path, sender=request.sender, one_way=request.one_way)
@@ -74,9 +75,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         end = len(material) - round(SHARE_WATCHED * len(material))
         trained.append(learn.Part(material, slice(0, end)))
         watched.append(learn.Part(material, slice(end, len(material))))
-    schedule = learn.Schedule(
-        steps=request.steps, warmup_steps=max(1, min(1_000, request.steps // 3))
-    )
+    schedule = learn.Schedule.of(request.steps)
 
     def show(step: int, steps: int, loss: float) -> None:
         progress.show(step, steps, f"loss {loss:.4f} on the end of the traces")
@@ -105,7 +104,7 @@ def _judged(network: Any, window: int, watched: Sequence[learn.Part]) -> Outcome
         material, span = part.material, part.span
         latency = material.packets.latency_ms
         found = {
-            "it": material.rows.base_ms[span] + learn.predict(network, part) * 100,
+            "it": material.predicted_ms(learn.predict(network, part), span),
             "last": last.predict(material, span),
         }
         for name, values in found.items():

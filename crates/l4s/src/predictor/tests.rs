@@ -2,7 +2,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 
 use super::*;
-use crate::history::{Follow, Packet, QUERY_NAMES, TOKEN_NAMES, replay};
+use crate::history::{Packet, QUERY_NAMES, TOKEN_NAMES, replay};
 
 pub(crate) const MS: u64 = 1_000_000;
 const WIDTH: usize = 8;
@@ -72,23 +72,6 @@ pub(crate) fn drawn() -> Model {
         (mixed >> 40) as f32 / (1 << 24) as f32 - 0.5
     };
     Model::parse(&file(&said(), fill)).unwrap()
-}
-
-/// Predictions along a trace.
-pub(crate) struct Predictions {
-    pub(crate) predictor: Predictor,
-    pub(crate) found: Vec<Option<OfQueue<u64>>>,
-}
-
-impl Follow for Predictions {
-    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
-        self.predictor.acknowledge(number, at_ns, latency_ns);
-    }
-
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
-        self.found.push(self.predictor.predict(packet));
-        self.predictor.leave(packet, queue)
-    }
 }
 
 fn predict(model: Model, packets: &[Packet]) -> Vec<Option<OfQueue<u64>>> {

@@ -1,4 +1,4 @@
-//! What the predictions of the last packets read, and what became of these packets.
+//! What the predictions of the last packets read, and what happened to these packets.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use model::encoder::EncoderState;
 
 use super::*;
 use crate::history::{Follow, Leaving, Packet, QUERY_LEN, Rows, TOKEN_LEN, replay, rows};
-use crate::predictor::tests::{MS, Predictions, constant, drawn};
+use crate::predictor::Predictions;
+use crate::predictor::tests::{MS, constant, drawn};
 use crate::{Model, Predictor};
 
 const WIDTH: usize = 8;

@@ -75,7 +75,7 @@ fn head(hidden_len: usize, query_len: usize, tensors: &Tensors) -> Result<Head, 
     Head::from_tensors(hidden_len, query_len, |name| tensors.get(name).map(Vec::as_slice))
 }
 
-/// The textbook's formulas, in 64 bits: all tokens at once, nothing reused.
+/// The textbook's formulas, in 64 bits: all tokens in one pass, nothing reused.
 mod plain {
     use super::{EncoderShape, Tensors};
 

@@ -153,7 +153,7 @@ impl<'a> Examples<'a> {
     }
 }
 
-/// What became of a training.
+/// Outcome of a training.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TrainingOutcome {
     /// Minibatches.

@@ -259,7 +259,10 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         if !send_transfer(6_000) {
             return;
         }
-        assert!(marker.counts().unwrap().segmented > 0, "TCP hands over many segments at once");
+        assert!(
+            marker.counts().unwrap().segmented > 0,
+            "TCP hands over many segments in one packet"
+        );
 
         let segmented = marker.counts().unwrap().segmented;
         let offloads = Offloads::off("wl0").unwrap();
