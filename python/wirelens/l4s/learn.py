@@ -34,6 +34,9 @@ class Schedule:
     weight_decay: float = 1e-5
     watch_every: int = 250
     """Steps after which what is held out is judged; the best weights are kept."""
+    averaged: float = 0.99
+    """Weights that are judged and kept are a mean over steps, in which each step counts this share
+    of the one after it: those of single steps differ more than what they learn."""
 
     @classmethod
     def of(cls, steps: int) -> "Schedule":
@@ -90,6 +93,7 @@ def train(
         weight_decay=schedule.weight_decay,
     )  # fmt: skip
     draw = _chunks if network.is_causal else _windows
+    mean = copy.deepcopy(network)
     best: tuple[float, Any] | None = None
     for step in range(1, schedule.steps + 1):
         rate = schedule.learning_rate * WIDTH**-0.5
@@ -103,16 +107,23 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        _average(mean, network, min(schedule.averaged, step / (step + 10)))
         if step % schedule.watch_every == 0 or step == schedule.steps:
-            held = held_loss(network, watched)
+            held = held_loss(mean, watched)
             if best is None or held < best[0]:
-                best = held, copy.deepcopy(network.state_dict())
+                best = held, copy.deepcopy(mean.state_dict())
             if show is not None:
                 show(step, schedule.steps, held)
     assert best is not None
-    network.load_state_dict(best[1])
-    network.eval()
-    return network
+    mean.load_state_dict(best[1])
+    mean.eval()
+    return mean
+
+
+def _average(mean: Any, network: Any, share: float) -> None:
+    with torch.no_grad():
+        for kept, newest in zip(mean.parameters(), network.parameters(), strict=True):
+            kept.mul_(share).add_(newest, alpha=1 - share)
 
 
 def _loss(predicted: Any, material: Material, rows: Array) -> Any:
