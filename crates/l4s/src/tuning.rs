@@ -50,6 +50,12 @@ impl Default for TuningSettings {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TuningError(String);
 
+impl TuningError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
 impl fmt::Display for TuningError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

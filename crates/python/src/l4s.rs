@@ -13,10 +13,14 @@ use l4s::predictor::Predictions;
 use l4s::tuning::RecorderSettings;
 use l4s::{Model, OfQueue, Predictor, Queue, TuningSettings};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
+use session::predictor::of_onnx;
 use simulator::{Predicting, Scenario, Writers};
 
+use crate::onnx::host;
 use crate::refusal::{Kind, Refusal};
+use crate::world::environment;
 
 /// Simulates a scenario; its summary as JSON. `tune_ns` is the time from one fine-tuning of the
 /// model to the next.
@@ -27,14 +31,14 @@ pub(crate) fn simulate(
     scenario: &str,
     trace: Option<PathBuf>,
     journal: Option<PathBuf>,
-    model: Option<&[u8]>,
+    model: Option<ModelFiles>,
     tune_ns: Option<u64>,
 ) -> PyResult<String> {
     let refused = |error| Refusal::new(Kind::Option, format_args!("scenario: {error}"));
     let scenario: Scenario = scenario.parse().map_err(refused)?;
     let tuning =
         tune_ns.map(|interval_ns| TuningSettings { interval_ns, ..TuningSettings::default() });
-    let model = model.map(parsed).transpose()?.map(Arc::new);
+    let model = model.map(|files| files.read(py)).transpose()?.map(Arc::new);
     if tuning.is_some() && model.is_none() {
         return Err(Refusal::new(Kind::Option, "tune: no model; wanted: one to fine-tune").into());
     }
@@ -70,8 +74,27 @@ fn create(path: Option<&Path>) -> Result<Option<BufWriter<File>>, Refusal> {
     Ok(Some(BufWriter::new(File::create(path).map_err(refused)?)))
 }
 
-fn parsed(bytes: &[u8]) -> Result<Model, Refusal> {
-    Model::parse(bytes).map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))
+/// The files of a model.
+#[derive(FromPyObject)]
+pub(crate) enum ModelFiles {
+    /// A causal network.
+    Causal(PyBackedBytes),
+    /// What a network in ONNX says of itself, and the network.
+    Onnx(PyBackedBytes, PyBackedBytes),
+}
+
+impl ModelFiles {
+    fn read(self, py: Python<'_>) -> PyResult<Model> {
+        let model = match self {
+            Self::Causal(bytes) => Model::parse(&bytes),
+            Self::Onnx(said, network) => {
+                let host = host(py)?;
+                py.detach(|| of_onnx(&said, network.to_vec(), &host, environment))
+            }
+        };
+        let refused = |error| Refusal::new(Kind::Model, format_args!("model: {error}"));
+        Ok(model.map_err(refused)?)
+    }
 }
 
 /// Predicted latencies of a sender's packets by the L4S and by the classic queue, two 32-bit
@@ -82,11 +105,11 @@ fn parsed(bytes: &[u8]) -> Result<Model, Refusal> {
 #[pyo3(signature = (model, packets, *, tune = None))]
 pub(crate) fn predict_latencies<'py>(
     py: Python<'py>,
-    model: &[u8],
+    model: ModelFiles,
     packets: &Bound<'py, PyBytes>,
     tune: Option<(u64, u64, u64)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let model = parsed(model)?;
+    let model = model.read(py)?;
     let packets = packets_of(packets.as_bytes())?;
     let tuning = tune.map(|(from_ns, interval_ns, span_ns)| {
         let recorder = RecorderSettings { span_ns, ..RecorderSettings::default() };

@@ -13,6 +13,7 @@ use sink::{Existing, OutputFile};
 
 use super::args::SimulateArguments;
 use super::say;
+use crate::environment;
 use crate::failure::{Failure, Status};
 
 pub(super) fn run(arguments: &SimulateArguments, host: &Host) -> Result<Status, Failure> {
@@ -40,7 +41,7 @@ pub(super) fn run(arguments: &SimulateArguments, host: &Host) -> Result<Status, 
 
 fn predicting(arguments: &SimulateArguments, host: &Host) -> Result<Option<Predicting>, Failure> {
     let Some(folder) = &arguments.model else { return Ok(None) };
-    let model = predictor::read(folder, host).map_err(Failure::error)?;
+    let model = predictor::read(folder, host, environment).map_err(Failure::error)?;
     let tuning = arguments.tune.map(|interval| TuningSettings {
         interval_ns: interval.as_ns().unsigned_abs(),
         ..TuningSettings::default()

@@ -97,9 +97,9 @@ fn material(packets: &[Packet], rows: &Rows, from_ns: u64, now_ns: u64) -> Vec<(
 
 /// The encoder's output for each token.
 fn encoded(model: &Model, rows: &Rows) -> Vec<f32> {
-    let mut state = EncoderState::new(model.encoder().shape(), model.window()).unwrap();
+    let mut state = EncoderState::new(model.encoder().unwrap().shape(), model.window()).unwrap();
     let mut output = vec![0.0; rows.tokens.len() / TOKEN_LEN * WIDTH];
-    model.encoder().append(&mut state, &rows.tokens, &mut output).unwrap();
+    model.encoder().unwrap().append(&mut state, &rows.tokens, &mut output).unwrap();
     output
 }
 
@@ -286,12 +286,12 @@ fn a_training_ends_when_its_predictor_does() {
 fn a_training_ends_when_its_model_is_exchanged() {
     let all = packets(900, 11);
     let mut follower = follow(drawn(), Some(endless(500 * MS)), &all);
-    let other = Arc::new(drawn().with_head(constant(7.0).head().clone()));
-    follower.predictor.exchange(Arc::clone(&other));
+    let other = Arc::new(drawn().with_head(constant(7.0).head().unwrap().clone()));
+    follower.predictor.exchange(Arc::clone(&other)).unwrap();
     assert_eq!(counts(&follower.predictor).stopped, 1);
     let recorded = |follower: &Predictions| follower.predictor.tuner().unwrap().recorder().len();
     assert_eq!(recorded(&follower), 900, "the encoder is the same");
-    follower.predictor.exchange(Arc::new(constant(7.0)));
+    follower.predictor.exchange(Arc::new(constant(7.0))).unwrap();
     assert_eq!((counts(&follower.predictor).stopped, recorded(&follower)), (1, 0));
     Follow::leave(&mut follower, &leaving(all[899].leaving.at_ns), Queue::L4s);
     assert_eq!(recorded(&follower), 1);
