@@ -5,15 +5,19 @@ ones.
 """
 
 import json
+import math
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import wirelens
+from wirelens import _wirelens
 from wirelens.l4s import read_trace
+from wirelens.sealed import line
 
 pytestmark = pytest.mark.ns3
 
@@ -75,6 +79,94 @@ def test_every_packet_is_accounted_for_and_a_journal_is_decided_the_same(
     remarked = sum(flags & 2 for flags in table["flags"].to_pylist()) // 2
     # What was asked about just before the end is not at the router yet.
     assert 0 <= found["steered"]["remarked"] - remarked <= 1
+
+
+def crafted(folder: Path) -> Path:
+    """A model that takes the L4S queue to be 500 ms slower than the newest latency, and nothing
+    else: it would re-mark each packet."""
+    width, token_len, token, query_len, query = 8, *_wirelens.latency_numbers()
+    shapes = {
+        "input.weight": [width, token_len], "input.bias": [width],
+        "layers.0.self_attn.in_proj_weight": [3 * width, width],
+        "layers.0.self_attn.in_proj_bias": [3 * width],
+        "layers.0.self_attn.out_proj.weight": [width, width],
+        "layers.0.self_attn.out_proj.bias": [width],
+        "layers.0.linear1.weight": [8, width], "layers.0.linear1.bias": [8],
+        "layers.0.linear2.weight": [width, 8], "layers.0.linear2.bias": [width],
+        **{f"layers.0.norm{n}.{name}": [width] for n in (1, 2) for name in ("weight", "bias")},
+        "head.0.weight": [1, width + query_len], "head.0.bias": [1],
+        "head.1.weight": [1, 1], "head.1.bias": [1],
+    }  # fmt: skip
+    # The first number of a query is its queue: 1 of L4S, -1 of the classic one, which ReLU drops.
+    ones = {("head.0.weight", width + query.index("queue")): 1.0, ("head.1.weight", 0): 5.0}
+    header: dict[str, Any] = {}
+    content = b""
+    for name, shape in shapes.items():
+        numbers = [ones.get((name, at), 0.0) for at in range(math.prod(shape))]
+        data = struct.pack(f"<{len(numbers)}f", *numbers)
+        place = [len(content), len(content) + len(data)]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": place}
+        content += data
+    said = {
+        "format": "wirelens-l4s 1", "window": 16, "heads": 2, "layers": 1, "width": width,
+        "hidden": 8, "batch_packets": 8, "batch_span_ns": 2 * MS, "token": token, "query": query,
+    }  # fmt: skip
+    header["__metadata__"] = {"wirelens": json.dumps(said)}
+    head = json.dumps(header).encode()
+    file = struct.pack("<Q", len(head)) + head + content
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(file)
+    (folder / "SHA256SUMS").write_text(line("model.safetensors", file))
+    return folder
+
+
+def test_a_model_steers_the_same_scenario_in_both_worlds(tmp_path: Path) -> None:
+    model = crafted(tmp_path / "model")
+    more = ["control predicted:1ms:0.2", "warmup_ns 0"]
+    lines = [word for key in more for word in ("--set", key)]
+    ours = [f"--set={key.replace(' ', '=')}" for key in (*more, SHORT[1])]
+    scenario = SCENARIOS / "l4s-partitioned.txt"
+    simulated = wirelens("testbed", "simulate", scenario, *ours, "--model", model, "-o",
+                         tmp_path / "simulator")  # fmt: skip
+    assert simulated.status == 0, simulated.stderr
+    worlds = {
+        "simulator": json.loads(simulated.stdout),
+        "ns-3": summary("partitioned", *lines, "--model", str(model), "--trace",
+                        str(tmp_path / "ns-3")),
+    }  # fmt: skip
+    for world, found in worlds.items():
+        assert found["world"] == world
+        counts = found["steered"]
+        outcomes = ("kept", "remarked", "silent", "unknown", "limited")
+        assert counts["asked"] == sum(counts[name] for name in outcomes)
+        assert 0.15 < counts["remarked"] / counts["asked"] <= 0.2 and counts["limited"] > 0
+        rows = read_trace(tmp_path / world).to_pylist()
+        remarked = [row for row in rows if row["flags"] & 2]
+        # What was asked about just before the end is not at the router yet.
+        assert 0 <= counts["remarked"] - len(remarked) <= 2, world
+        assert sum(group["remarked"] for group in found["groups"]) <= len(remarked)
+        assert {(row["sender"], row["ecn_sent"], row["queue"]) for row in remarked} == {(1, 0, 1)}
+        # Flows of ECT(1) are re-marked and no others, which keep their field.
+        flows = {row["flow"] for row in rows if row["sender"] == 1 and row["ecn_sent"] == 1}
+        assert {row["flow"] for row in remarked} <= flows
+        kept = sum(row["ecn_sent"] == 1 for row in rows if row["sender"] == 1)
+        assert 0 <= counts["asked"] - counts["remarked"] - kept <= 20, world
+
+
+def test_a_model_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    model = crafted(tmp_path / "model")
+    control = ["--set", "control predicted:1ms"]
+    for arguments, said in [
+        (control, "`control predicted:1ms`: wanted its model: --model DIR"),
+        ([*control, "--model", str(tmp_path)], "model.safetensors: cannot be read"),
+        (["--model", str(model)], "`control none`: needs no model; wanted predicted:TIME"),
+        (["--set", "control predicted:1", "--model", str(model)], "wanted: predicted:TIME"),
+    ]:
+        done = run("default", *arguments)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    (model / "model.safetensors").write_bytes(b"none")
+    done = run("default", *control, "--model", str(model))
+    assert done.returncode == 2 and "wanted: a model of `wirelens train l4s`" in done.stderr
 
 
 def test_times_of_a_packet_are_in_order_and_those_of_the_links(tmp_path: Path) -> None:

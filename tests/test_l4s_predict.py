@@ -12,7 +12,7 @@ import pytest
 from command import PROGRAM
 from wirelens import _wirelens
 from wirelens.errors import ModelError, OptionError
-from wirelens.l4s import Scenario, Traffic, packets, simulate
+from wirelens.l4s import Scenario, Summary, Traffic, packets, simulate
 from wirelens.l4s.latencies import pack
 from wirelens.l4s.served import read_model
 
@@ -129,6 +129,45 @@ def test_a_model_steers_the_simulator(trace: Path, model: Path) -> None:
     plain = simulate(SCENARIO.having(control="none"))
     assert steered("predicted:60000ms:1").groups[0].remarked == 0
     assert steered("predicted:1ms:0").groups[0].delays == plain.groups[0].delays
+
+
+def test_a_model_is_fine_tuned_while_it_steers(model: Path, tmp_path: Path) -> None:
+    def steered(tune: float | None) -> Any:
+        scenario = SCENARIO.having(control="predicted:0ms:0.2")
+        return simulate(scenario, model=model, tune=tune)
+
+    tuned, plain = steered(1.5), steered(None)
+    assert plain.tunings is None and tuned.tunings is not None
+    found = tuned.tunings
+    assert found.done + found.worse == 3 and found.done > 0 and found.failed == found.skipped == 0
+    assert found.examples >= 512 * found.done
+    counts = tuned.steered
+    known = counts.kept, counts.remarked, counts.silent, counts.unknown, counts.limited
+    assert counts.asked == sum(known)
+    # What was re-marked just before the end is not at the router yet.
+    assert 0 <= counts.remarked - tuned.groups[0].remarked <= 2 < counts.remarked
+    assert tuned.steered != plain.steered and tuned == steered(1.5)
+    (tmp_path / "steered.txt").write_text(SCENARIO.text())
+    told = run("testbed", "simulate", tmp_path / "steered.txt", "--set",
+               "control=predicted:0ms:0.2", "--model", model, "--tune", "1500ms")  # fmt: skip
+    assert Summary.read(told.stdout) == tuned
+    refused = run("testbed", "simulate", tmp_path / "steered.txt", "--model", model, status=2)
+    assert "a model, and a control that needs none" in refused.stderr
+    with pytest.raises(OptionError, match="tune: no model; wanted: one to fine-tune"):
+        simulate(SCENARIO, tune=1)
+    with pytest.raises(OptionError, match="tune: 0; wanted: seconds"):
+        simulate(SCENARIO, tune=0)
+
+
+def test_tuned_by_the_program_or_by_pytorch_predictions_are_as_good(
+    trace: Path, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    run("eval", "l4s", "--predict", trace, "--train", 2, "--every", 1, "--tune", 1, "--window", 24,
+        "--steps", 120, "--rows", rows, "--predictors", "causal,causal-served")  # fmt: skip
+    one, other = (json.loads(line) for line in rows.read_text().splitlines())
+    assert one["packets"] == other["packets"] and one["tune_cpu_s"] > 0
+    assert abs(one["mean_error_ms"] / other["mean_error_ms"] - 1) < 0.05
 
 
 def test_wrong_wishes_are_said_to_be_wrong(trace: Path, model: Path, tmp_path: Path) -> None:

@@ -233,6 +233,8 @@ def test_the_same_kind_is_simulated(mode: str, tmp_path: Path) -> None:
         (["router.loss=0.1"], "loss: world 'simulator' does not have it; wanted kernel, ns3"),
         (["world=mininet"], "world"),
         (["steering=oracle"], "`oracle` names no control; wanted none"),
+        (["steering=predicted:1ms"], "control predicted without a model; wanted: one"),
+        (["steering=predicted:1ms", "model=/nowhere"], "/nowhere: no such folder"),
     ],
 )
 def test_what_a_world_does_not_have_is_refused(

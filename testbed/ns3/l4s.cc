@@ -18,9 +18,12 @@
 #include "ns3/uinteger.h"
 
 #include <cinttypes>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -32,11 +35,13 @@ namespace {
 constexpr const char* HELP =
     "Simulate TCP flows over an L4S router in ns-3.\n"
     "\n"
-    "usage: l4s SCENARIO [--trace FILE] [--journal FILE] [--set LINE]... [--sizes FILE]\n"
+    "usage: l4s SCENARIO [--trace FILE] [--journal FILE] [--model DIR] [--set LINE]...\n"
+    "           [--sizes FILE]\n"
     "\n"
     "  SCENARIO         lines of `key value`, such as testbed/scenarios/l4s-default.txt\n"
     "  --trace FILE     write one record per data packet (docs/specs/l4s-trace.md)\n"
     "  --journal FILE   write what the router was asked and decided, for `wirelens testbed replay`\n"
+    "  --model DIR      a causal model of `wirelens train l4s`, for a control such as predicted:5ms\n"
     "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
     "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
     "\n"
@@ -46,6 +51,7 @@ struct Arguments {
     std::string scenario;
     std::string trace;
     std::string journal;
+    std::string model;
     std::string sizes = WIRELENS_SIZES;
     std::vector<std::string> lines;
 };
@@ -56,6 +62,7 @@ ReadArguments(int count, char** words)
     Arguments arguments;
     const std::map<std::string, std::string*> values = {{"--trace", &arguments.trace},
                                                         {"--journal", &arguments.journal},
+                                                        {"--model", &arguments.model},
                                                         {"--sizes", &arguments.sizes}};
     for (int i = 1; i < count; ++i) {
         const std::string word = words[i];
@@ -81,17 +88,39 @@ ReadArguments(int count, char** words)
     return arguments;
 }
 
-// Handles of the Rust side, freed at the end.
+// The model's file in a folder that `wirelens train l4s` wrote.
+std::vector<uint8_t>
+ReadModel(const std::string& folder)
+{
+    const std::string path = folder + "/model.safetensors";
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        throw Refused(path + ": cannot be read: " + std::strerror(errno) +
+                      "; wanted: a causal model of `wirelens train l4s`");
+    }
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Handles of the Rust side, freed at the end. Of steering and marker there is one.
 struct Core {
     std::unique_ptr<wl_router, decltype(&wl_router_free)> router{nullptr, wl_router_free};
     std::unique_ptr<wl_steering, decltype(&wl_steering_free)> steering{nullptr, wl_steering_free};
 
-    explicit Core(const Scenario& scenario)
+    std::unique_ptr<wl_marker, decltype(&wl_marker_free)> marker{nullptr, wl_marker_free};
+
+    Core(const Scenario& scenario, const std::string& model)
     {
         char error[512] = "";
         router.reset(wl_router_new(scenario.router.c_str(), scenario.seed, 0, error, sizeof error));
         if (!router) {
             throw Refused("`router " + scenario.router + "`: " + error);
+        }
+        if (scenario.control.rfind("predicted", 0) == 0) {
+            Predict(scenario.control, model);
+            return;
+        }
+        if (!model.empty()) {
+            throw Refused("`control " + scenario.control + "`: needs no model; wanted predicted:TIME");
         }
         // Another seed than the router's: the two must not draw the same.
         const uint64_t seed = ~scenario.seed;
@@ -99,6 +128,35 @@ struct Core {
             wl_steering_new(scenario.control.c_str(), seed, error, sizeof error));
         if (!steering) {
             throw Refused("`control " + scenario.control + "`: " + error);
+        }
+    }
+
+    Choosing OfSender(uint16_t sender) const
+    {
+        return sender == 1 ? Choosing{steering.get(), marker.get()} : Choosing{};
+    }
+
+    wl_marker_counts_of Counts() const
+    {
+        if (marker) {
+            return wl_marker_counts(marker.get());
+        }
+        const wl_steering_counts_of counts = wl_steering_counts(steering.get());
+        return {counts.asked, 0, counts.remarked, 0, 0, 0};
+    }
+
+  private:
+    void Predict(const std::string& control, const std::string& model)
+    {
+        if (model.empty()) {
+            throw Refused("`control " + control + "`: wanted its model: --model DIR");
+        }
+        const std::vector<uint8_t> bytes = ReadModel(model);
+        char error[512] = "";
+        marker.reset(
+            wl_marker_new(control.c_str(), bytes.data(), bytes.size(), error, sizeof error));
+        if (!marker) {
+            throw Refused("`control " + control + "`, model " + model + ": " + error);
         }
     }
 };
@@ -122,8 +180,7 @@ class Network {
             senders.insert(group.sender);
         }
         for (uint16_t sender : senders) {
-            wl_steering* steering = sender == 1 ? core.steering.get() : nullptr;
-            JoinSender(internet, sender, ledger, steering);
+            JoinSender(internet, sender, ledger, core.OfSender(sender));
         }
     }
 
@@ -154,7 +211,7 @@ class Network {
     }
 
     void JoinSender(const InternetStackHelper& internet, uint16_t sender, Ledger& ledger,
-                    wl_steering* steering)
+                    Choosing choosing)
     {
         NodeContainer node;
         node.Create(1);
@@ -162,7 +219,7 @@ class Network {
         // Fast, and without delay: what is measured is the bottleneck's.
         const NetDeviceContainer devices =
             Link(DataRate(AccessBps()), Time(0), node);
-        auto egress = CreateObject<SenderDisc>(sender, ledger, steering, *m_disc);
+        auto egress = CreateObject<SenderDisc>(sender, ledger, choosing, *m_disc);
         auto layer = node.Get(0)->GetObject<TrafficControlLayer>();
         layer->SetRootQueueDiscOnDevice(devices.Get(1), egress);
         const std::string net = "10.0." + std::to_string(sender);
@@ -278,6 +335,20 @@ PrintGroup(const Group& group, uint32_t first, double seconds, Ledger& ledger,
                 all.reordered, all.remarked, messages);
 }
 
+void
+PrintSteered(const Core& core)
+{
+    const wl_marker_counts_of counts = core.Counts();
+    std::printf("\"steered\": {\"asked\": %" PRIu64 ", \"remarked\": %" PRIu64, counts.asked,
+                counts.remarked);
+    if (core.marker) {
+        std::printf(", \"kept\": %" PRIu64 ", \"silent\": %" PRIu64 ", \"unknown\": %" PRIu64
+                    ", \"limited\": %" PRIu64,
+                    counts.kept, counts.silent, counts.unknown, counts.limited);
+    }
+    std::printf("}");
+}
+
 std::string
 Escaped(const std::string& text)
 {
@@ -300,7 +371,7 @@ Run(const Arguments& arguments)
         scenario.Take(line, "--set");
     }
     scenario.Check();
-    Core core(scenario);
+    Core core(scenario, arguments.model);
     std::map<std::string, Sizes> sizes;
     uint32_t count = 0;
     uint16_t sender_max = 0;
@@ -330,7 +401,6 @@ Run(const Arguments& arguments)
 
     char router[512] = "";
     wl_router_settings(core.router.get(), router, sizeof router);
-    const wl_steering_counts_of steered = wl_steering_counts(core.steering.get());
     const double seconds =
         static_cast<double>(std::max(scenario.duration_ns, scenario.warmup_ns + 1) -
                             scenario.warmup_ns) / 1e9;
@@ -348,9 +418,10 @@ Run(const Arguments& arguments)
         first += group.count;
     }
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
-    std::printf("], \"steered\": {\"asked\": %" PRIu64 ", \"remarked\": %" PRIu64
-                "}, \"records\": %" PRIu64 ", \"wall_s\": %.3f, \"cpu_s\": %.3f}\n",
-                steered.asked, steered.remarked, ledger.RecordCount(), wall.count(),
+    std::printf("], ");
+    PrintSteered(core);
+    std::printf(", \"records\": %" PRIu64 ", \"wall_s\": %.3f, \"cpu_s\": %.3f}\n",
+                ledger.RecordCount(), wall.count(),
                 static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
     Simulator::Destroy();
 }

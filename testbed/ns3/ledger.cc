@@ -78,7 +78,8 @@ Ledger::Ledger(size_t senders, size_t flows, uint64_t warmup_ns, const std::stri
     : of_flow(flows),
       m_sent(senders + 1),
       m_warmup_ns(warmup_ns),
-      m_unacked(flows)
+      m_unacked(flows),
+      m_repeated(flows)
 {
     if (!trace.empty()) {
         m_trace.Open(trace);
@@ -89,9 +90,12 @@ Ledger::Ledger(size_t senders, size_t flows, uint64_t warmup_ns, const std::stri
 }
 
 void
-Ledger::Sent(uint64_t uid, const wl_record& record, uint32_t payload)
+Ledger::Sent(uint64_t uid, const wl_record& record, uint32_t payload, uint64_t number)
 {
-    m_sent[record.sender].emplace_back(uid, Entry{record, payload, false});
+    if ((record.flags & WL_RETRANSMISSION) != 0) {
+        m_repeated[record.flow].insert(record.sequence);
+    }
+    m_sent[record.sender].emplace_back(uid, Entry{record, payload, number, false});
 }
 
 uint64_t
@@ -129,7 +133,6 @@ Ledger::Entered(uint64_t tag, uint64_t now_ns, wl_entered entered, uint64_t l4s,
         return;
     }
     record.outcome = WL_WAITING;
-    m_unacked[record.flow].push_back(tag);
 }
 
 void
@@ -168,6 +171,7 @@ Ledger::Received(uint64_t uid, uint64_t now_ns)
     if (Entry* entry = Find(m_on_link.front().tag)) {
         const wl_record& record = entry->record;
         entry->record.received_ns = now_ns;
+        m_unacked[record.flow].push_back(m_on_link.front().tag);
         OfFlow& flow = of_flow[record.flow];
         const bool is_first = (record.flags & WL_RETRANSMISSION) == 0;
         flow.reordered += is_first && record.sequence < flow.newest;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,8 +63,9 @@ class Ledger {
 
     Ledger(size_t senders, size_t flows, uint64_t warmup_ns, const std::string& trace);
 
-    // A packet leaves its sender. `uid` is how it is recognised at the router.
-    void Sent(uint64_t uid, const wl_record& record, uint32_t payload);
+    // A packet leaves its sender. `uid` is how it is recognised at the router, `number` how at a
+    // marker.
+    void Sent(uint64_t uid, const wl_record& record, uint32_t payload, uint64_t number);
     // A packet of a sender arrives at the router: its tag there.
     uint64_t Arrived(uint16_t sender, uint64_t uid);
     // What the router did with it at arrival.
@@ -73,31 +75,32 @@ class Ledger {
     // A packet arrives behind the bottleneck.
     void Received(uint64_t uid, uint64_t now_ns);
 
-    // An acknowledgement arrives at the sender of a flow. Calls `covered(record)` for each packet
-    // that it is the first to cover.
+    // An acknowledgement arrives at the sender of a flow. Calls `covered(record, number, is_clear)`
+    // for each packet that it is the first to cover; it is clear which copy that was where its bytes
+    // were sent once (Karn's rule).
     template <typename Covered>
     void Acked(uint32_t flow, uint64_t until, const std::vector<Range>& sacked, uint64_t now_ns,
                Covered covered)
     {
         std::deque<uint64_t>& unacked = m_unacked[flow];
+        std::set<uint64_t>& repeated = m_repeated[flow];
         for (size_t i = 0; i < unacked.size(); ++i) {
             Entry* entry = Find(unacked[i]);
             if (entry == nullptr || entry->is_done) {
                 continue;
             }
-            // Packets arrive in the order in which they left: none behind this one has, either.
-            if (entry->record.received_ns == WL_NEVER) {
-                break;
-            }
             if (IsCovered(*entry, until, sacked)) {
                 entry->record.acked_ns = now_ns;
-                covered(entry->record);
+                const bool is_clear = (entry->record.flags & WL_RETRANSMISSION) == 0 &&
+                                      repeated.count(entry->record.sequence) == 0;
+                covered(entry->record, entry->number, is_clear);
                 Done(*entry);
             }
         }
         while (!unacked.empty() && IsDone(unacked.front())) {
             unacked.pop_front();
         }
+        repeated.erase(repeated.begin(), repeated.lower_bound(until));
         Flush();
     }
 
@@ -112,6 +115,7 @@ class Ledger {
     struct Entry {
         wl_record record;
         uint32_t payload;
+        uint64_t number;
         bool is_done;
     };
     struct OnLink {
@@ -132,7 +136,11 @@ class Ledger {
     uint64_t m_first = 0;
     uint64_t m_warmup_ns;
     std::deque<OnLink> m_on_link;
+    // Of each flow: packets that have arrived and were not acknowledged, as they arrived, since one
+    // in a short queue overtakes those in a long one.
     std::vector<std::deque<uint64_t>> m_unacked;
+    // Of each flow: where bytes begin that were sent again and not acknowledged.
+    std::vector<std::set<uint64_t>> m_repeated;
     Output m_trace;
 };
 

@@ -142,12 +142,12 @@ SenderDisc::GetTypeId()
     return id;
 }
 
-SenderDisc::SenderDisc(uint16_t sender, Ledger& ledger, wl_steering* steering,
+SenderDisc::SenderDisc(uint16_t sender, Ledger& ledger, Choosing choosing,
                        const RouterDisc& router)
     : QueueDisc(QueueDiscSizePolicy::NO_LIMITS),
       m_sender(sender),
       m_ledger(ledger),
-      m_steering(steering),
+      m_choosing(choosing),
       m_router(router)
 {
 }
@@ -159,15 +159,38 @@ SenderDisc::CheckConfig()
     return true;
 }
 
+// The ECN field of the packet that was announced, and its number at the marker.
+wl_marked
+SenderDisc::Chosen(uint8_t ecn, uint32_t size) const
+{
+    const auto& [steering, marker] = m_choosing;
+    if (marker != nullptr) {
+        // It learns from classic packets, too, and changes none.
+        return wl_marker_leave(marker, NowNs(), announced.flow, announced.receiver, size, ecn);
+    }
+    const bool is_asked = steering != nullptr && announced.is_l4s;
+    return {0, is_asked ? wl_steering_choose(steering, ecn, m_router.Router(), NowNs()) : ecn};
+}
+
+void
+SenderDisc::Acknowledged(const wl_record& record, uint64_t number, bool is_clear)
+{
+    const auto& [steering, marker] = m_choosing;
+    const uint64_t latency_ns = NowNs() - record.sent_ns;
+    if (marker != nullptr) {
+        wl_marker_acknowledge(marker, number, NowNs(), is_clear ? latency_ns : WL_NEVER);
+    } else if (steering != nullptr) {
+        wl_steering_acknowledge(steering, record.queue, latency_ns);
+    }
+}
+
 bool
 SenderDisc::DoEnqueue(Ptr<QueueDiscItem> item)
 {
     if (announced.is_data) {
         announced.is_data = false;
         const uint8_t ecn = EcnOf(item);
-        const bool is_asked = m_steering != nullptr && announced.is_l4s;
-        const uint8_t chosen =
-            is_asked ? wl_steering_choose(m_steering, ecn, m_router.Router(), NowNs()) : ecn;
+        const auto [number, chosen] = Chosen(ecn, item->GetSize() + PPP_LEN);
         if (chosen != ecn) {
             // An item's header cannot be changed, so that the packet gets a new item.
             auto old = StaticCast<Ipv4QueueDiscItem>(item);
@@ -188,7 +211,7 @@ SenderDisc::DoEnqueue(Ptr<QueueDiscItem> item)
         record.ecn_sent = record.ecn_left = chosen;
         record.flags = (announced.is_retransmission ? WL_RETRANSMISSION : 0) |
                        (chosen != ecn ? WL_REMARKED : 0);
-        m_ledger.Sent(item->GetPacket()->GetUid(), record, announced.payload);
+        m_ledger.Sent(item->GetPacket()->GetUid(), record, announced.payload, number);
     }
     return GetInternalQueue(0)->Enqueue(item);
 }

@@ -50,25 +50,32 @@ struct Announced {
     uint16_t receiver = 0;
 };
 
+// What chooses the ECN field of a sender's packets: a rule, a marker, or nothing where both are null.
+struct Choosing {
+    wl_steering* steering = nullptr;
+    wl_marker* marker = nullptr;
+};
+
 // A sender's egress, where tc-bpf would be in Linux. It holds nothing: its link is fast.
 class SenderDisc : public ns3::QueueDisc {
   public:
     static ns3::TypeId GetTypeId();
-    // `steering` is null for senders whose packets keep their marking.
-    SenderDisc(uint16_t sender, Ledger& ledger, wl_steering* steering, const RouterDisc& router);
+    SenderDisc(uint16_t sender, Ledger& ledger, Choosing choosing, const RouterDisc& router);
 
     Announced announced;
-    wl_steering* Steering() const { return m_steering; }
+    // A packet was acknowledged; `is_clear` says whether it is known which copy was.
+    void Acknowledged(const wl_record& record, uint64_t number, bool is_clear);
 
   private:
     bool DoEnqueue(ns3::Ptr<ns3::QueueDiscItem> item) override;
     ns3::Ptr<ns3::QueueDiscItem> DoDequeue() override;
     bool CheckConfig() override;
     void InitializeParams() override {}
+    wl_marked Chosen(uint8_t ecn, uint32_t size) const;
 
     uint16_t m_sender;
     Ledger& m_ledger;
-    wl_steering* m_steering;
+    Choosing m_choosing;
     const RouterDisc& m_router;
 };
 

@@ -164,14 +164,12 @@ Flow::OnAck(Ptr<const Packet>, const TcpHeader& header, Ptr<const TcpSocketBase>
             m_sacked.emplace_back(Unwrapped(from), Unwrapped(until));
         }
     }
-    wl_steering* steering = m_egress->Steering();
     const uint64_t until = Unwrapped(header.GetAckNumber());
     const uint64_t now_ns = Simulator::Now().GetNanoSeconds();
-    m_ledger.Acked(m_number, until, m_sacked, now_ns, [&](const wl_record& record) {
-        if (steering != nullptr) {
-            wl_steering_acknowledge(steering, record.queue, now_ns - record.sent_ns);
-        }
-    });
+    const auto covered = [&](const wl_record& record, uint64_t number, bool is_clear) {
+        m_egress->Acknowledged(record, number, is_clear);
+    };
+    m_ledger.Acked(m_number, until, m_sacked, now_ns, covered);
     // In recovery a socket does not ask for more. One that has nothing new to send then sends old
     // data again that was not lost (RFC 6675, NextSeg, rule 3).
     Fill();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The L4S router, steering and traces of Wirelens (crates/l4s-abi), for C and C++. Written by
+/* The L4S router, steering, markers and traces of Wirelens (crates/l4s-abi), for C and C++. Written by
  * hand; crates/l4s-abi/tests/header.rs compares it with the crate. Texts end with a zero byte.
  * Null pointers are answered with zeros. A handle belongs to one thread at a time. */
 #ifndef WIRELENS_L4S_H
@@ -46,6 +46,7 @@ extern "C" {
 
 typedef struct wl_router wl_router;
 typedef struct wl_steering wl_steering;
+typedef struct wl_marker wl_marker;
 
 typedef struct {
     uint8_t queue;
@@ -87,6 +88,22 @@ typedef struct {
     uint64_t asked;
     uint64_t remarked;
 } wl_steering_counts_of;
+
+/* A packet that leaves its sender: its number, and its ECN field. */
+typedef struct {
+    uint64_t number;
+    uint8_t ecn;
+} wl_marked;
+
+/* asked = kept + remarked + silent + unknown + limited */
+typedef struct {
+    uint64_t asked;
+    uint64_t kept;
+    uint64_t remarked;
+    uint64_t silent;
+    uint64_t unknown;
+    uint64_t limited;
+} wl_marker_counts_of;
 
 /* A packet's record, as docs/specs/l4s-trace.md says. A time of WL_NEVER is none. */
 typedef struct {
@@ -131,6 +148,19 @@ uint8_t wl_steering_choose(wl_steering *steering, uint8_t ecn, wl_router *router
                            uint64_t now_ns);
 wl_steering_counts_of wl_steering_counts(const wl_steering *steering);
 void wl_steering_free(wl_steering *steering);
+
+/* Chooses by predicted latencies: `control` such as predicted:1ms:0.3, and the bytes of a model's
+ * file, which are copied. Null where they cannot be; `error` then says why. */
+wl_marker *wl_marker_new(const char *control, const uint8_t *model, size_t model_len, char *error,
+                         size_t error_len);
+/* Each packet of the sender, in the order in which they leave. */
+wl_marked wl_marker_leave(wl_marker *marker, uint64_t at_ns, uint32_t flow, uint32_t receiver,
+                          uint32_t size, uint8_t ecn);
+/* A latency of WL_NEVER is none, as of a packet that was sent several times. */
+void wl_marker_acknowledge(wl_marker *marker, uint64_t number, uint64_t at_ns,
+                           uint64_t latency_ns);
+wl_marker_counts_of wl_marker_counts(const wl_marker *marker);
+void wl_marker_free(wl_marker *marker);
 
 void wl_trace_magic(uint8_t *to);
 void wl_trace_encode(const wl_record *record, uint8_t *to);

@@ -7,7 +7,7 @@
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
 //! again ([`packetlog`]), slots of a queue ([`mod@cca`]), tokens through an encoder
-//! ([`mod@encoder`]), and the fine-tuning of its head ([`tuning`]). Each measurement prints one
+//! ([`mod@encoder`]) or, in ONNX, a window at a time, and the fine-tuning of its head ([`tuning`]). Each measurement prints one
 //! line of JSON.
 
 #![forbid(unsafe_code)]
@@ -34,6 +34,8 @@ mod rows;
 mod serve;
 mod trees;
 mod tuning;
+#[cfg(feature = "onnx")]
+mod windowed;
 
 use std::process::ExitCode;
 
@@ -77,6 +79,9 @@ enum Command {
     Asks(asks::AsksArguments),
     /// New tokens through a Transformer encoder that keeps keys and values, and queries scored
     Encoder(encoder::EncoderArguments),
+    /// Queries scored by networks in ONNX that read a whole window for each call
+    #[cfg(feature = "onnx")]
+    Windowed(windowed::WindowedArguments),
     /// A minute's tokens through an encoder, and its head fine-tuned on the minute's packets
     Tuning(tuning::TuningArguments),
 }
@@ -101,6 +106,8 @@ fn main() -> ExitCode {
         Command::Cca(arguments) => cca::run(&arguments),
         Command::Asks(arguments) => asks::run(&arguments),
         Command::Encoder(arguments) => encoder::run(&arguments),
+        #[cfg(feature = "onnx")]
+        Command::Windowed(arguments) => windowed::run(&arguments),
         Command::Tuning(arguments) => tuning::run(&arguments),
     };
     match done {

@@ -1,4 +1,4 @@
-//! The router, steering and trace formats of Wirelens for programs in C and C++, such as the
+//! The router, steering, markers and trace formats of Wirelens for programs in C and C++, such as the
 //! ns-3 scenario in `testbed/ns3/`. `testbed/ns3/wirelens_l4s.h` declares all of it.
 //!
 //! Rules of the boundary: a null pointer is answered with a default and never followed; a panic
@@ -8,12 +8,17 @@
 #![deny(unsafe_code)]
 
 mod boundary;
+mod marker;
 mod records;
 mod router;
 mod steering;
 #[cfg(test)]
 mod tests;
 
+pub use marker::{
+    WlMarked, WlMarkerCounts, wl_marker_acknowledge, wl_marker_counts, wl_marker_free,
+    wl_marker_leave, wl_marker_new,
+};
 pub use records::{WlRecord, wl_trace_encode, wl_trace_magic};
 pub use router::{
     WlCounts, WlEntered, WlLeft, WlState, wl_router_arrive, wl_router_counts, wl_router_free,

@@ -152,8 +152,11 @@ impl Marker {
     }
 
     /// Another model from now on.
-    pub fn exchange(&mut self, model: Arc<Model>) {
-        self.predictor.exchange(model);
+    ///
+    /// # Errors
+    /// [`ModelError`] as [`Predictor::exchange`].
+    pub fn exchange(&mut self, model: Arc<Model>) -> Result<(), ModelError> {
+        self.predictor.exchange(model)
     }
 
     /// Fine-tunes the model from now on, as [`Predictor::tune`].

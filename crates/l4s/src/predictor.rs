@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use dualq::{OfQueue, Queue};
-use model::encoder::{EncoderState, HeadScratch};
-
 use crate::history::{Follow, History, HistorySettings, Leaving, QUERY_LEN, Query, TOKEN_LEN};
 use crate::tuning::{Tuner, TuningError, TuningSettings};
+use dualq::{OfQueue, Queue};
 
 mod file;
+mod served;
 
-pub use file::{FILE_LEN_MAX, FORMAT, Model, ModelError};
+pub use file::{FILE_LEN_MAX, FORMAT, FORMAT_ONNX, Model, ModelError};
+use served::Served;
+pub use served::{Lent, Score};
 
 /// What a network's output is in ms.
 const UNIT_NS: f64 = 100e6;
@@ -25,11 +26,7 @@ const LATENCY_MAX_NS: f64 = 60e9;
 pub struct Predictor {
     model: Arc<Model>,
     history: History,
-    state: EncoderState,
-    scratch: HeadScratch,
-    /// The encoder's output for the newest token; zeros before the first.
-    newest: Vec<f32>,
-    encoded: Vec<f32>,
+    served: Served,
     tuner: Option<Box<Tuner>>,
 }
 
@@ -37,22 +34,26 @@ impl Predictor {
     /// Begins without packets.
     ///
     /// # Errors
-    /// [`ModelError`]: none for a model that was read; it is checked again here.
+    /// [`ModelError`]: none for a model of our own that was read, which is checked again here; of
+    /// one that others run, what they say.
     pub fn new(model: Arc<Model>, settings: HistorySettings) -> Result<Self, ModelError> {
-        let shape = model.encoder().shape();
-        let state = EncoderState::new(shape, model.window()).map_err(ModelError::of_encoder)?;
-        let scratch = HeadScratch::new(model.head());
-        let history = History::new(settings);
-        let newest = vec![0.0; shape.width];
-        Ok(Self { model, history, state, scratch, newest, encoded: Vec::new(), tuner: None })
+        let (served, history) = (Served::new(&model)?, History::new(settings));
+        Ok(Self { model, history, served, tuner: None })
     }
 
     /// Fine-tunes the model from now on, at intervals; without this nothing is recorded.
     ///
     /// # Errors
-    /// [`TuningError`]: settings out of range.
+    /// [`TuningError`]: settings out of range, or a model that others run.
     pub fn tune(&mut self, settings: TuningSettings) -> Result<(), TuningError> {
-        self.tuner = Some(Box::new(Tuner::new(settings, self.newest.len())?));
+        let tuner = Tuner::new(settings, self.served.output().len())?;
+        if self.model.head().is_none() {
+            return Err(TuningError::new(
+                "a model in ONNX cannot be fine-tuned; wanted: a causal network, which \
+                 `wirelens train l4s` trains by default",
+            ));
+        }
+        self.tuner = Some(Box::new(tuner));
         Ok(())
     }
 
@@ -76,28 +77,31 @@ impl Predictor {
 
     /// Another model of the same shape from now on, such as one that was fine-tuned: what was
     /// encoded stays, since only linear layers differ. A model of another window or shape begins
-    /// with the next tokens. A tuning of the model before that has not ended is stopped.
-    pub fn exchange(&mut self, model: Arc<Model>) {
+    /// with the next tokens. A tuning of the model before that has not ended is stopped, and one
+    /// that others run is not fine-tuned any more.
+    ///
+    /// # Errors
+    /// [`ModelError`] as in [`Self::new`]; the model before stays.
+    pub fn exchange(&mut self, model: Arc<Model>) -> Result<(), ModelError> {
+        if !served::goes_on(&self.model, &model) {
+            self.served = Served::new(&model)?;
+        }
+        self.served.renew_head(&model);
         if let Some(tuner) = &mut self.tuner {
             tuner.stop();
-            // Outputs of another encoder are nothing to learn from.
-            if model.encoder() != self.model.encoder() || model.window() != self.model.window() {
-                tuner.recorder_mut().clear(model.encoder().shape().width);
+            match model.encoder() {
+                None => self.tuner = None,
+                // Outputs of another encoder are nothing to learn from.
+                encoder @ Some(_)
+                    if encoder != self.model.encoder() || model.window() != self.model.window() =>
+                {
+                    tuner.recorder_mut().clear(self.served.output().len());
+                }
+                Some(_) => {}
             }
         }
-        self.replace(model);
-    }
-
-    fn replace(&mut self, model: Arc<Model>) {
-        let shape = model.encoder().shape();
-        let is_same =
-            shape == self.model.encoder().shape() && model.window() == self.model.window();
-        if !is_same && let Ok(state) = EncoderState::new(shape, model.window()) {
-            self.state = state;
-            self.newest = vec![0.0; shape.width];
-        }
-        self.scratch = HeadScratch::new(model.head());
         self.model = model;
+        Ok(())
     }
 
     /// The latency of a packet that is about to leave by each queue, in ns; none before the first
@@ -105,10 +109,10 @@ impl Predictor {
     pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
         if self.history.advance(packet.at_ns) {
             self.encode();
-            let head = self.model.head();
-            let tuned = self.tuner.as_mut().and_then(|tuner| tuner.poll(packet.at_ns, head));
-            if let Some(head) = tuned {
-                self.replace(Arc::new(self.model.with_head(head)));
+            let tuner = self.tuner.as_mut().zip(self.model.head());
+            if let Some(head) = tuner.and_then(|(tuner, head)| tuner.poll(packet.at_ns, head)) {
+                self.model = Arc::new(self.model.with_head(head));
+                self.served.renew_head(&self.model);
             }
         }
         let of = |queue| self.history.query(packet, queue);
@@ -117,7 +121,8 @@ impl Predictor {
         let both = queries.l4s.values.iter().chain(&queries.classic.values);
         values.iter_mut().zip(both).for_each(|(to, from)| *to = *from);
         let mut scores = [0.0; 2];
-        self.model.head().score(&mut self.scratch, &self.newest, &values, &mut scores).ok()?;
+        queries.l4s.base_ns?;
+        self.served.score(&self.model, &values, &mut scores)?;
         let [l4s, classic] = scores;
         Some(OfQueue {
             l4s: latency_ns(&queries.l4s, l4s)?,
@@ -130,7 +135,7 @@ impl Predictor {
         let Some(tuner) = &mut self.tuner else { return self.history.leave(packet, queue) };
         let query = self.history.query(packet, queue);
         let number = self.history.leave(packet, queue);
-        tuner.recorder_mut().leave(number, packet, &self.newest, &query);
+        tuner.recorder_mut().leave(number, packet, self.served.output(), &query);
         number
     }
 
@@ -143,18 +148,9 @@ impl Predictor {
     }
 
     fn encode(&mut self) {
-        let tokens = self.history.tokens();
-        let width = self.newest.len();
-        self.encoded.resize(tokens.len() * width, 0.0);
-        let appended =
-            self.model.encoder().append(&mut self.state, tokens.as_flattened(), &mut self.encoded);
-        if appended.is_ok()
-            && let Some(last) = self.encoded.rchunks(width).next()
-        {
-            self.newest.copy_from_slice(last);
-            if let Some(tuner) = &mut self.tuner {
-                tuner.recorder_mut().renew();
-            }
+        let is_new = self.served.take(&self.model, self.history.tokens());
+        if is_new && let Some(tuner) = &mut self.tuner {
+            tuner.recorder_mut().renew();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Fine-tuning of a model's linear layers while it predicts, on the packets of the last minute.
 //!
 //! As in SwiftQueue (section 4.1.2), only the linear layers change: every five minutes, on the last
-//! minute. Instants are those of packets; nothing here asks a clock. A [`Tuner`] belongs to a
+//! minute. They take over if they are better on examples that did not train them. Instants are those of packets; nothing here asks a clock. A [`Tuner`] belongs to a
 //! [`crate::Predictor`], which asks it for other layers when a batch begins.
 
 use std::fmt;
@@ -12,6 +12,7 @@ use std::thread::{Builder, JoinHandle};
 
 use model::encoder::{EncoderError, Examples, Head, HeadTrainer, TrainingSettings};
 
+mod held_out;
 mod recorder;
 
 pub use recorder::{ExampleColumns, Recorder, RecorderCounts, RecorderSettings, Snapshot};
@@ -49,6 +50,12 @@ impl Default for TuningSettings {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TuningError(String);
 
+impl TuningError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
 impl fmt::Display for TuningError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -85,12 +92,15 @@ impl TuningSettings {
     }
 }
 
-/// Tunings by outcome. Those that were due are the sum of `done`, `failed`, `skipped`, `busy` and
-/// `stopped`, and one more while a thread trains.
+/// Tunings by outcome. Those that were due are the sum of `done`, `worse`, `failed`, `skipped`,
+/// `busy` and `stopped`, and one more while a thread trains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TuningCounts {
     /// Those whose model took over.
     pub done: u64,
+    /// Those whose model was no better than the one before on a tenth of the examples, which did
+    /// not train it; the model before stayed.
+    pub worse: u64,
     /// Those that ended with an error; the model before stayed.
     pub failed: u64,
     /// Those that had too few examples.
@@ -106,6 +116,7 @@ pub struct TuningCounts {
 /// Outcome of a tuning.
 enum Outcome {
     Done(Head, usize),
+    Worse,
     Skipped,
     Stopped,
     Failed(TuningError),
@@ -251,6 +262,7 @@ impl Tuner {
                 self.counts.examples += examples as u64;
                 return Some(head);
             }
+            Outcome::Worse => self.counts.worse += 1,
             Outcome::Skipped => self.counts.skipped += 1,
             Outcome::Stopped => self.counts.stopped += 1,
             Outcome::Failed(error) => {
@@ -273,18 +285,22 @@ fn tune(
     if count < settings.examples_min {
         return Outcome::Skipped;
     }
-    let train = || -> Result<Option<Head>, EncoderError> {
+    let is_held = held_out::held_out(count);
+    let train = || -> Result<Outcome, EncoderError> {
         let ExampleColumns { hidden, hidden_index, queries, targets, weights } = &columns;
-        let examples = Examples::new(head, (hidden, hidden_index), queries, targets, weights)?;
+        let trains = |(&weight, &is_held): (&f32, &bool)| if is_held { 0.0 } else { weight };
+        let weights: Vec<f32> = weights.iter().zip(&is_held).map(trains).collect();
+        let examples = Examples::new(head, (hidden, hidden_index), queries, targets, &weights)?;
         let mut trainer = HeadTrainer::new(head, settings.training)?;
-        let outcome = trainer.train(&examples, goes_on)?;
-        Ok(if outcome.is_finished { Some(trainer.head()?) } else { None })
+        if !trainer.train(&examples, goes_on)?.is_finished {
+            return Ok(Outcome::Stopped);
+        }
+        let tuned = trainer.head()?;
+        let loss_of = |head| held_out::loss(head, &columns, &is_held);
+        let is_better = loss_of(&tuned)? < loss_of(head)?;
+        Ok(if is_better { Outcome::Done(tuned, count) } else { Outcome::Worse })
     };
-    match train() {
-        Ok(Some(head)) => Outcome::Done(head, count),
-        Ok(None) => Outcome::Stopped,
-        Err(error) => Outcome::Failed(TuningError(error.to_string())),
-    }
+    train().unwrap_or_else(|error| Outcome::Failed(TuningError(error.to_string())))
 }
 
 #[cfg(test)]

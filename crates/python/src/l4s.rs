@@ -6,45 +6,58 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use l4s::history::{
-    HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES, replay,
-    rows,
+    Follow, HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES,
+    replay, rows,
 };
 use l4s::predictor::Predictions;
-use l4s::{Model, OfQueue, Predictor, Queue};
+use l4s::tuning::RecorderSettings;
+use l4s::{Model, OfQueue, Predictor, Queue, TuningSettings};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
-use simulator::{Scenario, Writers};
+use session::predictor::of_onnx;
+use simulator::{Predicting, Scenario, Writers};
 
+use crate::onnx::host;
 use crate::refusal::{Kind, Refusal};
+use crate::world::environment;
 
-/// Simulates a scenario; its summary as JSON.
+/// Simulates a scenario; its summary as JSON. `tune_ns` is the time from one fine-tuning of the
+/// model to the next.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, trace = None, journal = None, model = None))]
+#[pyo3(signature = (scenario, *, trace = None, journal = None, model = None, tune_ns = None))]
 pub(crate) fn simulate(
     py: Python<'_>,
     scenario: &str,
     trace: Option<PathBuf>,
     journal: Option<PathBuf>,
-    model: Option<&[u8]>,
+    model: Option<ModelFiles>,
+    tune_ns: Option<u64>,
 ) -> PyResult<String> {
     let refused = |error| Refusal::new(Kind::Option, format_args!("scenario: {error}"));
     let scenario: Scenario = scenario.parse().map_err(refused)?;
-    let model = model.map(parsed).transpose()?.map(Arc::new);
+    let tuning =
+        tune_ns.map(|interval_ns| TuningSettings { interval_ns, ..TuningSettings::default() });
+    let model = model.map(|files| files.read(py)).transpose()?.map(Arc::new);
+    if tuning.is_some() && model.is_none() {
+        return Err(Refusal::new(Kind::Option, "tune: no model; wanted: one to fine-tune").into());
+    }
+    let predicting = model.map(|model| Predicting { model, tuning });
     let paths = [trace.as_deref(), journal.as_deref()];
-    Ok(py.detach(|| run(&scenario, paths, model))?)
+    Ok(py.detach(|| run(&scenario, paths, predicting))?)
 }
 
 fn run(
     scenario: &Scenario,
     [trace, journal]: [Option<&Path>; 2],
-    model: Option<Arc<Model>>,
+    predicting: Option<Predicting>,
 ) -> Result<String, Refusal> {
     let (mut trace, mut journal) = (create(trace)?, create(journal)?);
     let writers = Writers {
         trace: trace.as_mut().map(|file| file as &mut dyn Write),
         journal: journal.as_mut().map(|file| file as &mut dyn Write),
     };
-    let summary = simulator::run(scenario, writers, model).map_err(|error| {
+    let summary = simulator::run(scenario, writers, predicting).map_err(|error| {
         // What is asked for that cannot be has its own kind among errors of writing.
         let is_asked = error.kind() == io::ErrorKind::InvalidInput;
         let (kind, place) =
@@ -61,21 +74,51 @@ fn create(path: Option<&Path>) -> Result<Option<BufWriter<File>>, Refusal> {
     Ok(Some(BufWriter::new(File::create(path).map_err(refused)?)))
 }
 
-fn parsed(bytes: &[u8]) -> Result<Model, Refusal> {
-    Model::parse(bytes).map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))
+/// The files of a model.
+#[derive(FromPyObject)]
+pub(crate) enum ModelFiles {
+    /// A causal network.
+    Causal(PyBackedBytes),
+    /// What a network in ONNX says of itself, and the network.
+    Onnx(PyBackedBytes, PyBackedBytes),
+}
+
+impl ModelFiles {
+    fn read(self, py: Python<'_>) -> PyResult<Model> {
+        let model = match self {
+            Self::Causal(bytes) => Model::parse(&bytes),
+            Self::Onnx(said, network) => {
+                let host = host(py)?;
+                py.detach(|| of_onnx(&said, network.to_vec(), &host, environment))
+            }
+        };
+        let refused = |error| Refusal::new(Kind::Model, format_args!("model: {error}"));
+        Ok(model.map_err(refused)?)
+    }
 }
 
 /// Predicted latencies of a sender's packets by the L4S and by the classic queue, two 32-bit
-/// numbers in ms for each: NaN before the first acknowledgement.
+/// numbers in ms for each: NaN before the first acknowledgement. `tune` is three numbers of
+/// nanoseconds: packets that leave from the first on are recorded, and the model is fine-tuned each
+/// time the second has passed, on those of the third before that.
 #[pyfunction]
+#[pyo3(signature = (model, packets, *, tune = None))]
 pub(crate) fn predict_latencies<'py>(
     py: Python<'py>,
-    model: &[u8],
+    model: ModelFiles,
     packets: &Bound<'py, PyBytes>,
+    tune: Option<(u64, u64, u64)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let model = parsed(model)?;
+    let model = model.read(py)?;
     let packets = packets_of(packets.as_bytes())?;
-    let found = py.detach(|| predicted(model, &packets))?;
+    let tuning = tune.map(|(from_ns, interval_ns, span_ns)| {
+        let recorder = RecorderSettings { span_ns, ..RecorderSettings::default() };
+        let is_blocking = true;
+        let settings =
+            TuningSettings { interval_ns, recorder, is_blocking, ..TuningSettings::default() };
+        (from_ns, settings)
+    });
+    let found = py.detach(|| predicted(model, &packets, tuning))?;
     let ms = |ns: u64| (ns as f64 / 1e6) as f32;
     let both = |of: &Option<OfQueue<u64>>| {
         of.map_or([f32::NAN; 2], |of| [ms(of.l4s), ms(of.classic)]).map(f32::to_ne_bytes)
@@ -84,14 +127,45 @@ pub(crate) fn predict_latencies<'py>(
     Ok(PyBytes::new(py, &memory))
 }
 
-fn predicted(model: Model, packets: &[Packet]) -> Result<Vec<Option<OfQueue<u64>>>, Refusal> {
+fn predicted(
+    model: Model,
+    packets: &[Packet],
+    tuning: Option<(u64, TuningSettings)>,
+) -> Result<Vec<Option<OfQueue<u64>>>, Refusal> {
+    if let Some((_, settings)) = &tuning {
+        settings
+            .check()
+            .map_err(|error| Refusal::new(Kind::Option, format_args!("tune: {error}")))?;
+    }
     let settings = model.settings();
     let predictor = Predictor::new(Arc::new(model), settings)
         .map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))?;
-    let mut follower = Predictions { predictor, found: Vec::with_capacity(packets.len()) };
+    let predictions = Predictions { predictor, found: Vec::with_capacity(packets.len()) };
+    let mut follower = Tuned { predictions, tuning };
     replay(packets, &mut follower)
         .map_err(|error| Refusal::new(Kind::Option, format_args!("packets: {error}")))?;
-    Ok(follower.found)
+    Ok(follower.predictions.found)
+}
+
+/// Predictions by a model that is fine-tuned from an instant on.
+struct Tuned {
+    predictions: Predictions,
+    /// None once it has begun.
+    tuning: Option<(u64, TuningSettings)>,
+}
+
+impl Follow for Tuned {
+    fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>) {
+        self.predictions.acknowledge(number, at_ns, latency_ns);
+    }
+
+    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+        if let Some((_, settings)) = self.tuning.take_if(|(from_ns, _)| packet.at_ns >= *from_ns) {
+            // Settings were checked before.
+            let _ = self.predictions.predictor.tune(settings);
+        }
+        self.predictions.leave(packet, queue)
+    }
 }
 
 fn packets_of(bytes: &[u8]) -> Result<Vec<Packet>, Refusal> {

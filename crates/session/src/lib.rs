@@ -25,6 +25,7 @@ pub mod onnx;
 pub mod outlet;
 pub mod outside;
 pub mod packetlog;
+pub mod predictor;
 pub mod reading;
 pub mod refusal;
 pub mod rules;

@@ -23,4 +23,5 @@ mod workload;
 pub use congestion::Kind;
 pub use network::{Writers, run};
 pub use scenario::{Group, Load, Recovery, Scenario, ScenarioError, Steered};
+pub use steered::{OfSteering, Predicting};
 pub use summary::{Delays, OfGroup, Summary};

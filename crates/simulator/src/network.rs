@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use dualq::{Arrival, Draws, Ecn, Fate, Left, Packet, Queue, Router};
 use l4s::history::Leaving;
+use l4s::journal;
 use l4s::trace::{Outcome, Record};
-use l4s::{Model, journal};
 
 use crate::agenda::{Agenda, Event};
 use crate::receiver::{self, Ack, Received, Receiver};
 use crate::scenario::{Group, Load, Scenario};
 use crate::sender::{HEADER_BYTES, Outgoing, Sender};
-use crate::steered::Chooser;
+use crate::steered::{Chooser, Predicting};
 use crate::summary::Summary;
 use crate::traced::Traced;
 use crate::workload::Messages;
@@ -117,7 +116,7 @@ struct Network<'a> {
 pub fn run<'a>(
     scenario: &'a Scenario,
     writers: Writers<'a>,
-    model: Option<Arc<Model>>,
+    predicting: Option<Predicting>,
 ) -> io::Result<Summary> {
     let router = Router::new(scenario.router, scenario.seed, 0).map_err(io::Error::other)?;
     let mut draws = Draws::new(!scenario.seed);
@@ -130,7 +129,7 @@ pub fn run<'a>(
         flows: Vec::new(),
         packets: Slab::new(),
         acks: Slab::new(),
-        steering: Chooser::new(scenario.control, draws.bits(), model)?,
+        steering: Chooser::new(scenario.control, draws.bits(), predicting)?,
         summary: Summary::new(scenario),
         traced: Traced::begin(writers.trace)?,
         journal: writers.journal,
@@ -453,6 +452,7 @@ impl Network<'_> {
             self.summary.delays.of_mut(queue).sort();
         }
         self.summary.counts = self.router.counts();
+        self.summary.steering = self.steering.outcome();
         for flow in &self.flows {
             if let Some(of_group) = self.summary.groups.get_mut(flow.group) {
                 of_group.retransmissions += flow.sender.retransmissions;

@@ -5,9 +5,32 @@ use std::sync::Arc;
 
 use dualq::{Ecn, Queue, State};
 use l4s::history::Leaving;
-use l4s::{Control, Marker, Model, Steering};
+use l4s::{Control, Marker, MarkerCounts, Model, Steering, Tuner, TuningCounts, TuningSettings};
 
 use crate::scenario::Steered;
+
+/// The model of a scenario whose packets are steered by predictions.
+#[derive(Clone, Debug)]
+pub struct Predicting {
+    /// What predicts.
+    pub model: Arc<Model>,
+    /// How it is fine-tuned while the simulation runs, if it is. Packets wait for each tuning, so
+    /// that a run can be repeated.
+    pub tuning: Option<TuningSettings>,
+}
+
+/// What steering did to the L4S packets of sender 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OfSteering {
+    /// Packets that it was asked about.
+    pub asked: u64,
+    /// Those that it re-marked.
+    pub remarked: u64,
+    /// All outcomes, where a model predicts.
+    pub marker: Option<MarkerCounts>,
+    /// Tunings, where the model is fine-tuned.
+    pub tuning: Option<TuningCounts>,
+}
 
 /// A rule, or a marker with a model.
 pub(crate) enum Chooser {
@@ -16,12 +39,21 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
-    pub(crate) fn new(steered: Steered, seed: u64, model: Option<Arc<Model>>) -> io::Result<Self> {
+    pub(crate) fn new(
+        steered: Steered,
+        seed: u64,
+        predicting: Option<Predicting>,
+    ) -> io::Result<Self> {
         let refused = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
-        match (steered, model) {
+        match (steered, predicting) {
             (Steered::Rule(control), None) => Ok(Self::Rule(Steering::new(control, seed))),
-            (Steered::Predicted(settings), Some(model)) => {
-                let marker = Marker::new(model, settings).map_err(io::Error::other)?;
+            (Steered::Predicted(settings), Some(Predicting { model, tuning })) => {
+                let mut marker = Marker::new(model, settings).map_err(io::Error::other)?;
+                if let Some(tuning) = tuning {
+                    marker
+                        .tune(TuningSettings { is_blocking: true, ..tuning })
+                        .map_err(|error| refused(&error.to_string()))?;
+                }
                 Ok(Self::Model(Box::new(marker)))
             }
             (Steered::Predicted(_), None) => {
@@ -29,6 +61,21 @@ impl Chooser {
             }
             (Steered::Rule(_), Some(_)) => {
                 Err(refused("a model, and a control that needs none; wanted: control predicted"))
+            }
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> OfSteering {
+        match self {
+            Self::Rule(steering) => {
+                let (asked, remarked) = steering.counts();
+                OfSteering { asked, remarked, marker: None, tuning: None }
+            }
+            Self::Model(marker) => {
+                let counts = marker.counts();
+                let tuning = marker.predictor().tuner().map(Tuner::counts);
+                let MarkerCounts { asked, remarked, .. } = counts;
+                OfSteering { asked, remarked, marker: Some(counts), tuning }
             }
         }
     }

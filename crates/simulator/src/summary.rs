@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use dualq::{Counts, OfQueue, Queue};
+use l4s::{MarkerCounts, TuningCounts};
 
 use crate::scenario::{Group, Scenario};
+use crate::steered::OfSteering;
 
 /// Delays of packets, each kept, so that quantiles are exact.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +68,8 @@ pub struct Summary {
     pub counts: OfQueue<Counts>,
     /// By group.
     pub groups: Vec<OfGroup>,
+    /// What steering did, the warm-up included.
+    pub steering: OfSteering,
 }
 
 impl Summary {
@@ -84,6 +88,7 @@ impl Summary {
             delays: OfQueue::default(),
             counts: OfQueue::default(),
             groups: scenario.groups.iter().map(of_group).collect(),
+            steering: OfSteering::default(),
         }
     }
 
@@ -134,8 +139,31 @@ impl Summary {
                 *bytes as f64 * 8.0 / self.seconds.max(1e-9),
             );
         }
-        json.push_str("]}");
+        json.push(']');
+        self.write_steering(&mut json);
+        json.push('}');
         json
+    }
+
+    fn write_steering(&self, json: &mut String) {
+        let OfSteering { asked, remarked, marker, tuning } = self.steering;
+        let _ = write!(json, ",\"steered\":{{\"asked\":{asked},\"remarked\":{remarked}");
+        if let Some(MarkerCounts { kept, silent, unknown, limited, .. }) = marker {
+            let _ = write!(
+                json,
+                ",\"kept\":{kept},\"silent\":{silent},\"unknown\":{unknown},\
+                 \"limited\":{limited}"
+            );
+        }
+        json.push('}');
+        if let Some(counts) = tuning {
+            let TuningCounts { done, worse, failed, skipped, examples, .. } = counts;
+            let _ = write!(
+                json,
+                ",\"tunings\":{{\"done\":{done},\"worse\":{worse},\"failed\":{failed},\
+                 \"skipped\":{skipped},\"examples\":{examples}}}"
+            );
+        }
     }
 }
 

@@ -7,7 +7,17 @@
 """
 
 from wirelens.l4s.latencies import read_latencies
-from wirelens.l4s.simulated import Delays, Group, Queue, Scenario, Summary, Traffic, simulate
+from wirelens.l4s.simulated import (
+    Delays,
+    Group,
+    Queue,
+    Scenario,
+    Steered,
+    Summary,
+    Traffic,
+    Tunings,
+    simulate,
+)
 from wirelens.l4s.trace import read_trace
 
 __all__ = [
@@ -15,8 +25,10 @@ __all__ = [
     "Group",
     "Queue",
     "Scenario",
+    "Steered",
     "Summary",
     "Traffic",
+    "Tunings",
     "read_latencies",
     "read_trace",
     "simulate",

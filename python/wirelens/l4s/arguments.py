@@ -29,6 +29,7 @@ _TRAIN_EXAMPLES = """Examples:
   wirelens latency -r mine.pcapng --by packet -o mine.parquet
   wirelens train l4s -r mine.parquet -o models/mine
   wirelens train l4s -r testbed-runs/l4s-1/trace.l4s -o models/router --window 128
+  wirelens train l4s -r mine.parquet -o models/full --network full --window 64
 
 The guide is docs/guide/l4s-predict.md."""
 
@@ -79,6 +80,10 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         "compact columns of the testbed; may be given several times")  # fmt: skip
     add("-o", "--output", metavar="DIR", type=Path, required=True,
         help="folder of the model to write")  # fmt: skip
+    add("--network", choices=choices.NETWORKS, default="causal",
+        help="causal, which keeps what it computed of a packet, can be fine-tuned and needs "
+        "nothing else; full, SwiftQueue's encoder, or bilstm, which are written as ONNX and need "
+        "ONNX Runtime [default: causal]")  # fmt: skip
     add("--force", action="store_true", help="write over a model that is there")
     add("--note", metavar="TEXT", default="", help="a paragraph for the model's card")
     add("--seed", metavar="N", type=whole(0), default=1,
@@ -187,6 +192,7 @@ def training(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Request"
         sender=asked.sender,
         force=asked.force,
         note=asked.note,
+        network=asked.network,
     )
 
 

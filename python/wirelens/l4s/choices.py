@@ -2,7 +2,9 @@
 
 MSE = "-mse"
 NETWORKS = ("causal", "full", "bilstm")
+# `causal-served` is `causal`, whose predictions and fine-tuning are those of the program.
 # Those with `-mse` are trained by the mean squared error instead of SwiftQueue's loss.
-PREDICTORS = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", *NETWORKS,
+SERVED = "causal-served"
+PREDICTORS = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", *NETWORKS, SERVED,
               *(f"{name}{MSE}" for name in NETWORKS))  # fmt: skip
 DEFAULT = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", "bilstm", "causal")

@@ -1,4 +1,5 @@
-"""A causal network as the program reads it: safetensors, as `docs/specs/l4s-model.md` says."""
+"""Networks as the program reads them, as `docs/specs/l4s-model.md` says: a causal one as safetensors,
+others as ONNX."""
 
 import json
 from pathlib import Path
@@ -11,9 +12,18 @@ from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError
 from wirelens.l4s.networks import HEADS, HIDDEN, LAYERS, WIDTH, Causal
 from wirelens.l4s.packets import QUERY_NAMES, TOKEN_NAMES, Batching
-from wirelens.l4s.served import CARD_FILE, FORMAT, MODEL_FILE
+from wirelens.l4s.served import (
+    CARD_FILE,
+    FORMAT,
+    MODEL_FILE,
+    ONNX_FILE,
+    ONNX_FORMAT,
+    SAID_FILE,
+)
 from wirelens.learn.networks import array
 from wirelens.sealed import SUMS_FILE, line
+
+FILES = (MODEL_FILE, ONNX_FILE, SAID_FILE)
 
 
 def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes:
@@ -28,10 +38,8 @@ def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes
             f"models of l4s need safetensors; {install_line('train')}", name="safetensors"
         ) from error
     said = {
-        "format": FORMAT, "window": network.window, "heads": HEADS, "layers": LAYERS,
-        "width": WIDTH, "hidden": HIDDEN, "batch_packets": batching.packets,
-        "batch_span_ns": round(batching.span_ms * 1e6), "token": TOKEN_NAMES,
-        "query": QUERY_NAMES, "training": training,
+        "format": FORMAT, "heads": HEADS, "layers": LAYERS, "width": WIDTH, "hidden": HIDDEN,
+        **_said(network, batching, training),
     }  # fmt: skip
     tensors = {
         name.replace("head.layers.", "head."): numpy.ascontiguousarray(array(values), "<f4")
@@ -41,12 +49,52 @@ def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes
     return content
 
 
-def write(folder: Path, content: bytes, card: str, *, force: bool) -> None:
+def files(
+    kind: str, network: Any, batching: Batching, training: dict[str, Any]
+) -> dict[str, bytes]:
+    """The files of a model of `learn.KINDS`, by their names.
+
+    Raises `MissingPackageError` where what writes them is not installed.
+    """
+    if kind == "causal":
+        return {MODEL_FILE: data(network, batching, training)}
+    from wirelens.l4s import exported
+
+    said = {
+        "format": ONNX_FORMAT, "network": kind, **_said(network, batching, training)
+    }  # fmt: skip
+    text = json.dumps(said, indent=1) + "\n"
+    return {ONNX_FILE: exported.data(network), SAID_FILE: text.encode()}
+
+
+def _said(network: Any, batching: Batching, training: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "window": network.window, "batch_packets": batching.packets,
+        "batch_span_ns": round(batching.span_ms * 1e6), "token": TOKEN_NAMES,
+        "query": QUERY_NAMES, "training": training,
+    }  # fmt: skip
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuses to write over a model, unless that is asked for.
+
+    Raises `OutputExistsError`.
+    """
+    for name in FILES:
+        written.check_free(folder / name, force)
+
+
+def write(folder: Path, contents: dict[str, bytes], card: str, *, force: bool) -> None:
     """Writes model, card and seal.
 
     Raises `OutputExistsError` where there is one, and `force` is not given; `OutputError` where
     they cannot be written, and a model that was there stays.
     """
-    written.check_free(folder / MODEL_FILE, force)
-    files = {CARD_FILE: card.encode(), SUMS_FILE: line(MODEL_FILE, content).encode()}
-    written.files(folder, files | {MODEL_FILE: content})
+    check_free(folder, force)
+    sums = "".join(line(name, content) for name, content in contents.items())
+    beside = {CARD_FILE: card.encode(), SUMS_FILE: sums.encode()}
+    written.files(folder, beside | contents)
+    for name in FILES:
+        if name not in contents:
+            # Of a model of another kind that was written over.
+            (folder / name).unlink(missing_ok=True)

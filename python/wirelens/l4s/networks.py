@@ -73,8 +73,12 @@ class Causal(_Module):
 
 
 class Full(_Module):
-    """SwiftQueue's encoder: attention of everything to everything in a window, in which the packets
-    that are to leave stand as tokens of their own."""
+    """SwiftQueue's encoder: attention of everything to everything in a window, to which the packets
+    that are to leave attend as tokens of their own.
+
+    Nothing but itself attends to such a packet: the prediction of one may depend neither on those
+    that leave after it nor on which others are asked about.
+    """
 
     is_causal = False
 
@@ -91,9 +95,12 @@ class Full(_Module):
         found = torch.cat([self.input(tokens), self.query(queries)], dim=1)
         no_query = torch.zeros(queries.shape[:2], dtype=torch.bool)
         mask = torch.cat([is_pad, no_query], dim=1)
+        window, length = tokens.shape[1], found.shape[1]
+        of_others = torch.eye(length) == 0
+        of_others[:, :window] = False
         for layer in self.layers:
-            found = layer(found, src_key_padding_mask=mask)
-        return found[:, tokens.shape[1] :]
+            found = layer(found, src_mask=of_others, src_key_padding_mask=mask)
+        return found[:, window:]
 
     def score(self, encoded: Any, queries: Any) -> Any:
         """Of what was encoded of the queries."""

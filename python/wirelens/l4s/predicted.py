@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from wirelens.l4s.choices import DEFAULT, MSE
+from wirelens.l4s.choices import DEFAULT, MSE, SERVED
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import Batching, Packets, read_packets
 from wirelens.l4s.predictors import Boosted, LittlesLaw, Persistence, Predictor
@@ -63,7 +63,7 @@ def compare(
         for name in request.predictors:
             alpha = 1.0 if name.endswith(MSE) else 10.0
             for seed in request.seeds if _is_drawn(name) else request.seeds[:1]:
-                predictor = _predictor(name, window, request.steps)
+                predictor = _predictor(name, window, request)
                 every_s = request.rhythm.every_s if request.rhythm.tuned_s else 0.0
                 key = (packets.name, latency, name, seed, request.batching.packets, every_s)
                 if key in there:
@@ -87,7 +87,7 @@ def _is_drawn(name: str) -> bool:
     return name != "littles-law" and not name.startswith("last-of-")
 
 
-def _predictor(name: str, window: int, steps: int) -> Predictor:
+def _predictor(name: str, window: int, request: Request) -> Predictor:
     if name.startswith("last-of-"):
         return Persistence(name.removeprefix("last-of-"))
     if name == "littles-law":
@@ -96,9 +96,12 @@ def _predictor(name: str, window: int, steps: int) -> Predictor:
         return Boosted()
     # Networks alone need PyTorch.
     from wirelens.l4s.learn import Schedule
-    from wirelens.l4s.networked import Network
+    from wirelens.l4s.networked import Network, Served
 
-    return Network(name.removesuffix(MSE), window, Schedule.of(steps))
+    schedule = Schedule.of(request.steps)
+    if name == SERVED:
+        return Served("causal", window, schedule, rhythm=request.rhythm, batching=request.batching)
+    return Network(name.removesuffix(MSE), window, schedule)
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from wirelens import _wirelens
+from wirelens.errors import OptionError
 from wirelens.l4s.served import read_model
 
 _NS = 1_000_000_000
+_TUNE_MAX_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,42 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Steered:
+    """What steering did to the L4S packets of sender 1. The last four are of a model alone:
+    `asked = kept + remarked + silent + unknown + limited`, as `predicted` in docs/guide/l4s.md has
+    them."""
+
+    asked: int
+    remarked: int
+    kept: int | None = None
+    silent: int | None = None
+    unknown: int | None = None
+    limited: int | None = None
+
+
+@dataclass(frozen=True)
+class Tunings:
+    """Fine-tunings of a model by outcome: `done` took over, `worse` were no better on a tenth of
+    the packets, which did not train them, `skipped` had too few packets. `examples` are the packets
+    of those that were done."""
+
+    done: int
+    worse: int
+    failed: int
+    skipped: int
+    examples: int
+
+
+@dataclass(frozen=True)
 class Summary:
-    """The outcome of a run."""
+    """The outcome of a run; `tunings` is there where a model was fine-tuned."""
 
     seconds: float
     l4s: Queue
     classic: Queue
     groups: Sequence[Group]
+    steered: Steered
+    tunings: Tunings | None = None
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -142,7 +173,11 @@ class Summary:
             name: Queue(_delays(of), **_fields(Queue, of)) for name, of in found["queues"].items()
         }
         groups = [Group(delays=_delays(of), **_fields(Group, of)) for of in found["groups"]]
-        return cls(found["seconds"], queues["l4s"], queues["classic"], groups)
+        tunings = Tunings(**found["tunings"]) if "tunings" in found else None
+        steered = Steered(**found["steered"])
+        return cls(
+            found["seconds"], queues["l4s"], queues["classic"], groups, steered, tunings
+        )
 
 
 def _delays(found: Mapping[str, Any]) -> Delays:
@@ -160,12 +195,15 @@ def simulate(
     trace: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
     model: str | os.PathLike[str] | None = None,
+    tune: float | None = None,
 ) -> Summary:
     """Simulates a scenario, or the text of one.
 
     `trace` is a file for a record of each packet (docs/specs/l4s-trace.md), `journal` one for
     each call of the router. `model` is the folder of a model of `wirelens train l4s`, for a control
-    such as `predicted:1ms`. The same scenario and seed give the same bytes.
+    such as `predicted:1ms`; with `tune` it is fine-tuned every so many simulated seconds on the last
+    minute, which takes time, and packets wait for it. The same scenario and seed give the same
+    bytes.
 
     Raises `OptionError` for a scenario that cannot be, `ModelError` for a model that cannot be
     read, and `OutputError` where a file cannot be written.
@@ -178,4 +216,10 @@ def simulate(
     """
     text = scenario if isinstance(scenario, str) else scenario.text()
     content = None if model is None else read_model(model)
-    return Summary.read(_wirelens.simulate(text, trace=trace, journal=journal, model=content))
+    if tune is not None and not 0 < tune <= _TUNE_MAX_S:
+        raise OptionError(f"tune: {tune}; wanted: seconds, more than 0, at most {_TUNE_MAX_S}")
+    tune_ns = None if tune is None else max(round(tune * _NS), 1)
+    found = _wirelens.simulate(
+        text, trace=trace, journal=journal, model=content, tune_ns=tune_ns
+    )
+    return Summary.read(found)

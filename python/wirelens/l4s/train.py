@@ -14,7 +14,6 @@ from wirelens.l4s.material import Material
 from wirelens.l4s.packets import BATCHING, Batching, Packets, read_packets
 from wirelens.l4s.predicted import window_of
 from wirelens.l4s.predictors import Persistence, Predictor
-from wirelens.l4s.served import MODEL_FILE
 from wirelens.l4s.sharp import WITHIN, Score, score
 from wirelens.learn.progress import Progress
 
@@ -38,6 +37,8 @@ class Request:
     sender: int = 1
     force: bool = False
     note: str = ""
+    network: str = "causal"
+    """Of `learn.KINDS`; others than the causal one are written as ONNX."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class Outcome:
 
 
 def train(request: Request, progress: Progress) -> Outcome:
-    """Trains a causal network on all traces, and writes the model.
+    """Trains a network on all traces, and writes the model.
 
     Raises `OptionError` where there is too little to train on, and `OutputError` where the model
     cannot be written; most reasons are found before training.
     """
-    written.check_free(request.output / MODEL_FILE, request.force)
+    model.check_free(request.output, request.force)
     written.check(request.output)
     traces = [
         read_packets(path, sender=request.sender, one_way=request.one_way)
@@ -81,7 +82,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         progress.show(step, steps, f"loss {loss:.4f} on the end of the traces")
 
     network = learn.train(
-        "causal", window, trained, watched, schedule, seed=request.seed, show=show
+        request.network, window, trained, watched, schedule, seed=request.seed, show=show
     )
     progress.finish()
     outcome = _judged(network, window, watched)
@@ -90,9 +91,9 @@ def train(request: Request, progress: Progress) -> Outcome:
         "latency": "one-way" if request.one_way else "ack",
         "traces": [packets.name for packets in traces],
     }  # fmt: skip
-    content = model.data(network, request.batching, training)
+    contents = model.files(request.network, network, request.batching, training)
     text = card(outcome, traces, training, request)
-    model.write(request.output, content, text, force=request.force)
+    model.write(request.output, contents, text, force=request.force)
     return outcome
 
 
@@ -144,6 +145,7 @@ def card(
 Predicts the latency of a sender's next packets for either queue of an L4S router, from
 {what} of the {outcome.window} packets acknowledged last. Predictions hold for up to
 {request.batching.packets} packets that leave within {request.batching.span_ms:g} ms.
+The network is `{request.network}`.
 
 {note}## Quality
 

@@ -62,6 +62,7 @@ class Flow:
 class Plan:
     world: str
     steering: str  # which packets of the first sender's L4S flows leave their queue; simulators
+    model: str  # folder of the model of a steering `predicted:…`
     duration_s: float
     senders: int
     receivers: int
@@ -75,6 +76,7 @@ def parse(table: Table) -> Plan:
     """Reads a drawn scenario."""
     world = table.take("world", str, KERNEL, among=WORLDS)
     steering = table.take("steering", str, "none")
+    model = table.take("model", str, "")
     duration_s = table.take("duration_s", float, minimum=0.5, maximum=3600.0)
     router = _parse_router(table.take_table("router"))
     hosts = table.take_table("hosts")
@@ -93,6 +95,7 @@ def parse(table: Table) -> Plan:
     plan = Plan(
         world=world,
         steering=steering,
+        model=model,
         duration_s=duration_s,
         senders=senders,
         receivers=receivers,
@@ -111,6 +114,7 @@ def _check_world(plan: Plan) -> None:
     if plan.world == KERNEL:
         refused += [
             (f"steering = {plan.steering!r}", plan.steering != "none"),
+            (f"model = {plan.model!r}", plan.model != ""),
             *((f"load = {flow.load!r}", flow.load != GREEDY) for flow in plan.flows),
         ]
     else:

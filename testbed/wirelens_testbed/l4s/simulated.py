@@ -83,6 +83,8 @@ def _simulate(plan: Plan, run: Run) -> dict[str, Any]:
             )
         command = [program, run.folder / SCENARIO]
         command += ["--trace", files["trace"], "--journal", files["journal"]]
+    if plan.model:
+        command += ["--model", plan.model]
     limit_s = max(plan.duration_s, 1) * SECONDS_MAX_PER_SECOND
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
@@ -128,5 +130,6 @@ def _state_truth(plan: Plan, run: Run) -> None:
         "router": plan.router.settings, "router_seed": run.seed, "start_ns": 0,
         "end_ns": round(plan.duration_s * 1e9), "rate_bits": round(plan.router.rate_mbit * 1e6),
         "delay_ms": plan.router.delay_ms, "duration_s": plan.duration_s, "steering": plan.steering,
+        "model": plan.model,
     }  # fmt: skip
     folder.write_truth(run, meta, rows)

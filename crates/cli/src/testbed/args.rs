@@ -6,7 +6,7 @@ use capture::Place;
 use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
-use session::duration::parse_delay;
+use session::duration::{parse_delay, parse_duration};
 use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
 
@@ -151,8 +151,11 @@ pub struct PlotArguments {
 #[command(after_help = "Examples:
   wirelens testbed simulate testbed/scenarios/l4s-default.txt
   wirelens testbed simulate testbed/scenarios/l4s-mixed.txt --set seed=7 -o packets.l4s
+  wirelens testbed simulate testbed/scenarios/l4s-partitioned.txt --set control=predicted:5ms \
+    --model models/router --tune 5s
 
-Time: a hundredth of the simulated time or less. It takes neither root nor network namespaces.
+Time: a hundredth of the simulated time or less; a twentieth with --model, and one to ten seconds
+for each tuning. It takes neither root nor network namespaces.
 
 A summary is printed as one JSON object. docs/guide/testbed-l4s.md says what a scenario holds.")]
 pub struct SimulateArguments {
@@ -168,6 +171,12 @@ pub struct SimulateArguments {
     /// Write each call of the router and its decision to this file
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+    /// Predict latencies by this model of `wirelens train l4s`, for a control such as predicted:5ms
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Fine-tune the model on the last minute, each time so much simulated time has passed
+    #[arg(long, value_name = "INTERVAL", requires = "model", value_parser = parse_duration)]
+    pub tune: Option<Span>,
     /// Overwrite files that exist
     #[arg(long)]
     pub force: bool,

@@ -24,7 +24,7 @@ use args::TestbedCommand;
 pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failure> {
     match command {
         TestbedCommand::Relay(arguments) => relay::run(*arguments),
-        TestbedCommand::Simulate(arguments) => simulate::run(&arguments),
+        TestbedCommand::Simulate(arguments) => simulate::run(&arguments, host),
         TestbedCommand::Record(arguments) => record::run(arguments),
         TestbedCommand::Replay(arguments) => replay::run(&arguments),
         command => front::run(&command, host),

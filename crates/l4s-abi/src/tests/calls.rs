@@ -105,6 +105,22 @@ fn steering_chooses_and_counts() {
 }
 
 #[test]
+fn a_marker_wants_a_control_and_a_model() {
+    for (control, model, wanted) in [
+        ("predicted:1", &b"none"[..], "`predicted:1`; wanted: predicted:TIME"),
+        ("predicted:1ms", &b"none"[..], "wanted: a model of `wirelens train l4s`"),
+        ("last:1ms", &[], "`last:1ms`; wanted: predicted:TIME"),
+    ] {
+        let (control, mut said) = (CString::new(control).unwrap(), Said::new());
+        let error = said.text.as_mut_ptr();
+        // SAFETY: a text that ends with zero, a model's bytes, and as many bytes as are said.
+        let none =
+            unsafe { wl_marker_new(control.as_ptr(), model.as_ptr(), model.len(), error, 200) };
+        assert!(none.is_null() && said.text().contains(wanted), "{}", said.text());
+    }
+}
+
+#[test]
 fn null_is_answered_with_nothing() {
     // SAFETY: null, which all of these take.
     let entered = unsafe { wl_router_arrive(null_mut(), 0, 1, 1, 0, null_mut()) };
@@ -119,6 +135,15 @@ fn null_is_answered_with_nothing() {
     assert_eq!(unsafe { wl_steering_choose(null_mut(), 1, null_mut(), 0) }, 1);
     // SAFETY: as above.
     assert_eq!(unsafe { wl_steering_counts(null()) }, WlSteeringCounts::default());
+    // SAFETY: as above.
+    let marked = unsafe { wl_marker_leave(null_mut(), 0, 1, 1, 1_500, 1) };
+    assert_eq!(marked, WlMarked { number: u64::MAX, ecn: 1 });
+    // SAFETY: as above.
+    unsafe { wl_marker_acknowledge(null_mut(), 0, 0, 0) };
+    // SAFETY: as above.
+    assert_eq!(unsafe { wl_marker_counts(null()) }, WlMarkerCounts::default());
+    // SAFETY: as above.
+    unsafe { wl_marker_free(null_mut()) };
     // SAFETY: as above.
     unsafe { wl_router_settings(null(), null_mut(), 0) };
     // SAFETY: as above.

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};
 
-use crate::{WlCounts, WlEntered, WlLeft, WlRecord, WlState, WlSteeringCounts};
+use crate::{
+    WlCounts, WlEntered, WlLeft, WlMarked, WlMarkerCounts, WlRecord, WlState, WlSteeringCounts,
+};
 
 fn header() -> String {
     read("../../testbed/ns3/wirelens_l4s.h")
@@ -73,6 +75,11 @@ fn structures_are_laid_out_alike() {
     );
     assert_eq!(fields(&header, "wl_state"), ours!(WlState, packets, bytes, delay_ns, probability));
     assert_eq!(fields(&header, "wl_steering_counts_of"), ours!(WlSteeringCounts, asked, remarked));
+    assert_eq!(fields(&header, "wl_marked"), ours!(WlMarked, number, ecn));
+    assert_eq!(
+        fields(&header, "wl_marker_counts_of"),
+        ours!(WlMarkerCounts, asked, kept, remarked, silent, unknown, limited)
+    );
     assert_eq!(
         fields(&header, "wl_record"),
         ours!(
@@ -165,7 +172,7 @@ fn functions(text: &str, is_declaration: impl Fn(&str) -> bool) -> BTreeSet<Stri
 
 #[test]
 fn the_header_declares_every_function_and_no_other() {
-    let of_crate = ["router", "steering", "records"].map(|name| {
+    let of_crate = ["router", "steering", "marker", "records"].map(|name| {
         functions(&read(&format!("src/{name}.rs")), |line| line.contains("extern \"C\" fn"))
     });
     let of_crate: BTreeSet<String> = of_crate.into_iter().flatten().collect();

@@ -1,7 +1,8 @@
 //! Models from their files.
 //!
-//! The file is safetensors (`docs/specs/l4s-model.md`). What it says is checked, all of it: a file
-//! is refused, or does what it says.
+//! The file is safetensors, or a description of a network that others run
+//! (`docs/specs/l4s-model.md`). What it says is checked, all of it: a file is refused, or does what
+//! it says.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,12 +12,15 @@ use model::encoder::{Encoder, EncoderError, EncoderShape, Head, WINDOW_MAX};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
+use super::Lent;
 use crate::history::{HistorySettings, QUERY_LEN, QUERY_NAMES, TOKEN_LEN, TOKEN_NAMES};
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 16 << 20;
 /// What stands first in what it says of itself.
 pub const FORMAT: &str = "wirelens-l4s 1";
+/// The same of a network in ONNX.
+pub const FORMAT_ONNX: &str = "wirelens-l4s-onnx 1";
 
 const WANTED: &str = "wanted: a model of `wirelens train l4s`";
 
@@ -25,6 +29,12 @@ const WANTED: &str = "wanted: a model of `wirelens train l4s`";
 pub struct ModelError(String);
 
 impl ModelError {
+    /// What was seen and what was wanted, of whoever lends a network.
+    #[must_use]
+    pub fn new(text: impl fmt::Display) -> Self {
+        Self(text.to_string())
+    }
+
     pub(super) fn of_encoder(error: EncoderError) -> Self {
         Self(error.to_string())
     }
@@ -44,25 +54,53 @@ struct Kind {
     format: String,
 }
 
-/// What a file says of itself.
+/// What a file of tensors says of itself, besides.
 #[derive(Deserialize)]
-struct Said {
-    window: usize,
+struct Sizes {
     heads: usize,
     layers: usize,
     width: usize,
     hidden: usize,
+}
+
+/// What every model says of itself.
+#[derive(Deserialize)]
+struct Said {
+    window: usize,
     batch_packets: u32,
     batch_span_ns: u64,
     token: Vec<String>,
     query: Vec<String>,
 }
 
+/// An encoder that keeps keys and values, and linear layers.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Causal {
+    pub(super) encoder: Arc<Encoder>,
+    pub(super) head: Head,
+}
+
+/// What predicts.
+#[derive(Clone, Debug)]
+pub(super) enum Network {
+    Causal(Box<Causal>),
+    Lent(Arc<dyn Lent>),
+}
+
+impl PartialEq for Network {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Causal(one), Self::Causal(other)) => one == other,
+            (Self::Lent(one), Self::Lent(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 /// A network that was read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
-    encoder: Arc<Encoder>,
-    head: Head,
+    network: Network,
     window: usize,
     settings: HistorySettings,
 }
@@ -77,17 +115,12 @@ impl Model {
             let text = format!("{} bytes; wanted: {FILE_LEN_MAX} at most", bytes.len());
             return Err(ModelError(text));
         }
-        let no_model = |error: &dyn fmt::Display| ModelError(format!("{error}; {WANTED}"));
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| no_model(&error))?;
-        let tensors = SafeTensors::deserialize(bytes).map_err(|error| no_model(&error))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(no_model)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(no_model)?;
         let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
-        let said = said.ok_or_else(|| no_model(&"it says nothing of itself"))?;
-        let Kind { format } = serde_json::from_str(said).map_err(|error| no_model(&error))?;
-        if format != FORMAT {
-            return Err(ModelError(format!("format {format:?}; wanted: {FORMAT:?}")));
-        }
-        let said: Said = serde_json::from_str(said).map_err(|error| no_model(&error))?;
-        said.check()?;
+        let text = said.ok_or_else(|| no_model("it says nothing of itself"))?.as_bytes();
+        let said = Said::read(text, FORMAT)?;
+        let sizes: Sizes = serde_json::from_slice(text).map_err(no_model)?;
         let mut floats = HashMap::new();
         for (name, view) in tensors.iter() {
             if view.dtype() != Dtype::F32 {
@@ -99,34 +132,60 @@ impl Model {
             floats.insert(name, numbers);
         }
         let tensor = |name: &str| floats.get(name).map(Vec::as_slice);
-        let encoder = Encoder::new(said.shape(), tensor).map_err(ModelError::of_encoder)?;
+        let encoder = Encoder::new(sizes.shape(), tensor).map_err(ModelError::of_encoder)?;
         let head =
-            Head::from_tensors(said.width, QUERY_LEN, tensor).map_err(ModelError::of_encoder)?;
-        Ok(Self {
-            encoder: Arc::new(encoder),
-            head,
-            window: said.window,
-            settings: said.settings(),
-        })
+            Head::from_tensors(sizes.width, QUERY_LEN, tensor).map_err(ModelError::of_encoder)?;
+        Ok(said.model(Network::Causal(Box::new(Causal { encoder: Arc::new(encoder), head }))))
     }
 
-    /// The encoder of tokens.
+    /// A model whose network others run: `said` is what stands beside its file, and `lend` is given
+    /// the window.
+    ///
+    /// # Errors
+    /// [`ModelError`], for the first thing that cannot be.
+    pub fn lent(
+        said: &[u8],
+        lend: impl FnOnce(usize) -> Result<Arc<dyn Lent>, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let said = Said::read(said, FORMAT_ONNX)?;
+        let network = lend(said.window)?;
+        Ok(said.model(Network::Lent(network)))
+    }
+
+    pub(super) const fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The encoder of tokens, if it is one that keeps them.
     #[must_use]
-    pub fn encoder(&self) -> &Encoder {
-        &self.encoder
+    pub fn encoder(&self) -> Option<&Encoder> {
+        match &self.network {
+            Network::Causal(causal) => Some(&causal.encoder),
+            Network::Lent(_) => None,
+        }
     }
 
-    /// The linear layers.
+    /// The linear layers, if they can be fine-tuned.
     #[must_use]
-    pub const fn head(&self) -> &Head {
-        &self.head
+    pub fn head(&self) -> Option<&Head> {
+        match &self.network {
+            Network::Causal(causal) => Some(&causal.head),
+            Network::Lent(_) => None,
+        }
     }
 
-    /// The same encoder, which both share, with other linear layers.
+    /// The same encoder, which both share, with other linear layers; a network that others run
+    /// stays as it is.
     #[must_use]
     pub fn with_head(&self, head: Head) -> Self {
-        let Self { encoder, head: _, window, settings } = self;
-        Self { encoder: Arc::clone(encoder), head, window: *window, settings: *settings }
+        let network = match &self.network {
+            Network::Causal(causal) => {
+                let encoder = Arc::clone(&causal.encoder);
+                Network::Causal(Box::new(Causal { encoder, head }))
+            }
+            Network::Lent(network) => Network::Lent(Arc::clone(network)),
+        };
+        Self { network, window: self.window, settings: self.settings }
     }
 
     /// Tokens that it looks at.
@@ -142,8 +201,12 @@ impl Model {
     }
 }
 
-impl Said {
-    fn shape(&self) -> EncoderShape {
+fn no_model(error: impl fmt::Display) -> ModelError {
+    ModelError(format!("{error}; {WANTED}"))
+}
+
+impl Sizes {
+    const fn shape(&self) -> EncoderShape {
         EncoderShape {
             token_len: TOKEN_LEN,
             width: self.width,
@@ -152,10 +215,24 @@ impl Said {
             layer_count: self.layers,
         }
     }
+}
 
-    fn settings(&self) -> HistorySettings {
+impl Said {
+    fn read(text: &[u8], wanted: &str) -> Result<Self, ModelError> {
+        let Kind { format } = serde_json::from_slice(text).map_err(no_model)?;
+        if format != wanted {
+            return Err(ModelError(format!("format {format:?}; wanted: {wanted:?}")));
+        }
+        let said: Self = serde_json::from_slice(text).map_err(no_model)?;
+        said.check()?;
+        Ok(said)
+    }
+
+    fn model(&self, network: Network) -> Model {
         let (batch_packets, batch_span_ns) = (self.batch_packets, self.batch_span_ns);
-        HistorySettings { batch_packets, batch_span_ns, ..HistorySettings::default() }
+        let settings =
+            HistorySettings { batch_packets, batch_span_ns, ..HistorySettings::default() };
+        Model { network, window: self.window, settings }
     }
 
     fn check(&self) -> Result<(), ModelError> {

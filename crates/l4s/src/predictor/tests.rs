@@ -128,10 +128,82 @@ fn another_model_takes_over_without_a_pause() {
     let number = predictor.leave(&packet(0), Queue::L4s);
     predictor.acknowledge(number, 40 * MS, Some(40 * MS));
     let before = predictor.predict(&packet(50 * MS)).unwrap();
-    predictor.exchange(Arc::new(model.with_head(constant(7.0).head().clone())));
+    predictor.exchange(Arc::new(model.with_head(constant(7.0).head().unwrap().clone()))).unwrap();
     let after = predictor.predict(&packet(50 * MS)).unwrap();
     assert_ne!(before.l4s, after.l4s);
     assert_eq!(after.l4s, 47 * MS);
+}
+
+/// Scores by how many tokens it is given, and by the queue that is asked about.
+#[derive(Debug)]
+struct Counting;
+
+impl Lent for Counting {
+    fn open(&self) -> Result<Box<dyn Score>, ModelError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Score for Counting {
+    fn score(
+        &mut self,
+        tokens: &[f32],
+        queries: &[f32],
+        scores: &mut [f32],
+    ) -> Result<(), ModelError> {
+        let count = tokens.len() / TOKEN_LEN;
+        assert!((1..=16).contains(&count) && tokens.len().is_multiple_of(TOKEN_LEN));
+        for (score, query) in scores.iter_mut().zip(queries.chunks(QUERY_LEN)) {
+            // Parts of two, so that nothing is rounded.
+            *score = count as f32 / 128.0 + query[0] / 1_024.0;
+        }
+        Ok(())
+    }
+}
+
+fn lent(format: &str) -> Result<Model, ModelError> {
+    let said = serde_json::json!({
+        "format": format, "network": "full", "window": 16, "batch_packets": 4,
+        "batch_span_ns": 2 * MS, "token": TOKEN_NAMES, "query": QUERY_NAMES,
+    });
+    Model::lent(said.to_string().as_bytes(), |window| {
+        assert_eq!(window, 16);
+        Ok(Arc::new(Counting))
+    })
+}
+
+#[test]
+fn a_lent_network_is_given_the_newest_tokens_of_its_window() {
+    let found = predict(lent(FORMAT_ONNX).unwrap(), &packets(|_| 40 * MS));
+    assert_eq!(found[0], None);
+    let first = found.iter().flatten().next().unwrap();
+    assert!((40 * MS..52 * MS).contains(&first.l4s), "{first:?}");
+    let last = found.last().unwrap().unwrap();
+    assert_eq!((last.l4s, last.classic), (52_597_656, 52_402_344));
+}
+
+#[test]
+fn a_lent_network_is_not_tuned_and_may_take_turns_with_others() {
+    let model = Arc::new(lent(FORMAT_ONNX).unwrap());
+    let settings = model.settings();
+    let mut predictor = Predictor::new(Arc::clone(&model), settings).unwrap();
+    let refused = predictor.tune(TuningSettings::default()).unwrap_err().to_string();
+    assert!(refused.starts_with("a model in ONNX cannot be fine-tuned; wanted"), "{refused}");
+    let packet = |at_ns| Leaving { at_ns, flow: 0, receiver: 0, size: 1_500 };
+    for at in 0..20 {
+        predictor.predict(&packet(at * 10 * MS));
+        let number = predictor.leave(&packet(at * 10 * MS), Queue::L4s);
+        predictor.acknowledge(number, (at * 10 + 5) * MS, Some(5 * MS));
+    }
+    assert_eq!(predictor.predict(&packet(200 * MS)).unwrap().classic, 17_402_344);
+    predictor.exchange(Arc::new(constant(3.0))).unwrap();
+    predictor.tune(TuningSettings::default()).unwrap();
+    assert_eq!(predictor.predict(&packet(201 * MS)).unwrap().classic, 8 * MS);
+    predictor.exchange(model).unwrap();
+    assert!(predictor.tuner().is_none());
+    assert_eq!(predictor.predict(&packet(202 * MS)), None, "its tokens begin anew");
+    let error = lent("wirelens-l4s 1").unwrap_err().to_string();
+    assert_eq!(error, "format \"wirelens-l4s 1\"; wanted: \"wirelens-l4s-onnx 1\"");
 }
 
 #[test]

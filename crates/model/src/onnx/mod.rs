@@ -13,6 +13,8 @@
 //! A model has one input, rows of numbers, 32 or 64 bits each; the names of its columns come from
 //! the artifact that the model belongs to. Its output is a probability for each class.
 //!
+//! A [`WindowFile`] is of another kind: it scores queries about a window of tokens.
+//!
 //! ONNX Runtime may add in another order for one row than for several, so a probability may differ
 //! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored
 //! [one by one](OnnxModel::one_by_one).
@@ -22,6 +24,7 @@ mod library;
 mod reason;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::sync::Arc;
 
@@ -35,6 +38,7 @@ use columns::InputColumns;
 pub use library::Library;
 pub use reason::OnnxError;
 use reason::one_line;
+pub use window::{WindowFile, WindowNetwork, WindowShape};
 
 /// Bytes of a file.
 pub const FILE_LEN_MAX: usize = 256 << 20;
