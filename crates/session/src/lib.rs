@@ -19,6 +19,7 @@ pub mod first;
 pub mod flows;
 pub mod host;
 pub mod input;
+pub mod l4s;
 pub mod latency;
 #[cfg(feature = "onnx")]
 pub mod onnx;
