@@ -28,7 +28,7 @@ pub struct L4sArguments {
     #[command(flatten)]
     pub input: InputArguments,
     /// Interface by which packets leave this host, instead of captures
-    #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with = "read")]
+    #[arg(short = 'i', long = "interface", value_name = "NAME")]
     pub interface: Option<String>,
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]

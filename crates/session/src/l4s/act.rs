@@ -47,17 +47,16 @@ impl Acting {
         let on = marker.offloads()?;
         let on = if on.is_empty() { String::from("none is on") } else { on.join(", ") };
         let (offloads, line) = if is_dry_run {
-            let line = format!(
-                "l4s: {interface}: dry run, nothing is changed; segmentation offloads: {on}"
-            );
+            let line = format!("dry run, nothing is changed; segmentation offloads: {on}");
             (None, line)
         } else {
             let line = format!(
-                "l4s: {interface}: packets of named flows are re-marked; segmentation offloads \
-                 ({on}) are off, and packets limited to one segment, until this ends"
+                "packets of named flows are re-marked; until this ends segmentation offloads are \
+                 off (they were: {on}) and each packet is one segment, which costs CPU"
             );
             (Some(Offloads::off(interface)?), line)
         };
+        let line = format!("l4s: {interface}: {line}");
         Ok((Self { marker, offloads, interface: interface.to_owned() }, line))
     }
 

@@ -55,6 +55,11 @@ impl Budget {
         is_ours
     }
 
+    /// Whether the kernel may still have something to spend.
+    pub(super) const fn is_open(&self) -> bool {
+        self.given > 0
+    }
+
     /// What the kernel is to be given now, if that is anything else.
     fn renew(&mut self, now_ns: u64) -> Option<u32> {
         let wanted = std::mem::take(&mut self.wanted).min(BUDGET_MAX);

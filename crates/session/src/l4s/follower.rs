@@ -96,6 +96,8 @@ pub(super) struct Follower {
     flows: BTreeMap<u32, Followed>,
     /// Flows that have ended since the last period.
     ended: BTreeSet<u32>,
+    /// Flows whose budget may have to change.
+    judged: BTreeSet<u32>,
     next_number: u32,
     receivers: HashMap<IpAddr, u32>,
     pub(super) time: Time,
@@ -125,6 +127,7 @@ impl Follower {
             known: SideSlab::default(),
             flows: BTreeMap::new(),
             ended: BTreeSet::new(),
+            judged: BTreeSet::new(),
             next_number: 0,
             receivers: HashMap::new(),
             time: Time::default(),
@@ -181,10 +184,15 @@ impl Follower {
 
     /// All packets of a piece were taken in: budgets are what their verdicts were.
     pub(super) fn renew(&mut self) {
-        let Self { kernel: Some(kernel), flows, time, .. } = self else { return };
-        for followed in flows.values_mut() {
-            kernel.renew(followed.flow, &mut followed.budget, time.now());
-        }
+        let Self { kernel: Some(kernel), flows, judged, time, .. } = self else { return };
+        judged.retain(|number| {
+            let Some(followed) = flows.get_mut(number) else { return false };
+            // What has ended was forgotten by the kernel.
+            if followed.remarked_at_end.is_none() {
+                kernel.renew(followed.flow, &mut followed.budget, time.now());
+            }
+            followed.remarked_at_end.is_none() && followed.budget.is_open()
+        });
     }
 
     /// Time has come so far without a packet.
@@ -229,7 +237,7 @@ impl Follower {
 
     /// A packet of a named flow has left.
     fn leave(&mut self, number: u32, segment: &Segment) {
-        let Self { marker, flows, total, lag, kernel, buckets, time, .. } = self;
+        let Self { marker, flows, judged, total, lag, kernel, buckets, time, .. } = self;
         let Some(followed) = flows.get_mut(&number) else { return };
         let at_ns = time.now();
         self.missed.segmented += u64::from(segment.segments > 1);
@@ -243,6 +251,7 @@ impl Follower {
             let verdict = marker.judge(at_ns, predicted, is_late);
             followed.sums.counts.add(verdict);
             followed.budget.judge(verdict);
+            judged.insert(number);
         }
         let queue = if matches!(segment.ecn, ECT1 | 3) { Queue::L4s } else { Queue::Classic };
         let sent = Sent {
