@@ -74,7 +74,7 @@ pub enum Command {
     /// Measure RTT, jitter, retransmissions and queueing delay per flow, destination or packet, and
     /// find which end is slow
     Latency(LatencyArguments),
-    /// Predict the latency of packets in either queue of an L4S router, and re-mark packets of named
+    /// Predict the latency of packets in either queue of an L4S router, and re-mark those of named
     /// flows to take the faster one
     L4s(L4sArguments),
     /// Run several applications in one pass over the packets, from a settings file

@@ -14,7 +14,6 @@ mod asked;
 pub mod cca;
 pub mod classify;
 mod clock;
-mod copied;
 mod devices;
 mod failure;
 pub mod flows;
