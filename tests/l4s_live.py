@@ -105,8 +105,9 @@ class Sender:
     @contextmanager
     def here(self) -> Iterator[None]:
         """In the sender's network namespace."""
-        with self.lab.namespace_path(sender_name(0)).open() as namespace, inside(
-            namespace.fileno()
+        with (
+            self.lab.namespace_path(sender_name(0)).open() as namespace,
+            inside(namespace.fileno()),
         ):
             yield
 

@@ -48,9 +48,7 @@ def limits(sender: Sender) -> tuple[int, str]:
 
 @pytest.mark.testbed
 @pytest.mark.parametrize("mode", ["dualpi2", "partitioned"])
-def test_packets_of_named_flows_alone_are_re_marked(
-    tmp_path: Path, model: Path, mode: str
-) -> None:
+def test_packets_of_named_flows_alone_are_re_marked(tmp_path: Path, model: Path, mode: str) -> None:
     need_root()
     told = tmp_path / "told.jsonl"
     with l4s_sender(tmp_path, mode, CONTROLS, duration_s=4.0) as sender:
@@ -115,7 +113,9 @@ def test_a_dry_run_reports_and_changes_nothing(tmp_path: Path, model: Path) -> N
             assert limits(sender) == before
             sender.start()
             sender.finish()
-            ran = running.end()
+            # A terminal that is closed ends it as Ctrl-C does.
+            running.signal(signal.SIGHUP)
+            ran = running.wait()
     assert ran.status == 0, ran.stderr
     assert said(ran, r"would have re-marked (\d+) packets") > 30
     seen = sender.packets()
@@ -167,9 +167,7 @@ def refused(*words: str | Path) -> Ran:
     return ran
 
 
-def test_what_cannot_be_meant_is_refused_with_what_is_wanted(
-    tmp_path: Path, model: Path
-) -> None:
+def test_what_cannot_be_meant_is_refused_with_what_is_wanted(tmp_path: Path, model: Path) -> None:
     named = ("--to", "10.2.1.2")
     ran = refused("-r", CAPTURE, "--model", model)
     assert "--to <ADDRESS" in ran.stderr

@@ -55,8 +55,10 @@ pub(crate) fn run(arguments: &L4sArguments, host: &Host) -> Result<Status, Failu
         ways.shown = Some(writer);
         outlet
     });
-    // What is changed on the machine is put back as the process ends.
-    ways.heeds_hangup &= marking.is_none();
+    if marking.is_some() {
+        ways.heeds_hangup = false;
+        crate::interrupt::on_hangup(&inputs.control);
+    }
     let finished = alone::run(application(shown, marking), ways, typed, inputs, opened)?;
     summary::finished(&finished, input.quiet)
 }

@@ -169,8 +169,8 @@ impl Periods {
         let begin = |every: Option<Span>| every.map_or(time, |every| time.window_start(every));
         let start = *self.start.get_or_insert_with(|| begin(self.every));
         let every = self.every?;
-        // A clock that was set back does not take a period with it.
-        if time < start.plus(every) {
+        // A clock that was set back by more than a period begins another one.
+        if time >= start.minus(every) && time < start.plus(every) {
             return None;
         }
         self.start = Some(begin(Some(every)));

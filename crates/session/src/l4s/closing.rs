@@ -129,7 +129,10 @@ fn missed_lines(follower: &Follower) -> String {
             "packets left as several segments, with one ECN field for all; predictions are for \
              one segment",
         ),
-        (follower.missed.flows, "flows are not followed: 4096 are at most"),
+        (
+            follower.missed.flows,
+            "flows are not followed: there may be 4096 in a period; a shorter --every makes room",
+        ),
         (follower.time.steps, "times the clock was set back by more than 10 ms; time went on"),
         (of.no_time, "packets have no timestamp"),
         (of.unreadable, "packets of named flows are fragments, or their headers are cut off"),
