@@ -32,6 +32,7 @@ _CAPTURES = {
     "after.pcap": _SAMPLES / "congestion/after.pcapng.gz",
     "before.pcapng": _SAMPLES / "congestion/before.pcapng.gz",
     "after.pcapng": _SAMPLES / "congestion/after.pcapng.gz",
+    "sender.pcapng": ROOT / "testdata/l4s/sender.pcap.gz",
     "call.pcapng": _SAMPLES / "calls/sender.pcapng.gz",
     "my-model": ROOT / "testdata/cascade",
     "RUN": _SAMPLES / "congestion",
@@ -133,6 +134,7 @@ class Prepared:
         for name in _LOGS:
             shutil.copytree(self.folder / "log", folder / name)
         shutil.copytree(ROOT / "models/packetlog", folder / "srv/models/our-traffic")
+        shutil.copytree(ROOT / "testdata/l4s/model", folder / "models/mine")
         (folder / "var/lib/node_exporter").mkdir(parents=True)
         for path in self.folder.iterdir():
             if path.is_file() and (was_killed or path.name != PARTIAL):

@@ -32,7 +32,8 @@ WRITTEN_BY = ("models/services/card.md", "models/devices/card.md", "models/packe
               "docs/evaluation/devices.md")  # fmt: skip
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
-OTHERS = {".", "awk", "cargo", "cat", "jq", "ls", "mkdir", "mv", "pip", "python3", "setcap", "sort",
+OTHERS = {".", "awk", "cargo", "cat", "ethtool", "ip", "jq", "ls",
+          "mkdir", "mv", "pip", "python3", "setcap", "sort",
           "ssh", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 

@@ -12,6 +12,7 @@ use session::top::{By, SortBy};
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
+use crate::l4s::args::L4sArguments;
 use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
@@ -73,6 +74,9 @@ pub enum Command {
     /// Measure RTT, jitter, retransmissions and queueing delay per flow, destination or packet, and
     /// find which end is slow
     Latency(LatencyArguments),
+    /// Predict the latency of packets in either queue of an L4S router, and re-mark those of named
+    /// flows to take the faster one
+    L4s(L4sArguments),
     /// Run several applications in one pass over the packets, from a settings file
     Run(RunArguments),
     /// List interfaces that can be captured on; also -D

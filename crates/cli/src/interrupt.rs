@@ -25,6 +25,11 @@ pub(crate) fn control() -> Arc<Control> {
     control
 }
 
+/// From here on SIGHUP asks the run to finish, too: the machine is as it was afterwards.
+pub(crate) fn on_hangup(control: &Control) {
+    let _ = register(SIGHUP, control.flag());
+}
+
 /// Whether files are to be begun anew.
 pub(crate) struct Reopen(Arc<AtomicBool>);
 

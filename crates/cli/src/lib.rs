@@ -14,13 +14,13 @@ mod asked;
 pub mod cca;
 pub mod classify;
 mod clock;
-mod copied;
 mod devices;
 mod failure;
 pub mod flows;
 mod host;
 mod info;
 mod interrupt;
+pub mod l4s;
 pub mod latency;
 mod live;
 pub mod nprint;
@@ -56,6 +56,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared.extend(packetlog::declared_columns());
     declared.extend(session::cca::declared_columns());
     declared.extend(session::latency::declared_columns());
+    declared.extend(session::l4s::declared_columns());
     for application in session::applications::APPLICATIONS {
         declared.extend((application.declared)());
     }
@@ -145,6 +146,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
         Some(Command::Cca(arguments)) => cca::run(&arguments, host),
         Some(Command::Latency(arguments)) => latency::run(&arguments),
+        Some(Command::L4s(arguments)) => l4s::run(&arguments, host),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),

@@ -42,6 +42,11 @@ fn latencies_are_what_is_expected() {
 }
 
 #[test]
+fn re_marking_is_predicted_as_is_expected() {
+    check("l4s-", 2);
+}
+
+#[test]
 fn refusals_say_what_is_expected() {
     check("error-", 30);
 }

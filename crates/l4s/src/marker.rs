@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use dualq::{Ecn, Queue};
+use dualq::{Ecn, OfQueue, Queue};
 
 use crate::history::Leaving;
 use crate::predictor::{Model, ModelError, Predictor};
@@ -70,15 +70,15 @@ impl fmt::Display for MarkerSettings {
     }
 }
 
-/// L4S packets that a marker saw, by outcome:
-/// `asked = kept + remarked + silent + unknown + limited`.
+/// L4S packets that a marker judged, by outcome:
+/// `asked = kept + remarked + silent + unknown + limited + late`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MarkerCounts {
     /// L4S packets.
     pub asked: u64,
     /// Those that the L4S queue was predicted to serve well enough.
     pub kept: u64,
-    /// Those that were re-marked to Not-ECT.
+    /// Those that were to be re-marked to Not-ECT.
     pub remarked: u64,
     /// Those that kept their marking since acknowledgements had stopped.
     pub silent: u64,
@@ -86,6 +86,41 @@ pub struct MarkerCounts {
     pub unknown: u64,
     /// Those that kept it since the share of re-marked packets was at its limit.
     pub limited: u64,
+    /// Those that kept it since the prediction came too late.
+    pub late: u64,
+}
+
+impl MarkerCounts {
+    /// Counts one more.
+    pub const fn add(&mut self, verdict: Verdict) {
+        self.asked += 1;
+        let counter = match verdict {
+            Verdict::Kept => &mut self.kept,
+            Verdict::Remark => &mut self.remarked,
+            Verdict::Silent => &mut self.silent,
+            Verdict::Unknown => &mut self.unknown,
+            Verdict::Limited => &mut self.limited,
+            Verdict::Late => &mut self.late,
+        };
+        *counter += 1;
+    }
+}
+
+/// What is to be done with an L4S packet, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The L4S queue is predicted to serve it well enough.
+    Kept,
+    /// The classic queue is predicted to be faster by the margin: re-mark it to Not-ECT.
+    Remark,
+    /// Acknowledgements have stopped: keep its marking.
+    Silent,
+    /// Nothing was acknowledged yet: keep its marking.
+    Unknown,
+    /// As many packets were re-marked as may be: keep its marking.
+    Limited,
+    /// The prediction came too late to be of use: keep its marking.
+    Late,
 }
 
 /// Packets for which the limit on re-marking may be saved up.
@@ -118,31 +153,48 @@ impl Marker {
     /// A packet leaves: with which ECN field, and its number for [`Self::acknowledge`].
     pub fn leave(&mut self, packet: &Leaving, ecn: Ecn) -> (Ecn, u64) {
         // Classic packets are part of what is learned from, though none is changed.
-        let queue = if ecn.is_l4s() { Queue::L4s } else { Queue::Classic };
-        let predicted = self.predictor.predict(packet);
+        let predicted = self.predict(packet);
         if !ecn.is_l4s() {
-            return (ecn, self.predictor.leave(packet, queue));
+            return (ecn, self.depart(packet, Queue::Classic));
         }
-        self.counts.asked += 1;
-        self.saved = (self.saved + self.settings.share_max).min(SAVED_MAX);
-        let is_silent = self
-            .answered_ns
-            .is_some_and(|at_ns| packet.at_ns.saturating_sub(at_ns) > self.settings.silence_ns);
-        let counter = match predicted {
-            None => &mut self.counts.unknown,
-            Some(_) if is_silent => &mut self.counts.silent,
-            Some(of) if of.l4s < of.classic.saturating_add(self.settings.margin_ns) => {
-                &mut self.counts.kept
-            }
-            Some(_) if self.saved < 1.0 => &mut self.counts.limited,
-            Some(_) => {
-                self.saved -= 1.0;
-                self.counts.remarked += 1;
-                return (Ecn::NotEct, self.predictor.leave(packet, Queue::Classic));
-            }
+        match self.judge(packet.at_ns, predicted, false) {
+            Verdict::Remark => (Ecn::NotEct, self.depart(packet, Queue::Classic)),
+            _ => (ecn, self.depart(packet, Queue::L4s)),
+        }
+    }
+
+    /// The latency of a packet in each queue, in ns, by what was known before its batch; the first
+    /// of the three steps of [`Self::leave`], for who sees packets when they have left.
+    pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
+        self.predictor.predict(packet)
+    }
+
+    /// What is to be done with an L4S packet of which this is predicted. Each
+    /// [`Verdict::Remark`] counts as a packet that was re-marked. A prediction that `is_late` is
+    /// not followed.
+    pub fn judge(&mut self, at_ns: u64, predicted: Option<OfQueue<u64>>, is_late: bool) -> Verdict {
+        let MarkerSettings { margin_ns, share_max, silence_ns } = self.settings;
+        self.saved = (self.saved + share_max).min(SAVED_MAX);
+        let is_silent =
+            self.answered_ns.is_some_and(|answered| at_ns.saturating_sub(answered) > silence_ns);
+        let verdict = match predicted {
+            None => Verdict::Unknown,
+            Some(_) if is_silent => Verdict::Silent,
+            Some(_) if is_late => Verdict::Late,
+            Some(of) if of.l4s < of.classic.saturating_add(margin_ns) => Verdict::Kept,
+            Some(_) if self.saved < 1.0 => Verdict::Limited,
+            Some(_) => Verdict::Remark,
         };
-        *counter += 1;
-        (ecn, self.predictor.leave(packet, queue))
+        if verdict == Verdict::Remark {
+            self.saved -= 1.0;
+        }
+        self.counts.add(verdict);
+        verdict
+    }
+
+    /// The packet has left by this queue; its number for [`Self::acknowledge`].
+    pub fn depart(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+        self.predictor.leave(packet, queue)
     }
 
     /// A packet was acknowledged; without a latency where it is not known which copy was.

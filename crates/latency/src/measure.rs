@@ -89,12 +89,13 @@ impl Latency {
     pub fn take<T: TakeSamples>(&mut self, piece: &Piece<'_>, out: &mut T) {
         piece.slots.iter().for_each(|&slot| self.states.prefetch(slot));
         for (_, frame, packet, slot) in piece.flows() {
-            self.add(&frame, packet, slot, out);
+            self.take_packet(&frame, packet, slot, out);
         }
     }
 
+    /// Takes in one packet, for who looks at each of them in turn.
     #[inline]
-    fn add<T: TakeSamples>(
+    pub fn take_packet<T: TakeSamples>(
         &mut self,
         frame: &Frame<'_>,
         packet: &FlowPacket,

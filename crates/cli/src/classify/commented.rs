@@ -11,11 +11,11 @@ use classify::{Cascade, Verdict};
 use engine::flow::FlowClock;
 use packet::file::Interface;
 use packet::{FlowKey, Source as _, Timestamp};
+use session::copied::Copied;
 use session::reading::{Inputs, Opened};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyArguments;
-use crate::copied::Copied;
 use crate::failure::Failure;
 
 /// What is to be written when all verdicts are there.
@@ -108,7 +108,8 @@ impl Commented {
                 let record = frame.record;
                 let interface = Interface { link: record.link, ..Interface::default() };
                 let of_link = (record.link.0, &interface);
-                copy.frame(of_link, record, frame.bytes, comment.as_deref())?;
+                copy.frame(of_link, record, frame.bytes, comment.as_deref())
+                    .map_err(Failure::error)?;
             }
             if copy.is_full() {
                 copy.write(&mut self.file).map_err(WriteError::Io)?;

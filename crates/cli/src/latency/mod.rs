@@ -1,7 +1,7 @@
 //! `wirelens latency`: how long packets take, and which end is slow.
 
 pub mod args;
-mod table;
+pub(crate) mod table;
 
 use std::io::Write as _;
 

@@ -15,11 +15,20 @@ pub(super) fn print(found: &Found) -> io::Result<()> {
 /// The rows of a table, each with its line end.
 pub(super) fn lines(found: &Found) -> String {
     let (titles, text_columns) = found.titles();
+    let rows = found.cells(grouped);
+    let others = found.total().saturating_sub(rows.len() as u64);
+    let mut text = aligned(titles, text_columns, rows);
+    if others > 0 {
+        text.push_str(&format!("… and {others} more (-n 0 shows all)\n"));
+    }
+    text
+}
+
+/// Titles above rows, each with its line end; columns that hold no text are aligned to the right.
+pub(crate) fn aligned(titles: &[&str], text_columns: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(titles.iter().copied());
-    let rows = found.cells(grouped);
-    let others = found.total().saturating_sub(rows.len() as u64);
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -29,8 +38,5 @@ pub(super) fn lines(found: &Found) -> String {
     }
     let mut text = table.trim_fmt();
     text.push('\n');
-    if others > 0 {
-        text.push_str(&format!("… and {others} more (-n 0 shows all)\n"));
-    }
     text
 }

@@ -250,10 +250,10 @@ pub struct QueryArguments {
     #[arg(long, value_name = "CLASS")]
     pub class: Vec<String>,
     /// Packets from this time on: 2026-03-01T10:00:00Z, or seconds since 1970
-    #[arg(long, value_name = "TIME", value_parser = super::when::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = session::when::parse_time)]
     pub from: Option<packet::Timestamp>,
     /// Packets before this time
-    #[arg(long, value_name = "TIME", value_parser = super::when::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = session::when::parse_time)]
     pub to: Option<packet::Timestamp>,
     /// And of those only what passes this filter (pcap-filter(7))
     #[arg(value_name = "EXPRESSION")]

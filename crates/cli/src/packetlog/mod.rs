@@ -5,7 +5,6 @@ mod query;
 mod record;
 mod stats;
 mod steer;
-mod when;
 
 use std::ffi::OsString;
 use std::path::Path;

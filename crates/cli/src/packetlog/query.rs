@@ -13,10 +13,10 @@ use capture::{Filter, FilterError};
 use packet::community_id::parse_community_id;
 use packet::{FlowKey, LinkType, Protocol};
 use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
+use session::copied::Copied;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
-use crate::copied::Copied;
 use crate::failure::{Failure, Status};
 
 /// Runs `wirelens packetlog query`.
@@ -210,7 +210,8 @@ impl Output {
             is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence));
         // The answer's interfaces are numbered as they appear.
         let interface = (found.record.interface, found.interface);
-        self.copied.frame(interface, found.record, found.bytes, comment.as_deref())?;
+        let put = self.copied.frame(interface, found.record, found.bytes, comment.as_deref());
+        put.map_err(Failure::error)?;
         if self.copied.is_full() {
             self.write()?;
         }

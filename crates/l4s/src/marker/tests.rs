@@ -38,6 +38,19 @@ fn packets_keep_their_marking_when_acknowledgements_stop() {
 }
 
 #[test]
+fn a_late_prediction_is_not_followed_and_what_departs_is_learned_from() {
+    let mut marker = marker(MarkerSettings { share_max: 1.0, ..MarkerSettings::default() });
+    let predicted = marker.predict(&packet(50 * MS));
+    assert_eq!(marker.judge(50 * MS, predicted, true), Verdict::Late);
+    assert_eq!(marker.judge(50 * MS, predicted, false), Verdict::Remark);
+    // Whoever saw it leave says by which queue it did.
+    marker.depart(&packet(50 * MS), Queue::L4s);
+    let counts =
+        MarkerCounts { asked: 3, unknown: 1, late: 1, remarked: 1, ..MarkerCounts::default() };
+    assert_eq!(marker.counts(), counts);
+}
+
+#[test]
 fn the_share_of_remarked_packets_has_a_limit() {
     let mut marker = marker(MarkerSettings { share_max: 0.25, ..MarkerSettings::default() });
     for at in 0..400 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use packet::Span;
 use session::duration::parse_duration;
+use session::rate::parse_rate;
 
 /// Acting on the queue.
 #[derive(Debug, Args)]
@@ -52,40 +53,4 @@ pub struct ActArguments {
     #[arg(conflicts_with_all = ["act_rate", "act_buffer", "act_by", "act_after", "act_hold"])]
     #[arg(conflicts_with_all = ["act_events", "act_dry_run"])]
     pub act_undo: Option<String>,
-}
-
-/// Reads `20mbit`, `1.5gbit`, as `tc` does; in bits a second.
-fn parse_rate(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "wanted a number with a unit, such as 800kbit, 20mbit or 1.5gbit";
-    let text = text.to_ascii_lowercase();
-    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(WANTED)?;
-    let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of rates; {WANTED}")),
-    };
-    let rate = number.trim().parse::<f64>().map_err(|_| WANTED)? * unit_bits;
-    // No link is slower or faster.
-    if !(1e4..=1e12).contains(&rate) {
-        return Err(String::from("wanted at least 10kbit and at most 1000gbit"));
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    Ok(rate.round() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_read_as_tc_reads_them() {
-        assert_eq!(parse_rate("20mbit"), Ok(20_000_000));
-        assert_eq!(parse_rate("1.5Gbit"), Ok(1_500_000_000));
-        for wrong in ["20", "mbit", "20mb", "1bit", "-5mbit", "nanmbit"] {
-            assert!(parse_rate(wrong).unwrap_err().contains("wanted"), "{wrong}");
-        }
-    }
 }

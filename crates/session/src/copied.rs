@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use packet::Record;
-use packet::file::{FrameNote, Interface, PcapngEncoder, Section};
-
-use crate::failure::Failure;
+use packet::file::{FileFault, FrameNote, Interface, PcapngEncoder, Section};
 
 /// Bytes gathered before they are written.
 const BUFFER_LEN: usize = 256 * 1024;
 
 /// A capture in one section, that grows in memory until it is written out.
-pub(crate) struct Copied {
+pub struct Copied {
     encoder: PcapngEncoder,
     /// Number in the file of each interface, by what its caller calls it.
     interfaces: BTreeMap<u16, u32>,
     bytes: Vec<u8>,
 }
 
+impl Default for Copied {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Copied {
     /// Begins with what says who wrote it.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let mut encoder = PcapngEncoder::new();
         let mut bytes = Vec::with_capacity(BUFFER_LEN * 2);
         let section = Section { application: String::from("wirelens"), ..Section::default() };
@@ -30,18 +35,20 @@ impl Copied {
     }
 
     /// Adds a frame; `name` is that of its interface, which is described before its first frame.
-    pub(crate) fn frame(
+    ///
+    /// # Errors
+    /// [`FileFault`]: what a file of this kind cannot hold.
+    pub fn frame(
         &mut self,
         (name, interface): (u16, &Interface),
         record: &Record,
         bytes: &[u8],
         comment: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FileFault> {
         let interface = match self.interfaces.get(&name) {
             Some(&number) => number,
             None => {
-                let number = self.encoder.interface(&mut self.bytes, interface);
-                let number = number.map_err(Failure::error)?;
+                let number = self.encoder.interface(&mut self.bytes, interface)?;
                 self.interfaces.insert(name, number);
                 number
             }
@@ -53,16 +60,20 @@ impl Copied {
             direction: record.direction,
             comments: comment.as_slice(),
         };
-        self.encoder.frame(&mut self.bytes, &note, bytes).map_err(Failure::error)
+        self.encoder.frame(&mut self.bytes, &note, bytes)
     }
 
     /// Whether it is time to write.
-    pub(crate) fn is_full(&self) -> bool {
+    #[must_use]
+    pub fn is_full(&self) -> bool {
         self.bytes.len() >= BUFFER_LEN
     }
 
     /// Writes what has gathered.
-    pub(crate) fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&self.bytes)?;
         self.bytes.clear();
         Ok(())

@@ -7,7 +7,10 @@ const WANTED: &str =
     "wanted a time in UTC, such as 2026-03-01T10:00:00Z or 2026-03-01, or seconds since 1970";
 
 /// Reads `2026-03-01T10:00:00.5Z`, `2026-03-01 10:00`, `2026-03-01`, or seconds since 1970.
-pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
+///
+/// # Errors
+/// What was wanted, for the message of the argument.
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     let text = text.trim();
     let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let ns = if is_number { seconds(text) } else { calendar(text.trim_end_matches('Z')) };

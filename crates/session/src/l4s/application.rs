@@ -1,0 +1,271 @@
+//! `l4s` on a pass: predictions for each packet of named flows, and acting by them.
+
+use std::sync::Arc;
+
+use engine::columns::Schema;
+use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::{Ended, Left};
+use l4s::{Marker, Model};
+use packet::{Span, Timestamp};
+
+#[cfg(all(target_os = "linux", feature = "tap"))]
+use super::act::Acting;
+use super::budgets::Kernel;
+use super::follower::{Follower, Lag};
+use super::rows::{self, Told};
+use super::settings::{L4sSettings, ns};
+use super::{closing, read_model};
+use crate::application::{
+    Application, Closing, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
+};
+use crate::done::Done;
+use crate::outlet::Outlet;
+use crate::reading::Needs;
+
+/// The headers of TCP with its options.
+const NEEDS: Needs = Needs { stage: "l4s", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
+
+/// What is done with packets on an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marking {
+    /// The interface by which they leave.
+    pub interface: String,
+    /// Whether nothing is changed, and what would be re-marked is counted.
+    pub is_dry_run: bool,
+}
+
+/// Predicted latencies of named flows in both queues, and re-marking by them.
+pub struct L4s {
+    settings: L4sSettings,
+    model: Arc<Model>,
+    shown: Option<Outlet<Vec<Told>>>,
+    marking: Option<Marking>,
+}
+
+impl L4s {
+    /// For a front door that has checked the settings and read the model.
+    #[must_use]
+    pub const fn shown_by(
+        settings: L4sSettings,
+        model: Arc<Model>,
+        shown: Option<Outlet<Vec<Told>>>,
+        marking: Option<Marking>,
+    ) -> Self {
+        Self { settings, model, shown, marking }
+    }
+}
+
+impl Application for L4s {
+    const NAME: &'static str = "l4s";
+    const ABOUT: &'static str =
+        "Predicted latency of packets in either queue of an L4S router, and what to re-mark";
+    const EXAMPLE: &'static str = "\
+# Folder of a latency model, as `wirelens train l4s` writes it.
+# model = \"./models/mine\"
+# Where the flows go that are followed; no other flow is.
+# to = [\"192.0.2.1:443\"]
+# Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
+# every = \"1s\"
+# Re-mark if the classic queue is predicted to be faster by this, up to this share of L4S packets.
+# margin = \"1ms\"
+# max-share = 0.3
+# Packets keep their marking if ACKs stopped for this long, or a prediction is this late.
+# silence = \"500ms\"
+# late = \"5ms\"
+# Fine-tune the model this often, on the last minute; never, unless given.
+# tune = \"5m\"
+";
+
+    type Settings = L4sSettings;
+
+    fn ready(settings: L4sSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+        settings.check()?;
+        let folder = settings.model.as_deref().unwrap_or("".as_ref());
+        let model = Arc::new(read_model(folder, site.host)?);
+        Ok(Self { settings, model, shown: None, marking: None })
+    }
+
+    fn wants(&self) -> Wants {
+        // Packets are re-marked by their outer headers, which are those of the link.
+        Wants { inner: Some(false), ..Wants::flows(NEEDS) }
+    }
+
+    fn schema(&self, _: bool) -> Schema {
+        rows::SCHEMA
+    }
+
+    fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
+        let Self { settings, model, shown, marking } = self;
+        if opening.outlet.is_none() && shown.is_none() {
+            return Err(Refusal::new("rows go nowhere"));
+        }
+        let is_live = opening.is_live;
+        let mut marker = Marker::new(model, settings.marker()).map_err(Refusal::new)?;
+        if let Some(tuning) = settings.tuning(is_live) {
+            marker.tune(tuning).map_err(|error| Refusal::of("tune", error))?;
+        }
+        let (acting, kernel) = begin(marking.as_ref(), opening.tell)?;
+        let lag = is_live.then(|| Lag::new(opening.clock.realtime, ns(settings.late)));
+        let every = settings.every.or(is_live.then_some(Span::from_seconds(1)));
+        let follower = Follower::new(settings.to, marker, kernel, lag);
+        let periods = Periods { every, start: None, latest: Timestamp::UNKNOWN };
+        let outlet = opening.outlet;
+        Ok(Watching { follower, periods, outlet, shown, acting, refusal: None }.into())
+    }
+}
+
+#[cfg(not(all(target_os = "linux", feature = "tap")))]
+struct Acting;
+
+#[cfg(not(all(target_os = "linux", feature = "tap")))]
+impl Acting {
+    fn end(self) -> (String, Option<String>) {
+        (String::new(), None)
+    }
+}
+
+/// Begins to re-mark packets, where that is asked for.
+#[cfg(all(target_os = "linux", feature = "tap"))]
+fn begin(
+    marking: Option<&Marking>,
+    tell: Option<fn(&str)>,
+) -> Result<(Option<Acting>, Option<Kernel>), Refusal> {
+    let Some(Marking { interface, is_dry_run }) = marking else { return Ok((None, None)) };
+    let (acting, line) = Acting::begin(interface, *is_dry_run).map_err(Refusal::new)?;
+    if let Some(tell) = tell {
+        tell(&line);
+    }
+    let kernel = Kernel::new(acting.control(), *is_dry_run);
+    Ok((Some(acting), Some(kernel)))
+}
+
+#[cfg(not(all(target_os = "linux", feature = "tap")))]
+fn begin(
+    marking: Option<&Marking>,
+    _: Option<fn(&str)>,
+) -> Result<(Option<Acting>, Option<Kernel>), Refusal> {
+    match marking {
+        None => Ok((None, None)),
+        Some(_) => Err(Refusal::new(
+            "no programs for interfaces in this build; wanted: the command `wirelens`",
+        )),
+    }
+}
+
+/// Where one period ends and the next begins, by the time of packets.
+struct Periods {
+    every: Option<Span>,
+    start: Option<Timestamp>,
+    latest: Timestamp,
+}
+
+impl Periods {
+    /// A packet was stamped so: the period that it ends, if any, and how long that was.
+    fn at(&mut self, time: Timestamp) -> Option<(Timestamp, u64)> {
+        if time == Timestamp::UNKNOWN {
+            return None;
+        }
+        self.latest = if self.start.is_none() { time } else { self.latest.max(time) };
+        let begin = |every: Option<Span>| every.map_or(time, |every| time.window_start(every));
+        let start = *self.start.get_or_insert_with(|| begin(self.every));
+        let every = self.every?;
+        // A clock that was set back by more than a period begins another one.
+        if time >= start.minus(every) && time < start.plus(every) {
+            return None;
+        }
+        self.start = Some(begin(Some(every)));
+        Some((start, ns(every)))
+    }
+
+    /// The period in which the input ended.
+    fn last(&self) -> Option<(Timestamp, u64)> {
+        let start = self.start?;
+        Some((start, self.every.map_or_else(|| ns(self.latest.since(start)), ns)))
+    }
+}
+
+/// The lens.
+struct Watching {
+    follower: Follower,
+    periods: Periods,
+    outlet: Option<Outlet>,
+    shown: Option<Outlet<Vec<Told>>>,
+    acting: Option<Acting>,
+    refusal: Option<Refusal>,
+}
+
+impl Watching {
+    fn put(&mut self, (start, period_ns): (Timestamp, u64)) {
+        let told = self.follower.tell(start, period_ns);
+        if told.rows.is_empty() {
+            return;
+        }
+        if let Some(outlet) = &self.outlet {
+            match told.columns() {
+                Ok(columns) => outlet.put(columns),
+                Err(refused) => drop(self.refusal.get_or_insert(Refusal::new(refused))),
+            }
+        }
+        if let Some(shown) = &self.shown {
+            shown.put(vec![told]);
+        }
+    }
+
+    fn on_time(&mut self, time: Timestamp) {
+        if let Some(period) = self.periods.at(time) {
+            self.put(period);
+        }
+    }
+}
+
+impl Lens for Watching {
+    fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
+        for (_, frame, packet, slot) in piece.flows() {
+            self.on_time(frame.record.timestamp);
+            self.follower.take(&frame, packet, slot);
+        }
+        self.follower.renew();
+    }
+
+    fn on_tick(&mut self, time: Timestamp) {
+        self.on_time(time);
+        self.follower.tick(time);
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+        ended.iter().for_each(|ended| self.follower.end(ended.slot, ended.record.key));
+    }
+
+    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+        left.in_order(ENDED_PER_PIECE, |flows| {
+            flows.iter().for_each(|(record, slot)| self.follower.end(*slot, record.key));
+        });
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        L4s::NAME
+    }
+
+    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        if let Some(period) = self.periods.last() {
+            self.put(period);
+        }
+        let Self { follower, acting, refusal, .. } = *self;
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let of_flows = flows.closing();
+        let mut counts = closing::counts(&follower);
+        counts.extend(&of_flows.counts);
+        let mut lines = closing::lines(&follower);
+        let failure = follower.kernel.as_ref().and_then(|kernel| kernel.failure.clone());
+        // Nobody holds the program but who ends it.
+        drop(follower);
+        let (said, not_back) = acting.map(Acting::end).unwrap_or_default();
+        lines.push_str(&said);
+        let loss = failure.map(|failure| format!("l4s: re-marking ended early: {failure}"));
+        Ok(Closing { lines, counts, loss: loss.or(not_back), ..of_flows })
+    }
+}

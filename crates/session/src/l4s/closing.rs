@@ -1,0 +1,145 @@
+//! What is said of all named flows at the end.
+
+use l4s::{MarkerCounts, TuningCounts};
+
+use super::cells::ms;
+use super::follower::{Follower, Lag};
+use super::rows::Measured;
+
+/// Counters, by name.
+pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
+    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+        follower.marker.counts();
+    let kernel = follower.kernel_counts().unwrap_or_default();
+    vec![
+        ("named_flows", follower.flow_count().into()),
+        ("named_packets", follower.total.packets),
+        ("l4s_packets", asked),
+        ("decided_packets", remarked),
+        ("kept_packets", kept),
+        ("limited_packets", limited),
+        ("silent_packets", silent),
+        ("unknown_packets", unknown),
+        ("late_packets", late),
+        ("remarked_packets", kernel.remarked),
+        ("would_remark_packets", kernel.would_remark),
+        ("segmented_packets", follower.missed.segmented),
+    ]
+}
+
+/// Lines, each ended.
+pub(super) fn lines(follower: &Follower) -> String {
+    let flow_count = follower.flow_count();
+    if flow_count == 0 {
+        return String::from(
+            "l4s: no packet left to a named receiver; wanted: TCP flows of this sender, named by \
+             --to, and an interface or a capture that they pass\n",
+        );
+    }
+    let total = &follower.total;
+    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+        follower.marker.counts();
+    let mut text = format!("l4s: {} packets of {flow_count} named flows left\n", total.packets);
+    text.push_str(&format!(
+        "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {limited} \
+         limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
+    ));
+    text.push_str(&remark_line(follower));
+    for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]
+    {
+        let Measured { count, p50_ns, p99_ns } = Measured::of(latencies);
+        if count > 0 {
+            let (p50, p99) = (ms(p50_ns), ms(p99_ns));
+            text.push_str(&format!(
+                "l4s: {name} queue: {count} packets measured, p50 {p50}, p99 {p99}\n"
+            ));
+        }
+    }
+    if let Some(error_ns) = total.error_mean_ns() {
+        text.push_str(&format!(
+            "l4s: mean error of {} predictions {}\n",
+            total.compared,
+            ms(Some(error_ns))
+        ));
+    }
+    if let Some(Lag { seen, .. }) = follower.lag.as_ref().filter(|lag| lag.seen.count() > 0) {
+        let (p50, p99) = (ms(seen.quantile(0.5)), ms(seen.quantile(0.99)));
+        text.push_str(&format!("l4s: from a packet to its verdict: p50 {p50}, p99 {p99}\n"));
+    }
+    if let Some(tuner) = follower.marker.predictor().tuner() {
+        text.push_str(&tuning_line(tuner.counts()));
+        if let Some(failure) = tuner.failure() {
+            text.push_str(&format!("l4s: the last tuning that failed: {failure}\n"));
+        }
+    }
+    text.push_str(&missed_lines(follower));
+    text
+}
+
+/// The share that was re-marked, always.
+fn remark_line(follower: &Follower) -> String {
+    let counts = follower.marker.counts();
+    let Some(kernel) = follower.kernel_counts() else {
+        let share = crate::share(counts.remarked, counts.asked) * 100.0;
+        return format!(
+            "l4s: would have re-marked {} packets, {share:.2} % of L4S packets\n",
+            counts.remarked
+        );
+    };
+    let is_dry = follower.kernel.as_ref().is_some_and(|kernel| kernel.is_dry_run);
+    let (what, count) = if is_dry {
+        ("would have re-marked", kernel.would_remark)
+    } else {
+        ("re-marked", kernel.remarked)
+    };
+    let share = crate::share(count, counts.asked) * 100.0;
+    let mut text = format!("l4s: {what} {count} packets, {share:.2} % of L4S packets\n");
+    if kernel.failed > 0 {
+        text.push_str(&format!(
+            "l4s: {} packets were not re-marked, as the kernel did not let them be written to\n",
+            kernel.failed
+        ));
+    }
+    text
+}
+
+fn tuning_line(counts: TuningCounts) -> String {
+    let TuningCounts { done, worse, failed, skipped, busy, stopped, examples } = counts;
+    format!(
+        "l4s: model fine-tuned {done} times on {examples} examples; {worse} not better than before, \
+         {skipped} skipped for want of examples, {busy} not begun in time, {failed} failed, {stopped} stopped\n"
+    )
+}
+
+fn missed_lines(follower: &Follower) -> String {
+    let total = &follower.total;
+    let measured = total.latencies.l4s.count() + total.latencies.classic.count();
+    let mut text = String::new();
+    if measured == 0 {
+        text.push_str(
+            "l4s: no packet was acknowledged: was it captured at the receiver, or in one direction \
+             only? wanted: both directions at the sender\n",
+        );
+    }
+    let of = follower.latency().counts();
+    for (count, what) in [
+        (follower.missed.unclear, "packets have no latency: it is not known which copy was ACKed"),
+        (
+            follower.missed.segmented,
+            "packets left as several segments, with one ECN field for all; predictions are for \
+             one segment",
+        ),
+        (
+            follower.missed.flows,
+            "flows are not followed: there may be 4096 in a period; a shorter --every makes room",
+        ),
+        (follower.time.steps, "times the clock was set back by more than 10 ms; time went on"),
+        (of.no_time, "packets have no timestamp"),
+        (of.unreadable, "packets of named flows are fragments, or their headers are cut off"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("l4s: {count} {what}\n"));
+        }
+    }
+    text
+}
