@@ -120,6 +120,8 @@ def test_what_cannot_be_is_refused(full: Path, trace: Path, tmp_path: Path) -> N
     control = SCENARIO.having(control="predicted:1ms", duration_s=1)
     with pytest.raises(OptionError, match="a model in ONNX cannot be fine-tuned; wanted: a causal"):
         simulate(control, model=full, tune=1)
+    with pytest.raises(OptionError, match="tune: a model in ONNX cannot be fine-tuned"):
+        _wirelens.predict_latencies(read_model(full), b"", tune=(0, 1, 1))
     again = run("train", "l4s", "-r", trace, "-o", full, "--steps", 1, status=1)
     assert "exists; give another folder, or --force" in again.stderr
 
@@ -132,7 +134,8 @@ def test_what_cannot_be_is_refused(full: Path, trace: Path, tmp_path: Path) -> N
         (folder / "SHA256SUMS").write_text(sums)
         simulate(control, model=folder)
 
-    said, network = json.loads((full / "model.json").read_text()), (full / "model.onnx").read_bytes()
+    said = json.loads((full / "model.json").read_text())
+    network = (full / "model.onnx").read_bytes()
     for changed, text in [
         ({"window": 25}, r'"tokens" is .*; wanted: a tensor of 32-bit floats, 25 × 22'),
         ({"window": 0}, "window 0; wanted: 1 to"),

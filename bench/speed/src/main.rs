@@ -7,8 +7,8 @@
 //! ([`rows`]), packets into header bits ([`extract`]), rows down trees ([`trees`]), and packets
 //! through a cascade of them ([`serve`], [`asks`]), and packets judged, kept in a log and found
 //! again ([`packetlog`]), slots of a queue ([`mod@cca`]), tokens through an encoder
-//! ([`mod@encoder`]) or, in ONNX, a window at a time, and the fine-tuning of its head ([`tuning`]). Each measurement prints one
-//! line of JSON.
+//! ([`mod@encoder`]) or, in ONNX, a window at a time, and the fine-tuning of its head ([`tuning`]).
+//! Each measurement prints one line of JSON.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The router, steering, markers and trace formats of Wirelens for programs in C and C++, such as the
-//! ns-3 scenario in `testbed/ns3/`. `testbed/ns3/wirelens_l4s.h` declares all of it.
+//! The router, steering, markers and trace formats of Wirelens for programs in C and C++, such as
+//! the ns-3 scenario in `testbed/ns3/`. `testbed/ns3/wirelens_l4s.h` declares all of it.
 //!
 //! Rules of the boundary: a null pointer is answered with a default and never followed; a panic
 //! ends at the boundary and is answered in the same way; numbers that name nothing count as

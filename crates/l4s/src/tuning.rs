@@ -1,8 +1,9 @@
 //! Fine-tuning of a model's linear layers while it predicts, on the packets of the last minute.
 //!
 //! As in SwiftQueue (section 4.1.2), only the linear layers change: every five minutes, on the last
-//! minute. They take over if they are better on examples that did not train them. Instants are those of packets; nothing here asks a clock. A [`Tuner`] belongs to a
-//! [`crate::Predictor`], which asks it for other layers when a batch begins.
+//! minute. They take over if they are better on examples that did not train them. Instants are
+//! those of packets; nothing here asks a clock. A [`Tuner`] belongs to a [`crate::Predictor`],
+//! which asks it for other layers when a batch begins.
 
 use std::fmt;
 use std::io;

@@ -132,14 +132,19 @@ fn predicted(
     packets: &[Packet],
     tuning: Option<(u64, TuningSettings)>,
 ) -> Result<Vec<Option<OfQueue<u64>>>, Refusal> {
+    let settings = model.settings();
+    let model = Arc::new(model);
+    let predictor = || {
+        Predictor::new(Arc::clone(&model), settings)
+            .map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))
+    };
     if let Some((_, settings)) = &tuning {
-        settings
-            .check()
+        // Tried on another, so that it is refused before packets are read.
+        predictor()?
+            .tune(*settings)
             .map_err(|error| Refusal::new(Kind::Option, format_args!("tune: {error}")))?;
     }
-    let settings = model.settings();
-    let predictor = Predictor::new(Arc::new(model), settings)
-        .map_err(|error| Refusal::new(Kind::Model, format_args!("model: {error}")))?;
+    let predictor = predictor()?;
     let predictions = Predictions { predictor, found: Vec::with_capacity(packets.len()) };
     let mut follower = Tuned { predictions, tuning };
     replay(packets, &mut follower)
@@ -161,7 +166,7 @@ impl Follow for Tuned {
 
     fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
         if let Some((_, settings)) = self.tuning.take_if(|(from_ns, _)| packet.at_ns >= *from_ns) {
-            // Settings were checked before.
+            // It was tried before.
             let _ = self.predictions.predictor.tune(settings);
         }
         self.predictions.leave(packet, queue)

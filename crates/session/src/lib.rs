@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod amount;
 pub mod application;
 pub mod applications;
 pub mod captures;

@@ -1,5 +1,5 @@
-//! Models that predict packet latencies, from their folder: causal networks of our own, and networks
-//! in ONNX, which ONNX Runtime runs.
+//! Models that predict packet latencies, from their folder: causal networks of our own, and
+//! networks in ONNX, which ONNX Runtime runs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-"""Networks as the program reads them, as `docs/specs/l4s-model.md` says: a causal one as safetensors,
-others as ONNX."""
+"""Networks as the program reads them, as `docs/specs/l4s-model.md` says: causal ones as
+safetensors, others as ONNX.
+"""
 
 import json
 from pathlib import Path

@@ -201,9 +201,8 @@ def simulate(
 
     `trace` is a file for a record of each packet (docs/specs/l4s-trace.md), `journal` one for
     each call of the router. `model` is the folder of a model of `wirelens train l4s`, for a control
-    such as `predicted:1ms`; with `tune` it is fine-tuned every so many simulated seconds on the last
-    minute, which takes time, and packets wait for it. The same scenario and seed give the same
-    bytes.
+    such as `predicted:1ms`; with `tune` it is fine-tuned on the last minute every so many simulated
+    seconds, and packets wait for that. The same scenario and seed give the same bytes.
 
     Raises `OptionError` for a scenario that cannot be, `ModelError` for a model that cannot be
     read, and `OutputError` where a file cannot be written.

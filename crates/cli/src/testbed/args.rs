@@ -6,6 +6,7 @@ use capture::Place;
 use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
+use session::amount::{parse_rate, parse_ring_size};
 use session::duration::{parse_delay, parse_duration};
 use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
@@ -151,13 +152,12 @@ pub struct PlotArguments {
 #[command(after_help = "Examples:
   wirelens testbed simulate testbed/scenarios/l4s-default.txt
   wirelens testbed simulate testbed/scenarios/l4s-mixed.txt --set seed=7 -o packets.l4s
-  wirelens testbed simulate testbed/scenarios/l4s-partitioned.txt --set control=predicted:5ms \
-    --model models/router --tune 5s
 
-Time: a hundredth of the simulated time or less; a twentieth with --model, and one to ten seconds
-for each tuning. It takes neither root nor network namespaces.
+Time: a hundredth of the simulated time or less, a tenth with --model; with a network in ONNX
+up to several times the simulated time. It takes neither root nor network namespaces.
 
-A summary is printed as one JSON object. docs/guide/testbed-l4s.md says what a scenario holds.")]
+A summary is printed as one JSON object. docs/guide/testbed-l4s.md says what a scenario holds,
+docs/guide/l4s-predict.md how a model is trained and used.")]
 pub struct SimulateArguments {
     /// Scenario, lines of `key value`
     #[arg(value_name = "SCENARIO.txt")]
@@ -285,7 +285,7 @@ pub struct RecordArguments {
     #[arg(short = 's', long, value_name = "BYTES", default_value = "96")]
     pub snaplen: u32,
     /// Memory in which the kernel puts the frames of one tap
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_ring_size)]
     pub buffer: usize,
     /// Say this in each capture
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -305,22 +305,6 @@ fn parse_class(text: &str) -> Result<(Prefix, Span), String> {
     let (prefix, delay) =
         text.split_once('=').ok_or("wanted PREFIX=DELAY, such as 10.1.0.0/16=20ms")?;
     Ok((prefix.parse()?, parse_delay(delay)?))
-}
-
-/// Bits a second, such as `100mbit`.
-fn parse_rate(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
-    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
-    };
-    let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
-    if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
 }
 
 /// A probability.
@@ -361,26 +345,6 @@ fn parse_passing(text: &str) -> Result<Passing, String> {
     }
 }
 
-/// A ring that works: one page for each of its blocks at least, and what 32 bits can say.
-const RING_SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=2 << 30;
-
-/// Bytes, such as `32MiB`.
-fn parse_size(text: &str) -> Result<usize, String> {
-    const WANTED: &str = "wanted a size from 64KiB to 2GiB";
-    let unit_start = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_start);
-    let unit_bytes: u64 = match unit {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(format!("`{unit}` is no unit of size; {WANTED}")),
-    };
-    let number: u64 = number.parse().map_err(|_| WANTED)?;
-    let bytes = number.checked_mul(unit_bytes).filter(|bytes| RING_SIZES.contains(bytes));
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| WANTED.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,24 +360,6 @@ mod tests {
         let count = parse_count("/proc/7/ns/net:rd:both").unwrap();
         assert_eq!(count.place.to_string(), "/proc/7/ns/net:rd");
         assert!(parse_count("a:b").is_err());
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(parse_size("32MiB"), Ok(32 << 20));
-        assert_eq!(parse_size("65536"), Ok(65_536));
-        for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn rates_have_units() {
-        assert_eq!(parse_rate("100mbit"), Ok(100_000_000));
-        assert_eq!(parse_rate("0.5gbit"), Ok(500_000_000));
-        for text in ["", "100", "1bit", "mbit", "-5mbit", "200gbit", "100Mbps", "nanmbit"] {
-            assert!(parse_rate(text).is_err(), "{text}");
-        }
     }
 
     #[test]

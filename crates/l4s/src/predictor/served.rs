@@ -39,7 +39,7 @@ pub trait Score: fmt::Debug + Send {
 pub(super) enum Served {
     /// Keys and values are kept, so that a token is encoded once.
     Causal {
-        state: EncoderState,
+        state: Box<EncoderState>,
         scratch: HeadScratch,
         /// The encoder's output for the newest token; zeros before the first.
         newest: Vec<f32>,
@@ -57,7 +57,9 @@ impl Served {
                 let Causal { encoder, head } = causal.as_ref();
                 let shape = encoder.shape();
                 Ok(Self::Causal {
-                    state: EncoderState::new(shape, window).map_err(ModelError::of_encoder)?,
+                    state: Box::new(
+                        EncoderState::new(shape, window).map_err(ModelError::of_encoder)?,
+                    ),
                     scratch: HeadScratch::new(head),
                     newest: vec![0.0; shape.width],
                     encoded: Vec::new(),
