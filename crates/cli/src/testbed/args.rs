@@ -7,6 +7,7 @@ use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
 use session::duration::parse_delay;
+use session::rate::parse_link_rate;
 use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
 
@@ -220,7 +221,7 @@ pub struct RelayArguments {
     #[arg(long, value_name = "SETTINGS", requires = "rate")]
     pub router: Option<dualq::Settings>,
     /// Rate from a to b, of IP packets, such as 100mbit
-    #[arg(long, value_name = "RATE", requires = "router", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", requires = "router", value_parser = parse_link_rate)]
     pub rate: Option<u64>,
     /// Write a record of each packet from a to b to FILE
     #[arg(long, value_name = "FILE", requires = "router")]
@@ -296,22 +297,6 @@ fn parse_class(text: &str) -> Result<(Prefix, Span), String> {
     let (prefix, delay) =
         text.split_once('=').ok_or("wanted PREFIX=DELAY, such as 10.1.0.0/16=20ms")?;
     Ok((prefix.parse()?, parse_delay(delay)?))
-}
-
-/// Bits a second, such as `100mbit`.
-fn parse_rate(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
-    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
-    };
-    let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
-    if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
 }
 
 /// A probability.
@@ -395,15 +380,6 @@ mod tests {
         assert_eq!(parse_size("65536"), Ok(65_536));
         for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
             assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn rates_have_units() {
-        assert_eq!(parse_rate("100mbit"), Ok(100_000_000));
-        assert_eq!(parse_rate("0.5gbit"), Ok(500_000_000));
-        for text in ["", "100", "1bit", "mbit", "-5mbit", "200gbit", "100Mbps", "nanmbit"] {
-            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 
