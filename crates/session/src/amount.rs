@@ -1,23 +1,4 @@
-//! Rates and sizes, as people type them.
-
-/// Bits a second, such as `100mbit`.
-///
-/// # Errors
-/// What was wanted, for the message of the argument.
-pub fn parse_rate(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
-    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
-    };
-    let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
-    if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
-}
+//! Sizes, as people type them.
 
 /// Bytes of a ring that works: one page for each of its blocks at least, and what 32 bits can say.
 const RING_SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=2 << 30;
@@ -52,15 +33,6 @@ mod tests {
         assert_eq!(parse_ring_size("65536"), Ok(65_536));
         for text in ["", "MiB", "1", "3GiB", "32MB", "-1MiB", "99999999999999999999KiB"] {
             assert!(parse_ring_size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn rates_have_units() {
-        assert_eq!(parse_rate("100mbit"), Ok(100_000_000));
-        assert_eq!(parse_rate("0.5gbit"), Ok(500_000_000));
-        for text in ["", "100", "1bit", "mbit", "-5mbit", "200gbit", "100Mbps", "nanmbit"] {
-            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 }

@@ -25,6 +25,26 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     Ok(rate.round() as u64)
 }
 
+/// Bits a second of a link of the testbed, such as `100mbit`.
+///
+/// # Errors
+/// What was wanted, for the message of the argument.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn parse_link_rate(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
+    let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bits = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
+    };
+    let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
+    if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +55,15 @@ mod tests {
         assert_eq!(parse_rate("1.5Gbit"), Ok(1_500_000_000));
         for wrong in ["20", "mbit", "20mb", "1bit", "-5mbit", "nanmbit"] {
             assert!(parse_rate(wrong).unwrap_err().contains("wanted"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_of_links_have_units() {
+        assert_eq!(parse_link_rate("100mbit"), Ok(100_000_000));
+        assert_eq!(parse_link_rate("0.5gbit"), Ok(500_000_000));
+        for text in ["", "100", "1bit", "mbit", "-5mbit", "200gbit", "100Mbps", "nanmbit"] {
+            assert!(parse_link_rate(text).is_err(), "{text}");
         }
     }
 }

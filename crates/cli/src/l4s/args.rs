@@ -12,17 +12,17 @@ use crate::args::{InputArguments, OutputArguments};
 /// Arguments of `wirelens l4s`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens l4s -r sender.pcapng --model ./models/mine --to 192.0.2.1:443
-  wirelens l4s -i eth0 --model ./models/mine --to 192.0.2.0/24            predict only
-  wirelens l4s -i eth0 --model ./models/mine --to 192.0.2.1 --dry-run     what would be re-marked
-  wirelens l4s -i eth0 --model ./models/mine --to 192.0.2.1 --act         re-mark
+  wirelens l4s -r sender.pcapng -m ./models/mine --to 10.2.1.2      a capture
+  wirelens l4s -i eth0 -m ./models/mine --to 192.0.2.0/24           predict only
+  wirelens l4s -i eth0 -m ./models/mine --to 192.0.2.1 --dry-run    count in the kernel
+  wirelens l4s -i eth0 -m ./models/mine --to '*:443' --act          re-mark
 
-Run it at the sender, on the interface by which its packets leave. The model predicts the latency
-of each packet in the L4S queue and in the classic one. If the classic queue is predicted to be
-faster, the flow's next packets are re-marked from ECT(1) to Not-ECT, with --act. Nothing is ever
-marked ECT(1), and no flow that --to does not name is touched. Packets keep their marking if ACKs
-stop, if a prediction is late, and when the command ends, also if it is killed.
-docs/guide/l4s-live.md explains the results.")]
+Run it at the sender, on the interface by which its packets leave. The model predicts the
+latency of each packet in the L4S queue and in the classic one. If the classic queue is
+predicted to be faster, the flow's next packets are re-marked from ECT(1) to Not-ECT, with
+--act. Nothing is ever marked ECT(1), and no flow that --to does not name is touched. Packets
+keep their marking if ACKs stop, if a prediction is late, and when the command ends, also if
+it is killed. docs/guide/l4s-live.md explains the results.")]
 pub struct L4sArguments {
     /// Captures made at the sender.
     #[command(flatten)]

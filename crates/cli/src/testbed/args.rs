@@ -6,8 +6,9 @@ use capture::Place;
 use capture::live::Passing;
 use clap::{Args, Subcommand};
 use packet::Span;
-use session::amount::{parse_rate, parse_ring_size};
+use session::amount::parse_ring_size;
 use session::duration::{parse_delay, parse_duration};
+use session::rate::parse_link_rate;
 use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
 
@@ -229,7 +230,7 @@ pub struct RelayArguments {
     #[arg(long, value_name = "SETTINGS", requires = "rate")]
     pub router: Option<dualq::Settings>,
     /// Rate from a to b, of IP packets, such as 100mbit
-    #[arg(long, value_name = "RATE", requires = "router", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", requires = "router", value_parser = parse_link_rate)]
     pub rate: Option<u64>,
     /// Write a record of each packet from a to b to FILE
     #[arg(long, value_name = "FILE", requires = "router")]

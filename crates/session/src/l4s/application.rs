@@ -114,18 +114,26 @@ impl Application for L4s {
     }
 }
 
+/// Nothing acts on packets in this build.
 #[cfg(not(all(target_os = "linux", feature = "tap")))]
-struct Acting;
+enum Acting {}
 
 #[cfg(not(all(target_os = "linux", feature = "tap")))]
 impl Acting {
+    fn begin(_: &str, _: bool) -> Result<(Self, String), &'static str> {
+        Err("no programs for interfaces in this build; wanted: the command `wirelens`")
+    }
+
+    fn control(&self) -> Box<dyn packet::EcnControl> {
+        match *self {}
+    }
+
     fn end(self) -> (String, Option<String>) {
-        (String::new(), None)
+        match self {}
     }
 }
 
 /// Begins to re-mark packets, where that is asked for.
-#[cfg(all(target_os = "linux", feature = "tap"))]
 fn begin(
     marking: Option<&Marking>,
     tell: Option<fn(&str)>,
@@ -137,19 +145,6 @@ fn begin(
     }
     let kernel = Kernel::new(acting.control(), *is_dry_run);
     Ok((Some(acting), Some(kernel)))
-}
-
-#[cfg(not(all(target_os = "linux", feature = "tap")))]
-fn begin(
-    marking: Option<&Marking>,
-    _: Option<fn(&str)>,
-) -> Result<(Option<Acting>, Option<Kernel>), Refusal> {
-    match marking {
-        None => Ok((None, None)),
-        Some(_) => Err(Refusal::new(
-            "no programs for interfaces in this build; wanted: the command `wirelens`",
-        )),
-    }
 }
 
 /// Where one period ends and the next begins, by the time of packets.
