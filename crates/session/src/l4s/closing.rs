@@ -106,8 +106,9 @@ fn remark_line(follower: &Follower) -> String {
 fn tuning_line(counts: TuningCounts) -> String {
     let TuningCounts { done, worse, failed, skipped, busy, stopped, examples } = counts;
     format!(
-        "l4s: model fine-tuned {done} times on {examples} examples; {worse} not better than before, \
-         {skipped} skipped for want of examples, {busy} not begun in time, {failed} failed, {stopped} stopped\n"
+        "l4s: model fine-tuned {done} times on {examples} examples; {worse} not better than \
+         before, {skipped} skipped for want of examples, {busy} not begun in time, {failed} \
+         failed, {stopped} stopped\n"
     )
 }
 
