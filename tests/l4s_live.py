@@ -193,7 +193,7 @@ def l4s_sender(
         for number, control in enumerate(flow_controls)
     )
     router = Router(mode, 10_000, "", 50.0, 5.0, 0.0)
-    plan = Plan(KERNEL, "none", duration_s, 1, 2, False, router, flows, 1.0)
+    plan = Plan(KERNEL, "none", "", duration_s, 1, 2, False, router, flows, 1.0)
     wanted = {flow.kernel_control for flow in flows}
     with ExitStack() as ends:
         ends.enter_context(controls.registered(wanted))
