@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::flow_key::{FlowDirection, FlowKey};
 use crate::layers::Protocol;
@@ -123,6 +124,20 @@ pub trait EcnControl: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`EcnRefusal::NotNamed`], or the system's.
     fn flow_counts(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal>;
+}
+
+impl<T: EcnControl> EcnControl for Arc<T> {
+    fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal> {
+        self.as_ref().allow(flow, budget)
+    }
+
+    fn forget(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {
+        self.as_ref().forget(flow)
+    }
+
+    fn flow_counts(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {
+        self.as_ref().flow_counts(flow)
+    }
 }
 
 #[cfg(test)]

@@ -9,13 +9,8 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(WANTED)?;
     let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of rates; {WANTED}")),
-    };
+    let unit_bits =
+        unit_bits(unit).ok_or_else(|| format!("`{unit}` is no unit of rates; {WANTED}"))?;
     let rate = number.trim().parse::<f64>().map_err(|_| WANTED)? * unit_bits;
     // No link is slower or faster.
     if !(1e4..=1e12).contains(&rate) {
@@ -34,15 +29,20 @@ pub fn parse_link_rate(text: &str) -> Result<u64, String> {
     const WANTED: &str = "wanted a rate from 1kbit to 100gbit, such as 100mbit";
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_start);
-    let unit_bits = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is no unit of a rate; {WANTED}")),
-    };
+    let unit_bits =
+        unit_bits(unit).ok_or_else(|| format!("`{unit}` is no unit of a rate; {WANTED}"))?;
     let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
     if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
+}
+
+fn unit_bits(unit: &str) -> Option<f64> {
+    match unit {
+        "bit" => Some(1.0),
+        "kbit" => Some(1e3),
+        "mbit" => Some(1e6),
+        "gbit" => Some(1e9),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

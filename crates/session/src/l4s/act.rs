@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use capture::tap::{EcnCounts, EcnError, EcnMarker, EcnSettings, Offloads};
-use packet::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
+use packet::EcnControl;
 
 use super::follower::FLOWS_MAX;
 
@@ -14,24 +14,6 @@ pub(super) struct Acting {
     /// None in a dry run, which changes nothing.
     offloads: Option<Offloads>,
     interface: String,
-}
-
-/// The marker as the loop sees it.
-#[derive(Debug)]
-pub(super) struct Shared(Arc<EcnMarker>);
-
-impl EcnControl for Shared {
-    fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal> {
-        Ok(self.0.allow(flow, budget)?)
-    }
-
-    fn forget(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {
-        Ok(self.0.forget(flow)?)
-    }
-
-    fn flow_counts(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {
-        Ok(self.0.flow(flow)?.counts)
-    }
 }
 
 impl Acting {
@@ -61,7 +43,7 @@ impl Acting {
     }
 
     pub(super) fn control(&self) -> Box<dyn EcnControl> {
-        Box::new(Shared(Arc::clone(&self.marker)))
+        Box::new(Arc::clone(&self.marker))
     }
 
     /// Ends it, once the loop has ended: lines to say, and what could not be put back.

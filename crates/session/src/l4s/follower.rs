@@ -19,9 +19,9 @@ use super::rows::{Row, Told};
 use super::target::Target;
 use super::time::Time;
 
-/// Flows that are followed at once; it is as many as the kernel can be told of, too.
+/// Flows that are followed at the same time; the kernel has as many places.
 pub(super) const FLOWS_MAX: usize = 4_096;
-/// Receivers that are told apart; the others have one number.
+/// Receivers with a number of their own; the others have one number.
 const RECEIVERS_MAX: usize = 1 << 16;
 /// Not-ECT, and the codepoint of L4S.
 const NOT_ECT: u8 = 0;
@@ -147,7 +147,7 @@ impl Follower {
         self.next_number
     }
 
-    /// What became of packets without a place or a stamp.
+    /// What happened to packets without a place or a stamp.
     pub(super) const fn latency(&self) -> &Latency {
         &self.latency
     }
