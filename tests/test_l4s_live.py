@@ -27,7 +27,10 @@ def model(tmp_path: Path) -> Path:
 
 def asked(sender: Sender, model: Path, *more: str) -> tuple[str | Path, ...]:
     # A busy machine may be late, which is tested elsewhere.
-    return ("--model", model, "--to", sender.target(L4S_NAMED), "--late", "2s", *more)
+    words = ["--model", model, "--to", sender.target(L4S_NAMED), "--late", "2s"]
+    for option, value in (("--margin", "1ms"), ("--max-share", "0.3")):
+        words += [] if option in more else [option, value]
+    return (*words, *more)
 
 
 def said(ran: Ran, pattern: str) -> int:

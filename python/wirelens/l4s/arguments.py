@@ -135,8 +135,8 @@ def _add_controls(add: Callable[..., Any]) -> None:
         "queue to be faster")  # fmt: skip
     add("--margin", metavar="TIME", type=_time, default="5ms",
         help="how much faster it has to be predicted to be [default: 5ms]")  # fmt: skip
-    add("--share", metavar="PART", type=part, default=0.3,
-        help="packets that a model may re-mark at most [default: 0.3]")  # fmt: skip
+    add("--share", metavar="PART", type=part, default=0.8,
+        help="packets that a model may re-mark at most [default: 0.8]")  # fmt: skip
     add("--jobs", metavar="N", type=whole(1, 256), default=2,
         help="runs at the same time [default: 2]")  # fmt: skip
     add("--plots", metavar="DIR", type=Path, help="draw controls.png in this folder")

@@ -39,7 +39,7 @@ impl Budget {
             }
             // Nothing has changed but the share.
             Verdict::Limited => {}
-            Verdict::Kept | Verdict::Silent | Verdict::Unknown | Verdict::Late => {
+            Verdict::Kept | Verdict::Rare | Verdict::Silent | Verdict::Unknown | Verdict::Late => {
                 (self.wanted, self.is_void) = (0, true);
             }
         }

@@ -8,7 +8,7 @@ use super::rows::Measured;
 
 /// Counters, by name.
 pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
-    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+    let MarkerCounts { asked, kept, remarked, rare, silent, unknown, limited, late } =
         follower.marker.counts();
     let kernel = follower.kernel_counts().unwrap_or_default();
     vec![
@@ -17,6 +17,7 @@ pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
         ("l4s_packets", asked),
         ("decided_packets", remarked),
         ("kept_packets", kept),
+        ("rare_packets", rare),
         ("limited_packets", limited),
         ("silent_packets", silent),
         ("unknown_packets", unknown),
@@ -37,12 +38,12 @@ pub(super) fn lines(follower: &Follower) -> String {
         );
     }
     let total = &follower.total;
-    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+    let MarkerCounts { asked, kept, remarked, rare, silent, unknown, limited, late } =
         follower.marker.counts();
     let mut text = format!("l4s: {} packets of {flow_count} named flows left\n", total.packets);
     text.push_str(&format!(
-        "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {limited} \
-         limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
+        "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {rare} \
+         rare + {limited} limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
     ));
     text.push_str(&remark_line(follower));
     for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]

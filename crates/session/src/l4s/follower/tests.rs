@@ -16,8 +16,16 @@ const MS: i64 = 1_000_000;
 /// Predicts the newest latency of each queue, and 5 ms more for the L4S queue.
 const MODEL: &[u8] = include_bytes!("../../../../../testdata/l4s/model/model.safetensors");
 const DATA_LEN: u32 = 1_000;
-const NOTHING_MORE: MarkerCounts =
-    MarkerCounts { asked: 0, kept: 0, remarked: 0, silent: 0, unknown: 0, limited: 0, late: 0 };
+const NOTHING_MORE: MarkerCounts = MarkerCounts {
+    asked: 0,
+    kept: 0,
+    remarked: 0,
+    rare: 0,
+    silent: 0,
+    unknown: 0,
+    limited: 0,
+    late: 0,
+};
 
 /// Budgets that were given, in order.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +78,12 @@ struct Scene {
 }
 
 fn marker(share_max: f64) -> Marker {
-    let settings = MarkerSettings { share_max, ..MarkerSettings::default() };
+    let settings = MarkerSettings {
+        share_max,
+        margin_ns: 1_000_000,
+        recent_min: 0.0,
+        ..MarkerSettings::default()
+    };
     Marker::new(Arc::new(Model::parse(MODEL).unwrap()), settings).unwrap()
 }
 
