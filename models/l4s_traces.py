@@ -15,7 +15,7 @@ from pathlib import Path
 from wirelens import l4s
 from wirelens.l4s.controls import ROUTERS, SCENARIOS
 
-NETWORKS, DURATION_S = 64, 40.0
+NETWORKS, DURATION_S = 48, 25.0
 SEED = 1_001
 """Seeds from here on train; evaluations use those below 1,000."""
 # The networks of SwiftQueue's section 6, which are those of the evaluation, are among the draws.
