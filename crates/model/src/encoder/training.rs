@@ -7,7 +7,7 @@
 use super::dense::Dense;
 use super::descent::{Adjustment, Descent, Gradients, Rates, Scratch};
 use super::kernels::{Linear, Step};
-use super::{EncoderError, Group, Head, LANES, finite};
+use super::{Coding, EncoderError, Group, Head, LANES, finite};
 use crate::simd::{self, Path};
 
 /// Rows of a minibatch at most.
@@ -186,6 +186,7 @@ pub struct HeadTrainer {
     settings: TrainingSettings,
     path: Path,
     hidden_len: usize,
+    coding: Coding,
     first: Dense,
     /// Weights of the last layer, by group of inputs; its bias is in a group of its own.
     last: Vec<Group>,
@@ -234,6 +235,7 @@ impl HeadTrainer {
             settings,
             path,
             hidden_len: head.hidden_len(),
+            coding: head.coding().clone(),
             first: first.clone(),
             last,
             last_bias,
@@ -323,7 +325,7 @@ impl HeadTrainer {
         let first = Dense::new(inputs, &weights, self.first.bias())?;
         let inner = self.first.output_count();
         let last = Dense::new(inner, &self.last.as_flattened()[..inner], &self.last_bias[..1])?;
-        Head::new(self.hidden_len, first, last)
+        Head::new(self.hidden_len, self.coding.clone(), first, last)
     }
 
     /// The weighted squared errors, and what they are divided by.
@@ -334,11 +336,11 @@ impl HeadTrainer {
     ) -> Result<(f64, f64), EncoderError> {
         let row_len = self.first.input_count();
         let Examples { hidden_len, query_len, .. } = *examples;
-        if hidden_len != self.hidden_len || hidden_len + query_len != row_len {
+        let wanted = row_len - self.hidden_len - self.coding.bin_count();
+        if hidden_len != self.hidden_len || query_len != wanted {
             return Err(EncoderError::new(format!(
-                "examples of {hidden_len} + {query_len} numbers; wanted: {} + {}",
-                self.hidden_len,
-                row_len - self.hidden_len
+                "examples of {hidden_len} + {query_len} numbers; wanted: {} + {wanted}",
+                self.hidden_len
             )));
         }
         self.gather(examples, chosen);
@@ -387,7 +389,7 @@ impl HeadTrainer {
             let example = example as usize;
             let token = hidden_index[example] as usize;
             self.rows.extend_from_slice(&hidden[token * hidden_len..][..hidden_len]);
-            self.rows.extend_from_slice(&queries[example * query_len..][..query_len]);
+            self.coding.append(&queries[example * query_len..][..query_len], &mut self.rows);
             self.targets.push(targets[example]);
             self.weights.push(weights[example]);
         }

@@ -4,7 +4,9 @@ use super::*;
 const HIDDEN: usize = 6;
 const QUERY: usize = 5;
 const INNER: usize = 21;
-const INPUTS: usize = HIDDEN + QUERY;
+/// Bins of a query.
+const BINS: [f32; 6] = [1.0, -0.5, 0.5, 4.0, 0.0, 2.0];
+const INPUTS: usize = HIDDEN + QUERY + BINS.len() / 3;
 
 /// Numbers of a uniform distribution from −1 to 1.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
@@ -22,7 +24,8 @@ fn head(seed: u64) -> Head {
         |count, seed| numbers(count, seed).into_iter().map(|n| n * 0.4).collect::<Vec<_>>();
     let first = Dense::new(INPUTS, &scaled(INNER * INPUTS, seed), &scaled(INNER, seed + 1));
     let last = Dense::new(INNER, &scaled(INNER, seed + 2), &scaled(1, seed + 3));
-    Head::new(HIDDEN, first.unwrap(), last.unwrap()).unwrap()
+    let coding = Coding::new(QUERY, &BINS).unwrap();
+    Head::new(HIDDEN, coding, first.unwrap(), last.unwrap()).unwrap()
 }
 
 /// Examples with several to a token, in order of the arguments of [`Examples::new`].
@@ -58,7 +61,8 @@ impl Made {
     fn row(&self, at: usize) -> Vec<f64> {
         let hidden = &self.hidden[self.hidden_index[at] as usize * HIDDEN..][..HIDDEN];
         let query = &self.queries[at * QUERY..][..QUERY];
-        hidden.iter().chain(query).map(|&number| number.into()).collect()
+        let coded = [(query[1] + 0.5).clamp(0.0, 1.0), (query[4] / 2.0).clamp(0.0, 1.0)];
+        hidden.iter().chain(query).chain(&coded).map(|&number| number.into()).collect()
     }
 }
 
@@ -173,7 +177,7 @@ fn steps_are_those_of_adam() {
 #[test]
 fn training_reduces_the_loss_and_is_the_same_on_every_processor() {
     let (head, made) = (head(11), Made::new(2_000, 12));
-    let settings = TrainingSettings { epochs: 30, batch_rows: 128, ..Default::default() };
+    let settings = TrainingSettings { epochs: 60, batch_rows: 128, ..Default::default() };
     let train = |path, settings| {
         let mut trainer = HeadTrainer::new_on(path, &head, settings).unwrap();
         let outcome = trainer.train(&made.examples(&head), || true).unwrap();
@@ -182,7 +186,7 @@ fn training_reduces_the_loss_and_is_the_same_on_every_processor() {
     let (outcome, trained) = train(Path::Portable, settings);
     assert!(outcome.last_loss < outcome.first_loss / 5.0, "{outcome:?}");
     // One example in four has no weight.
-    assert_eq!((outcome.steps, outcome.is_finished), (30 * 12, true));
+    assert_eq!((outcome.steps, outcome.is_finished), (60 * 12, true));
     for path in paths() {
         assert_eq!(train(path, settings), (outcome, trained.clone()), "{}", path.name());
     }
