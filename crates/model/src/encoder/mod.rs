@@ -33,7 +33,7 @@ pub use head::{Head, HeadScratch};
 pub(crate) use kernels::Step;
 use kernels::{Linear, Norm};
 pub use state::EncoderState;
-pub use training::{Examples, HeadTrainer, TrainingOutcome, TrainingSettings};
+pub use training::{Change, Examples, HeadTrainer, NONE_BEFORE, TrainingOutcome, TrainingSettings};
 
 use crate::simd::{self, Path};
 
