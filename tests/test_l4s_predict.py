@@ -168,10 +168,13 @@ def test_tuned_by_the_program_or_by_pytorch_predictions_are_as_good(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     run("eval", "l4s", "--predict", trace, "--train", 2, "--every", 1, "--tune", 1, "--window", 24,
-        "--steps", 120, "--rows", rows, "--predictors", "causal,causal-served")  # fmt: skip
-    one, other = (json.loads(line) for line in rows.read_text().splitlines())
-    assert one["packets"] == other["packets"] and one["tune_cpu_s"] > 0
-    assert abs(one["mean_error_ms"] / other["mean_error_ms"] - 1) < 0.05
+        "--steps", 60, "--seeds", 2, "--rows", rows, "--predictors", "causal,causal-served",
+        )  # fmt: skip
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert len({row["packets"] for row in found}) == 1 and found[0]["tune_cpu_s"] > 0
+    # Minibatches are other ones, and so is each seed's outcome by some percent.
+    one, other = (sum(row["mean_error_ms"] for row in found[at : at + 2]) for at in (0, 2))
+    assert abs(one / other - 1) < 0.08
 
 
 def test_wrong_wishes_are_said_to_be_wrong(trace: Path, model: Path, tmp_path: Path) -> None:

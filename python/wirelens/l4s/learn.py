@@ -18,7 +18,7 @@ from wirelens.l4s.coding import bins_of
 from wirelens.l4s.examples import CHANGE_SHARE, Examples, Part, held_out, thinned
 from wirelens.l4s.material import Material
 from wirelens.l4s.networks import WIDTH, BiLstm, Causal, Full
-from wirelens.l4s.packets import TOKEN_LEN
+from wirelens.l4s.packets import NEVER, TOKEN_LEN
 from wirelens.learn.networks import array, tensor, torch
 
 Array = Any
@@ -324,7 +324,11 @@ def tune(network: Any, part: Part, tuning: Tuning = Tuning(), *, seed: int = 1) 
     network itself where that is no better on a tenth of the packets, which did not train it."""
     material, span = part.material, part.span
     tuned = copy.deepcopy(network)
-    has = numpy.flatnonzero(material.weight[span] > 0)
+    records = material.packets.records
+    # What is not acknowledged when the next packet leaves is not known yet.
+    end_ns = records["sent_ns"][span.stop] if span.stop < len(material) else NEVER
+    is_known = records["acked_ns"][span] < end_ns
+    has = numpy.flatnonzero((material.weight[span] > 0) & is_known)
     if not len(has):
         return tuned
     torch.manual_seed(seed)
@@ -333,7 +337,7 @@ def tune(network: Any, part: Part, tuning: Tuning = Tuning(), *, seed: int = 1) 
     examples = Examples.of([part], [encoded(network, part)])
     is_held = held_out(len(has))
     held = has[is_held] if is_held.any() else has
-    trained = examples.without(has[is_held])
+    trained = examples.without(numpy.concatenate([has[is_held], numpy.flatnonzero(~is_known)]))
     tuned.eval()
     for _ in range(tuning.epochs):
         order = trained.order(dice)
