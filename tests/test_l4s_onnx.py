@@ -55,13 +55,14 @@ def full(trace: Path) -> Path:
 @pytest.mark.parametrize("kind", ["full", "bilstm"])
 def test_the_program_predicts_what_pytorch_does(kind: str, trace: Path, tmp_path: Path) -> None:
     from wirelens.l4s import learn, model
+    from wirelens.l4s.examples import Part
     from wirelens.l4s.material import Material
     from wirelens.l4s.packets import BATCHING
 
     found = packets.read_packets(trace)
     material = Material.of(found)
     span = slice(0, len(found))
-    part = learn.Part(material, span)
+    part = Part(material, span)
     network = learn.train(kind, WINDOW, [part], [part], learn.Schedule.of(30))
     files = model.files(kind, network, BATCHING, {})
     model.write(tmp_path / kind, files, "# A card\n", force=False)

@@ -54,6 +54,7 @@ def served(model: Path, found: packets.Packets) -> Any:
 
 def test_the_program_predicts_what_pytorch_does(trace: Path, model: Path) -> None:
     from wirelens.l4s import learn
+    from wirelens.l4s.examples import Part
     from wirelens.l4s.material import Material
     from wirelens.l4s.networks import Causal
     from wirelens.learn.networks import tensor, torch
@@ -62,15 +63,18 @@ def test_the_program_predicts_what_pytorch_does(trace: Path, model: Path) -> Non
     both = served(model, found)
     taken = both[numpy.arange(len(both)), found.records["queue"]]
     material = Material.of(found)
-    network = Causal(24)
     from safetensors.numpy import load
 
     tensors = load(read_model(model))
-    network.load_state_dict(
-        {name.replace("head.", "head.layers."): tensor(values) for name, values in tensors.items()}
-    )
+    network = Causal(24, tensors["head.bins"])
+    assert len(tensors["head.bins"]) > 20
+    own = {
+        name.replace("head.bins", "coding.bins").replace("head.", "head.layers."): tensor(values)
+        for name, values in tensors.items()
+    }
+    network.load_state_dict(own)
     span = slice(0, len(found))
-    residual = learn.predict(network, learn.Part(material, span))
+    residual = learn.predict(network, Part(material, span))
     wanted = material.predicted_ms(residual)
     known = ~numpy.isnan(material.rows.base_ms)
     assert numpy.isnan(taken[~known]).all() and known.sum() > 20_000
@@ -164,10 +168,13 @@ def test_tuned_by_the_program_or_by_pytorch_predictions_are_as_good(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     run("eval", "l4s", "--predict", trace, "--train", 2, "--every", 1, "--tune", 1, "--window", 24,
-        "--steps", 120, "--rows", rows, "--predictors", "causal,causal-served")  # fmt: skip
-    one, other = (json.loads(line) for line in rows.read_text().splitlines())
-    assert one["packets"] == other["packets"] and one["tune_cpu_s"] > 0
-    assert abs(one["mean_error_ms"] / other["mean_error_ms"] - 1) < 0.05
+        "--steps", 60, "--seeds", 2, "--rows", rows, "--predictors", "causal,causal-served",
+        )  # fmt: skip
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert len({row["packets"] for row in found}) == 1 and found[0]["tune_cpu_s"] > 0
+    # Minibatches are other ones, and so is each seed's outcome by some percent.
+    one, other = (sum(row["mean_error_ms"] for row in found[at : at + 2]) for at in (0, 2))
+    assert abs(one / other - 1) < 0.08
 
 
 def test_wrong_wishes_are_said_to_be_wrong(trace: Path, model: Path, tmp_path: Path) -> None:
@@ -231,3 +238,61 @@ def test_a_card_says_what_it_was_measured_on(model: Path) -> None:
     assert "ended training and therefore flatters" in card
     assert "newest latency of the queue" in card and "router" in card
     assert "wirelens train l4s -r" in card
+
+
+def test_bins_are_quantiles_of_delays_and_counts(trace: Path) -> None:
+    from wirelens.l4s.coding import BINS, bins_of, coded_numbers
+    from wirelens.l4s.material import Material
+
+    assert coded_numbers() == list(range(10, 24))
+    queries = Material.of(packets.read_packets(trace)).rows.queries
+    bins = bins_of([queries[:9_000], queries[9_000:]])
+    assert len(bins) > 20 and set(bins[:, 0]) <= set(coded_numbers())
+    for number in set(bins[:, 0]):
+        mine = bins[bins[:, 0] == number]
+        assert len(mine) <= BINS and (mine[:, 1] < mine[:, 2]).all()
+        numpy.testing.assert_array_equal(mine[1:, 1], mine[:-1, 2])
+        assert (mine[:, 2] <= queries[:, int(number)].max()).all()
+    # A number that is always the same has no bin.
+    assert len(bins_of([numpy.ones_like(queries[:5])])) == 0
+
+
+def test_fine_tuning_holds_out_what_the_program_does() -> None:
+    from wirelens.l4s.examples import held_out
+
+    # The numbers of `crates/l4s/src/tuning/held_out.rs`.
+    for count, wanted in [(0, 0), (9, 0), (10, 1), (512, 50), (250_000, 24_960)]:
+        assert (len(held_out(count)), held_out(count).sum()) == (count, wanted)
+
+
+def test_a_head_may_train_on_runs_of_many_packets(trace: Path) -> None:
+    from wirelens.l4s.examples import Examples, Part, thinned
+    from wirelens.l4s.material import Material
+
+    material = Material.of(packets.read_packets(trace))
+    parts = [Part(material, slice(0, 15_000)), Part(material, slice(15_000, 20_000))]
+    assert thinned(parts, 20_000, numpy.random.default_rng(1)) is parts
+    some = thinned(parts, 9_000, numpy.random.default_rng(1))
+    assert [len(part) for part in some] != [15_000, 5_000]
+    assert 2_000 < sum(map(len, some)) <= 9_000
+    examples = Examples.of(some, [numpy.zeros((len(part), 1)) for part in some])
+    # What is before a packet is in the same run, and of the same flow.
+    places = numpy.concatenate([numpy.arange(len(material))[part.span] for part in some])
+    has = examples.before >= 0
+    assert has.mean() > 0.9 and (examples.before < numpy.arange(len(has))).all()
+    flows = material.packets.records["flow"][places]
+    assert (flows[examples.before[has]] == flows[has]).all()
+    order = examples.order(numpy.random.default_rng(1))
+    counted = numpy.bincount(order, minlength=len(has))
+    numpy.testing.assert_array_equal(counted, numpy.ceil(material.weight[places]))
+
+
+def test_several_intervals_share_a_training(trace: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    done = run("eval", "l4s", "--predict", trace, "--train", 3, "--every", "0,1,2", "--tune", 1,
+               "--rows", rows, "--predictors", "xgboost")  # fmt: skip
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert [row["tuned_every_s"] for row in found] == [0.0, 1.0, 2.0]
+    assert len({row["train_cpu_s"] for row in found}) == 1
+    assert found[0]["tune_cpu_s"] == 0 < found[2]["tune_cpu_s"] < found[1]["tune_cpu_s"]
+    assert "| xgboost, not tuned |" in done.stdout and "xgboost, tuned every 2 s" in done.stdout

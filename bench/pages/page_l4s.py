@@ -3,13 +3,16 @@
 Values are medians over seeds, with the lowest and highest seed in brackets.
 """
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Callable, Sequence
+from statistics import mean, median, stdev
 
 from page_rows import Missing, Row, read
 
 FOLDER = "2026-11-24-l4s"
-PREDICTED = "2026-11-25-l4s-predict"
+DESCRIBED, PREDICTED = "2026-11-25-l4s-predict", "2026-11-25-l4s-predict-2"
+OURS, LSTM = "causal", "bilstm"
+# Quantiles of Student's t for intervals of 95 %, by degrees of freedom.
+T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 SIMULATOR, NS3 = "simulator", "ns-3"
 CONTROLS = ("none", "state-informed", "last latency", "random, same rate")
 # A median of fewer packets in each run says little.
@@ -163,7 +166,7 @@ def traces() -> str:
         "| trace | packets | flows | minutes | median to the ACK, ms | one way, ms "
         "| sharp changes to the ACK | one way |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
     )
-    found = read(f"{PREDICTED}/traces.jsonl")
+    found = read(f"{DESCRIBED}/traces.jsonl")
     for name in dict.fromkeys(row["trace"] for row in found):
         ack, one_way = (
             next(row for row in found if (row["trace"], row["latency"]) == (name, latency))
@@ -177,12 +180,22 @@ def traces() -> str:
     return text
 
 
+def _predicted(name: str = "predict") -> list[Row]:
+    return read(f"{PREDICTED}/{name}.jsonl")
+
+
+def _f1(row: Row) -> float:
+    """Of sharp changes within a flow."""
+    return _scores(row)[2]
+
+
 def predicted() -> str:
     """How well predictors predict sharp changes within a flow, on the traces of real traffic."""
-    found = read(f"{PREDICTED}/predict.jsonl")
+    found = [row for row in _predicted() if row["tuned_every_s"] == 300]
     text = (
         "| trace | predictor | seeds | F1 | precision | recall | mean error ms "
-        "| root mean square ms | training, CPU s |\n|---|---|---:|---|---:|---:|---:|---:|---:|\n"
+        "| root mean square ms | training, CPU s | five tunings, CPU s |\n"
+        "|---|---|---:|---|---:|---:|---:|---:|---:|---:|\n"
     )
     for trace, name in dict.fromkeys((row["trace"], row["predictor"]) for row in found):
         mine = [row for row in found if (row["trace"], row["predictor"]) == (trace, name)]
@@ -190,14 +203,85 @@ def predicted() -> str:
         middle = f"{median(f1):.3f}"
         if len(f1) > 1:
             middle += f" ({min(f1):.3f}–{max(f1):.3f})"
-        numbers = [
-            median(row[key] for row in mine)
-            for key in ("mean_error_ms", "root_mean_square_ms", "train_cpu_s")
+        errors = [
+            f"{median(row[key] for row in mine):.1f}"
+            for key in ("mean_error_ms", "root_mean_square_ms")
+        ]
+        seconds = [
+            f"{median(row[key] for row in mine):.1f}" for key in ("train_cpu_s", "tune_cpu_s")
         ]
         text += (
             f"| `{trace}` | {name} | {len(mine)} | {middle} | {median(precision):.3f} "
-            f"| {median(recall):.3f} | {numbers[0]:.1f} | {numbers[1]:.1f} | {numbers[2]:.0f} |\n"
+            f"| {median(recall):.3f} | {' | '.join(errors + seconds)} |\n"
         )
+    return text
+
+
+def paired() -> str:
+    """How much higher the F1 of our network is than that of each other predictor, over seeds."""
+    found = [row for row in _predicted() if row["tuned_every_s"] == 300]
+    text = "| trace | predictor | seeds | F1 of `causal` less its F1 | 95 % interval | ratio |\n"
+    text += "|---|---|---:|---:|---|---:|\n"
+    for trace, name in dict.fromkeys((row["trace"], row["predictor"]) for row in found):
+        if name == OURS:
+            continue
+        by_seed = {
+            one: {
+                row["seed"]: _f1(row)
+                for row in found
+                if (row["trace"], row["predictor"]) == (trace, one)
+            }
+            for one in (OURS, name)
+        }
+        ours, theirs = by_seed[OURS], by_seed[name]
+        # What is not drawn is the same for every seed.
+        pairs = [
+            (value, theirs.get(seed, next(iter(theirs.values()))))
+            for seed, value in ours.items()
+            if seed in theirs or len(theirs) == 1
+        ]
+        shown = _interval([one - other for one, other in pairs])
+        ratio = mean(one for one, _ in pairs) / max(mean(other for _, other in pairs), 1e-9)
+        text += f"| `{trace}` | {name} | {len(pairs)} | {shown} | {ratio:.2f} |\n"
+    return text
+
+
+def _interval(values: Sequence[float]) -> str:
+    """Their mean and its 95 % interval, bold where that is on one side of 0."""
+    middle = mean(values)
+    if len(values) < 2:
+        return f"{middle:+.3f} | –"
+    half = T_95[len(values) - 1] * stdev(values) / len(values) ** 0.5
+    mark = "**" if abs(middle) > half else ""
+    return f"{mark}{middle:+.3f}{mark} | {middle - half:+.3f} to {middle + half:+.3f}"
+
+
+def intervals() -> str:
+    """F1 of our network by how often it is fine-tuned."""
+    return _by("tuned_every_s", "every", lambda value: f"{value:g} s" if value else "never")
+
+
+def batches() -> str:
+    """F1 of our network by how many packets share a prediction."""
+    return _by("batch", "batch", lambda value: f"{value}")
+
+
+def _by(key: str, name: str, shown: Callable[[float], str]) -> str:
+    rows = [row for row in [*_predicted(), *_predicted(name)] if row["predictor"] == OURS]
+    if key == "batch":
+        rows = [row for row in rows if row["tuned_every_s"] == 300]
+    traces = dict.fromkeys(row["trace"] for row in _predicted(name))
+    values = sorted({row[key] for row in rows if row["trace"] in traces})
+    text = f"| trace | seeds | {' | '.join(map(shown, values))} |\n"
+    text += f"|---|---:|{'---|' * len(values)}\n"
+    for trace in traces:
+        cells, seeds = [], set()
+        for value in values:
+            some = [row for row in rows if (row["trace"], row[key]) == (trace, value)]
+            seeds.add(len(some))
+            f1 = list(map(_f1, some))
+            cells.append(f"{median(f1):.3f} ({min(f1):.3f}–{max(f1):.3f})")
+        text += f"| `{trace}` | {min(seeds)} | {' | '.join(cells)} |\n"
     return text
 
 

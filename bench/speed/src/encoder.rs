@@ -70,6 +70,9 @@ pub(crate) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     (0..count).map(|_| number()).collect()
 }
 
+/// Bins of a query's numbers, about as many as trained models have.
+const BIN_COUNT: usize = 160;
+
 impl Net {
     /// Random weights; a query has so many numbers, and the head's first layer so many outputs.
     pub(crate) fn new(
@@ -79,6 +82,8 @@ impl Net {
     ) -> Result<Self, Failure> {
         let EncoderShape { token_len, width, hidden_len, .. } = shape;
         let (pool, scales) = (numbers(1 << 16, 7), vec![1.0; width]);
+        let bin = |at: usize| [(at % query_len) as f32, -0.5, 0.5];
+        let bins: Vec<f32> = (0..BIN_COUNT).flat_map(bin).collect();
         let tensor = |name: &str| -> Option<&[f32]> {
             let count = match name.rsplit_once("layers.").map_or(name, |(_, name)| &name[2..]) {
                 "input.weight" => width * token_len,
@@ -88,7 +93,8 @@ impl Net {
                 "linear1.weight" | "linear2.weight" => width * hidden_len,
                 "linear1.bias" => hidden_len,
                 "norm1.weight" | "norm2.weight" => return Some(&scales),
-                "head.0.weight" => inner_len * (width + query_len),
+                "head.0.weight" => inner_len * (width + query_len + BIN_COUNT),
+                "head.bins" => return Some(&bins),
                 "head.0.bias" | "head.1.weight" => inner_len,
                 "head.1.bias" => 1,
                 _ => width,

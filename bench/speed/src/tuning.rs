@@ -3,7 +3,7 @@
 
 use clap::Args;
 use l4s::history::{QUERY_LEN, TOKEN_LEN};
-use model::encoder::{Examples, HeadTrainer, TrainingSettings};
+use model::encoder::{Change, Examples, HeadTrainer, NONE_BEFORE, TrainingSettings};
 use model::trees::Path;
 use model::{EncoderError, EncoderShape, EncoderState};
 
@@ -89,8 +89,15 @@ fn train(
     let (queries, targets) = (numbers(packets * QUERY_LEN, 5), numbers(packets, 6));
     let weights: Vec<f32> =
         (0..packets).map(|at| if at.is_multiple_of(50) { 10.0 } else { 1.0 }).collect();
+    let change = |at: usize| Change {
+        before: at.checked_sub(1).map_or(NONE_BEFORE, |before| before as u32),
+        sign: if at.is_multiple_of(50) { 1.0 } else { 0.0 },
+        ..Change::NONE
+    };
+    let changes: Vec<Change> = (0..packets).map(change).collect();
     let stopwatch = Stopwatch::start();
-    let examples = Examples::new(&net.head, (hidden, &index), &queries, &targets, &weights)?;
+    let examples = Examples::new(&net.head, (hidden, &index), &queries, &targets, &weights)?
+        .with_changes(&changes)?;
     let settings = TrainingSettings { epochs, ..TrainingSettings::default() };
     let mut trainer = HeadTrainer::new_on(path, &net.head, settings)?;
     trainer.train(&examples, || true)?;

@@ -288,16 +288,20 @@ fn tune(
     }
     let is_held = held_out::held_out(count);
     let train = || -> Result<Outcome, EncoderError> {
-        let ExampleColumns { hidden, hidden_index, queries, targets, weights } = &columns;
+        let ExampleColumns { hidden, hidden_index, queries, targets, weights, changes } = &columns;
         let trains = |(&weight, &is_held): (&f32, &bool)| if is_held { 0.0 } else { weight };
-        let weights: Vec<f32> = weights.iter().zip(&is_held).map(trains).collect();
-        let examples = Examples::new(head, (hidden, hidden_index), queries, targets, &weights)?;
+        let trained: Vec<f32> = weights.iter().zip(&is_held).map(trains).collect();
+        let of = |weights| {
+            let hidden = (&hidden[..], &hidden_index[..]);
+            Examples::new(head, hidden, queries, targets, weights)?.with_changes(changes)
+        };
+        let (examples, all) = (of(&trained)?, of(weights)?);
         let mut trainer = HeadTrainer::new(head, settings.training)?;
         if !trainer.train(&examples, goes_on)?.is_finished {
             return Ok(Outcome::Stopped);
         }
         let tuned = trainer.head()?;
-        let loss_of = |head| held_out::loss(head, &columns, &is_held);
+        let loss_of = |head| held_out::loss(head, &all, &is_held, &settings.training);
         let is_better = loss_of(&tuned)? < loss_of(head)?;
         Ok(if is_better { Outcome::Done(tuned, count) } else { Outcome::Worse })
     };

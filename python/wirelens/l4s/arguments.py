@@ -150,8 +150,10 @@ def _add_predictors(add: Callable[..., Any]) -> None:
     add("--train", metavar="SECONDS", type=positive, default=300.0,
         help="the beginning of a trace that trains; its last fifth ends training [default: 300]",
         )  # fmt: skip
-    add("--every", metavar="SECONDS", type=positive, default=300.0,
-        help="how long each test goes on [default: 300]")  # fmt: skip
+    add("--every", metavar="SECONDS", type=_intervals, default="300",
+        help="how long each test goes on before the next fine-tuning; several values, and 0 for "
+        "tests without any, share a training, such as 0,60,300 [default: %(default)s]"
+        )  # fmt: skip
     add("--tune", metavar="SECONDS", type=_or_none, default=60.0,
         help="fine-tune before each test on so much; 0 for never [default: 60]")  # fmt: skip
     _add_traces(add)
@@ -202,12 +204,16 @@ def prediction(asked: argparse.Namespace) -> "predicted.Request":
     from wirelens.l4s.packets import Batching
     from wirelens.l4s.rhythm import Rhythm
 
-    rhythm = Rhythm(asked.train, asked.train / 5, asked.every, asked.tune)
+    # Without fine-tuning, how long tests are does not matter.
+    rhythms = [
+        Rhythm(asked.train, asked.train / 5, every or 300.0, asked.tune if every else 0.0)
+        for every in asked.every
+    ]
     return predicted.Request(
         traces=asked.predict,
         predictors=asked.predictors,
         seeds=_seeds(asked, 1),
-        rhythm=rhythm,
+        rhythms=rhythms,
         batching=Batching(asked.batch, asked.batch_span / 1_000),
         window=asked.window,
         steps=asked.steps,
@@ -218,6 +224,10 @@ def prediction(asked: argparse.Namespace) -> "predicted.Request":
 
 def _seeds(asked: argparse.Namespace, default: int) -> Sequence[int]:
     return range(asked.seed, asked.seed + (asked.seeds or default))
+
+
+def _intervals(text: str) -> Sequence[float]:
+    return [_or_none(one) for one in text.split(",")]
 
 
 def _or_none(text: str) -> float:

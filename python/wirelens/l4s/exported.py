@@ -32,7 +32,7 @@ class _FullWindow(_Module):
     def forward(self, tokens: Any, is_pad: Any, queries: Any) -> Any:
         """A score for each query."""
         network, unseen = self.network, is_pad * _NEVER
-        seen, asked = network.input(tokens), network.query(queries)
+        seen, asked = network.input(tokens), network.query(network.coding(queries))
         last = len(network.layers) - 1
         for number, layer in enumerate(network.layers):
             query, key, value = _projected(layer, seen)
@@ -85,7 +85,8 @@ class _BiLstmWindow(_Module):
         # The states are the same for all queries: their share of the sum is computed once.
         weight = first.weight
         shared = nn.functional.linear(both, weight[:, : 2 * LSTM_WIDTH], first.bias)
-        inner = shared + nn.functional.linear(queries, weight[:, 2 * LSTM_WIDTH :])
+        coded = self.network.coding(queries)
+        inner = shared + nn.functional.linear(coded, weight[:, 2 * LSTM_WIDTH :])
         return second(torch.relu(inner)).squeeze(-1)
 
 

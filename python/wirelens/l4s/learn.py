@@ -1,25 +1,31 @@
 """Training of latency models, and their predictions.
 
-The optimiser and its warm-up are SwiftQueue's (section 5): Adam with β = 0.9, 0.98, a learning
-rate that rises for a number of steps and falls with the root of their number, dropout, and weight
-decay.
+A network is trained twice. First all of it, in sequences of packets, with SwiftQueue's optimiser
+(section 5): Adam with β = 0.9, 0.98, a learning rate that rises for a number of steps and falls with
+the root of their number, dropout, and weight decay. Then its linear layers from the beginning, on
+packets in random order: those of a sequence resemble each other, so that a step learns few of them.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
 from wirelens.errors import OptionError
+from wirelens.l4s.coding import bins_of
+from wirelens.l4s.examples import CHANGE_SHARE, Examples, Part, held_out, thinned
 from wirelens.l4s.material import Material
 from wirelens.l4s.networks import WIDTH, BiLstm, Causal, Full
-from wirelens.l4s.packets import TOKEN_LEN
+from wirelens.l4s.packets import NEVER, TOKEN_LEN
 from wirelens.learn.networks import array, tensor, torch
 
 Array = Any
-KINDS: dict[str, Callable[[int], Any]] = {"causal": Causal, "full": Full, "bilstm": BiLstm}
+KINDS: dict[str, Callable[[int, Array], Any]] = {"causal": Causal, "full": Full, "bilstm": BiLstm}
+
+# Packets of a head's training at most, about 0.5 kB each.
+EXAMPLES_MAX = 500_000
 
 
 @dataclass(frozen=True)
@@ -37,34 +43,51 @@ class Schedule:
     averaged: float = 0.99
     """Weights that are judged and kept are a mean over steps, in which each step counts this share
     of the one after it: those of single steps differ more than what they learn."""
+    head: "HeadSchedule | None" = None
+    """None for the default."""
 
     @classmethod
     def of(cls, steps: int) -> "Schedule":
         """So many steps, of which a third at most warm up."""
-        return cls(steps=steps, warmup_steps=max(1, min(cls.warmup_steps, steps // 3)))
+        return cls(
+            steps=steps, warmup_steps=max(1, min(cls.warmup_steps, steps // 3)),
+            watch_every=min(cls.watch_every, max(1, steps // 4)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HeadSchedule:
+    """How linear layers are trained on packets in random order. The learning rate rises for some
+    steps and falls with a cosine."""
+
+    steps: int = 1_000
+    warmup_steps: int = 50
+    rows: int = 512
+    learning_rate: float = 2e-3
+    watched: int = 15
+    """How often what is held out is judged."""
+    averaged: float = 0.99
+    change_share: float = CHANGE_SHARE
+    """What 1 less the F1 of sharp changes counts for beside the squared error."""
+
+    def rate(self, step: int) -> float:
+        """Of a step from 1 on."""
+        fallen = 0.5 * (1 + numpy.cos(numpy.pi * step / self.steps)) + 0.02
+        return float(self.learning_rate * min(1.0, step / self.warmup_steps) * fallen)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the linear layers are fine-tuned on the last minute."""
+    """How the linear layers are fine-tuned on the last minute: as the program does it, whose
+    defaults these are."""
 
     epochs: int = 10
     rows: int = 512
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-4
+    change_share: float = CHANGE_SHARE
 
 
 Show = Callable[[int, int, float], None]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some packets of a trace."""
-
-    material: Material
-    span: slice
-
-    def __len__(self) -> int:
-        return int(self.span.stop) - int(self.span.start)
 
 
 def train(
@@ -87,7 +110,8 @@ def train(
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     dice = numpy.random.default_rng(seed)
-    network = KINDS[kind](window)
+    queries = [_queries(part) for part in trained]
+    network = KINDS[kind](window, bins_of(queries))
     optimizer = torch.optim.Adam(
         network.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9,
         weight_decay=schedule.weight_decay,
@@ -116,8 +140,57 @@ def train(
                 show(step, schedule.steps, held)
     assert best is not None
     mean.load_state_dict(best[1])
-    mean.eval()
+    return _train_head(mean.eval(), trained, watched, schedule.head or HeadSchedule(), dice, show)
+
+
+def _queries(part: Part) -> Array:
+    """Those with a target."""
+    return part.material.rows.queries[part.span][part.material.weight[part.span] > 0]
+
+
+def _train_head(
+    network: Any, trained: Sequence[Part], watched: Sequence[Part], schedule: HeadSchedule,
+    dice: Any, show: Show | None,
+) -> Any:  # fmt: skip
+    """Linear layers from the beginning, with the least loss on `watched`; the encoder stays."""
+    trained, watched = thinned(trained, EXAMPLES_MAX, dice), thinned(watched, EXAMPLES_MAX, dice)
+    examples, held = (
+        Examples.of(parts, [encoded(network, part) for part in parts])
+        for parts in (trained, watched)
+    )
+    network.head.renew()
+    optimizer = torch.optim.Adam(network.head.parameters(), lr=1.0)
+    mean = copy.deepcopy(network)
+    best: tuple[float, Any] | None = None
+    every = max(1, schedule.steps // schedule.watched)
+    minibatches = _drawn(examples, schedule.rows, dice)
+    for step in range(1, schedule.steps + 1):
+        rows = next(minibatches)
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate(step)
+        loss = examples.loss(network, rows, schedule.change_share, is_drawn=True)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        _average(mean.head, network.head, min(schedule.averaged, step / (step + 10)))
+        if step % every == 0 or step == schedule.steps:
+            with torch.no_grad():
+                found = float(held.loss(mean, held.rows, schedule.change_share, is_drawn=False))
+            if best is None or found < best[0]:
+                best = found, copy.deepcopy(mean.head.state_dict())
+            if show is not None:
+                show(step, schedule.steps, found)
+    assert best is not None
+    mean.head.load_state_dict(best[1])
     return mean
+
+
+def _drawn(examples: Examples, count: int, dice: Any) -> Iterator[Array]:
+    """Minibatches without end; the last of an epoch may be smaller."""
+    while True:
+        order = examples.order(dice)
+        for first in range(0, len(order), count):
+            yield order[first : first + count]
 
 
 def _average(mean: Any, network: Any, share: float) -> None:
@@ -247,25 +320,36 @@ def _encoded_sequence(network: Any, material: Material, span: slice) -> Array:
 
 
 def tune(network: Any, part: Part, tuning: Tuning = Tuning(), *, seed: int = 1) -> Any:
-    """A copy whose linear layers were fine-tuned on these packets; the encoder stays as it is."""
+    """A copy whose linear layers were fine-tuned on these packets; the encoder stays as it is. The
+    network itself where that is no better on a tenth of the packets, which did not train it."""
     material, span = part.material, part.span
     tuned = copy.deepcopy(network)
-    rows = numpy.flatnonzero(material.weight[span] > 0) + span.start
-    if not len(rows):
+    records = material.packets.records
+    # What is not acknowledged when the next packet leaves is not known yet.
+    end_ns = records["sent_ns"][span.stop] if span.stop < len(material) else NEVER
+    is_known = records["acked_ns"][span] < end_ns
+    has = numpy.flatnonzero((material.weight[span] > 0) & is_known)
+    if not len(has):
         return tuned
     torch.manual_seed(seed)
     dice = numpy.random.default_rng(seed)
     optimizer = torch.optim.Adam(tuned.head.parameters(), lr=tuning.learning_rate)
-    hidden = encoded(network, part)
+    examples = Examples.of([part], [encoded(network, part)])
+    is_held = held_out(len(has))
+    held = has[is_held] if is_held.any() else has
+    trained = examples.without(numpy.concatenate([has[is_held], numpy.flatnonzero(~is_known)]))
     tuned.eval()
     for _ in range(tuning.epochs):
-        order = dice.permutation(len(rows))
-        for first in range(0, len(rows), tuning.rows):
-            some = rows[order[first : first + tuning.rows]]
-            known = tensor(hidden[some - span.start])
-            predicted = tuned.score(known, tensor(material.rows.queries[some]))
-            loss = _loss(predicted, material, some)
+        order = trained.order(dice)
+        for first in range(0, len(order), tuning.rows):
+            rows = order[first : first + tuning.rows]
+            loss = trained.loss(tuned, rows, tuning.change_share, is_drawn=True)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    return tuned
+    with torch.no_grad():
+        after, before = (
+            float(examples.loss(one, held, tuning.change_share, is_drawn=False))
+            for one in (tuned, network)
+        )
+    return tuned if after < before else network

@@ -6,13 +6,38 @@ from typing import Any
 import numpy
 
 from wirelens.l4s.packets import BATCHING, Batching, Packets, Rows
-from wirelens.l4s.sharp import WITHIN, before, changes
+from wirelens.l4s.sharp import LEAST_MS, LEAST_SHARE, WITHIN, before, changes
 
 Array = Any
 # A prediction is what is added to the base, in this many ms.
 UNIT_MS = 100.0
 RESIDUAL_MAX = 20.0
 ALPHA = 10.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Of each packet how its latency differs from that of its flow's packet `before`, −1 where none
+    has a target. `step` is what is added to the difference of the two targets, `threshold` how
+    large a sharp change is, both in `UNIT_MS`; `sign` is 1 where it rises sharply, −1 where it
+    falls, else 0."""
+
+    before: Array
+    step: Array
+    threshold: Array
+    sign: Array
+
+    @classmethod
+    def of(cls, latency_ms: Array, base_ms: Array, places: Array) -> "Changes":
+        """By the packets before, as `sharp.before` has them."""
+        has = ~numpy.isnan(latency_ms) & ~numpy.isnan(base_ms)
+        found = numpy.where((places >= 0) & has & has[places.clip(0)], places, -1)
+        was = found.clip(0)
+        step = numpy.where(found >= 0, base_ms - base_ms[was], 0) / UNIT_MS
+        least = numpy.where(found >= 0, LEAST_SHARE * abs(latency_ms[was]), 0)
+        threshold = numpy.maximum(least, LEAST_MS) / UNIT_MS
+        sign = changes(latency_ms, found)
+        return cls(found, step.astype("f4"), threshold.astype("f4"), sign.astype("f4"))
 
 
 @dataclass(frozen=True)
@@ -27,6 +52,7 @@ class Material:
     rows: Rows
     target: Array
     weight: Array
+    changes: Changes
 
     @classmethod
     def of(
@@ -42,7 +68,8 @@ class Material:
             is_sharp |= changes(latency, cls.places(packets, within)) != 0
         target = numpy.where(has, residual.clip(-RESIDUAL_MAX, RESIDUAL_MAX), 0)
         weight = numpy.where(has, numpy.where(is_sharp, alpha, 1.0), 0.0)
-        return cls(packets, rows, target.astype("f4"), weight.astype("f4"))
+        of_flow = Changes.of(latency, rows.base_ms, cls.places(packets, "flow"))
+        return cls(packets, rows, target.astype("f4"), weight.astype("f4"), of_flow)
 
     @staticmethod
     def places(packets: Packets, within: str) -> Array:

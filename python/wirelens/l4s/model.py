@@ -43,7 +43,7 @@ def data(network: Causal, batching: Batching, training: dict[str, Any]) -> bytes
         **_said(network, batching, training),
     }  # fmt: skip
     tensors = {
-        name.replace("head.layers.", "head."): numpy.ascontiguousarray(array(values), "<f4")
+        _renamed(name): numpy.ascontiguousarray(array(values), "<f4")
         for name, values in network.state_dict().items()
     }
     content: bytes = save(tensors, {"wirelens": json.dumps(said)})
@@ -74,6 +74,11 @@ def _said(network: Any, batching: Batching, training: dict[str, Any]) -> dict[st
         "batch_span_ns": round(batching.span_ms * 1e6), "token": TOKEN_NAMES,
         "query": QUERY_NAMES, "training": training,
     }  # fmt: skip
+
+
+def _renamed(name: str) -> str:
+    """The name in the file of a tensor in PyTorch."""
+    return name.replace("head.layers.", "head.").replace("coding.", "head.")
 
 
 def check_free(folder: Path, force: bool) -> None:

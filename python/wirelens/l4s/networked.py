@@ -7,6 +7,7 @@ import numpy
 
 from wirelens import _wirelens
 from wirelens.l4s import learn, model
+from wirelens.l4s.examples import Part
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import BATCHING, Batching
 from wirelens.l4s.rhythm import Rhythm
@@ -28,18 +29,18 @@ class Network:
     def fit(self, material: Material, trained: slice, watched: slice, seed: int) -> None:
         """Trains it."""
         self.network = learn.train(
-            self.kind, self.window, [learn.Part(material, trained)],
-            [learn.Part(material, watched)], self.schedule, seed=seed, show=self.show,
+            self.kind, self.window, [Part(material, trained)],
+            [Part(material, watched)], self.schedule, seed=seed, show=self.show,
         )  # fmt: skip
 
     def tuned(self, material: Material, span: slice, seed: int) -> "Network":
         """With linear layers fine-tuned."""
-        network = learn.tune(self.network, learn.Part(material, span), self.tuning, seed=seed)
+        network = learn.tune(self.network, Part(material, span), self.tuning, seed=seed)
         return replace(self, network=network)
 
     def predict(self, material: Material, span: slice) -> Array:
         """Base and what the network adds."""
-        residual = learn.predict(self.network, learn.Part(material, span))
+        residual = learn.predict(self.network, Part(material, span))
         return material.predicted_ms(residual, span)
 
 

@@ -6,9 +6,12 @@ They differ in the encoder; sizes are about 110,000 parameters each.
 
 from typing import Any
 
-from wirelens.l4s.packets import QUERY_LEN, TOKEN_LEN
-from wirelens.learn.networks import nn, torch
+import numpy
 
+from wirelens.l4s.packets import QUERY_LEN, TOKEN_LEN
+from wirelens.learn.networks import nn, tensor, torch
+
+Array = Any
 _Module: Any = nn.Module
 
 WIDTH, HEADS, HIDDEN, LAYERS = 64, 4, 256, 2
@@ -29,6 +32,28 @@ def _layer() -> Any:
     return nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, DROPOUT, batch_first=True)
 
 
+class Coding(_Module):
+    """A query's numbers, and behind them how far some of them got through bins: rows of a number's
+    index, and from where to where the bin goes (`docs/specs/encoder.md`)."""
+
+    def __init__(self, bins: Array | None) -> None:
+        super().__init__()
+        found = numpy.zeros((0, 3)) if bins is None else numpy.asarray(bins)
+        self.register_buffer("bins", tensor(found.astype("f4").reshape(-1, 3)))
+
+    @property
+    def length(self) -> int:
+        """Numbers that become of a query."""
+        return QUERY_LEN + int(self.bins.shape[0])
+
+    def forward(self, queries: Any) -> Any:
+        if self.length == QUERY_LEN:
+            return queries
+        number, low, high = (self.bins[:, column] for column in range(3))
+        way = (queries.index_select(-1, number.long()) - low) / (high - low)
+        return torch.cat([queries, way.clamp(0, 1)], dim=-1)
+
+
 class _Head(_Module):
     """Two linear layers over what an encoder found and a query: all that is fine-tuned."""
 
@@ -36,6 +61,11 @@ class _Head(_Module):
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(width, inner), nn.Linear(inner, 1)])
         self.dropout = nn.Dropout(DROPOUT)
+
+    def renew(self) -> None:
+        """Draws other weights."""
+        for layer in self.layers:
+            layer.reset_parameters()
 
     def forward(self, values: Any) -> Any:
         first, second = self.layers
@@ -47,12 +77,13 @@ class Causal(_Module):
 
     is_causal = True
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, bins: Array | None = None) -> None:
         super().__init__()
         self.window = window
+        self.coding = Coding(bins)
         self.input = nn.Linear(TOKEN_LEN, WIDTH)
         self.layers = nn.ModuleList(_layer() for _ in range(LAYERS))
-        self.head = _Head(WIDTH + QUERY_LEN, INNER)
+        self.head = _Head(WIDTH + self.coding.length, INNER)
 
     @property
     def reach(self) -> int:
@@ -69,7 +100,7 @@ class Causal(_Module):
 
     def score(self, encoded: Any, queries: Any) -> Any:
         """Of queries, each with what was encoded when it was asked."""
-        return self.head(torch.cat([encoded, queries], dim=-1))
+        return self.head(torch.cat([encoded, self.coding(queries)], dim=-1))
 
 
 class Full(_Module):
@@ -82,17 +113,18 @@ class Full(_Module):
 
     is_causal = False
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, bins: Array | None = None) -> None:
         super().__init__()
         self.window = window
+        self.coding = Coding(bins)
         self.input = nn.Linear(TOKEN_LEN, WIDTH)
-        self.query = nn.Linear(QUERY_LEN, WIDTH)
+        self.query = nn.Linear(self.coding.length, WIDTH)
         self.layers = nn.ModuleList(_layer() for _ in range(LAYERS))
         self.head = _Head(WIDTH, INNER)
 
     def encode(self, tokens: Any, queries: Any, is_pad: Any) -> Any:
         """Windows × queries × width, of windows × tokens and windows × queries."""
-        found = torch.cat([self.input(tokens), self.query(queries)], dim=1)
+        found = torch.cat([self.input(tokens), self.query(self.coding(queries))], dim=1)
         no_query = torch.zeros(queries.shape[:2], dtype=torch.bool)
         mask = torch.cat([is_pad, no_query], dim=1)
         window, length = tokens.shape[1], found.shape[1]
@@ -112,11 +144,12 @@ class BiLstm(_Module):
 
     is_causal = False
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, bins: Array | None = None) -> None:
         super().__init__()
         self.window = window
+        self.coding = Coding(bins)
         self.lstm = nn.LSTM(TOKEN_LEN, LSTM_WIDTH, batch_first=True, bidirectional=True)
-        self.head = _Head(2 * LSTM_WIDTH + QUERY_LEN, LSTM_INNER)
+        self.head = _Head(2 * LSTM_WIDTH + self.coding.length, LSTM_INNER)
 
     def encode(self, tokens: Any, queries: Any, is_pad: Any) -> Any:
         """Windows × queries × width; tokens before the first are zeros."""
@@ -126,7 +159,7 @@ class BiLstm(_Module):
 
     def score(self, encoded: Any, queries: Any) -> Any:
         """Of queries, each with what was encoded when it was asked."""
-        return self.head(torch.cat([encoded, queries], dim=-1))
+        return self.head(torch.cat([encoded, self.coding(queries)], dim=-1))
 
 
 def parameters(network: Any) -> int:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from wirelens.l4s.choices import DEFAULT, MSE, SERVED
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import Batching, Packets, read_packets
 from wirelens.l4s.predictors import Boosted, LittlesLaw, Persistence, Predictor
-from wirelens.l4s.rhythm import Rhythm, Row, follow, row_of
+from wirelens.l4s.rhythm import Fitted, Rhythm, Row, follow, row_of
 from wirelens.l4s.sharp import WITHIN
 
 WINDOWS = (64, 128, 256, 512)
@@ -25,7 +25,8 @@ class Request:
     traces: Sequence[Path]
     predictors: Sequence[str] = DEFAULT
     seeds: Sequence[int] = (1,)
-    rhythm: Rhythm = Rhythm()
+    rhythms: Sequence[Rhythm] = (Rhythm(),)
+    """Those that differ in how often they fine-tune share a training."""
     batching: Batching = Batching()
     window: int | None = None
     steps: int = 3_000
@@ -63,23 +64,28 @@ def compare(
         for name in request.predictors:
             alpha = 1.0 if name.endswith(MSE) else 10.0
             for seed in request.seeds if _is_drawn(name) else request.seeds[:1]:
-                predictor = _predictor(name, window, request)
-                every_s = request.rhythm.every_s if request.rhythm.tuned_s else 0.0
-                key = (packets.name, latency, name, seed, request.batching.packets, every_s)
-                if key in there:
-                    rows.append(there[key])
-                    continue
-                shown(f"{packets.name}: {name}, seed {seed}")
-                if alpha not in materials:
-                    materials[alpha] = Material.of(packets, request.batching, alpha=alpha)
-                material = materials[alpha]
-                tested = follow(predictor, material, request.rhythm, seed)
-                made = row_of(
-                    name, material, request.rhythm, tested, seed=seed, latency=latency,
-                    batch=request.batching.packets,
-                )  # fmt: skip
-                keep(made)
-                rows.append(made)
+                fitted: Fitted | None = None
+                for rhythm in request.rhythms:
+                    every_s = rhythm.every_s if rhythm.tuned_s else 0.0
+                    key = (packets.name, latency, name, seed, request.batching.packets, every_s)
+                    if key in there:
+                        rows.append(there[key])
+                        continue
+                    shown(f"{packets.name}: {name}, seed {seed}")
+                    if alpha not in materials:
+                        materials[alpha] = Material.of(packets, request.batching, alpha=alpha)
+                    material = materials[alpha]
+                    if fitted is None or name == SERVED:
+                        # The program predicts in a rhythm while it is trained.
+                        predictor = _predictor(name, window, request, rhythm)
+                        fitted = Fitted.of(predictor, material, rhythm, seed)
+                    tested = follow(fitted, material, rhythm, seed)
+                    made = row_of(
+                        name, material, rhythm, tested, seed=seed, latency=latency,
+                        batch=request.batching.packets,
+                    )  # fmt: skip
+                    keep(made)
+                    rows.append(made)
     return rows
 
 
@@ -87,7 +93,7 @@ def _is_drawn(name: str) -> bool:
     return name != "littles-law" and not name.startswith("last-of-")
 
 
-def _predictor(name: str, window: int, request: Request) -> Predictor:
+def _predictor(name: str, window: int, request: Request, rhythm: Rhythm) -> Predictor:
     if name.startswith("last-of-"):
         return Persistence(name.removeprefix("last-of-"))
     if name == "littles-law":
@@ -95,13 +101,17 @@ def _predictor(name: str, window: int, request: Request) -> Predictor:
     if name == "xgboost":
         return Boosted()
     # Networks alone need PyTorch.
-    from wirelens.l4s.learn import Schedule
+    from wirelens.l4s.learn import HeadSchedule, Schedule, Tuning
     from wirelens.l4s.networked import Network, Served
 
     schedule = Schedule.of(request.steps)
     if name == SERVED:
-        return Served("causal", window, schedule, rhythm=request.rhythm, batching=request.batching)
-    return Network(name.removesuffix(MSE), window, schedule)
+        return Served("causal", window, schedule, rhythm=rhythm, batching=request.batching)
+    if name.endswith(MSE):
+        # Not what changes are learned by, either.
+        schedule = replace(schedule, head=HeadSchedule(change_share=0.0))
+        return Network(name.removesuffix(MSE), window, schedule, Tuning(change_share=0.0))
+    return Network(name, window, schedule)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -110,9 +120,17 @@ def table(rows: Sequence[Row]) -> str:
     head += [f"F1 within {within}" for within in WITHIN]
     head += ["precision", "recall", "mean error, ms", "root mean square, ms", "training, CPU s"]
     text = f"| {' | '.join(head)} |\n|---|---|{'---:|' * (len(head) - 2)}\n"
-    for trace, name in dict.fromkeys((row.trace, row.predictor) for row in rows):
-        mine = [row for row in rows if (row.trace, row.predictor) == (trace, name)]
-        cells = [trace, name, f"{mine[0].packets:,}"]
+    several = len({row.tuned_every_s for row in rows}) > 1
+    for trace, name, every_s in dict.fromkeys(
+        (row.trace, row.predictor, row.tuned_every_s) for row in rows
+    ):
+        mine = [
+            row
+            for row in rows
+            if (row.trace, row.predictor, row.tuned_every_s) == (trace, name, every_s)
+        ]
+        rhythm = (f", tuned every {every_s:g} s" if every_s else ", not tuned") if several else ""
+        cells = [trace, name + rhythm, f"{mine[0].packets:,}"]
         cells += [_spread([row.f1(within) for row in mine], mine, within) for within in WITHIN]
         cells += [
             f"{_median(mine, lambda row: row.right['flow'] / max(row.predicted['flow'], 1)):.3f}",

@@ -56,11 +56,14 @@ class Row:
     @classmethod
     def read(cls, line: str) -> Self:
         """A row as `text` wrote it."""
-        return cls(**json.loads(line))
+        found = json.loads(line)
+        found.pop("f1", None)
+        return cls(**found)
 
     def text(self) -> str:
-        """One JSON object."""
-        return json.dumps(asdict(self))
+        """One JSON object, with F1 by `WITHIN` for those who read it."""
+        f1 = {within: round(self.f1(within), 4) for within in WITHIN}
+        return json.dumps(asdict(self) | {"f1": f1})
 
     def f1(self, within: str) -> float:
         """On sharp changes."""
@@ -81,19 +84,37 @@ class Tested:
     tune_cpu_s: float
 
 
-def follow(predictor: Predictor, material: Material, rhythm: Rhythm, seed: int) -> Tested:
-    """Trains, tests and fine-tunes along a trace."""
-    end_s = float(material.packets.since_s[-1]) + 1e-3 if len(material) else 0.0
-    if end_s <= rhythm.trained_s:
-        raise OptionError(
-            f"{material.packets.name}: {end_s:.0f} s; wanted: more than the {rhythm.trained_s:g} s "
-            "that train"
-        )
-    watched = material.span(rhythm.trained_s - rhythm.watched_s, rhythm.trained_s)
-    trained = material.span(0, rhythm.trained_s - rhythm.watched_s)
-    _, train_s = seconds_of(lambda: predictor.fit(material, trained, watched, seed))
+@dataclass(frozen=True)
+class Fitted:
+    """What was trained on the beginning of a trace, and what that took."""
+
+    predictor: Predictor
+    train_cpu_s: float
+
+    @classmethod
+    def of(cls, predictor: Predictor, material: Material, rhythm: Rhythm, seed: int) -> Self:
+        """Trains. Raises `OptionError` where nothing is left to test."""
+        end_s = _end_s(material)
+        if end_s <= rhythm.trained_s:
+            raise OptionError(
+                f"{material.packets.name}: {end_s:.0f} s; wanted: more than the "
+                f"{rhythm.trained_s:g} s that train"
+            )
+        watched = material.span(rhythm.trained_s - rhythm.watched_s, rhythm.trained_s)
+        trained = material.span(0, rhythm.trained_s - rhythm.watched_s)
+        _, train_s = seconds_of(lambda: predictor.fit(material, trained, watched, seed))
+        return cls(predictor, train_s)
+
+
+def _end_s(material: Material) -> float:
+    return float(material.packets.since_s[-1]) + 1e-3 if len(material) else 0.0
+
+
+def follow(fitted: Fitted, material: Material, rhythm: Rhythm, seed: int) -> Tested:
+    """Tests and fine-tunes along a trace."""
+    end_s = _end_s(material)
     predicted = numpy.full(len(material), numpy.nan, dtype="f4")
-    tune_s, current = 0.0, predictor
+    tune_s, current = 0.0, fitted.predictor
     for start, end in rhythm.parts(end_s):
         if rhythm.tuned_s and start > rhythm.trained_s:
             span = material.span(start - rhythm.tuned_s, start)
@@ -102,7 +123,7 @@ def follow(predictor: Predictor, material: Material, rhythm: Rhythm, seed: int) 
             tune_s += took_s
         part = material.span(start, end)
         predicted[part] = current.predict(material, part)
-    return Tested(predicted, train_s, tune_s)
+    return Tested(predicted, fitted.train_cpu_s, tune_s)
 
 
 def row_of(

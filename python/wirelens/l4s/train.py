@@ -10,6 +10,7 @@ import numpy
 from wirelens import written
 from wirelens.errors import OptionError
 from wirelens.l4s import learn, model
+from wirelens.l4s.examples import Part
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import BATCHING, Batching, Packets, read_packets
 from wirelens.l4s.predicted import window_of
@@ -74,8 +75,8 @@ def train(request: Request, progress: Progress) -> Outcome:
                 f"{packets.name}: no packet was acknowledged; wanted: acknowledgements"
             )
         end = len(material) - round(SHARE_WATCHED * len(material))
-        trained.append(learn.Part(material, slice(0, end)))
-        watched.append(learn.Part(material, slice(end, len(material))))
+        trained.append(Part(material, slice(0, end)))
+        watched.append(Part(material, slice(end, len(material))))
     schedule = learn.Schedule.of(request.steps)
 
     def show(step: int, steps: int, loss: float) -> None:
@@ -97,7 +98,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     return outcome
 
 
-def _judged(network: Any, window: int, watched: Sequence[learn.Part]) -> Outcome:
+def _judged(network: Any, window: int, watched: Sequence[Part]) -> Outcome:
     last: Predictor = Persistence("queue")
     scores = {name: {within: Score(0, 0, 0) for within in WITHIN} for name in ("it", "last")}
     errors: dict[str, list[Array]] = {"it": [], "last": []}

@@ -106,9 +106,10 @@ impl<const N: usize> Values<N> {
         self.put(count as f32 / of)
     }
 
-    /// The logarithm of 1 + milliseconds, in tens.
+    /// The logarithm of 1 + milliseconds, in tens, up to 10 s: a flow grows older than any that
+    /// trained, and would be unlike all of them.
     pub(super) fn age(&mut self, ns: u64) -> &mut Self {
-        self.put((ns as f32 / 1e6).ln_1p() / 10.0)
+        self.put((ns as f32 / 1e6).min(10_000.0).ln_1p() / 10.0)
     }
 
     /// The logarithm of 1 + microseconds, in tens; −1 where it never was.

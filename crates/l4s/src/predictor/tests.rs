@@ -6,6 +6,8 @@ use crate::history::{Packet, QUERY_NAMES, TOKEN_NAMES, replay};
 
 pub(crate) const MS: u64 = 1_000_000;
 const WIDTH: usize = 8;
+/// Of the newest delay of the L4S queue, and of packets of the flow in flight.
+const BINS: [f32; 6] = [13.0, 0.25, 0.5, 23.0, 0.0, 1.0];
 
 /// Metadata of a small model.
 fn said() -> serde_json::Value {
@@ -17,6 +19,15 @@ fn said() -> serde_json::Value {
 
 /// The file of a small model; `fill` makes the numbers of a tensor.
 fn file(said: &serde_json::Value, fill: impl Fn(&str, usize) -> f32) -> Vec<u8> {
+    file_with(&BINS, said, fill)
+}
+
+/// The same with other bins.
+fn file_with(
+    bins: &[f32; 6],
+    said: &serde_json::Value,
+    fill: impl Fn(&str, usize) -> f32,
+) -> Vec<u8> {
     let layers = [
         ("self_attn.in_proj_weight", vec![3 * WIDTH, WIDTH]),
         ("self_attn.in_proj_bias", vec![3 * WIDTH]),
@@ -35,10 +46,11 @@ fn file(said: &serde_json::Value, fill: impl Fn(&str, usize) -> f32) -> Vec<u8> 
     let others = [
         ("input.weight", vec![WIDTH, TOKEN_LEN]),
         ("input.bias", vec![WIDTH]),
-        ("head.0.weight", vec![6, WIDTH + QUERY_LEN]),
+        ("head.0.weight", vec![6, WIDTH + QUERY_LEN + BINS.len() / 3]),
         ("head.0.bias", vec![6]),
         ("head.1.weight", vec![1, 6]),
         ("head.1.bias", vec![1]),
+        ("head.bins", vec![BINS.len() / 3, 3]),
     ];
     let others = others.map(|(name, shape)| (name.to_owned(), shape));
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = layers
@@ -46,7 +58,8 @@ fn file(said: &serde_json::Value, fill: impl Fn(&str, usize) -> f32) -> Vec<u8> 
         .chain(others)
         .map(|(name, shape)| {
             let len: usize = shape.iter().product();
-            let bytes = (0..len).flat_map(|at| fill(&name, at).to_le_bytes()).collect();
+            let number = |at| if name == "head.bins" { bins[at] } else { fill(&name, at) };
+            let bytes = (0..len).flat_map(|at| number(at).to_le_bytes()).collect();
             (name, shape, bytes)
         })
         .collect();
@@ -228,6 +241,16 @@ fn files_that_are_no_models_are_refused_with_what_was_seen() {
     ] {
         let error = refused(&with(key, value));
         assert!(error.contains(text), "{key}: {error}");
+    }
+    for (at, number, text) in [
+        (0, 34.0, "head.bins: bin 0 is about number 34 of a query; wanted: one of 34"),
+        (2, 0.25, "head.bins: bin 0 is from 0.25 to 0.25; wanted: finite numbers, the second"),
+        (4, f32::NAN, "head.bins: bin 1 is from NaN to 1; wanted"),
+    ] {
+        let mut bins = BINS;
+        bins[at] = number;
+        let error = Model::parse(&file_with(&bins, &said(), |_, _| 0.1)).unwrap_err().to_string();
+        assert!(error.starts_with(text), "{error}");
     }
     let infinite = file(&said(), |_, _| f32::INFINITY);
     assert!(Model::parse(&infinite).is_err());

@@ -1,9 +1,6 @@
 //! Whether tuned layers are better, on examples that did not train them.
 
-use model::encoder::{EncoderError, Head, HeadScratch};
-
-use super::ExampleColumns;
-use crate::history::QUERY_LEN;
+use model::encoder::{EncoderError, Examples, Head, TrainingSettings};
 
 /// One block of examples in so many is held out.
 const EVERY: usize = 10;
@@ -18,31 +15,17 @@ pub(super) fn held_out(count: usize) -> Vec<bool> {
     (0..count).map(|at| at / block % EVERY == EVERY - 1).collect()
 }
 
-/// The mean weighted squared error of the examples held out, or of all where none is.
+/// What training makes smaller, of the examples held out, or of all where none is.
 pub(super) fn loss(
     head: &Head,
-    examples: &ExampleColumns,
+    examples: &Examples<'_>,
     is_held: &[bool],
+    settings: &TrainingSettings,
 ) -> Result<f64, EncoderError> {
-    let ExampleColumns { hidden, hidden_index, queries, targets, weights } = examples;
     let is_all = !is_held.contains(&true);
-    let mut scratch = HeadScratch::new(head);
-    let (mut error_sum, mut weight_sum) = (0.0, 0.0);
-    let (queries, _) = queries.as_chunks::<QUERY_LEN>();
-    let rows = hidden_index.iter().zip(queries).zip(targets.iter().zip(weights)).zip(is_held);
-    for (((&index, query), (target, &weight)), &is_held) in rows {
-        if !is_held && !is_all {
-            continue;
-        }
-        let width = head.hidden_len();
-        let output = &hidden[index as usize * width..][..width];
-        let mut scores = [0.0];
-        head.score(&mut scratch, output, query, &mut scores)?;
-        let [score] = scores;
-        error_sum += f64::from(weight) * f64::from(score - target).powi(2);
-        weight_sum += f64::from(weight);
-    }
-    Ok(error_sum / f64::max(weight_sum, f64::MIN_POSITIVE))
+    let chosen = (0..).zip(is_held).filter(|&(_, &is_held)| is_held || is_all);
+    let chosen: Vec<u32> = chosen.map(|(at, _)| at).collect();
+    examples.loss(head, &chosen, settings)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use model::encoder::{Change, NONE_BEFORE};
+
 use crate::history::{Leaving, QUERY_LEN, Query};
 
 /// Packets of a block at most.
@@ -294,6 +296,32 @@ pub struct ExampleColumns {
     pub targets: Vec<f32>,
     /// 1, or α at sharp changes.
     pub weights: Vec<f32>,
+    /// What is before each in its flow.
+    pub changes: Vec<Change>,
+}
+
+/// The newest packet of a flow with a latency.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    /// Which example it is, or [`NONE_BEFORE`].
+    example: u32,
+    latency_ms: f64,
+    base_ms: f32,
+}
+
+impl Newest {
+    /// The change from it to the next one of its flow.
+    fn change(&self, next: &Self) -> Change {
+        let change_ms = next.latency_ms - self.latency_ms;
+        let threshold_ms = SHARP_MS.max(SHARP_SHARE * self.latency_ms.abs());
+        let is_sharp = change_ms.abs() >= threshold_ms;
+        Change {
+            before: self.example,
+            step: (next.base_ms - self.base_ms) / UNIT_MS as f32,
+            threshold: (threshold_ms / UNIT_MS) as f32,
+            sign: if is_sharp { change_ms.signum() as f32 } else { 0.0 },
+        }
+    }
 }
 
 impl Snapshot {
@@ -303,6 +331,7 @@ impl Snapshot {
     pub fn into_examples(self) -> ExampleColumns {
         let Self { blocks, mut before, now_ns, from_ns, alpha, width } = self;
         let mut examples = ExampleColumns::default();
+        let mut newest: HashMap<u32, Newest> = HashMap::new();
         for block in blocks {
             let mut taken: Option<u32> = None;
             for entry in &block.entries {
@@ -312,14 +341,23 @@ impl Snapshot {
                     continue;
                 }
                 let is_sharp = before.change(entry.flow, ms(latency_ns), entry.at_ns);
-                let Some(base_ns) = entry.base_ns else { continue };
-                if entry.at_ns < from_ns {
-                    continue;
-                }
                 let output = &block.outputs[entry.output as usize * width..][..width];
-                if !output.iter().all(|number| number.is_finite()) {
+                let is_example = entry.base_ns.is_some()
+                    && entry.at_ns >= from_ns
+                    && output.iter().all(|number| number.is_finite());
+                let base_ns = entry.base_ns.unwrap_or_default();
+                let this = Newest {
+                    // There are fewer packets than that.
+                    example: if is_example { examples.targets.len() as u32 } else { NONE_BEFORE },
+                    latency_ms: ms(latency_ns),
+                    base_ms: ms(base_ns) as f32,
+                };
+                let last = newest.insert(entry.flow, this);
+                if !is_example {
                     continue;
                 }
+                let last = last.filter(|last| last.example != NONE_BEFORE);
+                examples.changes.push(last.map_or(Change::NONE, |last| last.change(&this)));
                 if taken.replace(entry.output) != Some(entry.output) {
                     examples.hidden.extend_from_slice(output);
                 }

@@ -2,7 +2,7 @@ use std::thread;
 use std::time::Duration;
 
 use dualq::{Draws, OfQueue, Queue};
-use model::encoder::EncoderState;
+use model::encoder::{Change, EncoderState, NONE_BEFORE};
 
 use super::*;
 use crate::history::{Follow, Leaving, Packet, QUERY_LEN, Rows, TOKEN_LEN, replay, rows};
@@ -95,6 +95,39 @@ fn material(packets: &[Packet], rows: &Rows, from_ns: u64, now_ns: u64) -> Vec<(
     (0..packets.len()).filter_map(example).collect()
 }
 
+/// What is before each example of [`material`] in its flow, as `wirelens.l4s.material` has it.
+fn changes(
+    packets: &[Packet],
+    rows: &Rows,
+    wanted: &[(usize, f32, f32)],
+    now_ns: u64,
+) -> Vec<Change> {
+    let ms = |at: usize| packets[at].latency_ns.unwrap() as f64 / 1e6;
+    let change = |&(at, ..): &(usize, f32, f32)| {
+        let is_known = |one: usize| packets[one].acked_ns.is_some_and(|acked| acked < now_ns);
+        let last = (0..at).rev().find(|&one| {
+            packets[one].leaving.flow == packets[at].leaving.flow
+                && packets[one].latency_ns.is_some()
+                && is_known(one)
+        });
+        let Some(last) = last else { return Change::NONE };
+        let threshold = f64::max(20.0, 0.2 * ms(last));
+        let change = ms(at) - ms(last);
+        let before = wanted.iter().position(|&(one, ..)| one == last);
+        Change {
+            before: before.map_or(NONE_BEFORE, |before| before as u32),
+            // Without a base there is no example.
+            step: before.map_or(0.0, |_| (rows.base_ms[at] - rows.base_ms[last]) / 100.0),
+            threshold: (threshold / 100.0) as f32,
+            sign: if change.abs() >= threshold { change.signum() as f32 } else { 0.0 },
+        }
+    };
+    let known = |change: Change| {
+        if change.before == NONE_BEFORE { Change::NONE } else { change }
+    };
+    wanted.iter().map(change).map(known).collect()
+}
+
 /// The encoder's output for each token.
 fn encoded(model: &Model, rows: &Rows) -> Vec<f32> {
     let mut state = EncoderState::new(model.encoder().unwrap().shape(), model.window()).unwrap();
@@ -127,6 +160,7 @@ fn recorded_examples_are_those_that_a_model_is_trained_on() {
             .flat_map(|&(at, ..)| rows.queries[at * QUERY_LEN..][..QUERY_LEN].to_vec())
             .collect();
         assert_eq!(found.queries, queries);
+        assert_eq!(found.changes, changes(seen, &rows, &wanted, now_ns));
         for (&index, &(at, ..)) in found.hidden_index.iter().zip(&wanted) {
             let token = rows.known[at] as usize - 1;
             assert_eq!(

@@ -29,14 +29,18 @@ pub(crate) struct Descent<'a> {
     pub(super) last: (&'a [Group], f32),
     /// Inputs of the first layer, so many for each row.
     pub(super) rows: (&'a [f32], usize),
-    pub(super) targets: &'a [f32],
-    pub(super) weights: &'a [f32],
-    /// By which the weighted squared errors are divided.
-    pub(super) weight_total: f32,
+    /// The loss's gradients with respect to the scores.
+    pub(super) slopes: &'a [f32],
     pub(super) gradients: &'a mut Gradients,
     pub(super) scratch: &'a mut Scratch,
-    /// The sum of the weighted squared errors is added to it.
-    pub(super) error_sum: &'a mut f64,
+}
+
+/// The scores of a minibatch, from the outputs of the first layer.
+pub(crate) struct Scoring<'a> {
+    /// As in [`Descent`].
+    pub(super) inner: &'a [Group],
+    pub(super) last: (&'a [Group], f32),
+    pub(super) scores: &'a mut [f32],
 }
 
 /// What is computed on the way.
@@ -89,7 +93,7 @@ pub(crate) struct Adjustment<'a> {
 
 #[inline(always)]
 pub(super) fn descend<const WIDE: bool>(job: Descent<'_>) {
-    let row_count = job.targets.len();
+    let row_count = job.slopes.len();
     let Scratch { columns, deltas } = job.scratch;
     let (rows, row_len) = job.rows;
     let column_len = column_len(row_count);
@@ -98,8 +102,7 @@ pub(super) fn descend<const WIDE: bool>(job: Descent<'_>) {
             column[row] = input;
         }
     }
-    let targets = (job.targets, job.weights, job.weight_total);
-    backward(job.inner, job.last, targets, deltas, job.gradients, job.error_sum);
+    backward(job.inner, job.last.0, job.slopes, deltas, job.gradients);
     for (group, deltas) in deltas.chunks_exact(row_count).enumerate() {
         let mut sum = [0.0; LANES];
         for delta in deltas {
@@ -120,29 +123,33 @@ pub(super) fn descend<const WIDE: bool>(job: Descent<'_>) {
     }
 }
 
-/// Scores, their errors, and the gradients of the last layer and of the first one's sums.
 #[inline(always)]
-fn backward(
-    inner: &[Group],
-    (last, last_bias): (&[Group], f32),
-    (targets, weights, weight_total): (&[f32], &[f32], f32),
-    deltas: &mut [Group],
-    gradients: &mut Gradients,
-    error_sum: &mut f64,
-) {
-    gradients.last.fill([0.0; LANES]);
-    gradients.last_bias = [0.0; LANES];
-    let (factor, row_count) = (2.0 / weight_total, targets.len());
-    for (row, outputs) in inner.chunks_exact(last.len()).enumerate() {
+pub(super) fn score(job: Scoring<'_>) {
+    let (last, last_bias) = job.last;
+    for (outputs, score) in job.inner.chunks_exact(last.len()).zip(job.scores) {
         let mut sums = [0.0; LANES];
         for (outputs, last) in outputs.iter().zip(last) {
             for lane in 0..LANES {
                 sums[lane] = outputs[lane].mul_add(last[lane], sums[lane]);
             }
         }
-        let (error, weight) = (total(&sums) + last_bias - targets[row], weights[row]);
-        *error_sum += f64::from(weight) * f64::from(error) * f64::from(error);
-        let slope = factor * weight * error;
+        *score = total(&sums) + last_bias;
+    }
+}
+
+/// The gradients of the last layer and of the first one's sums.
+#[inline(always)]
+fn backward(
+    inner: &[Group],
+    last: &[Group],
+    slopes: &[f32],
+    deltas: &mut [Group],
+    gradients: &mut Gradients,
+) {
+    gradients.last.fill([0.0; LANES]);
+    gradients.last_bias = [0.0; LANES];
+    let row_count = slopes.len();
+    for (row, (outputs, &slope)) in inner.chunks_exact(last.len()).zip(slopes).enumerate() {
         gradients.last_bias[0] += slope;
         for (group, outputs) in outputs.iter().enumerate() {
             add_product(&mut gradients.last[group], outputs, slope);

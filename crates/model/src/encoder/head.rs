@@ -2,16 +2,17 @@
 
 use super::dense::Dense;
 use super::kernels::{Linear, Step};
-use super::{EncoderError, Group, LANES, TOKENS_MAX, dense_of, finite, tensor};
+use super::{Coding, EncoderError, Group, LANES, TOKENS_MAX, dense_of, finite, tensor};
 use crate::simd::{self, Path};
 
-/// `Linear(width + query_len, inner)`, ReLU, `Linear(inner, 1)`: a score for each query, from the
-/// encoder's output for a token and the query's own numbers.
+/// `Linear(width + query_len + bins, inner)`, ReLU, `Linear(inner, 1)`: a score for each query, from the
+/// encoder's output for a token and the query's own numbers, which are coded before the first layer.
 ///
 /// It is apart from the encoder and small, so that it can be trained further and replaced alone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Head {
     hidden_len: usize,
+    coding: Coding,
     first: Dense,
     last: Dense,
 }
@@ -21,6 +22,8 @@ pub struct Head {
 pub struct HeadScratch {
     /// Sums of the first layer that all queries share, a row.
     shared: Vec<Group>,
+    /// The queries of a block with their bins.
+    coded: Vec<f32>,
     /// Outputs of the first layer, for each query of a block.
     inner: Vec<Group>,
     /// Outputs of the last, of which one lane is used.
@@ -39,6 +42,8 @@ impl HeadScratch {
     fn fit(&mut self, head: &Head) {
         let groups = head.first.bias_groups().len();
         self.shared.resize(groups, [0.0; LANES]);
+        self.coded.clear();
+        self.coded.reserve((head.first.input_count() - head.hidden_len) * TOKENS_MAX);
         self.inner.resize(groups * TOKENS_MAX, [0.0; LANES]);
         self.scores.resize(TOKENS_MAX, [0.0; LANES]);
     }
@@ -46,15 +51,21 @@ impl HeadScratch {
 
 impl Head {
     /// From its two layers. The first `hidden_len` inputs of the first layer are the encoder's
-    /// output, the others the query.
+    /// output, the next ones the query, and the last ones its bins.
     ///
     /// # Errors
     /// [`EncoderError`]: no input left for a query, or layers that do not fit each other.
-    pub fn new(hidden_len: usize, first: Dense, last: Dense) -> Result<Self, EncoderError> {
-        if hidden_len == 0 || first.input_count() <= hidden_len {
+    pub fn new(
+        hidden_len: usize,
+        coding: Coding,
+        first: Dense,
+        last: Dense,
+    ) -> Result<Self, EncoderError> {
+        let bins = coding.bin_count();
+        if hidden_len == 0 || first.input_count() <= hidden_len.saturating_add(bins) {
             return Err(EncoderError::new(format!(
-                "head.0: {} inputs, of which {hidden_len} are the encoder's output; wanted: 1 or \
-                 more of these, and 1 or more of a query",
+                "head.0: {} inputs, of which {hidden_len} are the encoder's output and {bins} are \
+                 bins; wanted: 1 or more of the former, and 1 or more of a query",
                 first.input_count()
             )));
         }
@@ -67,11 +78,12 @@ impl Head {
                 first.output_count()
             )));
         }
-        Ok(Self { hidden_len, first, last })
+        Ok(Self { hidden_len, coding, first, last })
     }
 
-    /// From the tensors `head.0.weight` (inner × (`hidden_len` + `query_len`)), `head.0.bias`
-    /// (inner), `head.1.weight` (1 × inner) and `head.1.bias` (1).
+    /// From the tensors `head.0.weight` (inner × (`hidden_len` + `query_len` + bins)), `head.0.bias`
+    /// (inner), `head.1.weight` (1 × inner), `head.1.bias` (1), and `head.bins` (bins × 3) where
+    /// queries are coded.
     ///
     /// # Errors
     /// [`EncoderError`]: a tensor that is missing, of another length, or not finite.
@@ -81,9 +93,11 @@ impl Head {
         tensors: impl Fn(&str) -> Option<&'a [f32]>,
     ) -> Result<Self, EncoderError> {
         let inner = tensor(&tensors, "head.0.bias")?.len();
-        let first = dense_of(&tensors, "head.0", hidden_len.saturating_add(query_len), inner)?;
+        let coding = Coding::new(query_len, tensors("head.bins").unwrap_or_default())?;
+        let inputs = hidden_len.saturating_add(query_len).saturating_add(coding.bin_count());
+        let first = dense_of(&tensors, "head.0", inputs, inner)?;
         let last = dense_of(&tensors, "head.1", inner, 1)?;
-        Self::new(hidden_len, first, last)
+        Self::new(hidden_len, coding, first, last)
     }
 
     /// Numbers of the encoder's output that it reads.
@@ -95,7 +109,13 @@ impl Head {
     /// Numbers of a query.
     #[must_use]
     pub const fn query_len(&self) -> usize {
-        self.first.input_count() - self.hidden_len
+        self.first.input_count() - self.hidden_len - self.coding.bin_count()
+    }
+
+    /// How a query is coded.
+    #[must_use]
+    pub const fn coding(&self) -> &Coding {
+        &self.coding
     }
 
     /// The two linear layers.
@@ -144,7 +164,7 @@ impl Head {
         finite("token", hidden)?;
         finite("query", queries)?;
         scratch.fit(self);
-        let HeadScratch { shared, inner, scores } = scratch;
+        let HeadScratch { shared, coded, inner, scores } = scratch;
         let of_hidden = Linear::new(&self.first, hidden, hidden_len);
         simd::encode(path, Step::Linear(Linear { input_count: hidden_len, ..of_hidden }, shared));
         let groups = shared.len();
@@ -153,11 +173,14 @@ impl Head {
         {
             let count = output.len();
             let inner = &mut inner[..count * groups];
+            coded.clear();
+            queries.chunks(query_len).for_each(|query| self.coding.append(query, coded));
+            let coded_len = query_len + self.coding.bin_count();
             let of_queries = Linear {
                 start: shared,
                 from: hidden_len,
-                input_count: query_len,
-                ..Linear::new(&self.first, queries, query_len)
+                input_count: coded_len,
+                ..Linear::new(&self.first, coded, coded_len)
             };
             simd::encode(path, Step::Linear(of_queries.rectified(), inner));
             let last = Linear::new(&self.last, inner.as_flattened(), groups * LANES);

@@ -13,7 +13,7 @@ use std::array;
 use std::ops::Range;
 
 use super::dense::Dense;
-use super::descent::{self, Adjustment, Descent};
+use super::descent::{self, Adjustment, Descent, Scoring};
 use super::{Group, LANES, TOKENS_MAX};
 
 /// What is computed in one go.
@@ -25,6 +25,8 @@ pub(crate) enum Step<'a> {
     /// Attention of so many tokens, to rows of a length. The groups are scratch: as many as the
     /// ring has blocks, for each of [`TOKENS_MAX`] tokens.
     Attend(Attention<'a>, usize, &'a mut [Group], (&'a mut [f32], usize)),
+    /// The scores of a head that is trained.
+    Score(Scoring<'a>),
     /// The backward pass of a head.
     Descend(Descent<'a>),
     /// A step of Adam.
@@ -39,6 +41,7 @@ impl Step<'_> {
             Self::Linear(job, output) => linear::<WIDE>(&job, output),
             Self::AddAndNormalise(norm, rows, added) => add_and_normalise(norm, rows, added),
             Self::Attend(job, count, scores, output) => attend::<WIDE>(&job, count, scores, output),
+            Self::Score(job) => descent::score(job),
             Self::Descend(job) => descent::descend::<WIDE>(job),
             Self::Adjust(job) => descent::adjust(job),
         }

@@ -8,13 +8,14 @@
 //! of a new token does not depend on how many came before. There is no position encoding.
 //!
 //! - [`Encoder`] has the weights, [`EncoderState`] the cache of one sequence.
-//! - [`Head`] scores queries about an encoded token.
+//! - [`Head`] scores queries about an encoded token; a [`Coding`] divides their numbers into bins.
 //! - [`HeadTrainer`] trains a head further, on queries whose scores are known.
 //! - [`Dense`] is the linear layer of encoder and head.
 //!
 //! Outputs are identical to the bit on every processor, and for every division of the tokens into
 //! calls. `docs/specs/encoder.md` specifies tensors and arithmetic.
 
+mod coding;
 mod dense;
 mod descent;
 mod head;
@@ -26,12 +27,13 @@ mod training;
 
 use std::fmt;
 
+pub use coding::{BIN_COUNT_MAX, Coding};
 pub use dense::{DENSE_LEN_MAX, Dense};
 pub use head::{Head, HeadScratch};
 pub(crate) use kernels::Step;
 use kernels::{Linear, Norm};
 pub use state::EncoderState;
-pub use training::{Examples, HeadTrainer, TrainingOutcome, TrainingSettings};
+pub use training::{Change, Examples, HeadTrainer, NONE_BEFORE, TrainingOutcome, TrainingSettings};
 
 use crate::simd::{self, Path};
 

@@ -61,10 +61,16 @@ fn encoder(shape: EncoderShape, tensors: &Tensors) -> Result<Encoder, EncoderErr
     Encoder::new(shape, |name| tensors.get(name).map(Vec::as_slice))
 }
 
+/// Half a bin for each number of a query.
+fn bins(query_len: usize) -> Vec<f32> {
+    (0..query_len / 2).flat_map(|at| [(at * 2) as f32, at as f32 * 0.1 - 0.5, 0.75]).collect()
+}
+
 fn head_tensors(hidden_len: usize, query_len: usize, inner: usize, seed: u64) -> Tensors {
     let tensor = |name: &str, count: usize| (name.into(), numbers(count, seed + count as u64));
     Tensors::from([
-        tensor("head.0.weight", inner * (hidden_len + query_len)),
+        tensor("head.0.weight", inner * (hidden_len + query_len + query_len / 2)),
+        ("head.bins".into(), bins(query_len)),
         tensor("head.0.bias", inner),
         tensor("head.1.weight", inner),
         tensor("head.1.bias", 1),
@@ -229,7 +235,15 @@ fn head_scores_are_those_of_the_formulas_on_every_processor() {
         let (hidden, queries) = (numbers(hidden_len, 1), numbers(count * query_len, 2));
         let rows: Vec<Vec<f64>> = queries
             .chunks_exact(query_len)
-            .map(|query| hidden.iter().chain(query).map(|&number| number.into()).collect())
+            .map(|query| {
+                let bins = bins(query_len);
+                let coded = bins.chunks_exact(3).map(|bin| {
+                    let [number, low, high] = [0, 1, 2].map(|at| f64::from(bin[at]));
+                    ((f64::from(query[number as usize]) - low) / (high - low)).clamp(0.0, 1.0)
+                });
+                let plain = hidden.iter().chain(query).map(|&number| f64::from(number));
+                plain.chain(coded).collect()
+            })
             .collect();
         let inner = plain::rectify(plain::dense(&tensors, "head.0.", &rows));
         let wanted = plain::dense(&tensors, "head.1.", &inner).concat();
@@ -433,14 +447,26 @@ fn what_is_refused_leaves_the_state_as_it_was() {
 #[test]
 fn what_cannot_be_a_head_says_what_is_wanted() {
     let tensors = head_tensors(8, 3, 5, 1);
-    refused(head(8, 4, &tensors), "head.0.weight: 55 numbers; wanted: 60");
+    refused(head(8, 4, &tensors), "head.0.weight: 60 numbers; wanted: 65");
     refused(head(8, 3, &Tensors::new()), "head.0.bias: no such tensor");
-    refused(head(11, 0, &tensors), "head.0: 11 inputs, of which 11");
+    refused(
+        head(11, 0, &tensors),
+        "head.bins: bin 0 is about number 0 of a query; wanted: one of 0",
+    );
+    let plain: Tensors = tensors
+        .iter()
+        .filter(|(name, _)| *name != "head.bins")
+        .map(|(name, numbers)| (name.clone(), numbers.clone()))
+        .collect();
+    refused(head(12, 0, &plain), "head.0: 12 inputs, of which 12");
     let fits = head(8, 3, &tensors).unwrap();
     assert_eq!((fits.hidden_len(), fits.query_len()), (8, 3));
     let (first, last) = fits.layers();
-    assert_eq!(Head::new(8, first.clone(), last.clone()).unwrap(), fits);
-    refused(Head::new(8, first.clone(), first.clone()), "wanted: 5 inputs, as head.0 has outputs");
+    assert_eq!(Head::new(8, fits.coding().clone(), first.clone(), last.clone()).unwrap(), fits);
+    let of = |coding| Head::new(8, coding, first.clone(), first.clone());
+    refused(of(Coding::default()), "wanted: 5 inputs, as head.0 has outputs");
+    let bins: Vec<f32> = [0.0, 0.0, 1.0].repeat(first.input_count() - 8);
+    refused(of(Coding::new(1, &bins).unwrap()), "and 1 or more of a query");
     let (mut scratch, mut scores) = (HeadScratch::default(), [0.0; 2]);
     refused(fits.score(&mut scratch, &[0.0; 7], &[0.0; 6], &mut scores), "wanted: 8 of a token");
     refused(fits.score(&mut scratch, &[0.0; 8], &[0.0; 5], &mut scores), "3 of a query");

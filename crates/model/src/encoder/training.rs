@@ -1,17 +1,24 @@
 //! Further training of a head on queries whose targets are known, on one core.
 //!
-//! Adam minimises the weighted mean squared error over minibatches in random order. Gradients are
-//! exact, and the encoder's output is an input that stays as it is. Results are identical to the
+//! Adam minimises the weighted mean squared error over minibatches in random order, and with it how
+//! badly sharp changes are predicted, where examples say what is before them. Gradients are exact, and the encoder's output is an input that stays as it is. Results are identical to the
 //! bit on every processor and for the same seed.
 
 use super::dense::Dense;
-use super::descent::{Adjustment, Descent, Gradients, Rates, Scratch};
+use super::descent::{Adjustment, Descent, Gradients, Rates, Scoring, Scratch};
 use super::kernels::{Linear, Step};
-use super::{EncoderError, Group, Head, LANES, finite};
+use super::{Coding, EncoderError, Group, Head, HeadScratch, LANES, finite};
 use crate::simd::{self, Path};
+
+mod changes;
+
+use changes::Counted;
+pub use changes::{Change, NONE_BEFORE};
 
 /// Rows of a minibatch at most.
 const BATCH_ROWS_MAX: usize = 65_536;
+/// How often an epoch draws an example at most.
+const REPEATS_MAX: usize = 16;
 
 /// How a head is trained.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,18 +35,25 @@ pub struct TrainingSettings {
     pub epsilon: f32,
     /// Decides the order of the examples.
     pub seed: u64,
+    /// What 1 less the F1 of sharp changes counts for; 0 leaves it out.
+    pub change_share: f32,
+    /// In which range around the threshold a change counts in part: the width of a sigmoid.
+    pub change_softness: f32,
 }
 
 impl Default for TrainingSettings {
-    /// 10 epochs, minibatches of 512, learning rate 10⁻³, β 0.9 and 0.999, ε 10⁻⁸.
+    /// 10 epochs, minibatches of 512, learning rate 3·10⁻⁴, β 0.9 and 0.999, ε 10⁻⁸; F1 of sharp
+    /// changes counts for a tenth.
     fn default() -> Self {
         Self {
             epochs: 10,
             batch_rows: 512,
-            learning_rate: 1e-3,
+            learning_rate: 3e-4,
             betas: [0.9, 0.999],
             epsilon: 1e-8,
             seed: 1,
+            change_share: 0.1,
+            change_softness: 0.02,
         }
     }
 }
@@ -59,14 +73,20 @@ impl TrainingSettings {
         if self.epochs == 0 {
             return Err(EncoderError::new("epochs 0; wanted: 1 or more"));
         }
-        for (name, rate, most) in
-            [("learning_rate", self.learning_rate, f32::MAX), ("epsilon", self.epsilon, 1.0)]
-        {
+        for (name, rate, most) in [
+            ("learning_rate", self.learning_rate, f32::MAX),
+            ("epsilon", self.epsilon, 1.0),
+            ("change_softness", self.change_softness, f32::MAX),
+        ] {
             if rate.is_nan() || rate <= 0.0 || rate > most {
                 return Err(EncoderError::new(format!(
                     "{name} {rate}; wanted: more than 0, up to {most:e}"
                 )));
             }
+        }
+        let share = self.change_share;
+        if !share.is_finite() || share < 0.0 {
+            return Err(EncoderError::new(format!("change_share {share}; wanted: 0 or more")));
         }
         if !self.betas.iter().all(|beta| (0.0..1.0).contains(beta)) {
             return Err(EncoderError::new(format!(
@@ -86,6 +106,7 @@ pub struct Examples<'a> {
     queries: &'a [f32],
     targets: &'a [f32],
     weights: &'a [f32],
+    changes: &'a [Change],
     hidden_len: usize,
     query_len: usize,
 }
@@ -137,7 +158,77 @@ impl<'a> Examples<'a> {
         if let Some(weight) = weights.iter().find(|&&weight| weight < 0.0) {
             return Err(EncoderError::new(format!("weight {weight}; wanted: 0 or more")));
         }
-        Ok(Self { hidden, hidden_index, queries, targets, weights, hidden_len, query_len })
+        let changes = &[];
+        Ok(Self { hidden, hidden_index, queries, targets, weights, changes, hidden_len, query_len })
+    }
+
+    /// The same with what is before each example, so that changes are learned.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: another number of them, an example before that there is not, or a number
+    /// that is not finite.
+    pub fn with_changes(self, changes: &'a [Change]) -> Result<Self, EncoderError> {
+        let count = self.targets.len();
+        if changes.len() != count {
+            return Err(EncoderError::new(format!(
+                "{} changes; wanted: one for each of {count} examples",
+                changes.len()
+            )));
+        }
+        for (at, change) in changes.iter().enumerate() {
+            let is_there = change.before == NONE_BEFORE || (change.before as usize) < count;
+            if !is_there || !(change.step + change.threshold + change.sign).is_finite() {
+                return Err(EncoderError::new(format!(
+                    "example {at}: {change:?}; wanted: one of {count} examples, and finite numbers"
+                )));
+            }
+        }
+        Ok(Self { changes, ..self })
+    }
+
+    /// What a training with these settings makes smaller: the mean weighted squared error of some
+    /// examples, and how badly a head predicts the changes to them.
+    ///
+    /// # Errors
+    /// [`EncoderError`]: examples for another head, or an encoder's output that is not finite.
+    pub fn loss(
+        &self,
+        head: &Head,
+        chosen: &[u32],
+        settings: &TrainingSettings,
+    ) -> Result<f64, EncoderError> {
+        let mut scratch = HeadScratch::new(head);
+        let mut score = |example: u32| -> Result<f32, EncoderError> {
+            let at = example as usize;
+            let hidden =
+                &self.hidden[self.hidden_index[at] as usize * self.hidden_len..][..self.hidden_len];
+            let query = &self.queries[at * self.query_len..][..self.query_len];
+            let mut scores = [0.0];
+            head.score(&mut scratch, hidden, query, &mut scores)?;
+            let [score] = scores;
+            Ok(score)
+        };
+        let mut counted = Counted::default();
+        let (mut error_sum, mut weight_sum) = (0.0, 0.0);
+        for &example in chosen {
+            let (at, found) = (example as usize, score(example)?);
+            let weight = f64::from(self.weights[at]);
+            error_sum += weight * f64::from(found - self.targets[at]).powi(2);
+            weight_sum += weight;
+            if let Some(change) = self.change(example) {
+                let difference = found - score(change.before)? + change.step;
+                counted.count(change, difference, 1.0, settings.change_softness);
+            }
+        }
+        let changes = f64::from(settings.change_share) * f64::from(counted.loss());
+        Ok(error_sum / f64::max(weight_sum, f64::MIN_POSITIVE) + changes)
+    }
+
+    /// The change to an example, if one with a weight is before it.
+    fn change(&self, example: u32) -> Option<&'a Change> {
+        let change = self.changes.get(example as usize)?;
+        let weight = self.weights.get(change.before as usize)?;
+        (*weight > 0.0).then_some(change)
     }
 
     /// How many there are, those of weight 0 included.
@@ -151,6 +242,12 @@ impl<'a> Examples<'a> {
     pub const fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
+}
+
+/// How often an epoch draws an example of this weight, each time with its part of the weight: what
+/// counts for more is then in more minibatches.
+fn repeats(weight: f32) -> usize {
+    (weight.ceil() as usize).min(REPEATS_MAX)
 }
 
 /// Outcome of a training.
@@ -186,6 +283,7 @@ pub struct HeadTrainer {
     settings: TrainingSettings,
     path: Path,
     hidden_len: usize,
+    coding: Coding,
     first: Dense,
     /// Weights of the last layer, by group of inputs; its bias is in a group of its own.
     last: Vec<Group>,
@@ -194,11 +292,13 @@ pub struct HeadTrainer {
     /// Of the first layer's weights and bias, then of the last one's.
     moments: [Moments; 4],
     steps: u64,
-    /// A minibatch: inputs, targets, weights, and outputs of the first layer.
+    /// A minibatch: inputs, outputs of the first layer, scores, and the loss's slopes. Examples that
+    /// are before others are behind those that were chosen.
     rows: Vec<f32>,
-    targets: Vec<f32>,
-    weights: Vec<f32>,
     inner: Vec<Group>,
+    scores: Vec<f32>,
+    slopes: Vec<f32>,
+    counted: Counted,
     scratch: Scratch,
     draws: u64,
 }
@@ -234,6 +334,7 @@ impl HeadTrainer {
             settings,
             path,
             hidden_len: head.hidden_len(),
+            coding: head.coding().clone(),
             first: first.clone(),
             last,
             last_bias,
@@ -246,9 +347,10 @@ impl HeadTrainer {
             moments: [weights_len, groups, groups, 1].map(Moments::new),
             steps: 0,
             rows: Vec::new(),
-            targets: Vec::new(),
-            weights: Vec::new(),
             inner: Vec::new(),
+            scores: Vec::new(),
+            slopes: Vec::new(),
+            counted: Counted::default(),
             scratch: Scratch::default(),
             draws: settings.seed,
         })
@@ -264,8 +366,10 @@ impl HeadTrainer {
         examples: &Examples<'_>,
         goes_on: impl Fn() -> bool,
     ) -> Result<TrainingOutcome, EncoderError> {
-        let weighted = (0..).zip(examples.weights).filter(|&(_, &weight)| weight > 0.0);
-        let mut order: Vec<u32> = weighted.map(|(index, _)| index).collect();
+        let mut order: Vec<u32> = (0..)
+            .zip(examples.weights)
+            .flat_map(|(index, &weight)| std::iter::repeat_n(index, repeats(weight)))
+            .collect();
         if order.is_empty() {
             return Err(EncoderError::new("no example with a weight above 0; wanted: 1 or more"));
         }
@@ -323,7 +427,7 @@ impl HeadTrainer {
         let first = Dense::new(inputs, &weights, self.first.bias())?;
         let inner = self.first.output_count();
         let last = Dense::new(inner, &self.last.as_flattened()[..inner], &self.last_bias[..1])?;
-        Head::new(self.hidden_len, first, last)
+        Head::new(self.hidden_len, self.coding.clone(), first, last)
     }
 
     /// The weighted squared errors, and what they are divided by.
@@ -334,33 +438,31 @@ impl HeadTrainer {
     ) -> Result<(f64, f64), EncoderError> {
         let row_len = self.first.input_count();
         let Examples { hidden_len, query_len, .. } = *examples;
-        if hidden_len != self.hidden_len || hidden_len + query_len != row_len {
+        let wanted = row_len - self.hidden_len - self.coding.bin_count();
+        if hidden_len != self.hidden_len || query_len != wanted {
             return Err(EncoderError::new(format!(
-                "examples of {hidden_len} + {query_len} numbers; wanted: {} + {}",
-                self.hidden_len,
-                row_len - self.hidden_len
+                "examples of {hidden_len} + {query_len} numbers; wanted: {} + {wanted}",
+                self.hidden_len
             )));
         }
         self.gather(examples, chosen);
-        let groups = self.last.len();
-        self.inner.resize(chosen.len() * groups, [0.0; LANES]);
-        self.scratch.fit(chosen.len(), row_len, groups);
+        let (groups, row_count) = (self.last.len(), self.rows.len() / row_len);
+        self.inner.resize(row_count * groups, [0.0; LANES]);
+        self.scores.resize(row_count, 0.0);
+        self.scratch.fit(row_count, row_len, groups);
         let forward = Linear::new(&self.first, &self.rows, row_len).rectified();
         simd::encode(self.path, Step::Linear(forward, &mut self.inner));
-        // As in training in Python: weights of less than 1 in all do not count for more.
-        let weight_total = self.weights.iter().sum::<f32>().max(1.0);
-        let mut error_sum = 0.0;
         let [last_bias, ..] = self.last_bias;
+        let (inner, last) = (&self.inner, (&self.last[..], last_bias));
+        simd::encode(self.path, Step::Score(Scoring { inner, last, scores: &mut self.scores }));
+        let (error_sum, weight_total) = self.slopes(examples, chosen);
         let descent = Descent {
             inner: &self.inner,
             last: (&self.last, last_bias),
             rows: (&self.rows, row_len),
-            targets: &self.targets,
-            weights: &self.weights,
-            weight_total,
+            slopes: &self.slopes,
             gradients: &mut self.gradients,
             scratch: &mut self.scratch,
-            error_sum: &mut error_sum,
         };
         simd::encode(self.path, Step::Descend(descent));
         // Gradients have 32 bits: what is too much for these ends a training as well.
@@ -376,21 +478,61 @@ impl HeadTrainer {
         Ok((error_sum, f64::from(weight_total)))
     }
 
-    /// Copies the examples of a minibatch to where they follow each other.
+    /// Copies the examples of a minibatch, and those before them, to where they follow each other.
     fn gather(&mut self, examples: &Examples<'_>, chosen: &[u32]) {
-        let Examples { hidden, hidden_index, queries, targets, weights, hidden_len, query_len } =
-            *examples;
+        let Examples { hidden, hidden_index, queries, hidden_len, query_len, .. } = *examples;
+        let is_asked = self.settings.change_share > 0.0;
+        let before = chosen
+            .iter()
+            .filter(|_| is_asked)
+            .filter_map(|&example| examples.change(example))
+            .map(|change| change.before);
         self.rows.clear();
-        self.targets.clear();
-        self.weights.clear();
-        for &example in chosen {
+        for example in chosen.iter().copied().chain(before) {
             let example = example as usize;
             let token = hidden_index[example] as usize;
             self.rows.extend_from_slice(&hidden[token * hidden_len..][..hidden_len]);
-            self.rows.extend_from_slice(&queries[example * query_len..][..query_len]);
-            self.targets.push(targets[example]);
-            self.weights.push(weights[example]);
+            self.coding.append(&queries[example * query_len..][..query_len], &mut self.rows);
         }
+    }
+
+    /// The slopes of the loss by each score; the weighted squared errors, and what they are divided
+    /// by. An example that is drawn several times counts once in all.
+    fn slopes(&mut self, examples: &Examples<'_>, chosen: &[u32]) -> (f64, f32) {
+        let Self { scores, slopes, counted, settings, .. } = self;
+        let share = |example: u32| {
+            let weight = examples.weights[example as usize];
+            (weight / repeats(weight).max(1) as f32, 1.0 / repeats(weight).max(1) as f32)
+        };
+        // As in training in Python: weights of less than 1 in all do not count for more.
+        let weight_total = chosen.iter().map(|&example| share(example).0).sum::<f32>().max(1.0);
+        let mut error_sum = 0.0;
+        slopes.clear();
+        for (&example, score) in chosen.iter().zip(&*scores) {
+            let error = score - examples.targets[example as usize];
+            let (weight, _) = share(example);
+            error_sum += f64::from(weight) * f64::from(error) * f64::from(error);
+            slopes.push(2.0 / weight_total * weight * error);
+        }
+        slopes.resize(scores.len(), 0.0);
+        if settings.change_share > 0.0 {
+            let changed = || {
+                let with = (0..).zip(chosen).filter_map(|(row, &example)| {
+                    examples.change(example).map(|change| (row, example, change))
+                });
+                (chosen.len()..).zip(with)
+            };
+            counted.clear();
+            for (before, (row, example, change)) in changed() {
+                let difference = scores[row] - scores[before] + change.step;
+                counted.count(change, difference, share(example).1, settings.change_softness);
+            }
+            for ((before, (row, ..)), slope) in changed().zip(counted.slopes()) {
+                slopes[row] += settings.change_share * slope;
+                slopes[before] -= settings.change_share * slope;
+            }
+        }
+        (error_sum, weight_total)
     }
 
     /// A step of Adam along the gradients.
