@@ -145,6 +145,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-axis": plain(page_l4s.axis),
     "l4s-traces": plain(page_l4s.traces),
     "l4s-predicted": plain(page_l4s.predicted),
+    "l4s-marking": plain(page_l4s.marking),
+    "l4s-loop": plain(page_l4s.loop),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),
