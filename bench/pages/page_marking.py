@@ -5,7 +5,7 @@ Values are medians over seeds; changes are those of each seed against default ma
 lowest and highest in brackets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from page_l4s import ms
@@ -94,7 +94,3 @@ def axis(name: str) -> str:
     lines = [line.replace(f"| sensitivity, {name} ", "| ", 1) for line in lines]
     return "\n".join([head, rule, *lines]) + "\n"
 
-
-TABLES: dict[str, Callable[[str], str]] = {
-    "l4s-marking": p99, "l4s-marking-cost": cost, "l4s-marking-axis": axis
-}  # fmt: skip

@@ -8,6 +8,7 @@ import page_ages
 import page_cca
 import page_devices
 import page_l4s
+import page_marking
 import page_packetlog
 import page_services
 from page_rows import RESULTS, ROOT, Missing, read
@@ -148,6 +149,11 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-paired": plain(page_l4s.paired),
     "l4s-intervals": plain(page_l4s.intervals),
     "l4s-batches": plain(page_l4s.batches),
+    "l4s-marking": plain(page_l4s.marking),
+    "l4s-loop": plain(page_l4s.loop),
+    "l4s-model": plain(page_marking.p99),
+    "l4s-model-cost": plain(page_marking.cost),
+    "l4s-model-axis": plain(page_marking.axis),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

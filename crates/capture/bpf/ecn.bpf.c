@@ -3,8 +3,8 @@
  * Re-marks packets of named flows from ECT(1) to Not-ECT at tc egress, which is before the queueing
  * discipline: an L4S queue downstream then takes them for classic traffic (RFC 9331, section 4.1).
  *
- * User space names flows and gives each a budget of packets. A packet of any other flow is never
- * changed, nor is one that carries anything but ECT(1). A packet that the kernel will cut into
+ * User space names flows and gives each a budget of packets, which expires: a user space that no
+ * longer runs decides nothing. A packet of any other flow is never changed, nor is one that carries anything but ECT(1). A packet that the kernel will cut into
  * segments later has one ECN field for all of them: it spends as many packets of the budget, and
  * stays as it is where fewer are left.
  */
@@ -56,6 +56,8 @@ enum fate {
 	MALFORMED,
 	/* Beside the sum: what the kernel will cut into segments, each counted once. */
 	SEGMENTED,
+	/* Beside the sum: budgets of which packets were left when they had expired. */
+	BUDGETS_EXPIRED,
 	COUNTS_LEN,
 };
 
@@ -79,6 +81,9 @@ struct budget {
 	struct bpf_spin_lock lock;
 	__u32 packets;
 	__u32 generation;
+	__u32 unused;
+	/* Of the kernel's monotonic clock; nothing is spent from then on. */
+	__u64 until_ns;
 };
 
 struct {
@@ -253,17 +258,25 @@ static __always_inline enum fate spend(struct budget *budget, const struct named
 				       __u32 packets)
 {
 	__u32 generation = named->generation;
+	/* Before the lock, under which nothing may be called. */
+	__u64 now_ns = bpf_ktime_get_ns();
 	enum fate fate = BUDGET_OUT;
+	__u32 expired = 0;
 
 	bpf_spin_lock(&budget->lock);
 	if (budget->generation != generation) {
 		/* The place is another flow's by now: this one was forgotten. */
 		fate = NO_FLOW;
+	} else if (budget->packets && now_ns >= budget->until_ns) {
+		budget->packets = 0;
+		expired = 1;
 	} else if (budget->packets >= packets) {
 		budget->packets -= packets;
 		fate = REMARKED;
 	}
 	bpf_spin_unlock(&budget->lock);
+	if (expired)
+		count(BUDGETS_EXPIRED, 1);
 	return fate;
 }
 

@@ -55,7 +55,8 @@ pub struct EcnFlowCounts {
     pub ect0: u64,
     /// CE, which is left as it is.
     pub ce: u64,
-    /// ECT(1), kept: the budget had no packet left, or fewer than the segments of this one.
+    /// ECT(1), kept: the budget had no packet left, or fewer than the segments of this one, or had
+    /// expired.
     pub budget_out: u64,
     /// ECT(1), kept: the kernel did not let the packet be written to.
     pub failed: u64,

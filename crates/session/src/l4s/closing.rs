@@ -3,7 +3,7 @@
 use l4s::{MarkerCounts, TuningCounts};
 
 use super::cells::ms;
-use super::follower::{Follower, Lag};
+use super::follower::{Follower, Hits, Lag};
 use super::rows::Measured;
 
 /// Counters, by name.
@@ -23,6 +23,9 @@ pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
         ("unknown_packets", unknown),
         ("late_packets", late),
         ("remarked_packets", kernel.remarked),
+        ("remarked_as_predicted_packets", follower.hits.remarked),
+        ("remarked_otherwise_packets", follower.hits.wrong),
+        ("missed_packets", follower.hits.missed),
         ("would_remark_packets", kernel.would_remark),
         ("segmented_packets", follower.missed.segmented),
     ]
@@ -95,6 +98,14 @@ fn remark_line(follower: &Follower) -> String {
     };
     let share = crate::share(count, counts.asked) * 100.0;
     let mut text = format!("l4s: {what} {count} packets, {share:.2} % of L4S packets\n");
+    let Hits { remarked, missed, wrong } = follower.hits;
+    if remarked + wrong > 0 {
+        text.push_str(&format!(
+            "l4s: decisions are for next packets: of those that left re-marked {remarked} were to \
+             be by their own prediction and {wrong} were not; {missed} that were to be were not \
+             re-marked\n"
+        ));
+    }
     if kernel.failed > 0 {
         text.push_str(&format!(
             "l4s: {} packets were not re-marked, as the kernel did not let them be written to\n",

@@ -3,7 +3,9 @@
 //!
 //! A sender that expects the L4S queue of a router to be the slower one can so send packets through
 //! the classic queue. Each flow has a budget of packets, which one call sets; packets of flows that
-//! are not named, and packets that are not ECT(1), are never changed. The program runs after other
+//! are not named, and packets that are not ECT(1), are never changed. A budget expires on the
+//! kernel's clock, so that nothing is re-marked by the last decisions of a process that is stopped or
+//! late. The program runs after other
 //! programs at tcx egress, and before the queueing discipline.
 //!
 //! The program is held by this process alone: when it ends, however it does, packets leave as their
@@ -23,13 +25,13 @@ use aya::maps::{Array, HashMap, PerCpuArray};
 use aya::programs::LinkOrder;
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
-use packet::{EcnControl, EcnFlowCounts, EcnRefusal, FlowSlot, OneWayFlow, Protocol};
+use packet::{EcnControl, EcnFlowCounts, EcnRefusal, FlowSlot, OneWayFlow, Protocol, Span};
 
 use self::counts::{COUNTS_LEN, FLOW_COUNTS_LEN, flow_counts};
 use super::FLOW_COUNT_MAX;
 use super::attach::{Attaching, Tapped, attach, map, map_mut};
 use super::slots::{KEY_LEN as ENDS_LEN, key as key_of_ends};
-use crate::sys::interfaces;
+use crate::sys::{clock, interfaces};
 
 pub use counts::EcnCounts;
 pub use error::{EcnError, EcnFault};
@@ -42,6 +44,8 @@ const OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/ecn.bpf.o");
 const KEY_LEN: usize = ENDS_LEN + 4;
 /// Place and generation in one word, and counts.
 const NAMED_LEN: usize = 1 + FLOW_COUNTS_LEN;
+/// Lock, packets, generation, a word that is 0, and the time of expiry in two words.
+type BudgetWords = [u32; 6];
 /// `BPF_F_LOCK` of linux/bpf.h: a budget is read and written whole.
 const LOCKED: u64 = 4;
 const DRY_RUN: u32 = 1;
@@ -55,11 +59,14 @@ pub struct EcnSettings {
     pub flow_count_max: u32,
     /// Count the packets that would be re-marked, spend budgets on them, and change none.
     pub is_dry_run: bool,
+    /// A budget expires so long after it was set, whatever is left of it.
+    pub budget_lasts: Span,
 }
 
 impl Default for EcnSettings {
     fn default() -> Self {
-        Self { flow_count_max: 4_096, is_dry_run: false }
+        let budget_lasts = Span::from_ns(200_000_000);
+        Self { flow_count_max: 4_096, is_dry_run: false, budget_lasts }
     }
 }
 
@@ -68,7 +75,7 @@ impl Default for EcnSettings {
 pub struct EcnFlow {
     /// Which.
     pub flow: OneWayFlow,
-    /// Packets that may still be re-marked.
+    /// Packets that may still be re-marked; none of a budget that has expired.
     pub budget_left: u32,
     /// What happened to its packets.
     pub counts: EcnFlowCounts,
@@ -83,6 +90,7 @@ pub struct EcnMarker {
 
 struct Named {
     ebpf: Ebpf,
+    budget_lasts: Span,
     places: BTreeMap<OneWayFlow, FlowSlot>,
     /// The place that was left first is used first: packets on their way have passed by then.
     free: VecDeque<u32>,
@@ -115,6 +123,7 @@ impl EcnMarker {
             attach(&mut ebpf, "ecn", interface, TcAttachType::Egress, LinkOrder::last())?;
             let named = Named {
                 ebpf,
+                budget_lasts: settings.budget_lasts,
                 places: BTreeMap::new(),
                 free: (0..flow_count_max).collect(),
                 generation: 0,
@@ -126,8 +135,8 @@ impl EcnMarker {
         attaching().map_err(|error| failed(error.into()))
     }
 
-    /// Re-marks the next packets of a flow, `budget` at most, and names the flow if it is not named
-    /// yet. What is left of an earlier budget is void.
+    /// Re-marks the next packets of a flow, `budget` at most, until the budget expires, and names
+    /// the flow if it is not named yet. What is left of an earlier budget is void.
     ///
     /// # Errors
     /// As many flows are named as may be; the interface is gone; the system's.
@@ -254,9 +263,12 @@ impl Named {
     }
 
     fn set_budget(&mut self, place: FlowSlot, budget: u32) -> Result<(), Attaching> {
-        let mut budgets: Array<_, [u32; 3]> = Array::try_from(map_mut(&mut self.ebpf, "BUDGETS")?)?;
+        let until = clock::monotonic_now().plus(self.budget_lasts);
+        let [low, high] = words(u64::try_from(until.as_ns()).unwrap_or(0));
+        let mut budgets: Array<_, BudgetWords> =
+            Array::try_from(map_mut(&mut self.ebpf, "BUDGETS")?)?;
         // The first word is the lock, which stays as it is.
-        Ok(budgets.set(place.index, [0, budget, place.generation], LOCKED)?)
+        Ok(budgets.set(place.index, [0, budget, place.generation, 0, low, high], LOCKED)?)
     }
 
     fn remove(&mut self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnFault> {
@@ -274,8 +286,10 @@ impl Named {
         let flows: HashMap<_, [u8; KEY_LEN], [u64; NAMED_LEN]> =
             HashMap::try_from(map(&self.ebpf, "FLOWS")?)?;
         let [_, counts @ ..] = flows.get(&key(flow), 0)?;
-        let budgets: Array<_, [u32; 3]> = Array::try_from(map(&self.ebpf, "BUDGETS")?)?;
-        let [_, budget_left, _] = budgets.get(&place.index, LOCKED)?;
+        let budgets: Array<_, BudgetWords> = Array::try_from(map(&self.ebpf, "BUDGETS")?)?;
+        let [_, packets, _, _, low, high] = budgets.get(&place.index, LOCKED)?;
+        let now_ns = u64::try_from(clock::monotonic_now().as_ns()).unwrap_or(u64::MAX);
+        let budget_left = if now_ns < both(low, high) { packets } else { 0 };
         Ok(EcnFlow { flow, budget_left, counts: flow_counts(&counts) })
     }
 
@@ -308,6 +322,12 @@ fn check_link(interface: &str) -> Result<(), EcnFault> {
 fn both(first: u32, second: u32) -> u64 {
     let [[a, b, c, d], [e, f, g, h]] = [first.to_ne_bytes(), second.to_ne_bytes()];
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The words of one, the one at the lower address first.
+fn words(both: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = both.to_ne_bytes();
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
 /// A flow as the program names it: addresses of 16 bytes and ports as they are on the wire.

@@ -214,6 +214,8 @@ fn what_the_kernel_re_marked_still_counts_as_l4s() {
     let (follower, _) = scene.end();
     // Each of them was judged to be re-marked, which gave one packet more.
     assert_eq!(follower.marker.counts().asked, 5);
+    let Hits { remarked, missed, wrong } = follower.hits;
+    assert_eq!([remarked, missed, wrong], [3, 1, 0]);
     scene_with_plain_flow();
 }
 
