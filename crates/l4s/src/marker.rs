@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use dualq::{Ecn, OfQueue, Queue};
+use model::encoder::TrainingSettings;
 
 use crate::history::Leaving;
 use crate::predictor::{Model, ModelError, Predictor};
@@ -232,12 +233,15 @@ impl Marker {
         self.predictor.exchange(model)
     }
 
-    /// Fine-tunes the model from now on, as [`Predictor::tune`].
+    /// Fine-tunes the model from now on, as [`Predictor::tune`], by the squared error alone: a
+    /// choice between two queues needs the mean of each. Predictions that were pushed beyond
+    /// thresholds, so that sharp changes are found, choose worse.
     ///
     /// # Errors
     /// [`TuningError`]: settings out of range.
     pub fn tune(&mut self, settings: TuningSettings) -> Result<(), TuningError> {
-        self.predictor.tune(settings)
+        let training = TrainingSettings { change_share: 0.0, ..settings.training };
+        self.predictor.tune(TuningSettings { training, ..settings })
     }
 
     /// What happened to L4S packets.
