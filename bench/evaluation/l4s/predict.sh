@@ -13,7 +13,7 @@ export OMP_NUM_THREADS=1
 compare() {
   local name=$1
   shift
-  .venv/bin/python -m wirelens.l4s eval --predict "$@" --seeds "${SEEDS:-3}" --window 64 --steps 200 \
+  .venv/bin/python -m wirelens.l4s eval --predict "$@" --seeds "${SEEDS:-3}" --window 64 --steps 100 \
     --rows "$folder/$name.jsonl" >/dev/null
 }
 compare predict "$web" "$video" "$traces"/web-steady.parquet "$traces"/video-steady.parquet \

@@ -1,9 +1,9 @@
 """Packets as examples for a head: in any order, with what the encoder found of each.
 
 The loss is SwiftQueue's (section 4.1.1), and with it 1 less the F1 of sharp changes. The squared
-error alone draws predictions towards the middle of what can happen, and a change between two middles
-is less than a sharp one; F1 has a slope where each threshold is a sigmoid. `model::encoder` does the
-same where a model is fine-tuned.
+error alone draws predictions towards the middle of what can happen, and a change between two
+middles is less than a sharp one; F1 has a slope where each threshold is a sigmoid.
+`model::encoder` does the same where a model is fine-tuned.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def thinned(parts: Sequence[Part], count_max: int, dice: Any) -> Sequence[Part]:
 @dataclass(frozen=True)
 class Examples:
     """Packets of parts. `rows` are those with a target, `repeats` how often an epoch draws each,
-    every time with its part of the weight; all else is by packet, what PyTorch reads for PyTorch."""
+    each time with its part of the weight; all else is by packet, what PyTorch reads for PyTorch."""
 
     rows: Array
     repeats: Array
@@ -89,8 +89,8 @@ class Examples:
         share = 1 / repeats.clip(1)
         rows = numpy.flatnonzero(repeats)
         return cls(
-            rows, repeats[rows], whole.pop("before"), tensor(numpy.concatenate(hidden)), share=tensor(share),
-            **{name: tensor(values) for name, values in whole.items()},
+            rows, repeats[rows], whole.pop("before"), tensor(numpy.concatenate(hidden)),
+            share=tensor(share), **{name: tensor(values) for name, values in whole.items()},
         )  # fmt: skip
 
     def without(self, held: Array) -> "Examples":

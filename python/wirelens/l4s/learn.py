@@ -1,9 +1,10 @@
 """Training of latency models, and their predictions.
 
 A network is trained twice. First all of it, in sequences of packets, with SwiftQueue's optimiser
-(section 5): Adam with β = 0.9, 0.98, a learning rate that rises for a number of steps and falls with
-the root of their number, dropout, and weight decay. Then its linear layers from the beginning, on
-packets in random order: those of a sequence resemble each other, so that a step learns few of them.
+(section 5): Adam with β = 0.9, 0.98, a learning rate that rises for a number of steps and falls
+with the root of their number, dropout, and weight decay. Then its linear layers from the beginning,
+on packets in random order: those of a sequence resemble each other, so that a step learns few of
+them.
 """
 
 import copy

@@ -1,9 +1,9 @@
-//! Piecewise-linear coding of a query's numbers (Gorishniy, Rubachev and Babenko, "On embeddings for
-//! numerical features in tabular deep learning", section 3.2).
+//! Piecewise-linear coding of a query's numbers (Gorishniy, Rubachev and Babenko, "On embeddings
+//! for numerical features in tabular deep learning", section 3.2).
 //!
 //! A linear layer sees a number as one direction, so that a threshold in it costs a unit of the
-//! hidden layer. Coded by bins, it has a direction for each of its ranges. Bins between quantiles are
-//! narrow where numbers are dense.
+//! hidden layer. Coded by bins, it has a direction for each of its ranges. Bins between quantiles
+//! are narrow where numbers are dense.
 
 use super::EncoderError;
 
@@ -29,8 +29,8 @@ impl Coding {
     /// From three numbers a bin: the index of the query's number, from where on, and up to where.
     ///
     /// # Errors
-    /// [`EncoderError`]: too many bins, a part of one, a number that a query of `query_len` does not
-    /// have, or a range that does not rise.
+    /// [`EncoderError`]: too many bins, a part of one, a number that a query of `query_len` does
+    /// not have, or a range that does not rise.
     pub fn new(query_len: usize, bins: &[f32]) -> Result<Self, EncoderError> {
         let (rows, rest) = bins.as_chunks::<3>();
         if !rest.is_empty() || rows.len() > BIN_COUNT_MAX {

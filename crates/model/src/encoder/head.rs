@@ -5,8 +5,9 @@ use super::kernels::{Linear, Step};
 use super::{Coding, EncoderError, Group, LANES, TOKENS_MAX, dense_of, finite, tensor};
 use crate::simd::{self, Path};
 
-/// `Linear(width + query_len + bins, inner)`, ReLU, `Linear(inner, 1)`: a score for each query, from the
-/// encoder's output for a token and the query's own numbers, which are coded before the first layer.
+/// `Linear(width + query_len + bins, inner)`, ReLU, `Linear(inner, 1)`: a score for each query,
+/// from the encoder's output for a token and the query's own numbers, which are coded before the
+/// first layer.
 ///
 /// It is apart from the encoder and small, so that it can be trained further and replaced alone.
 #[derive(Clone, PartialEq, Debug)]
@@ -81,9 +82,9 @@ impl Head {
         Ok(Self { hidden_len, coding, first, last })
     }
 
-    /// From the tensors `head.0.weight` (inner × (`hidden_len` + `query_len` + bins)), `head.0.bias`
-    /// (inner), `head.1.weight` (1 × inner), `head.1.bias` (1), and `head.bins` (bins × 3) where
-    /// queries are coded.
+    /// From the tensors `head.0.weight` (inner × (`hidden_len` + `query_len` + bins)),
+    /// `head.0.bias` (inner), `head.1.weight` (1 × inner), `head.1.bias` (1), and `head.bins`
+    /// (bins × 3) where queries are coded.
     ///
     /// # Errors
     /// [`EncoderError`]: a tensor that is missing, of another length, or not finite.

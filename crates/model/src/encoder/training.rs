@@ -1,8 +1,9 @@
 //! Further training of a head on queries whose targets are known, on one core.
 //!
 //! Adam minimises the weighted mean squared error over minibatches in random order, and with it how
-//! badly sharp changes are predicted, where examples say what is before them. Gradients are exact, and the encoder's output is an input that stays as it is. Results are identical to the
-//! bit on every processor and for the same seed.
+//! badly sharp changes are predicted, where examples say what is before them. Gradients are exact,
+//! and the encoder's output is an input that stays as it is. Results are identical to the bit on
+//! every processor and for the same seed.
 
 use super::dense::Dense;
 use super::descent::{Adjustment, Descent, Gradients, Rates, Scoring, Scratch};
@@ -292,8 +293,8 @@ pub struct HeadTrainer {
     /// Of the first layer's weights and bias, then of the last one's.
     moments: [Moments; 4],
     steps: u64,
-    /// A minibatch: inputs, outputs of the first layer, scores, and the loss's slopes. Examples that
-    /// are before others are behind those that were chosen.
+    /// A minibatch: inputs, outputs of the first layer, scores, and the loss's slopes. Examples
+    /// that are before others are behind those that were chosen.
     rows: Vec<f32>,
     inner: Vec<Group>,
     scores: Vec<f32>,

@@ -1,8 +1,8 @@
 //! How well sharp changes of scores are predicted, as a loss with a slope.
 //!
-//! The mean squared error draws predictions towards the middle of what can happen, and a change from
-//! one middle to another is less than a sharp one. F1 counts changes, which has no slope; with a
-//! sigmoid for each threshold it has one.
+//! The mean squared error draws predictions towards the middle of what can happen, and a change
+//! from one middle to another is less than a sharp one. F1 counts changes, which has no slope; with
+//! a sigmoid for each threshold it has one.
 
 use super::super::kernels::exponential;
 
@@ -68,8 +68,8 @@ impl Counted {
         1.0 - 2.0 * self.right / self.total()
     }
 
-    /// The slope of [`Self::loss`] by the difference of each change, in the order in which they were
-    /// counted.
+    /// The slope of [`Self::loss`] by the difference of each change, in the order in which they
+    /// were counted.
     pub(super) fn slopes(&self) -> impl Iterator<Item = f32> + '_ {
         let total = self.total();
         self.slopes.iter().map(move |(right, predicted)| {
