@@ -81,7 +81,7 @@ case $kind in
   l4s)
     cd "$place/data"
     mapfile -t traces < <(printf -- '-r\n%s\n' network-*.l4s)
-    "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 300 --head-steps 8000 -o "$place/models/l4s" --force \
+    "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o "$place/models/l4s" --force \
       --note "$(cat "$place/models/recipes/l4s-note.txt")" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices, packetlog, cca or l4s" >&2; exit 2 ;;

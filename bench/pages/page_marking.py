@@ -94,3 +94,37 @@ def axis(name: str) -> str:
     lines = [line.replace(f"| sensitivity, {name} ", "| ", 1) for line in lines]
     return "\n".join([head, rule, *lines]) + "\n"
 
+
+
+def worlds() -> str:
+    """The model in ns-3 and in the simulator."""
+    found = read(f"{FOLDER}/ns3.jsonl")
+    text = (
+        "| network | router | world | P99 ms, default | state-informed | **predicted** | re-marked "
+        "| throughput |\n|---|---|---|---:|---|---|---:|---|\n"
+    )
+    for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
+        for world in ("simulator", "ns-3"):
+            of = {
+                control: sorted(
+                    (
+                        row
+                        for row in found
+                        if (row["scenario"], row["router"]) == (scenario, router)
+                        and (row["world"], row["control"]) == (world, control)
+                    ),
+                    key=lambda row: int(row["seed"]),
+                )
+                for control in (NONE, STATE, PREDICTED)
+            }
+            if not all(of.values()):
+                raise Missing(f"ns3.jsonl: {scenario}, {router}, {world}: a control has no rows")
+            cells = [
+                ms(median(row["p99_ms"] for row in of[NONE])),
+                _change(of[STATE], of[NONE]),
+                _change(of[PREDICTED], of[NONE]),
+                f"{100 * median(row['remarked'] for row in of[PREDICTED]):.1f} %",
+                _change(of[PREDICTED], of[NONE], "throughput_mbps"),
+            ]
+            text += f"| {scenario} | `{router}` | {world} | {' | '.join(cells)} |\n"
+    return text

@@ -81,6 +81,7 @@ MODELS = {
     "devices": "cascade.json",
     "packetlog": "model.json",
     "cca": "model.safetensors",
+    "l4s": "model.safetensors",
 }
 """Of each model that ships the file whose SHA-256 is its fingerprint, as `wirelens eval` prints it."""
 
@@ -154,6 +155,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-model": plain(page_marking.p99),
     "l4s-model-cost": plain(page_marking.cost),
     "l4s-model-axis": plain(page_marking.axis),
+    "l4s-model-worlds": plain(page_marking.worlds),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),
