@@ -183,7 +183,8 @@ def run_once(
         words = ["testbed", "run", SCENARIO, "--set", "world=kernel", "--seed", seed]
         words += ["--set", f"duration_s={asked.duration_s:g}", "--set", f"router.mode={mode}"]
         words += ["--set", f"router.settings={settings}"] if settings else []
-        words += steering(asked, control, remarked)
+        # While packets are re-marked each is handed over alone; without, several with one field.
+        words += ["--set", "hosts.one_segment=true", *steering(asked, control, remarked)]
         before = busy()
         processors = Processors()
         done = subprocess.run(
