@@ -163,7 +163,7 @@ def live(report: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return {}
     asked = max(found["l4s_packets"], 1)
-    shares = ("decided", "kept", "limited", "silent", "unknown", "late")
+    shares = ("decided", "kept", "rare", "limited", "silent", "unknown", "late")
     shares += ("as_predicted", "otherwise", "missed")
     return {
         **{f"{name}_share": round(found[name] / asked, 6) for name in shares},
