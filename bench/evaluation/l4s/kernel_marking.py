@@ -1,13 +1,13 @@
 """What re-marking by predicted latencies comes to in the kernel: real TCP through the testbed's
 router, with `wirelens l4s --act` at sender 1.
 
-    sudo .venv/bin/python bench/evaluation/l4s/kernel_marking.py --model models/l4s \\
+    sudo .venv/bin/python bench/evaluation/l4s/kernel_marking.py --model ./models/mine \\
         -o bench/results/2026-11-25-l4s-kernel
 
 SwiftQueue's topology with web search messages (testbed/scenarios/l4s-paper.toml, world `kernel`):
 6 L4S and 4 CUBIC flows of sender 1, 10 L4S flows of sender 2, 100 Mbit/s, 20 ms each way. For each
 router and seed the same messages are sent under each control: without re-marking, by the model, and
-at random with the share that the model re-marked. A run takes 30 s; all 27 take 18 minutes on a
+at random with the share that the model re-marked. A run takes 30 s; all 36 take 21 minutes on a
 machine with nothing else to do, and need root.
 
 Rows are appended to marking.jsonl as they are made; what is there is not made again. A disturbed
@@ -163,7 +163,7 @@ def live(report: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return {}
     asked = max(found["l4s_packets"], 1)
-    shares = ("decided", "kept", "limited", "silent", "unknown", "late")
+    shares = ("decided", "kept", "rare", "limited", "silent", "unknown", "late")
     shares += ("as_predicted", "otherwise", "missed")
     return {
         **{f"{name}_share": round(found[name] / asked, 6) for name in shares},
@@ -183,7 +183,8 @@ def run_once(
         words = ["testbed", "run", SCENARIO, "--set", "world=kernel", "--seed", seed]
         words += ["--set", f"duration_s={asked.duration_s:g}", "--set", f"router.mode={mode}"]
         words += ["--set", f"router.settings={settings}"] if settings else []
-        words += steering(asked, control, remarked)
+        # While packets are re-marked each is handed over alone; without, several with one field.
+        words += ["--set", "hosts.one_segment=true", *steering(asked, control, remarked)]
         before = busy()
         processors = Processors()
         done = subprocess.run(
@@ -279,7 +280,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--routers", default=",".join(ROUTERS))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--duration", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--margin", default="5ms")
     parser.add_argument("--max-share", type=float, default=0.8)

@@ -56,6 +56,9 @@ def _perform(plan: Plan, run: Run) -> None:
     lab, router = run.lab, plan.router
     run.progress(f"building {plan.senders} senders, the router, {plan.receivers} receivers")
     network.build(lab, plan)
+    if plan.one_segment:
+        for index in range(plan.senders):
+            lab.ip(sender_name(index), "link set eth0 gso_max_segs 1")
     relay = run.relay(
         (ENTRY, network.LINK),
         (EXIT, network.LINK),

@@ -71,6 +71,7 @@ class Plan:
     router: Router
     flows: tuple[Flow, ...]
     late_max_ms: float
+    one_segment: bool = False  # packets of the senders, which TCP may hand over several at a time
 
 
 def parse(table: Table) -> Plan:
@@ -84,6 +85,7 @@ def parse(table: Table) -> Plan:
     senders = hosts.take("senders", int, 2, minimum=1, maximum=HOSTS_MAX)
     receivers = hosts.take("receivers", int, 1, minimum=1, maximum=HOSTS_MAX)
     classic_ecn = hosts.take("classic_ecn", bool, False)
+    one_segment = hosts.take("one_segment", bool, False)
     hosts.finish()
     flows = tuple(
         _parse_flow(each, number, senders, duration_s)
@@ -104,6 +106,7 @@ def parse(table: Table) -> Plan:
         router=router,
         flows=flows,
         late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        one_segment=one_segment,
     )
     _check_world(plan)
     return plan

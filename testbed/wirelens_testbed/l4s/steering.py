@@ -24,7 +24,7 @@ ROWS, WORDS = "steering.jsonl", "steering.txt"
 END_TIME_MAX_S = 20.0
 # What adds up over rows of `wirelens l4s`.
 SUMS = (
-    "l4s_packets", "decided", "kept", "limited", "silent", "unknown", "late", "remarked",
+    "l4s_packets", "decided", "kept", "rare", "limited", "silent", "unknown", "late", "remarked",
     "l4s_measured", "classic_measured",
 )  # fmt: skip
 LAG = re.compile(r"from a packet to its verdict: p50 ([\d.]+) ms, p99 ([\d.]+) ms")
@@ -113,7 +113,7 @@ class Predicted:
         if status != 0:
             raise LabError(f"`wirelens l4s` ended with status {status}; it said: {said[-600:]}")
         rows = [json.loads(line) for line in (self._folder / ROWS).read_text().splitlines()]
-        sums = {name: sum(row[name] or 0 for row in rows) for name in SUMS}
+        sums = {name: sum(row.get(name) or 0 for row in rows) for name in SUMS}
         lag, error, expired = LAG.search(said), ERROR.search(said), EXPIRED.search(said)
         hits = HITS.search(said)
         return sums | {

@@ -59,8 +59,8 @@ fn failed(device: &str, error: io::Error) -> EcnError {
 /// many segments as one packet, whatever the device can do. It costs CPU time for each packet.
 ///
 /// Three things it cannot do:
-/// - If this process is killed, nothing is put back: the [commands](Self::put_back_by) that do it are
-///   for whoever outlives it.
+/// - If this process is killed, nothing is put back: the [commands](Self::put_back_by) that do it
+///   are for whoever outlives it.
 /// - A connection that was open before keeps its limit until its route is looked up again;
 ///   `sysctl -w net.ipv4.route.flush=1` has that done for IPv4.
 /// - A program that has UDP datagrams segmented itself (`UDP_SEGMENT`, some QUIC servers), and

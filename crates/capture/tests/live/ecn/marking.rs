@@ -224,6 +224,16 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
         marker.allow(tcp4(1), 3).unwrap();
         marker.allow(tcp4(1), 1).unwrap();
         assert_eq!(ecn_of(tcp4(1), 2), [NOT_ECT, ECT1]);
+        // Unless it is to stay; then there is a maximum.
+        for _ in 0..4 {
+            marker.add(tcp4(1), 1, 3).unwrap();
+        }
+        assert_eq!(marker.flow(tcp4(1)).unwrap().budget_left, 3);
+        assert_eq!(ecn_of(tcp4(1), 2), [NOT_ECT; 2]);
+        marker.add(tcp4(1), 1, 3).unwrap();
+        assert_eq!(ecn_of(tcp4(1), 3), [NOT_ECT, NOT_ECT, ECT1]);
+        let error = marker.add(tcp4(3), 1, 1).unwrap_err();
+        assert_eq!(error.fault(), &EcnFault::NotNamed(tcp4(3)));
 
         let error = marker.allow(tcp4(3), 1).unwrap_err();
         assert_eq!(error.fault(), &EcnFault::Full(2));
@@ -237,7 +247,7 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
 
         marker.allow(tcp4(1), 9).unwrap();
         let last = marker.forget(tcp4(1)).unwrap();
-        assert_eq!((last.remarked, last.budget_out, last.seen()), (4, 3, 7));
+        assert_eq!((last.remarked, last.budget_out, last.seen()), (8, 4, 12));
         assert_eq!(ecn_of(tcp4(1), 1), [ECT1]);
         marker.allow(tcp4(3), 1).unwrap();
         assert_eq!(ecn_of(tcp4(3), 2), [NOT_ECT, ECT1]);
@@ -245,7 +255,7 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
         assert_eq!(flows.iter().map(|flow| flow.flow).collect::<Vec<_>>(), [tcp4(2), tcp4(3)]);
         assert_eq!(flows[1].counts.remarked, 1);
         let counts = marker.counts().unwrap();
-        assert_eq!((counts.flows_refused, counts.named.remarked, counts.no_flow), (1, 5, 2));
+        assert_eq!((counts.flows_refused, counts.named.remarked, counts.no_flow), (1, 9, 2));
         // Through the trait, which an application has.
         let control: &dyn EcnControl = &marker;
         assert_eq!(control.flow_counts(tcp4(3)).unwrap().remarked, 1);
@@ -277,7 +287,8 @@ fn a_budget_that_is_not_renewed_in_time_re_marks_nothing_and_is_counted_once() {
         // Packets that an empty budget cannot re-mark are no sign of one that was too old.
         let counts = marker.counts().unwrap();
         assert_eq!((counts.budgets_expired, counts.named.budget_out, counts.seen()), (1, 6, 6));
-        marker.set_budget(tcp4(1), 2).unwrap();
+        // What has expired is not added to.
+        marker.add(tcp4(1), 2, u32::MAX).unwrap();
         assert_eq!(ecn_of_three(tcp4(1)), [NOT_ECT, NOT_ECT, ECT1]);
         assert_eq!(marker.counts().unwrap().budgets_expired, 1);
     });

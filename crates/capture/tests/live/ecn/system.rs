@@ -11,7 +11,7 @@ use aya::programs::tc::{TcAttachOptions, TcAttachType};
 use aya::programs::{LinkOrder, SchedClassifier, loaded_programs};
 use aya::{Btf, Ebpf, EbpfLoader};
 use capture::live::LiveOptions;
-use capture::tap::{EcnFault, EcnMarker, EcnSettings, Offloads};
+use capture::tap::{EcnFault, EcnMarker, Offloads};
 use capture::{Filter, ReadOptions, devices};
 use packet::Protocol;
 

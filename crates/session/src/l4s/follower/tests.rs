@@ -48,6 +48,11 @@ impl EcnControl for Given {
         Ok(())
     }
 
+    fn add(&self, flow: OneWayFlow, packets: u32, _: u32) -> Result<(), EcnRefusal> {
+        self.put(flow, packets);
+        Ok(())
+    }
+
     fn forget(&self, _: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {
         Ok(EcnFlowCounts::default())
     }
