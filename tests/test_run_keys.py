@@ -14,6 +14,7 @@ BASE = {
     "input": "", "run": "", "top": ROWS, "flows": ROWS, "classify": f'{ROWS}model = "services"\n',
     "packetlog": 'output = "log"\nfixed-mode = true\n', "cca": ROWS, "latency": ROWS,
     "unanswered": ROWS,
+    "l4s": f'{ROWS}model = "l4s"\nto = ["*:443"]\n',
 }  # fmt: skip
 # By table and key: a value; `works` where rows differ, `same` where they do not depend on it by its
 # own words, `refused` where captures are read; and what else has to be given.
@@ -58,13 +59,19 @@ KEYS = {
         # Of two taps, which the one capture here is not.
         "egress-offset": ('"1ms"', "refused"),
     },
+    "l4s": {
+        "every": ('"1s"', "works"),
+        # Of L4S packets, which are none in this capture; tests/test_l4s_*.py have them.
+        "margin": ('"1ms"', "same"), "max-share": ("0.1", "same"), "silence": ('"1ms"', "same"),
+        "late": ('"1ms"', "same"), "tune": ('"1s"', "works"),
+    },
     "unanswered": {"least-packets": ("2", "works")},
 }  # fmt: skip
 # Of which the settings above are made, and what other tests are about.
 OTHERS = {
     "input": {"read", "interface"}, "classify": {"model"},
     "packetlog": {"output", "fixed-mode", "settings"}, "cca": {"model", "ingress", "egress"},
-    "latency": {"egress"},
+    "latency": {"egress"}, "l4s": {"model", "to"},
 }  # fmt: skip
 WITH_ROWS = {"output", "format", "force"}
 

@@ -142,7 +142,7 @@ struct Core {
             return wl_marker_counts(marker.get());
         }
         const wl_steering_counts_of counts = wl_steering_counts(steering.get());
-        return {counts.asked, 0, counts.remarked, 0, 0, 0};
+        return {counts.asked, 0, counts.remarked, 0, 0, 0, 0};
     }
 
   private:

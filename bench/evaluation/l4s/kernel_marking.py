@@ -1,7 +1,7 @@
 """What re-marking by predicted latencies comes to in the kernel: real TCP through the testbed's
 router, with `wirelens l4s --act` at sender 1.
 
-    sudo .venv/bin/python bench/evaluation/l4s/kernel_marking.py --model ./models/mine \\
+    sudo .venv/bin/python bench/evaluation/l4s/kernel_marking.py --model models/l4s \\
         -o bench/results/2026-11-25-l4s-kernel
 
 SwiftQueue's topology with web search messages (testbed/scenarios/l4s-paper.toml, world `kernel`):

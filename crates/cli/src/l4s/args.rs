@@ -12,10 +12,10 @@ use crate::args::{InputArguments, OutputArguments};
 /// Arguments of `wirelens l4s`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens l4s -r sender.pcapng -m ./models/mine --to 10.2.1.2      a capture
-  wirelens l4s -i eth0 -m ./models/mine --to 192.0.2.0/24           predict only
-  wirelens l4s -i eth0 -m ./models/mine --to 192.0.2.1 --dry-run    count in the kernel
-  wirelens l4s -i eth0 -m ./models/mine --to '*:443' --act          re-mark
+  wirelens l4s -r sender.pcapng -m l4s --to 10.2.1.2      a capture
+  wirelens l4s -i eth0 -m l4s --to 192.0.2.0/24           predict only
+  wirelens l4s -i eth0 -m l4s --to 192.0.2.1 --dry-run    count in the kernel
+  wirelens l4s -i eth0 -m l4s --to '*:443' --act          re-mark
 
 Run it at the sender, on the interface by which its packets leave. The model predicts the
 latency of each packet in the L4S queue and in the classic one. If the classic queue is
@@ -36,7 +36,7 @@ pub struct L4sArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Folder of a latency model, as `wirelens train l4s` writes it
+    /// A latency model: l4s, which ships, or a folder that `wirelens train l4s` wrote
     #[arg(short = 'm', long, value_name = "DIR", required = true)]
     pub model: Option<PathBuf>,
     /// Receivers of the flows that are followed, such as 192.0.2.1, 192.0.2.0/24:443,

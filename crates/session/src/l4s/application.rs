@@ -60,8 +60,8 @@ impl Application for L4s {
     const ABOUT: &'static str =
         "Predicted latency of packets in either queue of an L4S router, and what to re-mark";
     const EXAMPLE: &'static str = "\
-# Folder of a latency model, as `wirelens train l4s` writes it.
-# model = \"./models/mine\"
+# A latency model: the one that ships, or a folder that `wirelens train l4s` wrote.
+# model = \"l4s\"
 # Where the flows go that are followed; no other flow is.
 # to = [\"192.0.2.1:443\"]
 # Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
