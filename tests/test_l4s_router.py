@@ -228,7 +228,7 @@ def steered(run: TestbedRun) -> Counter[int]:
 def test_messages_of_real_tcp_are_re_marked_by_a_model(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", 1_000.0)
     run = run_scenario(
-        PAPER, tmp_path, *IN_KERNEL, "--set", "steering=predicted:5ms:0.5",
+        PAPER, tmp_path, *IN_KERNEL, "--set", "steering=predicted:3ms:0.5",
         "--set", f"model={model}",
     )  # fmt: skip
     assert not left_behind()
@@ -286,7 +286,7 @@ def test_the_same_kind_is_simulated(mode: str, tmp_path: Path) -> None:
     ("settings", "words"),
     [
         (["world=kernel", "steering=state:1ms"], "world 'kernel' has none, random:SHARE and"),
-        (["world=kernel", "steering=random:2"], "such as predicted:5ms:0.8"),
+        (["world=kernel", "steering=random:2"], "such as predicted:3ms:0.8"),
         (["world=kernel", "steering=predicted:1ms"], "model = ''; wanted a folder"),
         (["world=kernel", "model=m"], "model = 'm'; wanted none without steering"),
         (["router.loss=0.1"], "loss: world 'simulator' does not have it; wanted kernel, ns3"),

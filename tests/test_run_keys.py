@@ -63,7 +63,7 @@ KEYS = {
         "every": ('"1s"', "works"),
         # Of L4S packets, which are none in this capture; tests/test_l4s_*.py have them.
         "margin": ('"1ms"', "same"), "max-share": ("0.1", "same"), "silence": ('"1ms"', "same"),
-        "late": ('"1ms"', "same"), "tune": ('"1s"', "works"),
+        "late": ('"1ms"', "same"), "tune": ('"1s"', "same"),
     },
     "unanswered": {"least-packets": ("2", "works")},
 }  # fmt: skip

@@ -41,7 +41,7 @@ constexpr const char* HELP =
     "  SCENARIO         lines of `key value`, such as testbed/scenarios/l4s-default.txt\n"
     "  --trace FILE     write one record per data packet (docs/specs/l4s-trace.md)\n"
     "  --journal FILE   write what the router was asked and decided, for `wirelens testbed replay`\n"
-    "  --model DIR      a causal model of `wirelens train l4s`, for a control such as predicted:5ms\n"
+    "  --model DIR      a causal model of `wirelens train l4s`, for a control such as predicted:3ms\n"
     "  --set LINE       a line that is read after those of SCENARIO, such as 'seed 12'\n"
     "  --sizes FILE     sizes of messages (default: testbed/data/message-sizes.txt)\n"
     "\n"

@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--routers", default=",".join(ROUTERS))
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--duration", type=float, default=30.0, metavar="SECONDS")
-    parser.add_argument("--margin", default="5ms")
+    parser.add_argument("--margin", default="3ms")
     parser.add_argument("--max-share", type=float, default=0.8)
     parser.add_argument(
         "--keep-disturbed", action="store_true", help="for trials: disturbed runs are rows, too"

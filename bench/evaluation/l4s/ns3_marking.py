@@ -23,7 +23,7 @@ from wirelens.l4s.controls import ROUTERS, SCENARIOS, Setting
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "models/l4s"
 SIMULATOR, NS3 = "simulator", "ns-3"
-CONTROLS = {"none": "none", "state-informed": "state:1ms", "predicted": "predicted:5ms:0.8"}
+CONTROLS = {"none": "none", "state-informed": "state:1ms", "predicted": "predicted:3ms:0.8"}
 SECONDS, WARMUP_S = 60.0, 5.0
 FIRST_SEED = 301
 

@@ -50,7 +50,7 @@ fn marker(control: &str, model: &[u8]) -> Result<Marker, String> {
     Marker::new(Arc::new(model), settings).map_err(|error| error.to_string())
 }
 
-/// Makes a marker from a control as text, such as `predicted:5ms:0.8`, and the bytes of a model's
+/// Makes a marker from a control as text, such as `predicted:3ms:0.8`, and the bytes of a model's
 /// file, which it copies. Null where they cannot be; `error` then says why.
 ///
 /// # Safety

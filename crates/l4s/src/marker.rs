@@ -12,7 +12,7 @@ use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
 use crate::tuning::{TuningError, TuningSettings};
 
-/// When a packet is re-marked. As text: `predicted:5ms`, or `predicted:5ms:0.2` with a limit.
+/// When a packet is re-marked. As text: `predicted:3ms`, or `predicted:3ms:0.2` with a limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MarkerSettings {
     /// A packet leaves the L4S queue if the classic queue is predicted to be faster by this, in ns.
@@ -30,7 +30,7 @@ pub struct MarkerSettings {
 
 impl Default for MarkerSettings {
     fn default() -> Self {
-        Self { margin_ns: 5_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.02 }
+        Self { margin_ns: 3_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.02 }
     }
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for MarkerError {
         let Self(seen) = self;
         write!(
             out,
-            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:5ms:0.8"
+            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:3ms:0.8"
         )
     }
 }

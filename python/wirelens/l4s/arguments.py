@@ -139,8 +139,8 @@ def _add_controls(add: Callable[..., Any]) -> None:
     add("--model", metavar="DIR", default=None,
         help="compare a model of `wirelens train l4s`, too: re-mark where it predicts the classic "
         "queue to be faster")  # fmt: skip
-    add("--margin", metavar="TIME", type=_time, default="5ms",
-        help="how much faster it has to be predicted to be [default: 5ms]")  # fmt: skip
+    add("--margin", metavar="TIME", type=_time, default="3ms",
+        help="how much faster it has to be predicted to be [default: 3ms]")  # fmt: skip
     add("--share", metavar="PART", type=part, default=0.8,
         help="packets that a model may re-mark at most [default: 0.8]")  # fmt: skip
     add("--jobs", metavar="N", type=whole(1, 256), default=2,

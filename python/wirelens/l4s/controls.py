@@ -127,7 +127,7 @@ class Request:
     jobs: int = 2
     model: str | None = None
     """Folder of a model that is compared with the rules."""
-    margin: str = "5ms"
+    margin: str = "3ms"
     """How much faster the classic queue has to be predicted to be."""
     share: float = 0.8
     """Share of packets that a model may re-mark."""

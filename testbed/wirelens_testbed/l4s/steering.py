@@ -53,7 +53,7 @@ def parse(text: str) -> Steering:
     kind, *values = text.split(":")
     refused = ScenarioError(
         f"steering = {text!r}: world 'kernel' has none, random:SHARE and predicted:TIME or "
-        "predicted:TIME:SHARE, such as predicted:5ms:0.8"
+        "predicted:TIME:SHARE, such as predicted:3ms:0.8"
     )
     try:
         if kind == NONE and not values:

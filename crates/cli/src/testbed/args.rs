@@ -172,7 +172,7 @@ pub struct SimulateArguments {
     /// Write each call of the router and its decision to this file
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Predict latencies by this model of `wirelens train l4s`, for a control such as predicted:5ms
+    /// Predict latencies by this model of `wirelens train l4s`, for a control such as predicted:3ms
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
     /// Fine-tune the model on the last minute, each time so much simulated time has passed

@@ -80,7 +80,7 @@ fn settings_are_read_as_they_are_written() {
     for text in ["predicted:1000000ns:0.3", "predicted:0ns:1"] {
         assert_eq!(text.parse::<MarkerSettings>().map(|one| one.to_string()).unwrap(), text);
     }
-    assert_eq!("predicted:5ms".parse(), Ok(MarkerSettings::default()));
+    assert_eq!("predicted:3ms".parse(), Ok(MarkerSettings::default()));
     for text in ["", "predicted", "predicted:1", "predicted:1ms:2", "predicted:1ms:x", "last:1ms"] {
         assert!(text.parse::<MarkerSettings>().unwrap_err().to_string().contains("wanted"));
     }

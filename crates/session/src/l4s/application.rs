@@ -67,7 +67,7 @@ impl Application for L4s {
 # Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
 # every = \"1s\"
 # Re-mark if the classic queue is predicted to be faster by this, up to this share of L4S packets.
-# margin = \"5ms\"
+# margin = \"3ms\"
 # max-share = 0.8
 # Packets keep their marking if ACKs stopped for this long, or a prediction is this late.
 # silence = \"500ms\"
