@@ -19,7 +19,7 @@ from wirelens.l4s.rhythm import Rhythm, Row
 
 SECONDS, TRAINED_S, TUNED_S, EVERY_S = 60.0, 30.0, 5.0, 10.0
 PREDICTORS = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", "bilstm", "causal")
-STEPS = 500
+STEPS = 100
 LOAD = "messages:websearch:5000000"
 
 
@@ -61,7 +61,7 @@ def main() -> None:
                 trace = Path(folder) / f"{name}, network {seed}.l4s"
                 l4s.simulate(scenario.having(seed=seed), trace=trace)
                 request = predicted.Request(
-                    traces=[trace], predictors=PREDICTORS, rhythm=rhythm, window=64, steps=STEPS
+                    traces=[trace], predictors=PREDICTORS, rhythms=[rhythm], window=64, steps=STEPS
                 )
                 predicted.compare(request, known, print, keep)
 
