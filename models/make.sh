@@ -11,13 +11,14 @@
 #   bash models/make.sh cca RUNS            runs of the testbed's data set congestion; keeps what is
 #                                           drawn from them in KEPT, or in a folder of its own, and
 #                                           scores in ROWS
+#   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,14p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,15p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -77,5 +78,11 @@ case $kind in
       --train "$data"/train-* --test heldout "$data"/heldout-* --seeds 1 \
       --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;
-  *) echo "$kind: no model that ships; wanted: services, devices, packetlog or cca" >&2; exit 2 ;;
+  l4s)
+    cd "$place/data"
+    mapfile -t traces < <(printf -- '-r\n%s\n' network-*.l4s)
+    "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o "$place/models/l4s" --force \
+      --note "$(cat "$place/models/recipes/l4s-note.txt")" "$@"
+    ;;
+  *) echo "$kind: no model that ships; wanted: services, devices, packetlog, cca or l4s" >&2; exit 2 ;;
 esac

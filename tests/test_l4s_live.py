@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from command import ROOT, Ran, wirelens
 from l4s_live import ECT1, NOT_ECT, Sender, l4s_sender, write_model
+from lab import wait_until
 from testbed_runs import left_behind, need_root
 
 CAPTURE = ROOT / "testdata/l4s/sender.pcap.gz"
@@ -27,7 +28,10 @@ def model(tmp_path: Path) -> Path:
 
 def asked(sender: Sender, model: Path, *more: str) -> tuple[str | Path, ...]:
     # A busy machine may be late, which is tested elsewhere.
-    return ("--model", model, "--to", sender.target(L4S_NAMED), "--late", "2s", *more)
+    words = ["--model", model, "--to", sender.target(L4S_NAMED), "--late", "2s"]
+    for option, value in (("--margin", "1ms"), ("--max-share", "0.3")):
+        words += [] if option in more else [option, value]
+    return (*words, *more)
 
 
 def said(ran: Ran, pattern: str) -> int:
@@ -98,6 +102,50 @@ def test_nothing_is_re_marked_after_the_command_was_killed(tmp_path: Path, model
         # The next one can be attached.
         with sender.listening(*asked(sender, model, "--dry-run")) as running:
             sender.finish()
+            assert running.end().status == 0
+    assert sender.packets()[L4S_NAMED][NOT_ECT] > 20
+    after = sender.packets(after_s=2.5)[L4S_NAMED]
+    assert after[ECT1] > 100 and not after[NOT_ECT], after
+
+
+@pytest.mark.testbed
+def test_offloads_are_put_back_after_the_command_was_killed(tmp_path: Path, model: Path) -> None:
+    need_root()
+    with l4s_sender(tmp_path, "dualpi2", CONTROLS, duration_s=1.0) as sender:
+        sender.shown("ethtool", "-K", "eth0", "tx", "on", "sg", "on", "tso", "on", "gso", "on")
+        sender.shown("ip", "link", "set", "eth0", "gso_max_segs", "40")
+        before = limits(sender)
+        assert before[0] == 40 and "\ttx-tcp-segmentation: on" in before[1]
+        with sender.listening(*asked(sender, model, "--act")) as running:
+            switched = limits(sender)
+            assert switched[0] == 1 and "\ttx-tcp-segmentation: off" in switched[1]
+            running.signal(signal.SIGKILL)
+            running.process.wait()
+        # The next one begins when that is done: it finds what the first had found.
+        with sender.listening(*asked(sender, model, "--act")) as running:
+            assert limits(sender)[0] == 1
+            # Two at a time would put back what the other has switched off.
+            with sender.here():
+                ran = refused("-i", "eth0", *asked(sender, model, "--act"))
+            assert "another wirelens re-marks its packets; end it first" in ran.stderr
+            assert running.end().status == 0
+        assert limits(sender) == before
+        with sender.listening(*asked(sender, model, "--act")) as running:
+            running.signal(signal.SIGKILL)
+            running.process.wait()
+        wait_until(lambda: limits(sender) == before, "offloads that are as they were")
+
+
+@pytest.mark.testbed
+def test_a_command_that_is_stopped_no_longer_re_marks(tmp_path: Path, model: Path) -> None:
+    need_root()
+    with l4s_sender(tmp_path, "dualpi2", CONTROLS, duration_s=4.0) as sender:
+        with sender.listening(*asked(sender, model, "--act", "--max-share", "1")) as running:
+            sender.start()
+            sender.wait_until(2.0)
+            running.signal(signal.SIGSTOP)
+            sender.finish()
+            running.signal(signal.SIGCONT)
             assert running.end().status == 0
     assert sender.packets()[L4S_NAMED][NOT_ECT] > 20
     after = sender.packets(after_s=2.5)[L4S_NAMED]

@@ -4,6 +4,7 @@ Live runs need root. Without it they are skipped; root has to be able to make th
 """
 
 import json
+import random
 import socket
 import struct
 from collections import Counter
@@ -14,8 +15,11 @@ from statistics import fmean
 
 import pytest
 from command import wirelens
+from l4s_live import write_model
 from lab import inside
 from testbed_runs import SCENARIOS, TestbedRun, left_behind, need_root, run_scenario, testbed
+from wirelens_testbed.failure import ScenarioError
+from wirelens_testbed.l4s import messages
 from wirelens_testbed.l4s.marking import MARK, Ect1Marking
 from wirelens_testbed.lab import Lab
 from wirelens_testbed.switch import add_link
@@ -209,6 +213,58 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 
 PAPER = SCENARIOS / "l4s-paper.toml"
+IN_KERNEL = ("--set", "world=kernel", "--set", "duration_s=4", "--set", "router.mode=partitioned")
+
+
+def steered(run: TestbedRun) -> Counter[int]:
+    """Data packets of the L4S flows of the first sender by the field with which they came."""
+    flows = json.loads((run.folder / "meta.json").read_text())["flows"]
+    mine = {flow["flow"] for flow in flows if flow["l4s"] and flow["sender"] == 0}
+    found = [record for record in records(run) if record[6] in mine and record[7] > 200]
+    return Counter(record[12] for record in found)
+
+
+@pytest.mark.testbed
+def test_messages_of_real_tcp_are_re_marked_by_a_model(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", 1_000.0)
+    run = run_scenario(
+        PAPER, tmp_path, *IN_KERNEL, "--set", "steering=predicted:5ms:0.5",
+        "--set", f"model={model}",
+    )  # fmt: skip
+    assert not left_behind()
+    # What `wirelens l4s` says that it re-marked is what did not come to the L4S queue.
+    assert any(check["name"] == "ECT(1)" and check["holds"] for check in run.report["checks"])
+    found, seen = run.report["steering"], steered(run)
+    assert abs(found["remarked"] - seen[NOT_ECT]) <= 5 and seen[NOT_ECT] > 50, (found, seen)
+    assert found["remarked"] <= 0.5 * found["l4s_packets"] + 64
+    assert found["as_predicted"] + found["otherwise"] <= found["remarked"]
+    assert (run.folder / "steering.jsonl").exists()
+
+
+@pytest.mark.testbed
+def test_messages_of_real_tcp_are_re_marked_at_random(tmp_path: Path) -> None:
+    words = ("--set", "steering=random:0.25", "--set", "hosts.one_segment=true")
+    run = run_scenario(PAPER, tmp_path, *IN_KERNEL, *words)
+    seen = steered(run)
+    assert 0.2 < seen[NOT_ECT] / seen.total() < 0.3, seen
+    ect1 = run.report["ect1"]
+    assert 0 < ect1["remarked"] < ect1["changed"]
+    # Messages come and go: flows have sent as much as was offered, and not for all of the time.
+    acked = [int(row["acked_bytes"]) for row in run.table("flows.tsv")]
+    assert len(set(acked)) > 10
+
+
+def test_messages_have_the_rate_and_the_sizes_that_were_asked_for() -> None:
+    drawn = messages.draw("messages:websearch:5000000", 10.0, 20_010.0, random.Random(1))
+    assert all(10.0 < at_s < 20_010.0 for at_s, _ in drawn) and drawn == sorted(drawn)
+    assert fmean(size for _, size in drawn) * len(drawn) * 8 / 20_000 == pytest.approx(5e6, 0.1)
+    assert max(size for _, size in drawn) <= 30_000_000
+    # Of a web search cluster 53 % are no larger.
+    small = sum(size <= 80_000 for _, size in drawn) / len(drawn)
+    assert small == pytest.approx(0.53, abs=0.03)
+    for load in ("messages:mail:1", "messages:websearch:0", "messages:websearch", "bursts"):
+        with pytest.raises(ScenarioError, match="such as messages:websearch:5000000"):
+            messages.parse(load)
 
 
 @pytest.mark.testbed
@@ -229,7 +285,10 @@ def test_the_same_kind_is_simulated(mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["world=kernel"], "load = 'messages:websearch:5000000': world 'kernel' does not have it"),
+        (["world=kernel", "steering=state:1ms"], "world 'kernel' has none, random:SHARE and"),
+        (["world=kernel", "steering=random:2"], "such as predicted:5ms:0.8"),
+        (["world=kernel", "steering=predicted:1ms"], "model = ''; wanted a folder"),
+        (["world=kernel", "model=m"], "model = 'm'; wanted none without steering"),
         (["router.loss=0.1"], "loss: world 'simulator' does not have it; wanted kernel, ns3"),
         (["world=mininet"], "world"),
         (["steering=oracle"], "`oracle` names no control; wanted none"),

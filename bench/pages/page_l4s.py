@@ -6,13 +6,14 @@ Values are medians over seeds, with the lowest and highest seed in brackets.
 from collections.abc import Callable, Sequence
 from statistics import mean, median, stdev
 
-from page_rows import Missing, Row, read
+from page_rows import RESULTS, Missing, Row, read
 
 FOLDER = "2026-11-24-l4s"
 DESCRIBED, PREDICTED = "2026-11-25-l4s-predict", "2026-11-25-l4s-predict-2"
 OURS, LSTM = "causal", "bilstm"
 # Quantiles of Student's t for intervals of 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+MARKING = "2026-11-25-l4s-kernel/marking.jsonl"
 SIMULATOR, NS3 = "simulator", "ns-3"
 CONTROLS = ("none", "state-informed", "last latency", "random, same rate")
 # A median of fewer packets in each run says little.
@@ -290,3 +291,67 @@ def _scores(row: Row) -> tuple[float, float, float]:
     right, told, there = (row[key]["flow"] for key in ("right", "predicted", "changes"))
     f1 = 2 * right / (told + there) if right else 0.0
     return right / max(told, 1), right / max(there, 1), f1
+
+
+def marking() -> str:
+    """What re-marking came to in the kernel, by router and control."""
+    if not (RESULTS / MARKING).exists():
+        return "*No rows yet.*\n"
+    found = read(MARKING)
+    text = (
+        "| router | control | runs | P90 ms | P99 ms | P99 against none | re-marked | dropped "
+        "| reordered | Mbit/s | P99 ms, CUBIC of sender 1 | P99 ms, sender 2 |\n"
+        "|---|---|---:|---:|---|---|---:|---:|---:|---:|---:|---:|\n"
+    )
+    for router, control in dict.fromkeys((row["router"], row["control"]) for row in found):
+        mine = [row for row in found if row["router"] == router]
+        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
+        some = [row for row in mine if row["control"] == control]
+        cells = [
+            str(len(some)),
+            ms(median(row["p90_ms"] for row in some)),
+            spread([row["p99_ms"] for row in some]),
+            "–" if control == CONTROLS[0] else change(some, plain),
+            *(
+                f"{100 * median(row[key] for row in some):.2f} %"
+                for key in ("remarked", "dropped", "reordered")
+            ),
+            f"{median(row['throughput_mbps'] for row in some):.1f}",
+            *(ms(median(row[key] for row in some)) for key in ("classic_p99_ms", "cross_p99_ms")),
+        ]
+        text += f"| `{router}` | {control} | {' | '.join(cells)} |\n"
+    return text
+
+
+def loop() -> str:
+    """How `wirelens l4s --act` kept up in these runs."""
+    if not (RESULTS / MARKING).exists():
+        return "*No rows yet.*\n"
+    found = [row for row in read(MARKING) if row["control"] == "predicted"]
+    text = (
+        "| router | decided | re-marked | by their own prediction | late | packet to decision, "
+        "p50 ms | p99 ms | mean error ms | budgets expired | CPU | relay late, p99 µs |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+    )
+    for router in dict.fromkeys(row["router"] for row in found):
+        some = [row for row in found if row["router"] == router]
+
+        def middle(key: str, some: Sequence[Row] = some) -> float:
+            return median(row[key] for row in some)
+
+        right = sum(row["as_predicted_share"] for row in some)
+        wrong = sum(row["otherwise_share"] for row in some)
+        cells = [
+            f"{100 * middle('decided_share'):.2f} %",
+            f"{100 * middle('remarked'):.2f} %",
+            f"{100 * right / (right + wrong):.0f} %" if right + wrong else "–",
+            f"{100 * middle('late_share'):.2f} %",
+            f"{middle('lag_p50_ms'):.2f}",
+            f"{middle('lag_p99_ms'):.2f}",
+            f"{middle('error_mean_ms'):.1f}",
+            f"{middle('budgets_expired'):.0f}",
+            f"{100 * middle('cpu_share'):.0f} %",
+            f"{max(row['relay_late_p99_us'] for row in some):.0f}",
+        ]
+        text += f"| `{router}` | {' | '.join(cells)} |\n"
+    return text

@@ -8,6 +8,7 @@ import page_ages
 import page_cca
 import page_devices
 import page_l4s
+import page_marking
 import page_packetlog
 import page_services
 from page_rows import RESULTS, ROOT, Missing, read
@@ -80,6 +81,7 @@ MODELS = {
     "devices": "cascade.json",
     "packetlog": "model.json",
     "cca": "model.safetensors",
+    "l4s": "model.safetensors",
 }
 """Of each model that ships the file whose SHA-256 is its fingerprint, as `wirelens eval` prints it."""
 
@@ -148,6 +150,12 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-paired": plain(page_l4s.paired),
     "l4s-intervals": plain(page_l4s.intervals),
     "l4s-batches": plain(page_l4s.batches),
+    "l4s-marking": plain(page_l4s.marking),
+    "l4s-loop": plain(page_l4s.loop),
+    "l4s-model": plain(page_marking.p99),
+    "l4s-model-cost": plain(page_marking.cost),
+    "l4s-model-axis": plain(page_marking.axis),
+    "l4s-model-worlds": plain(page_marking.worlds),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

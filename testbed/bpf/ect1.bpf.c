@@ -6,7 +6,8 @@
  * be sent once more. It becomes ECT(1), too, where both ends agreed on ECN.
  *
  * Only packets of sockets with our mark are changed, so that flows of classic ECN may leave the
- * same host.
+ * same host. A share of them, drawn for each packet, becomes Not-ECT instead: what re-marking costs
+ * that knows nothing of queues.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -38,7 +39,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 struct ect1 {
 	__u64 seen; /* packets of marked sockets, as they will be on the wire */
-	__u64 changed;
+	__u64 changed; /* to ECT(1) */
+	__u64 remarked; /* to Not-ECT */
+	__u64 remark_below; /* of 2^32 draws, so many are re-marked; set before the first packet */
 };
 
 struct {
@@ -69,7 +72,7 @@ static bool is_wanted(struct __sk_buff *skb, __u8 ecn, __u32 tcp_at)
 	return ecn == ECT0 || (ecn == NOT_ECT && is_sent_again(skb, tcp_at));
 }
 
-static bool change_ipv4(struct __sk_buff *skb)
+static bool change_ipv4(struct __sk_buff *skb, __u8 ecn)
 {
 	/* The checksum is of 16-bit words, of which tos is the lower half of the first. */
 	__u8 first[2];
@@ -79,7 +82,7 @@ static bool change_ipv4(struct __sk_buff *skb)
 	    !is_wanted(skb, first[1] & ECN_MASK, ETH_HLEN + (first[0] & 0xf) * 4))
 		return false;
 	from = bpf_htons((__u16)first[0] << 8 | first[1]);
-	first[1] = (first[1] & ~ECN_MASK) | ECT1;
+	first[1] = (first[1] & ~ECN_MASK) | ecn;
 	to = bpf_htons((__u16)first[0] << 8 | first[1]);
 	return !bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), from, to,
 				    sizeof(to)) &&
@@ -87,14 +90,14 @@ static bool change_ipv4(struct __sk_buff *skb)
 }
 
 /* The traffic class lies across two bytes, and no checksum covers it. */
-static bool change_ipv6(struct __sk_buff *skb)
+static bool change_ipv6(struct __sk_buff *skb, __u8 ecn)
 {
 	__u8 second;
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN + 1, &second, 1) ||
 	    !is_wanted(skb, second >> 4 & ECN_MASK, ETH_HLEN + sizeof(struct ipv6hdr)))
 		return false;
-	second = (second & ~(ECN_MASK << 4)) | ECT1 << 4;
+	second = (second & ~(ECN_MASK << 4)) | ecn << 4;
 	return !bpf_skb_store_bytes(skb, ETH_HLEN + 1, &second, 1, 0);
 }
 
@@ -106,15 +109,17 @@ int ect1(struct __sk_buff *skb)
 	/* TCP hands over several at once, with one header, whatever the device can do. */
 	__u32 segments = skb->gso_segs > 0 ? skb->gso_segs : 1;
 	bool is_changed = false;
+	__u8 ecn;
 
 	if (!state || skb->mark != MARK_L4S)
 		return TCX_NEXT;
 	__sync_fetch_and_add(&state->seen, segments);
+	ecn = bpf_get_prandom_u32() < state->remark_below ? NOT_ECT : ECT1;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
-		is_changed = change_ipv4(skb);
+		is_changed = change_ipv4(skb, ecn);
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		is_changed = change_ipv6(skb);
+		is_changed = change_ipv6(skb, ecn);
 	if (is_changed)
-		__sync_fetch_and_add(&state->changed, segments);
+		__sync_fetch_and_add(ecn == ECT1 ? &state->changed : &state->remarked, segments);
 	return TCX_NEXT;
 }

@@ -343,8 +343,8 @@ PrintSteered(const Core& core)
                 counts.remarked);
     if (core.marker) {
         std::printf(", \"kept\": %" PRIu64 ", \"silent\": %" PRIu64 ", \"unknown\": %" PRIu64
-                    ", \"limited\": %" PRIu64,
-                    counts.kept, counts.silent, counts.unknown, counts.limited);
+                    ", \"limited\": %" PRIu64 ", \"rare\": %" PRIu64,
+                    counts.kept, counts.silent, counts.unknown, counts.limited, counts.rare);
     }
     std::printf("}");
 }

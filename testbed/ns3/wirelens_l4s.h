@@ -95,7 +95,7 @@ typedef struct {
     uint8_t ecn;
 } wl_marked;
 
-/* asked = kept + remarked + silent + unknown + limited */
+/* asked = kept + remarked + rare + silent + unknown + limited */
 typedef struct {
     uint64_t asked;
     uint64_t kept;
@@ -103,6 +103,7 @@ typedef struct {
     uint64_t silent;
     uint64_t unknown;
     uint64_t limited;
+    uint64_t rare;
 } wl_marker_counts_of;
 
 /* A packet's record, as docs/specs/l4s-trace.md says. A time of WL_NEVER is none. */

@@ -3,8 +3,8 @@
  * Re-marks packets of named flows from ECT(1) to Not-ECT at tc egress, which is before the queueing
  * discipline: an L4S queue downstream then takes them for classic traffic (RFC 9331, section 4.1).
  *
- * User space names flows and gives each a budget of packets. A packet of any other flow is never
- * changed, nor is one that carries anything but ECT(1). A packet that the kernel will cut into
+ * User space names flows and gives each a budget of packets, which expires: a user space that no
+ * longer runs decides nothing. A packet of any other flow is never changed, nor is one that carries anything but ECT(1). A packet that the kernel will cut into
  * segments later has one ECN field for all of them: it spends as many packets of the budget, and
  * stays as it is where fewer are left.
  */
@@ -56,6 +56,8 @@ enum fate {
 	MALFORMED,
 	/* Beside the sum: what the kernel will cut into segments, each counted once. */
 	SEGMENTED,
+	/* Beside the sum: budgets of which packets were left when they had expired. */
+	BUDGETS_EXPIRED,
 	COUNTS_LEN,
 };
 
@@ -77,8 +79,12 @@ struct named {
 /* Apart from the counts: user space writes all of it, the counts are written here alone. */
 struct budget {
 	struct bpf_spin_lock lock;
-	__u32 packets;
 	__u32 generation;
+	/* All packets that its place was ever allowed: less those of SPENT are left. User space can
+	 * so add to a budget that is being spent, and no packet is spent twice for it. */
+	__u64 allowed;
+	/* Of the kernel's monotonic clock; nothing is spent from then on. */
+	__u64 until_ns;
 };
 
 struct {
@@ -88,7 +94,7 @@ struct {
 	__type(value, __u32);
 } SETTINGS SEC(".maps");
 
-/* The sizes of both are set when this is loaded. */
+/* The sizes of these are set when this is loaded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, FLOWS_MAX);
@@ -103,6 +109,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct budget);
 } BUDGETS SEC(".maps");
+
+/* All packets that were ever spent of a place, written here alone and under the budget's lock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOWS_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} SPENT SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -249,32 +263,43 @@ static __always_inline long clear_ipv6(struct __sk_buff *skb, __u32 at, __u8 sec
 }
 
 /* Whether the flow may have as many packets re-marked; they are spent then. */
-static __always_inline enum fate spend(struct budget *budget, const struct named *named,
-				       __u32 packets)
+static __always_inline enum fate spend(struct budget *budget, __u64 *spent,
+				       const struct named *named, __u32 packets)
 {
 	__u32 generation = named->generation;
+	/* Before the lock, under which nothing may be called. */
+	__u64 now_ns = bpf_ktime_get_ns();
 	enum fate fate = BUDGET_OUT;
+	__u32 expired = 0;
+	__u64 left;
 
 	bpf_spin_lock(&budget->lock);
+	/* What was spent while user space ended a budget may be more than it knew of. */
+	left = budget->allowed > *spent ? budget->allowed - *spent : 0;
 	if (budget->generation != generation) {
 		/* The place is another flow's by now: this one was forgotten. */
 		fate = NO_FLOW;
-	} else if (budget->packets >= packets) {
-		budget->packets -= packets;
+	} else if (left && now_ns >= budget->until_ns) {
+		budget->allowed = *spent;
+		expired = 1;
+	} else if (left >= packets) {
+		*spent += packets;
 		fate = REMARKED;
 	}
 	bpf_spin_unlock(&budget->lock);
+	if (expired)
+		count(BUDGETS_EXPIRED, 1);
 	return fate;
 }
 
-static __always_inline void give_back(struct budget *budget, const struct named *named,
-				      __u32 packets)
+static __always_inline void give_back(struct budget *budget, __u64 *spent,
+				      const struct named *named, __u32 packets)
 {
 	__u32 generation = named->generation;
 
 	bpf_spin_lock(&budget->lock);
 	if (budget->generation == generation)
-		budget->packets += packets;
+		*spent -= packets;
 	bpf_spin_unlock(&budget->lock);
 }
 
@@ -284,11 +309,12 @@ static __always_inline enum fate mark(struct __sk_buff *skb, const struct ecn_ke
 	__u32 first = 0, index = named->index;
 	const __u32 *settings = bpf_map_lookup_elem(&SETTINGS, &first);
 	struct budget *budget = bpf_map_lookup_elem(&BUDGETS, &index);
+	__u64 *spent = bpf_map_lookup_elem(&SPENT, &index);
 	enum fate fate;
 	__u8 second;
 	__u8 ecn;
 
-	if (!settings || !budget || bpf_skb_load_bytes(skb, at + 1, &second, 1))
+	if (!settings || !budget || !spent || bpf_skb_load_bytes(skb, at + 1, &second, 1))
 		return FAILED;
 	ecn = (key->version == 4 ? second : second >> 4) & ECN_MASK;
 	if (ecn == CE)
@@ -297,13 +323,13 @@ static __always_inline enum fate mark(struct __sk_buff *skb, const struct ecn_ke
 		return IS_ECT0;
 	if (ecn != ECT1)
 		return NOT_ECT;
-	fate = spend(budget, named, packets);
+	fate = spend(budget, spent, named, packets);
 	if (fate != REMARKED)
 		return fate;
 	if (*settings & DRY_RUN)
 		return WOULD_REMARK;
 	if (key->version == 4 ? clear_ipv4(skb, at) : clear_ipv6(skb, at, second)) {
-		give_back(budget, named, packets);
+		give_back(budget, spent, named, packets);
 		return FAILED;
 	}
 	return REMARKED;

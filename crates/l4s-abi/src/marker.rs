@@ -32,13 +32,15 @@ pub struct WlMarkerCounts {
     pub silent: u64,
     pub unknown: u64,
     pub limited: u64,
+    pub rare: u64,
 }
 
 impl From<MarkerCounts> for WlMarkerCounts {
     fn from(counts: MarkerCounts) -> Self {
         // In simulated time nothing is late.
-        let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late: _ } = counts;
-        Self { asked, kept, remarked, silent, unknown, limited }
+        let MarkerCounts { asked, kept, remarked, rare, silent, unknown, limited, late: _ } =
+            counts;
+        Self { asked, kept, remarked, silent, unknown, limited, rare }
     }
 }
 
@@ -48,7 +50,7 @@ fn marker(control: &str, model: &[u8]) -> Result<Marker, String> {
     Marker::new(Arc::new(model), settings).map_err(|error| error.to_string())
 }
 
-/// Makes a marker from a control as text, such as `predicted:1ms:0.3`, and the bytes of a model's
+/// Makes a marker from a control as text, such as `predicted:5ms:0.8`, and the bytes of a model's
 /// file, which it copies. Null where they cannot be; `error` then says why.
 ///
 /// # Safety

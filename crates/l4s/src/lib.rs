@@ -17,7 +17,7 @@ pub mod trace;
 pub mod tuning;
 
 pub use dualq::{OfQueue, Queue};
-pub use marker::{Marker, MarkerCounts, MarkerError, MarkerSettings, Verdict};
+pub use marker::{Marker, MarkerCounts, MarkerError, MarkerSettings, RECENT_PACKETS, Verdict};
 pub use predictor::{Model, Predictor};
 pub use steering::{Control, ControlError, Steering};
 pub use tuning::{Tuner, TuningCounts, TuningError, TuningSettings};

@@ -5,13 +5,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use dualq::{Ecn, OfQueue, Queue};
+use model::encoder::TrainingSettings;
 
 use crate::history::Leaving;
 use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
 use crate::tuning::{TuningError, TuningSettings};
 
-/// When a packet is re-marked. As text: `predicted:1ms`, or `predicted:1ms:0.2` with a limit.
+/// When a packet is re-marked. As text: `predicted:5ms`, or `predicted:5ms:0.2` with a limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MarkerSettings {
     /// A packet leaves the L4S queue if the classic queue is predicted to be faster by this, in ns.
@@ -20,11 +21,16 @@ pub struct MarkerSettings {
     pub share_max: f64,
     /// Without an acknowledgement for this long, packets keep their marking, in ns.
     pub silence_ns: u64,
+    /// Share of the last [`RECENT_PACKETS`] L4S packets, each newer one weighing more, for which
+    /// the classic queue has to be predicted to be faster. Where that is seldom predicted, as on a
+    /// router with coupled queues, most such predictions are errors, and following them costs more
+    /// than it gains.
+    pub recent_min: f64,
 }
 
 impl Default for MarkerSettings {
     fn default() -> Self {
-        Self { margin_ns: 1_000_000, share_max: 0.3, silence_ns: 500_000_000 }
+        Self { margin_ns: 5_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.02 }
     }
 }
 
@@ -37,7 +43,7 @@ impl fmt::Display for MarkerError {
         let Self(seen) = self;
         write!(
             out,
-            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:1ms:0.3"
+            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:5ms:0.8"
         )
     }
 }
@@ -71,7 +77,7 @@ impl fmt::Display for MarkerSettings {
 }
 
 /// L4S packets that a marker judged, by outcome:
-/// `asked = kept + remarked + silent + unknown + limited + late`.
+/// `asked = kept + remarked + rare + silent + unknown + limited + late`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MarkerCounts {
     /// L4S packets.
@@ -80,7 +86,10 @@ pub struct MarkerCounts {
     pub kept: u64,
     /// Those that were to be re-marked to Not-ECT.
     pub remarked: u64,
-    /// Those that kept their marking since acknowledgements had stopped.
+    /// Those that kept their marking since the classic queue was predicted to be faster for too
+    /// few of the last packets.
+    pub rare: u64,
+    /// Those that kept it since acknowledgements had stopped.
     pub silent: u64,
     /// Those that kept it since nothing was acknowledged yet.
     pub unknown: u64,
@@ -97,6 +106,7 @@ impl MarkerCounts {
         let counter = match verdict {
             Verdict::Kept => &mut self.kept,
             Verdict::Remark => &mut self.remarked,
+            Verdict::Rare => &mut self.rare,
             Verdict::Silent => &mut self.silent,
             Verdict::Unknown => &mut self.unknown,
             Verdict::Limited => &mut self.limited,
@@ -113,6 +123,9 @@ pub enum Verdict {
     Kept,
     /// The classic queue is predicted to be faster by the margin: re-mark it to Not-ECT.
     Remark,
+    /// The classic queue is predicted to be faster, but was so for few of the last packets: keep
+    /// its marking.
+    Rare,
     /// Acknowledgements have stopped: keep its marking.
     Silent,
     /// Nothing was acknowledged yet: keep its marking.
@@ -125,6 +138,8 @@ pub enum Verdict {
 
 /// Packets for which the limit on re-marking may be saved up.
 const SAVED_MAX: f64 = 64.0;
+/// L4S packets after which one weighs 1/e of the newest in what was recently predicted.
+pub const RECENT_PACKETS: f64 = 4_096.0;
 
 /// A marker for the packets of one sender: it sees all of them, and re-marks L4S packets alone,
 /// from ECT(1) to Not-ECT. It never marks a packet for the L4S queue.
@@ -135,6 +150,8 @@ pub struct Marker {
     answered_ns: Option<u64>,
     /// Packets that may still be re-marked.
     saved: f64,
+    /// Share of the last L4S packets for which the classic queue was predicted to be faster.
+    recent: f64,
     counts: MarkerCounts,
 }
 
@@ -147,7 +164,7 @@ impl Marker {
         let settings_of_model = model.settings();
         let predictor = Predictor::new(model, settings_of_model)?;
         let counts = MarkerCounts::default();
-        Ok(Self { settings, predictor, answered_ns: None, saved: 0.0, counts })
+        Ok(Self { settings, predictor, answered_ns: None, saved: 0.0, recent: 0.0, counts })
     }
 
     /// A packet leaves: with which ECN field, and its number for [`Self::acknowledge`].
@@ -173,15 +190,20 @@ impl Marker {
     /// [`Verdict::Remark`] counts as a packet that was re-marked. A prediction that `is_late` is
     /// not followed.
     pub fn judge(&mut self, at_ns: u64, predicted: Option<OfQueue<u64>>, is_late: bool) -> Verdict {
-        let MarkerSettings { margin_ns, share_max, silence_ns } = self.settings;
+        let MarkerSettings { margin_ns, share_max, silence_ns, recent_min } = self.settings;
         self.saved = (self.saved + share_max).min(SAVED_MAX);
         let is_silent =
             self.answered_ns.is_some_and(|answered| at_ns.saturating_sub(answered) > silence_ns);
+        let is_better = |of: OfQueue<u64>| of.l4s >= of.classic.saturating_add(margin_ns);
+        if let Some(of) = predicted {
+            self.recent += (f64::from(u8::from(is_better(of))) - self.recent) / RECENT_PACKETS;
+        }
         let verdict = match predicted {
             None => Verdict::Unknown,
             Some(_) if is_silent => Verdict::Silent,
             Some(_) if is_late => Verdict::Late,
-            Some(of) if of.l4s < of.classic.saturating_add(margin_ns) => Verdict::Kept,
+            Some(of) if !is_better(of) => Verdict::Kept,
+            Some(_) if self.recent < recent_min => Verdict::Rare,
             Some(_) if self.saved < 1.0 => Verdict::Limited,
             Some(_) => Verdict::Remark,
         };
@@ -211,12 +233,15 @@ impl Marker {
         self.predictor.exchange(model)
     }
 
-    /// Fine-tunes the model from now on, as [`Predictor::tune`].
+    /// Fine-tunes the model from now on, as [`Predictor::tune`], by the squared error alone: a
+    /// choice between two queues needs the mean of each. Predictions that were pushed beyond
+    /// thresholds, so that sharp changes are found, choose worse.
     ///
     /// # Errors
     /// [`TuningError`]: settings out of range.
     pub fn tune(&mut self, settings: TuningSettings) -> Result<(), TuningError> {
-        self.predictor.tune(settings)
+        let training = TrainingSettings { change_share: 0.0, ..settings.training };
+        self.predictor.tune(TuningSettings { training, ..settings })
     }
 
     /// What happened to L4S packets.

@@ -55,7 +55,8 @@ pub struct EcnFlowCounts {
     pub ect0: u64,
     /// CE, which is left as it is.
     pub ce: u64,
-    /// ECT(1), kept: the budget had no packet left, or fewer than the segments of this one.
+    /// ECT(1), kept: the budget had no packet left, or fewer than the segments of this one, or had
+    /// expired.
     pub budget_out: u64,
     /// ECT(1), kept: the kernel did not let the packet be written to.
     pub failed: u64,
@@ -113,6 +114,13 @@ pub trait EcnControl: Send + Sync + fmt::Debug {
     /// [`EcnRefusal::Full`], or the system's.
     fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal>;
 
+    /// Adds packets to what is left of the budget of a named flow, which then is `budget_max` at
+    /// most. No more packets are re-marked than were allowed and added.
+    ///
+    /// # Errors
+    /// [`EcnRefusal::NotNamed`], or the system's.
+    fn add(&self, flow: OneWayFlow, packets: u32, budget_max: u32) -> Result<(), EcnRefusal>;
+
     /// Re-marks no packet of the flow from now on. Returns its final counts.
     ///
     /// # Errors
@@ -129,6 +137,10 @@ pub trait EcnControl: Send + Sync + fmt::Debug {
 impl<T: EcnControl> EcnControl for Arc<T> {
     fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal> {
         self.as_ref().allow(flow, budget)
+    }
+
+    fn add(&self, flow: OneWayFlow, packets: u32, budget_max: u32) -> Result<(), EcnRefusal> {
+        self.as_ref().add(flow, packets, budget_max)
     }
 
     fn forget(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {

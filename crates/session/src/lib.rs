@@ -19,6 +19,8 @@ pub mod done;
 pub mod duration;
 pub mod first;
 pub mod flows;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod guard;
 pub mod host;
 pub mod input;
 pub mod l4s;

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(scenario.control, Steered::Rule(Control::Random(0.2)));
         let [first, second] = scenario.groups[..] else { panic!("two groups") };
         assert_eq!((first.count, first.sender, first.load), (6, 1, Load::Greedy));
-        let load = Load::Messages { sizes: Sizes::WebSearch, bps: 5e6 };
+        let load = Load::Messages { sizes: "websearch".parse().unwrap(), bps: 5e6 };
         assert_eq!((second.congestion, second.load, second.start_ns), (Kind::Cubic, load, 7));
     }
 

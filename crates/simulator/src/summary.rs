@@ -148,11 +148,11 @@ impl Summary {
     fn write_steering(&self, json: &mut String) {
         let OfSteering { asked, remarked, marker, tuning } = self.steering;
         let _ = write!(json, ",\"steered\":{{\"asked\":{asked},\"remarked\":{remarked}");
-        if let Some(MarkerCounts { kept, silent, unknown, limited, .. }) = marker {
+        if let Some(MarkerCounts { kept, silent, unknown, limited, rare, .. }) = marker {
             let _ = write!(
                 json,
                 ",\"kept\":{kept},\"silent\":{silent},\"unknown\":{unknown},\
-                 \"limited\":{limited}"
+                 \"limited\":{limited},\"rare\":{rare}"
             );
         }
         json.push('}');

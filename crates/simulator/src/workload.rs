@@ -4,24 +4,28 @@ use std::str::FromStr;
 
 use dualq::Draws;
 
-/// A published distribution of message sizes.
+/// A measured distribution of message sizes, by its name in `testbed/data/message-sizes.txt`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sizes {
-    /// Of a web search cluster.
-    WebSearch,
-    /// Of a Hadoop cluster.
-    Hadoop,
+pub struct Sizes(&'static str);
+
+impl Sizes {
+    /// All there are, in the order of the file.
+    fn names() -> Vec<&'static str> {
+        let words = MESSAGE_SIZES.lines().filter_map(|line| line.split_whitespace().next());
+        let mut names: Vec<_> = words.filter(|word| !word.starts_with('#')).collect();
+        names.dedup();
+        names
+    }
 }
 
 impl FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "websearch" => Ok(Self::WebSearch),
-            "hadoop" => Ok(Self::Hadoop),
-            _ => Err(format!("`{text}` names no sizes of messages; wanted websearch or hadoop")),
-        }
+        let names = Self::names();
+        names.iter().find(|name| **name == text).map(|name| Self(name)).ok_or_else(|| {
+            format!("`{text}` names no sizes of messages; wanted one of {}", names.join(", "))
+        })
     }
 }
 
@@ -38,11 +42,8 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub(crate) fn new(sizes: Sizes, bps: f64) -> Self {
-        let points = points(match sizes {
-            Sizes::WebSearch => "websearch",
-            Sizes::Hadoop => "hadoop",
-        });
+    pub(crate) fn new(Sizes(name): Sizes, bps: f64) -> Self {
+        let points = points(name);
         let gap_mean_ns = mean(&points) * 8.0 / bps * 1e9;
         Self { points, gap_mean_ns }
     }
@@ -68,8 +69,10 @@ impl Messages {
 
 fn points(name: &str) -> Vec<(f64, f64)> {
     let point = |line: &str| {
-        let (bytes, share) = line.strip_prefix(name)?.trim_start().split_once(' ')?;
-        Some((bytes.parse().ok()?, share.trim().parse().ok()?))
+        let mut words = line.split_whitespace();
+        let is_of_it = words.next() == Some(name);
+        let (bytes, share) = (words.next()?, words.next()?);
+        is_of_it.then_some((bytes.parse().ok()?, share.parse().ok()?))
     };
     std::iter::once((1.0, 0.0)).chain(MESSAGE_SIZES.lines().filter_map(point)).collect()
 }
@@ -88,7 +91,8 @@ mod tests {
 
     #[test]
     fn sizes_and_gaps_have_the_means_that_they_should() {
-        for sizes in [Sizes::WebSearch, Sizes::Hadoop] {
+        assert!(Sizes::names().starts_with(&["websearch", "hadoop"]), "{:?}", Sizes::names());
+        for sizes in Sizes::names().into_iter().map(Sizes) {
             let (messages, mut draws) = (Messages::new(sizes, 5e6), Draws::new(1));
             let last = messages.points.last().copied().unwrap();
             assert!((last.1 - 1.0).abs() < 1e-9, "{last:?}");

@@ -84,6 +84,12 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         help="causal, which keeps what it computed of a packet, can be fine-tuned and needs "
         "nothing else; full, SwiftQueue's encoder, or bilstm, which are written as ONNX and need "
         "ONNX Runtime [default: causal]")  # fmt: skip
+    add("--for", dest="goal", choices=choices.GOALS, default=choices.LATENCY,
+        help="latency, which chooses queues best, or changes: more sharp changes of latency are "
+        "predicted, and mean errors are larger [default: latency]")  # fmt: skip
+    add("--head-steps", metavar="N", type=whole(1, 1_000_000), default=1_000,
+        help="training steps of the linear layers after the network's; more for many traces of "
+        "different networks [default: 1000]")  # fmt: skip
     add("--force", action="store_true", help="write over a model that is there")
     add("--note", metavar="TEXT", default="", help="a paragraph for the model's card")
     add("--seed", metavar="N", type=whole(0), default=1,
@@ -135,8 +141,8 @@ def _add_controls(add: Callable[..., Any]) -> None:
         "queue to be faster")  # fmt: skip
     add("--margin", metavar="TIME", type=_time, default="5ms",
         help="how much faster it has to be predicted to be [default: 5ms]")  # fmt: skip
-    add("--share", metavar="PART", type=part, default=0.3,
-        help="packets that a model may re-mark at most [default: 0.3]")  # fmt: skip
+    add("--share", metavar="PART", type=part, default=0.8,
+        help="packets that a model may re-mark at most [default: 0.8]")  # fmt: skip
     add("--jobs", metavar="N", type=whole(1, 256), default=2,
         help="runs at the same time [default: 2]")  # fmt: skip
     add("--plots", metavar="DIR", type=Path, help="draw controls.png in this folder")
@@ -195,6 +201,8 @@ def training(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Request"
         force=asked.force,
         note=asked.note,
         network=asked.network,
+        goal=asked.goal,
+        head_steps=asked.head_steps,
     )
 
 

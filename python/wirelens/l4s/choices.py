@@ -8,3 +8,6 @@ SERVED = "causal-served"
 PREDICTORS = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", *NETWORKS, SERVED,
               *(f"{name}{MSE}" for name in NETWORKS))  # fmt: skip
 DEFAULT = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", "bilstm", "causal")
+LATENCY, CHANGES = "latency", "changes"
+GOALS = (LATENCY, CHANGES)
+"""What a model is trained for: the mean latency of a packet, or that sharp changes are found."""

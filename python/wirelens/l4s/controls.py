@@ -13,12 +13,14 @@ from typing import Self
 
 from wirelens.l4s.simulated import Scenario, Summary, Traffic, simulate
 
-_WEB_SEARCH = "messages:websearch:5000000"
-_HADOOP = "messages:hadoop:5000000"
+_BPS = 5_000_000
+TRACES = ("video-steady", "video-varying", "web-steady", "web-varying")
+"""Of testbed/data/latencies: flows send messages of their sizes."""
 
 
-def _of_paper(load: str) -> Sequence[Traffic]:
+def _of_paper(sizes: str | None) -> Sequence[Traffic]:
     """SwiftQueue, section 6.1: 6 L4S and 4 CUBIC flows of sender 1, 10 L4S flows of others."""
+    load = "greedy" if sizes is None else f"messages:{sizes}:{_BPS}"
     return [
         Traffic("prague", 6, load=load),
         Traffic("cubic", 4, load=load),
@@ -27,12 +29,14 @@ def _of_paper(load: str) -> Sequence[Traffic]:
 
 
 SCENARIOS: Mapping[str, Sequence[Traffic]] = {
-    "websearch": _of_paper(_WEB_SEARCH),
-    "hadoop": _of_paper(_HADOOP),
-    "greedy": _of_paper("greedy"),
+    **{sizes: _of_paper(sizes) for sizes in ("websearch", "hadoop", *TRACES)},
+    "greedy": _of_paper(None),
     "10+4": [Traffic("prague", 10), Traffic("cubic", 4)],
     # Section 6.2.
-    "sensitivity": [Traffic("dctcp", 10, load=_WEB_SEARCH), Traffic("cubic", 4, load=_WEB_SEARCH)],
+    "sensitivity": [
+        Traffic(congestion, count, load=f"messages:websearch:{_BPS}")
+        for congestion, count in (("dctcp", 10), ("cubic", 4))
+    ],
 }
 ROUTERS: Mapping[str, str] = {
     "dualpi2": "mode=dualpi2",
@@ -125,7 +129,7 @@ class Request:
     """Folder of a model that is compared with the rules."""
     margin: str = "5ms"
     """How much faster the classic queue has to be predicted to be."""
-    share: float = 0.3
+    share: float = 0.8
     """Share of packets that a model may re-mark."""
 
 

@@ -25,8 +25,8 @@ from wirelens.learn.networks import array, tensor, torch
 Array = Any
 KINDS: dict[str, Callable[[int, Array], Any]] = {"causal": Causal, "full": Full, "bilstm": BiLstm}
 
-# Packets of a head's training at most, about 0.5 kB each.
-EXAMPLES_MAX = 500_000
+# Packets of a head's training at most, about 0.5 kB each, and of what says when to stop.
+EXAMPLES_MAX, WATCHED_MAX = 2_000_000, 250_000
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _train_head(
     dice: Any, show: Show | None,
 ) -> Any:  # fmt: skip
     """Linear layers from the beginning, with the least loss on `watched`; the encoder stays."""
-    trained, watched = thinned(trained, EXAMPLES_MAX, dice), thinned(watched, EXAMPLES_MAX, dice)
+    trained, watched = thinned(trained, EXAMPLES_MAX, dice), thinned(watched, WATCHED_MAX, dice)
     examples, held = (
         Examples.of(parts, [encoded(network, part) for part in parts])
         for parts in (trained, watched)

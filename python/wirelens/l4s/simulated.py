@@ -19,8 +19,8 @@ class Traffic:
     """Flows of one kind.
 
     `congestion` is prague, dctcp, cubic, reno or bbr; `load` greedy, or `messages:SIZES:BPS` with
-    the message sizes of `websearch` or `hadoop`, at so many bits a second per flow. Flows of
-    sender 1 are those that a control steers.
+    the message sizes of testbed/data/message-sizes.txt, such as `websearch`, at so many bits a
+    second per flow. Flows of sender 1 are those that a control steers.
     """
 
     congestion: str
@@ -129,9 +129,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Steered:
-    """What steering did to the L4S packets of sender 1. The last four are of a model alone:
-    `asked = kept + remarked + silent + unknown + limited`, as `predicted` in docs/guide/l4s.md has
-    them."""
+    """What steering did to the L4S packets of sender 1. The last five are of a model alone:
+    `asked = kept + remarked + rare + silent + unknown + limited`, as docs/guide/l4s-predict.md
+    explains them."""
 
     asked: int
     remarked: int
@@ -139,6 +139,7 @@ class Steered:
     silent: int | None = None
     unknown: int | None = None
     limited: int | None = None
+    rare: int | None = None
 
 
 @dataclass(frozen=True)

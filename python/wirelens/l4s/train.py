@@ -1,7 +1,7 @@
 """`wirelens train l4s`: from traces to a model that predicts latencies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy
 from wirelens import written
 from wirelens.errors import OptionError
 from wirelens.l4s import learn, model
+from wirelens.l4s.choices import CHANGES
 from wirelens.l4s.examples import Part
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import BATCHING, Batching, Packets, read_packets
@@ -40,6 +41,9 @@ class Request:
     note: str = ""
     network: str = "causal"
     """Of `learn.KINDS`; others than the causal one are written as ONNX."""
+    goal: str = "latency"
+    """Of `choices.GOALS`."""
+    head_steps: int = learn.HeadSchedule.steps
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         end = len(material) - round(SHARE_WATCHED * len(material))
         trained.append(Part(material, slice(0, end)))
         watched.append(Part(material, slice(end, len(material))))
-    schedule = learn.Schedule.of(request.steps)
+    schedule = replace(learn.Schedule.of(request.steps), head=_head(request))
 
     def show(step: int, steps: int, loss: float) -> None:
         progress.show(step, steps, f"loss {loss:.4f} on the end of the traces")
@@ -89,6 +93,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     outcome = _judged(network, window, watched)
     training = {
         "command": request.command, "seed": request.seed, "steps": request.steps,
+        "head_steps": request.head_steps, "goal": request.goal,
         "latency": "one-way" if request.one_way else "ack",
         "traces": [packets.name for packets in traces],
     }  # fmt: skip
@@ -96,6 +101,13 @@ def train(request: Request, progress: Progress) -> Outcome:
     text = card(outcome, traces, training, request)
     model.write(request.output, contents, text, force=request.force)
     return outcome
+
+
+def _head(request: Request) -> learn.HeadSchedule:
+    """Of a choice between queues the mean of each is wanted: pushed beyond the thresholds of sharp
+    changes, predictions find more of those and choose worse."""
+    share = learn.HeadSchedule.change_share if request.goal == CHANGES else 0.0
+    return learn.HeadSchedule(steps=request.head_steps, change_share=share)
 
 
 def _judged(network: Any, window: int, watched: Sequence[Part]) -> Outcome:

@@ -55,6 +55,29 @@ class Flow:
     control: str = ""
     port: int = 0
     last: dict[str, int] = field(default_factory=dict)
+    # Seconds and bytes of messages to come, the next one last; and the bytes of those that came.
+    messages: list[tuple[float, int]] | None = None
+    offered_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if "messages" in self.order:
+            self.messages = sorted(map(tuple, self.order["messages"]), reverse=True)
+
+    @property
+    def limit_bytes(self) -> int:
+        """Bytes that may be sent so far."""
+        if self.messages is not None:
+            return self.offered_bytes
+        return self.order["size_bytes"] or sys.maxsize
+
+    def offer(self, selector: selectors.BaseSelector, second: float) -> None:
+        """Lets the messages go whose time has come."""
+        before = self.offered_bytes
+        while self.messages and self.messages[-1][0] <= second:
+            self.offered_bytes += self.messages.pop()[1]
+        is_idle = self.sent_bytes == before
+        if self.connection and not self.control and is_idle and self.offered_bytes > before:
+            selector.modify(self.connection, selectors.EVENT_WRITE, self)
 
     @property
     def is_over(self) -> bool:
@@ -84,20 +107,24 @@ class Flow:
     def pump(self, selector: selectors.BaseSelector) -> None:
         """Gives the socket as much as it takes, or its turn allows."""
         assert self.connection is not None
-        limit = self.order["size_bytes"] or sys.maxsize
+        limit = self.limit_bytes
         try:
             for _ in range(CHUNKS_A_TURN):
-                self.sent_bytes += self.connection.send(CHUNK[: limit - self.sent_bytes])
                 if self.sent_bytes >= limit:
                     break
-            else:
+                self.sent_bytes += self.connection.send(CHUNK[: limit - self.sent_bytes])
+            if self.sent_bytes < limit:
                 return
         except BlockingIOError:
             return
         except OSError as failure:
             self.fail(selector, failure)
             return
-        self.finish(selector)
+        if self.messages is None:
+            self.finish(selector)
+        else:
+            # Nothing to write until the next message; nothing is ever read before the end.
+            selector.modify(self.connection, selectors.EVENT_READ, self)
 
     def finish(self, selector: selectors.BaseSelector) -> None:
         """Says that nothing more comes, and waits for the other side to have it all."""
@@ -177,10 +204,12 @@ def send_all(flows: list[Flow], begin_s: float, samples: TextIO) -> None:
             is_sending = flow.connection and not flow.is_over and not flow.control
             if is_sending and begin_s + flow.order["stop_s"] <= now_s:
                 flow.finish(selector)
+            elif is_sending:
+                flow.offer(selector, now_s - begin_s)
         if now_s >= sample_s:
             sample_s = max(sample_s + SAMPLE_INTERVAL_S, now_s)
             _sample(flows, samples)
-        for key, events in selector.select(0.01):
+        for key, events in selector.select(_patience_s(flows, time.time() - begin_s)):
             if events & selectors.EVENT_WRITE:
                 key.data.pump(selector)
             else:
@@ -188,6 +217,12 @@ def send_all(flows: list[Flow], begin_s: float, samples: TextIO) -> None:
     for flow in flows:
         if flow.connection and not flow.is_over:
             flow.cut_off(selector)
+
+
+def _patience_s(flows: list[Flow], second: float) -> float:
+    """How long nothing can have to be done but what sockets ask for."""
+    nexts = [flow.messages[-1][0] for flow in flows if flow.connection and flow.messages]
+    return min([0.01, *(max(0.0, next_s - second) for next_s in nexts)])
 
 
 def _sample(flows: list[Flow], samples: TextIO) -> None:

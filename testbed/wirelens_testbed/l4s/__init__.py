@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -10,10 +11,10 @@ from wirelens_testbed import bpf, controls, machine
 from wirelens_testbed.congestion import transfers
 from wirelens_testbed.congestion.network import ENTRY, EXIT, receiver_address, sender_name
 from wirelens_testbed.failure import TestbedError
-from wirelens_testbed.l4s import folder, network, simulated
+from wirelens_testbed.l4s import folder, messages, network, simulated, steering
 from wirelens_testbed.l4s.folder import JOURNAL, QUEUES, TRACE
-from wirelens_testbed.l4s.marking import MARK, OBJECT, Ect1Marking
-from wirelens_testbed.l4s.plan import KERNEL, Flow, Plan, parse
+from wirelens_testbed.l4s.marking import MARK, OBJECT, Counts, Ect1Marking
+from wirelens_testbed.l4s.plan import GREEDY, KERNEL, Flow, Plan, parse
 from wirelens_testbed.relay import Queues
 from wirelens_testbed.run import Run
 
@@ -55,6 +56,9 @@ def _perform(plan: Plan, run: Run) -> None:
     lab, router = run.lab, plan.router
     run.progress(f"building {plan.senders} senders, the router, {plan.receivers} receivers")
     network.build(lab, plan)
+    if plan.one_segment:
+        for index in range(plan.senders):
+            lab.ip(sender_name(index), "link set eth0 gso_max_segs 1")
     relay = run.relay(
         (ENTRY, network.LINK),
         (EXIT, network.LINK),
@@ -71,34 +75,66 @@ def _perform(plan: Plan, run: Run) -> None:
         ),
     )
     network.connect(lab)
-    of_l4s = sorted({flow.sender for flow in plan.flows if flow.is_l4s})
-    marking = Ect1Marking(lab, map(sender_name, of_l4s), "eth0")
+    markings = _marked(plan, run)
     kernel_controls = [flow.kernel_control for flow in plan.flows]
     transfers.start_receivers(run, network.receivers(plan), kernel_controls)
+    predicted = _predicted(plan, run)
     run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
     ends = transfers.send(run, _orders(plan, run))
     lab.pause(SETTLE_S + 2 * router.delay_ms / 1000)
-    changed = marking.stop()
+    remarked = 0
+    if predicted:
+        # While packets of no flow are under way any more: all of them were the same to both.
+        found = predicted.stop()
+        remarked = found["remarked"]
+        run.note(steering=found)
+    changed = sum((marking.stop() for marking in markings), Counts(0, 0))
     report = run.relayed(relay, round(plan.late_max_ms * 1000))
     run.note(ect1=asdict(changed), packets=report["ab"]["received"])
-    _account(plan, run, report, changed.changed)
+    _account(plan, run, report, changed.changed - remarked)
     router_of = report["router"]
     folder.check_replay(run, router_of["settings"], router_of["seed"], router_of["start_ns"])
     _summarise(run, report["router"])
     _state_truth(plan, run, report, ends)
 
 
+def _marked(plan: Plan, run: Run) -> list[Ect1Marking]:
+    """ECT(1) for the packets of L4S flows, but for what is re-marked at random."""
+    of_l4s = sorted({flow.sender for flow in plan.flows if flow.is_l4s})
+    share = steering.parse(plan.steering).random_share
+    groups = ((share, of_l4s[:1]), (0.0, of_l4s[1:])) if of_l4s[:1] == [0] else ((0.0, of_l4s),)
+    return [
+        Ect1Marking(run.lab, map(sender_name, senders), "eth0", share)
+        for share, senders in groups
+        if senders
+    ]
+
+
+def _predicted(plan: Plan, run: Run) -> steering.Predicted | None:
+    asked = steering.parse(plan.steering)
+    if asked.kind != steering.PREDICTED:
+        return None
+    to = [network.receiver_prefix(index) for index in range(plan.receivers)]
+    return steering.Predicted(
+        run.lab, run.wirelens, sender_name(0), to, plan.model, asked, run.folder
+    )
+
+
 def _orders(plan: Plan, run: Run) -> dict[str, list[dict[str, Any]]]:
     """What each sender is to send, by its host."""
     orders: dict[str, list[dict[str, Any]]] = {}
     for flow in sorted(plan.flows, key=lambda flow: flow.sender):
-        orders.setdefault(sender_name(flow.sender), []).append({
+        order = {
             "number": flow.number, "control": flow.kernel_control, "source": flow.source,
             "source_port": run.rng.randint(32_768, 60_999),
             "port": transfers.port(flow.kernel_control), "target": _target(plan, flow),
             "start_s": flow.start_s, "stop_s": flow.stop_s, "size_bytes": flow.size_bytes,
             "mark": MARK if flow.is_l4s else 0,
-        })  # fmt: skip
+        }  # fmt: skip
+        if flow.load != GREEDY:
+            rng = random.Random(f"{run.seed}:messages:{flow.number}")
+            order["messages"] = messages.draw(flow.load, flow.start_s, flow.stop_s, rng)
+        orders.setdefault(sender_name(flow.sender), []).append(order)
     return orders
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wirelens_testbed.controls import BOTH_ENDS, kernel_name
 from wirelens_testbed.failure import ScenarioError
+from wirelens_testbed.l4s import messages, steering
 from wirelens_testbed.run import SLOT_US
 from wirelens_testbed.scenario import Table
 
@@ -47,7 +48,7 @@ class Flow:
     start_s: float
     stop_s: float
     size_bytes: int  # 0: until stop_s
-    load: str  # greedy, or messages of simulators: `messages:websearch:5000000`
+    load: str  # greedy, or messages: `messages:websearch:5000000`
 
     @property
     def kernel_control(self) -> str:
@@ -61,7 +62,7 @@ class Flow:
 @dataclass(frozen=True)
 class Plan:
     world: str
-    steering: str  # which packets of the first sender's L4S flows leave their queue; simulators
+    steering: str  # which packets of the first sender's L4S flows leave their queue
     model: str  # folder of the model of a steering `predicted:…`
     duration_s: float
     senders: int
@@ -70,6 +71,7 @@ class Plan:
     router: Router
     flows: tuple[Flow, ...]
     late_max_ms: float
+    one_segment: bool = False  # packets of the senders, which TCP may hand over several at a time
 
 
 def parse(table: Table) -> Plan:
@@ -83,6 +85,7 @@ def parse(table: Table) -> Plan:
     senders = hosts.take("senders", int, 2, minimum=1, maximum=HOSTS_MAX)
     receivers = hosts.take("receivers", int, 1, minimum=1, maximum=HOSTS_MAX)
     classic_ecn = hosts.take("classic_ecn", bool, False)
+    one_segment = hosts.take("one_segment", bool, False)
     hosts.finish()
     flows = tuple(
         _parse_flow(each, number, senders, duration_s)
@@ -103,6 +106,7 @@ def parse(table: Table) -> Plan:
         router=router,
         flows=flows,
         late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        one_segment=one_segment,
     )
     _check_world(plan)
     return plan
@@ -112,11 +116,7 @@ def _check_world(plan: Plan) -> None:
     """Refuses what a world does not have."""
     refused: list[tuple[str, bool]] = []
     if plan.world == KERNEL:
-        refused += [
-            (f"steering = {plan.steering!r}", plan.steering != "none"),
-            (f"model = {plan.model!r}", plan.model != ""),
-            *((f"load = {flow.load!r}", flow.load != GREEDY) for flow in plan.flows),
-        ]
+        _check_kernel(plan)
     else:
         refused += [
             ("loss", plan.router.loss > 0),
@@ -131,6 +131,21 @@ def _check_world(plan: Plan) -> None:
         if is_asked:
             others = ", ".join(world for world in WORLDS if world != plan.world)
             raise ScenarioError(f"{what}: world {plan.world!r} does not have it; wanted {others}")
+
+
+def _check_kernel(plan: Plan) -> None:
+    is_predicted = steering.parse(plan.steering).kind == steering.PREDICTED
+    if is_predicted != bool(plan.model):
+        wanted = "a folder" if is_predicted else "none without steering = 'predicted:…'"
+        raise ScenarioError(f"model = {plan.model!r}; wanted {wanted}")
+    for flow in plan.flows:
+        if flow.load == GREEDY:
+            continue
+        messages.parse(flow.load)
+        if flow.size_bytes:
+            raise ScenarioError(
+                f"flow {flow.number}: load = {flow.load!r} and size_bytes; wanted one of them"
+            )
 
 
 def _parse_router(table: Table) -> Router:

@@ -10,11 +10,18 @@ pub fn realtime_now() -> Timestamp {
     now(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, the clock of programs in the kernel.
+/// `CLOCK_MONOTONIC`, the clock of programs in the kernel.
+#[cfg(feature = "tap")]
+#[must_use]
+pub fn monotonic_now() -> Timestamp {
+    now(libc::CLOCK_MONOTONIC)
+}
+
+/// `CLOCK_REALTIME` less the clock of programs in the kernel.
 #[cfg(feature = "tap")]
 #[must_use]
 pub fn realtime_ahead() -> Span {
-    realtime_now().since(now(libc::CLOCK_MONOTONIC))
+    realtime_now().since(monotonic_now())
 }
 
 fn now(clock: libc::clockid_t) -> Timestamp {

@@ -47,10 +47,10 @@ pub struct L4sArguments {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub every: Option<Span>,
     /// Re-mark if the classic queue is predicted to be faster by this
-    #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = parse_delay)]
+    #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = parse_delay)]
     pub margin: Span,
     /// Share of L4S packets that are re-marked at most, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     pub max_share: f64,
     /// Packets keep their marking if no ACK came for this long
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = parse_duration)]

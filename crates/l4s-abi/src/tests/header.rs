@@ -78,7 +78,7 @@ fn structures_are_laid_out_alike() {
     assert_eq!(fields(&header, "wl_marked"), ours!(WlMarked, number, ecn));
     assert_eq!(
         fields(&header, "wl_marker_counts_of"),
-        ours!(WlMarkerCounts, asked, kept, remarked, silent, unknown, limited)
+        ours!(WlMarkerCounts, asked, kept, remarked, silent, unknown, limited, rare)
     );
     assert_eq!(
         fields(&header, "wl_record"),

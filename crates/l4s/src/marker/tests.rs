@@ -5,6 +5,11 @@ fn packet(at_ns: u64) -> Leaving {
     Leaving { at_ns, flow: 1, receiver: 1, size: 1_500 }
 }
 
+/// 5 ms are enough, for a single packet too.
+fn eager() -> MarkerSettings {
+    MarkerSettings { margin_ns: 5 * MS, recent_min: 0.0, ..MarkerSettings::default() }
+}
+
 /// A marker whose model adds so many ms to the newest latency of either queue; 45 ms were seen of
 /// the L4S queue, 40 ms of the classic one.
 fn marker(settings: MarkerSettings) -> Marker {
@@ -18,7 +23,7 @@ fn marker(settings: MarkerSettings) -> Marker {
 
 #[test]
 fn a_packet_leaves_the_queue_that_is_predicted_to_be_slower() {
-    let settings = MarkerSettings { share_max: 1.0, ..MarkerSettings::default() };
+    let settings = MarkerSettings { share_max: 1.0, ..eager() };
     let mut marker = marker(settings);
     assert_eq!(marker.leave(&packet(50 * MS), Ecn::Ect1).0, Ecn::NotEct);
     assert_eq!(marker.leave(&packet(50 * MS), Ecn::NotEct).0, Ecn::NotEct);
@@ -32,14 +37,14 @@ fn a_packet_leaves_the_queue_that_is_predicted_to_be_slower() {
 
 #[test]
 fn packets_keep_their_marking_when_acknowledgements_stop() {
-    let mut marker = marker(MarkerSettings { share_max: 1.0, ..MarkerSettings::default() });
+    let mut marker = marker(MarkerSettings { share_max: 1.0, ..eager() });
     assert_eq!(marker.leave(&packet(1_000 * MS), Ecn::Ect1).0, Ecn::Ect1);
     assert_eq!(marker.counts().silent, 1);
 }
 
 #[test]
 fn a_late_prediction_is_not_followed_and_what_departs_is_learned_from() {
-    let mut marker = marker(MarkerSettings { share_max: 1.0, ..MarkerSettings::default() });
+    let mut marker = marker(MarkerSettings { share_max: 1.0, ..eager() });
     let predicted = marker.predict(&packet(50 * MS));
     assert_eq!(marker.judge(50 * MS, predicted, true), Verdict::Late);
     assert_eq!(marker.judge(50 * MS, predicted, false), Verdict::Remark);
@@ -52,7 +57,7 @@ fn a_late_prediction_is_not_followed_and_what_departs_is_learned_from() {
 
 #[test]
 fn the_share_of_remarked_packets_has_a_limit() {
-    let mut marker = marker(MarkerSettings { share_max: 0.25, ..MarkerSettings::default() });
+    let mut marker = marker(MarkerSettings { share_max: 0.25, ..eager() });
     for at in 0..400 {
         marker.leave(&packet(50 * MS + at), Ecn::Ect1);
     }
@@ -62,11 +67,20 @@ fn the_share_of_remarked_packets_has_a_limit() {
 }
 
 #[test]
+fn a_marker_begins_once_the_classic_queue_is_better_for_more_than_a_few_packets() {
+    let settings = MarkerSettings { share_max: 1.0, recent_min: 0.02, ..eager() };
+    let mut marker = marker(settings);
+    let first = (1..).find(|_| marker.leave(&packet(50 * MS), Ecn::Ect1).0 == Ecn::NotEct);
+    // 1 - (1 - 1 / 4096)^83 is the first above 0.02.
+    assert_eq!((first, marker.counts().rare), (Some(83), 82));
+}
+
+#[test]
 fn settings_are_read_as_they_are_written() {
     for text in ["predicted:1000000ns:0.3", "predicted:0ns:1"] {
         assert_eq!(text.parse::<MarkerSettings>().map(|one| one.to_string()).unwrap(), text);
     }
-    assert_eq!("predicted:1ms".parse(), Ok(MarkerSettings::default()));
+    assert_eq!("predicted:5ms".parse(), Ok(MarkerSettings::default()));
     for text in ["", "predicted", "predicted:1", "predicted:1ms:2", "predicted:1ms:x", "last:1ms"] {
         assert!(text.parse::<MarkerSettings>().unwrap_err().to_string().contains("wanted"));
     }

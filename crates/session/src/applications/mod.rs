@@ -6,6 +6,7 @@ use crate::application::Entry;
 use crate::cca::Cca;
 use crate::classify::Classify;
 use crate::flows::Flows;
+use crate::l4s::L4s;
 use crate::latency::Latency;
 use crate::packetlog::Packetlog;
 use crate::top::Top;
@@ -19,5 +20,6 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<Packetlog>(),
     Entry::of::<Cca>(),
     Entry::of::<Latency>(),
+    Entry::of::<L4s>(),
     Entry::of::<Unanswered>(),
 ];

@@ -1,18 +1,21 @@
 //! Acting on packets that leave an interface: the program that re-marks them, and offloads that
 //! would join them.
 
+use std::io;
 use std::sync::Arc;
 
 use capture::tap::{EcnCounts, EcnError, EcnMarker, EcnSettings, Offloads};
 use packet::EcnControl;
 
 use super::follower::FLOWS_MAX;
+use crate::application::Refusal;
+use crate::guard::{self, Guard, Lock};
 
 /// An interface whose packets are re-marked, or would be.
 pub(super) struct Acting {
     marker: Arc<EcnMarker>,
     /// None in a dry run, which changes nothing.
-    offloads: Option<Offloads>,
+    off: Option<Off>,
     interface: String,
 }
 
@@ -21,25 +24,27 @@ impl Acting {
     /// this `is_dry_run`. What there is to say about that, a line.
     ///
     /// # Errors
-    /// [`EcnError`]
-    pub(super) fn begin(interface: &str, is_dry_run: bool) -> Result<(Self, String), EcnError> {
+    /// [`Refusal`]: what the kernel refuses, or another process re-marks its packets.
+    pub(super) fn begin(interface: &str, is_dry_run: bool) -> Result<(Self, String), Refusal> {
+        let lock = (!is_dry_run).then(|| lock(interface)).transpose()?;
         let flow_count_max = u32::try_from(FLOWS_MAX).unwrap_or(u32::MAX);
-        let marker =
-            Arc::new(EcnMarker::attach(interface, EcnSettings { flow_count_max, is_dry_run })?);
-        let on = marker.offloads()?;
+        let settings = EcnSettings { flow_count_max, is_dry_run, ..EcnSettings::default() };
+        let marker = Arc::new(EcnMarker::attach(interface, settings).map_err(Refusal::new)?);
+        let on = marker.offloads().map_err(Refusal::new)?;
         let on = if on.is_empty() { String::from("none is on") } else { on.join(", ") };
-        let (offloads, line) = if is_dry_run {
-            let line = format!("dry run, nothing is changed; segmentation offloads: {on}");
-            (None, line)
-        } else {
+        let (off, line) = if let Some(lock) = lock {
+            let (off, more) = Off::switch(interface, lock)?;
             let line = format!(
                 "packets of named flows are re-marked; until this ends segmentation offloads are \
-                 off (they were: {on}) and each packet is one segment, which costs CPU"
+                 off (they were: {on}) and each packet is one segment, which costs CPU{more}"
             );
-            (Some(Offloads::off(interface)?), line)
+            (Some(off), line)
+        } else {
+            let line = format!("dry run, nothing is changed; segmentation offloads: {on}");
+            (None, line)
         };
         let line = format!("l4s: {interface}: {line}");
-        Ok((Self { marker, offloads, interface: interface.to_owned() }, line))
+        Ok((Self { marker, off, interface: interface.to_owned() }, line))
     }
 
     pub(super) fn control(&self) -> Box<dyn EcnControl> {
@@ -48,16 +53,60 @@ impl Acting {
 
     /// Ends it, once the loop has ended: lines to say, and what could not be put back.
     pub(super) fn end(self) -> (String, Option<String>) {
-        let Self { marker, offloads, interface } = self;
+        let Self { marker, off, interface } = self;
         let lines = match marker.counts() {
             Ok(counts) => lines(&interface, &counts),
             Err(error) => format!("l4s: {error}\n"),
         };
         // The program first: it is detached when nobody holds it.
         drop(marker);
-        let put_back = offloads.map_or(Ok(()), Offloads::put_back);
+        let put_back = off.map_or(Ok(()), Off::put_back);
         (lines, put_back.err().map(|error| format!("l4s: offloads were not put back: {error}")))
     }
+}
+
+/// Offloads that are off until this ends, however it ends.
+struct Off {
+    // Put back here first: what then fails the guard tries.
+    offloads: Offloads,
+    guard: Guard,
+}
+
+impl Off {
+    /// Switches them off; what is to be said about it.
+    fn switch(interface: &str, lock: Lock) -> Result<(Self, &'static str), Refusal> {
+        let mut offloads = Offloads::found(interface).map_err(Refusal::new)?;
+        let lines = offloads.put_back_by();
+        let started = Guard::start(&lock, &lines);
+        let guard = started.map_err(|error| {
+            Refusal::new(format_args!("sh, which puts offloads back if this is killed: {error}"))
+        })?;
+        offloads.switch_off().map_err(Refusal::new)?;
+        let needs_ethtool = lines.iter().any(|line| line.starts_with("ethtool "));
+        let more = if needs_ethtool && !guard::is_installed("ethtool") {
+            "; ethtool is not installed, without which they stay off if this is killed"
+        } else {
+            ""
+        };
+        Ok((Self { offloads, guard }, more))
+    }
+
+    fn put_back(self) -> Result<(), EcnError> {
+        self.offloads.put_back()?;
+        self.guard.dismiss();
+        Ok(())
+    }
+}
+
+/// Nobody else switches the interface's offloads while this is held: they would take what is off
+/// for what was found.
+fn lock(interface: &str) -> Result<Lock, Refusal> {
+    Lock::take(&format!("wirelens-offloads-{interface}")).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Refusal::new(format_args!(
+            "{interface}: another wirelens re-marks its packets; end it first"
+        )),
+        _ => Refusal::new(format_args!("{interface}: cannot be locked: {error}")),
+    })
 }
 
 fn lines(interface: &str, counts: &EcnCounts) -> String {
@@ -71,6 +120,13 @@ fn lines(interface: &str, counts: &EcnCounts) -> String {
             "l4s: {interface}: {} packets were sent as several segments with one ECN field: of \
              connections from before this began, or joined by another program\n",
             counts.segmented
+        ));
+    }
+    if counts.budgets_expired > 0 {
+        text.push_str(&format!(
+            "l4s: {interface}: {} budgets expired in the kernel: this process was not there in \
+             time to end them\n",
+            counts.budgets_expired
         ));
     }
     text

@@ -67,8 +67,8 @@ impl Application for L4s {
 # Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
 # every = \"1s\"
 # Re-mark if the classic queue is predicted to be faster by this, up to this share of L4S packets.
-# margin = \"1ms\"
-# max-share = 0.3
+# margin = \"5ms\"
+# max-share = 0.8
 # Packets keep their marking if ACKs stopped for this long, or a prediction is this late.
 # silence = \"500ms\"
 # late = \"5ms\"
@@ -120,8 +120,9 @@ enum Acting {}
 
 #[cfg(not(all(target_os = "linux", feature = "tap")))]
 impl Acting {
-    fn begin(_: &str, _: bool) -> Result<(Self, String), &'static str> {
-        Err("no programs for interfaces in this build; wanted: the command `wirelens`")
+    fn begin(_: &str, _: bool) -> Result<(Self, String), Refusal> {
+        let seen = "no programs for interfaces in this build; wanted: the command `wirelens`";
+        Err(Refusal::new(seen))
     }
 
     fn control(&self) -> Box<dyn packet::EcnControl> {
@@ -139,7 +140,7 @@ fn begin(
     tell: Option<fn(&str)>,
 ) -> Result<(Option<Acting>, Option<Kernel>), Refusal> {
     let Some(Marking { interface, is_dry_run }) = marking else { return Ok((None, None)) };
-    let (acting, line) = Acting::begin(interface, *is_dry_run).map_err(Refusal::new)?;
+    let (acting, line) = Acting::begin(interface, *is_dry_run)?;
     if let Some(tell) = tell {
         tell(&line);
     }

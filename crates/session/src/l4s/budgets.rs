@@ -1,9 +1,12 @@
 //! From verdicts to budgets of packets, which the kernel spends: each is short, and ends by itself.
 //!
 //! A packet is seen when it has left, so a verdict is for a next packet of its flow: it adds a
-//! packet to a budget. The budget of each piece of packets replaces the one before, so that the
+//! packet to a budget. What is left of it is void as soon as a verdict is another one, so that the
 //! kernel never re-marks more packets than there were verdicts to, and not after the verdict has
 //! changed.
+//!
+//! What is left must not be void while verdicts stay the same: a burst of packets is often seen one
+//! by one, and the next burst would find the budget of the last packet alone.
 
 use l4s::Verdict;
 use packet::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
@@ -18,9 +21,10 @@ const HELD_NS: u64 = 100_000_000;
 pub(super) struct Budget {
     /// Packets that newest verdicts re-mark.
     wanted: u32,
-    /// Whether the newest verdict is to keep the marking, for another reason than the limit.
+    /// Whether a verdict since the last renewal was to keep the marking, for another reason than
+    /// the limit.
     is_void: bool,
-    /// What the kernel was given last, and when.
+    /// What the kernel has left at most, and when it was given.
     given: u32,
     given_ns: u64,
     /// All packets that the kernel was given.
@@ -33,13 +37,10 @@ impl Budget {
     /// A packet of the flow was judged.
     pub(super) const fn judge(&mut self, verdict: Verdict) {
         match verdict {
-            Verdict::Remark => {
-                self.wanted = self.wanted.saturating_add(1);
-                self.is_void = false;
-            }
+            Verdict::Remark => self.wanted = self.wanted.saturating_add(1),
             // Nothing has changed but the share.
             Verdict::Limited => {}
-            Verdict::Kept | Verdict::Silent | Verdict::Unknown | Verdict::Late => {
+            Verdict::Kept | Verdict::Rare | Verdict::Silent | Verdict::Unknown | Verdict::Late => {
                 (self.wanted, self.is_void) = (0, true);
             }
         }
@@ -60,18 +61,34 @@ impl Budget {
         self.given > 0
     }
 
-    /// What the kernel is to be given now, if that is anything else.
-    fn renew(&mut self, now_ns: u64) -> Option<u32> {
+    /// What the kernel is to be given now, if anything has changed.
+    fn renew(&mut self, now_ns: u64) -> Option<Change> {
         let wanted = std::mem::take(&mut self.wanted).min(BUDGET_MAX);
-        let is_void = std::mem::take(&mut self.is_void);
         let is_old = now_ns.saturating_sub(self.given_ns) >= HELD_NS;
-        if wanted == 0 && (self.given == 0 || !(is_void || is_old)) {
+        let is_void = std::mem::take(&mut self.is_void) || is_old;
+        if wanted == 0 && (self.given == 0 || !is_void) {
             return None;
         }
-        (self.given, self.given_ns) = (wanted, now_ns);
+        let change = if is_void || self.given == 0 {
+            self.given = wanted;
+            Change::Instead(wanted)
+        } else {
+            self.given = self.given.saturating_add(wanted).min(BUDGET_MAX);
+            Change::More(wanted)
+        };
+        self.given_ns = now_ns;
         self.given_sum += u64::from(wanted);
-        Some(wanted)
+        Some(change)
     }
+}
+
+/// How the budget in the kernel changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    /// What is left is void, and this is the budget.
+    Instead(u32),
+    /// What is left stays, up to [`BUDGET_MAX`] in all.
+    More(u32),
 }
 
 /// What re-marks packets, or would.
@@ -94,12 +111,15 @@ impl Kernel {
     /// Gives a flow its budget, if that is another one now.
     pub(super) fn renew(&mut self, flow: OneWayFlow, budget: &mut Budget, now_ns: u64) {
         // What was given before ends with the program, which is what failed.
-        if self.failure.is_none()
-            && let Some(packets) = budget.renew(now_ns)
-            && let Err(refusal) = self.control.allow(flow, packets)
-        {
-            self.failure = Some(refusal);
+        if self.failure.is_some() {
+            return;
         }
+        let done = match budget.renew(now_ns) {
+            None => Ok(()),
+            Some(Change::Instead(packets)) => self.control.allow(flow, packets),
+            Some(Change::More(packets)) => self.control.add(flow, packets, BUDGET_MAX),
+        };
+        self.failure = done.err();
     }
 
     /// Names a flow, none of whose packets is re-marked yet: from now on it is counted.
@@ -144,6 +164,7 @@ pub(super) const fn sum(one: EcnFlowCounts, other: EcnFlowCounts) -> EcnFlowCoun
 
 #[cfg(test)]
 mod tests {
+    use super::Change::{Instead, More};
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -153,16 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_that_of_the_newest_verdicts_alone() {
+    fn a_budget_is_that_of_the_verdicts_since_the_last_other_one() {
         let mut budget = Budget::default();
         assert_eq!(budget.renew(0), None);
         judged(&mut budget, Verdict::Remark, 3);
-        assert_eq!(budget.renew(MS), Some(3));
+        assert_eq!(budget.renew(MS), Some(Instead(3)));
         assert_eq!(budget.renew(2 * MS), None);
         judged(&mut budget, Verdict::Remark, 1);
-        assert_eq!(budget.renew(3 * MS), Some(1), "what was left is void");
+        assert_eq!(budget.renew(3 * MS), Some(More(1)), "the verdict is the same");
         judged(&mut budget, Verdict::Remark, 1_000);
-        assert_eq!(budget.renew(4 * MS), Some(BUDGET_MAX));
+        assert_eq!(budget.renew(4 * MS), Some(More(BUDGET_MAX)));
+        judged(&mut budget, Verdict::Kept, 1);
+        judged(&mut budget, Verdict::Remark, 2);
+        assert_eq!(budget.renew(5 * MS), Some(Instead(2)), "it was another one in between");
     }
 
     #[test]
@@ -170,19 +194,19 @@ mod tests {
         for verdict in [Verdict::Kept, Verdict::Silent, Verdict::Unknown, Verdict::Late] {
             let mut budget = Budget::default();
             judged(&mut budget, Verdict::Remark, 3);
-            assert_eq!(budget.renew(MS), Some(3));
+            assert_eq!(budget.renew(MS), Some(Instead(3)));
             judged(&mut budget, Verdict::Remark, 2);
             judged(&mut budget, verdict, 1);
-            assert_eq!(budget.renew(2 * MS), Some(0), "{verdict:?}");
+            assert_eq!(budget.renew(2 * MS), Some(Instead(0)), "{verdict:?}");
             assert_eq!(budget.renew(3 * MS), None, "{verdict:?}");
         }
         let mut budget = Budget::default();
         judged(&mut budget, Verdict::Remark, 3);
-        assert_eq!(budget.renew(MS), Some(3));
+        assert_eq!(budget.renew(MS), Some(Instead(3)));
         judged(&mut budget, Verdict::Limited, 5);
         assert_eq!(budget.renew(50 * MS), None, "the share is at its limit, nothing else changed");
         assert_eq!(budget.renew(100 * MS), None);
-        assert_eq!(budget.renew(101 * MS), Some(0));
+        assert_eq!(budget.renew(101 * MS), Some(Instead(0)));
         assert_eq!(budget.renew(300 * MS), None);
     }
 

@@ -3,12 +3,12 @@
 use l4s::{MarkerCounts, TuningCounts};
 
 use super::cells::ms;
-use super::follower::{Follower, Lag};
+use super::follower::{Follower, Hits, Lag};
 use super::rows::Measured;
 
 /// Counters, by name.
 pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
-    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+    let MarkerCounts { asked, kept, remarked, rare, silent, unknown, limited, late } =
         follower.marker.counts();
     let kernel = follower.kernel_counts().unwrap_or_default();
     vec![
@@ -17,11 +17,15 @@ pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
         ("l4s_packets", asked),
         ("decided_packets", remarked),
         ("kept_packets", kept),
+        ("rare_packets", rare),
         ("limited_packets", limited),
         ("silent_packets", silent),
         ("unknown_packets", unknown),
         ("late_packets", late),
         ("remarked_packets", kernel.remarked),
+        ("remarked_as_predicted_packets", follower.hits.remarked),
+        ("remarked_otherwise_packets", follower.hits.wrong),
+        ("missed_packets", follower.hits.missed),
         ("would_remark_packets", kernel.would_remark),
         ("segmented_packets", follower.missed.segmented),
     ]
@@ -37,12 +41,12 @@ pub(super) fn lines(follower: &Follower) -> String {
         );
     }
     let total = &follower.total;
-    let MarkerCounts { asked, kept, remarked, silent, unknown, limited, late } =
+    let MarkerCounts { asked, kept, remarked, rare, silent, unknown, limited, late } =
         follower.marker.counts();
     let mut text = format!("l4s: {} packets of {flow_count} named flows left\n", total.packets);
     text.push_str(&format!(
-        "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {limited} \
-         limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
+        "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {rare} \
+         rare + {limited} limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
     ));
     text.push_str(&remark_line(follower));
     for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]
@@ -94,6 +98,14 @@ fn remark_line(follower: &Follower) -> String {
     };
     let share = crate::share(count, counts.asked) * 100.0;
     let mut text = format!("l4s: {what} {count} packets, {share:.2} % of L4S packets\n");
+    let Hits { remarked, missed, wrong } = follower.hits;
+    if remarked + wrong > 0 {
+        text.push_str(&format!(
+            "l4s: decisions are for next packets: of those that left re-marked {remarked} were to \
+             be by their own prediction and {wrong} were not; {missed} that were to be were not \
+             re-marked\n"
+        ));
+    }
     if kernel.failed > 0 {
         text.push_str(&format!(
             "l4s: {} packets were not re-marked, as the kernel did not let them be written to\n",

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
 use l4s::history::Leaving;
-use l4s::{Marker, OfQueue, Queue};
+use l4s::{Marker, OfQueue, Queue, Verdict};
 use latency::{
     BUCKET_COUNT_MAX, Budget as Buckets, Histogram, Latency, Limits, Missing, Sample, Segment,
     TakeSamples,
@@ -87,6 +87,29 @@ pub(super) struct Missed {
     pub(super) segmented: u64,
 }
 
+/// L4S packets by whether they left as the verdict on them would have had it, which is not known
+/// before they left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hits {
+    /// Re-marked, as they were to be.
+    pub(super) remarked: u64,
+    /// Not re-marked, though they were to be.
+    pub(super) missed: u64,
+    /// Re-marked, though they were not to be.
+    pub(super) wrong: u64,
+}
+
+impl Hits {
+    const fn add(&mut self, verdict: Verdict, was_remarked: bool) {
+        match (matches!(verdict, Verdict::Remark), was_remarked) {
+            (true, true) => self.remarked += 1,
+            (true, false) => self.missed += 1,
+            (false, true) => self.wrong += 1,
+            (false, false) => {}
+        }
+    }
+}
+
 /// Named flows, and the marker that judges their packets.
 pub(super) struct Follower {
     targets: Vec<Target>,
@@ -107,6 +130,7 @@ pub(super) struct Follower {
     shown: Shown,
     pub(super) total: Sums,
     pub(super) missed: Missed,
+    pub(super) hits: Hits,
     /// How long the marker waits for an acknowledgement.
     waited_max_ns: u64,
 }
@@ -138,6 +162,7 @@ impl Follower {
             shown: Shown::default(),
             total: Sums::default(),
             missed: Missed::default(),
+            hits: Hits::default(),
             waited_max_ns,
         }
     }
@@ -237,7 +262,7 @@ impl Follower {
 
     /// A packet of a named flow has left.
     fn leave(&mut self, number: u32, segment: &Segment) {
-        let Self { marker, flows, judged, total, lag, kernel, buckets, time, .. } = self;
+        let Self { marker, flows, judged, total, lag, kernel, buckets, time, hits, .. } = self;
         let Some(followed) = flows.get_mut(&number) else { return };
         let at_ns = time.now();
         self.missed.segmented += u64::from(segment.segments > 1);
@@ -251,6 +276,7 @@ impl Follower {
             let verdict = marker.judge(at_ns, predicted, is_late);
             followed.sums.counts.add(verdict);
             followed.budget.judge(verdict);
+            hits.add(verdict, was_remarked);
             judged.insert(number);
         }
         let queue = if matches!(segment.ecn, ECT1 | 3) { Queue::L4s } else { Queue::Classic };

@@ -26,9 +26,11 @@ pub(super) const SCHEMA: Schema = &[
     count("decided", "L4S packets that were decided to be re-marked: each is for a next packet."),
     count("kept", "L4S packets that the L4S queue was predicted to serve well enough."),
     count(
-        "limited",
-        "L4S packets that were not decided to be re-marked, as the share was at its limit.",
+        "rare",
+        "L4S packets that were not decided to be re-marked, as the classic queue was predicted to \
+         be faster for too few of the last 4,096.",
     ),
+    count("limited", "The same, as the share was at its limit."),
     count("silent", "The same, as ACKs had stopped."),
     count("unknown", "The same, as nothing was acknowledged yet."),
     count("late", "The same, as the prediction came too late."),
@@ -152,6 +154,7 @@ impl Told {
             Value::U64(counts.asked),
             Value::U64(counts.remarked),
             Value::U64(counts.kept),
+            Value::U64(counts.rare),
             Value::U64(counts.limited),
             Value::U64(counts.silent),
             Value::U64(counts.unknown),

@@ -39,7 +39,7 @@ pub struct L4sSettings {
 
 impl Default for L4sSettings {
     fn default() -> Self {
-        let MarkerSettings { margin_ns, share_max, silence_ns } = MarkerSettings::default();
+        let MarkerSettings { margin_ns, share_max, silence_ns, .. } = MarkerSettings::default();
         let span = |ns: u64| Span::from_ns(i64::try_from(ns).unwrap_or(i64::MAX));
         Self {
             model: None,
@@ -86,6 +86,7 @@ impl L4sSettings {
             margin_ns: ns(self.margin),
             share_max: self.max_share,
             silence_ns: ns(self.silence),
+            ..MarkerSettings::default()
         }
     }
 

@@ -4,7 +4,7 @@ use packet::EcnFlowCounts;
 
 /// Counts of a named flow.
 pub(super) const FLOW_COUNTS_LEN: usize = 7;
-pub(super) const COUNTS_LEN: usize = 13;
+pub(super) const COUNTS_LEN: usize = 14;
 
 /// Packets that an interface sent since the marker was attached, by what happened to them. A packet
 /// that is cut into segments later counts as that many packets, except in `segmented`.
@@ -25,6 +25,9 @@ pub struct EcnCounts {
     /// Packets of more than one segment, each counted once: all segments of such a packet have one
     /// ECN field, so a decision holds for all of them. It is not a part of [`seen`](Self::seen).
     pub segmented: u64,
+    /// Budgets that still had packets when they had expired, each counted once, by the next packet
+    /// that would have spent one. No packets.
+    pub budgets_expired: u64,
     /// Flows that were refused since as many were named as may be. No packets.
     pub flows_refused: u64,
 }
@@ -38,8 +41,9 @@ impl EcnCounts {
     }
 
     pub(super) fn from_kernel(counts: &[u64; COUNTS_LEN], flows_refused: u64) -> Self {
-        let &[a, b, c, d, e, f, g, no_flow, not_ip, not_tcp_udp, fragments, malformed, segmented] =
-            counts;
+        let &[a, b, c, d, e, f, g, ref others @ ..] = counts;
+        let [no_flow, not_ip, not_tcp_udp, fragments, malformed, beside @ ..] = *others;
+        let [segmented, budgets_expired] = beside;
         Self {
             named: flow_counts(&[a, b, c, d, e, f, g]),
             no_flow,
@@ -48,6 +52,7 @@ impl EcnCounts {
             fragments,
             malformed,
             segmented,
+            budgets_expired,
             flows_refused,
         }
     }
@@ -64,8 +69,9 @@ mod tests {
 
     #[test]
     fn the_sum_leaves_out_what_was_counted_before() {
-        let counts = EcnCounts::from_kernel(&[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1, 2, 4], 9);
+        let seen = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1, 2, 4, 5];
+        let counts = EcnCounts::from_kernel(&seen, 9);
         assert_eq!((counts.named.seen(), counts.seen()), (127, 127 + 128 + 256 + 512 + 3));
-        assert_eq!((counts.segmented, counts.flows_refused), (4, 9));
+        assert_eq!((counts.segmented, counts.budgets_expired, counts.flows_refused), (4, 5, 9));
     }
 }

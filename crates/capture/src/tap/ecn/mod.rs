@@ -3,7 +3,9 @@
 //!
 //! A sender that expects the L4S queue of a router to be the slower one can so send packets through
 //! the classic queue. Each flow has a budget of packets, which one call sets; packets of flows that
-//! are not named, and packets that are not ECT(1), are never changed. The program runs after other
+//! are not named, and packets that are not ECT(1), are never changed. A budget expires on the
+//! kernel's clock, so that nothing is re-marked by the last decisions of a process that is stopped
+//! or late. The program runs after other
 //! programs at tcx egress, and before the queueing discipline.
 //!
 //! The program is held by this process alone: when it ends, however it does, packets leave as their
@@ -23,13 +25,13 @@ use aya::maps::{Array, HashMap, PerCpuArray};
 use aya::programs::LinkOrder;
 use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
-use packet::{EcnControl, EcnFlowCounts, EcnRefusal, FlowSlot, OneWayFlow, Protocol};
+use packet::{EcnControl, EcnFlowCounts, EcnRefusal, FlowSlot, OneWayFlow, Protocol, Span};
 
 use self::counts::{COUNTS_LEN, FLOW_COUNTS_LEN, flow_counts};
 use super::FLOW_COUNT_MAX;
 use super::attach::{Attaching, Tapped, attach, map, map_mut};
 use super::slots::{KEY_LEN as ENDS_LEN, key as key_of_ends};
-use crate::sys::interfaces;
+use crate::sys::{clock, interfaces};
 
 pub use counts::EcnCounts;
 pub use error::{EcnError, EcnFault};
@@ -42,6 +44,8 @@ const OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/ecn.bpf.o");
 const KEY_LEN: usize = ENDS_LEN + 4;
 /// Place and generation in one word, and counts.
 const NAMED_LEN: usize = 1 + FLOW_COUNTS_LEN;
+/// Lock and generation in one word, packets allowed so far, and the time of expiry.
+type BudgetWords = [u64; 3];
 /// `BPF_F_LOCK` of linux/bpf.h: a budget is read and written whole.
 const LOCKED: u64 = 4;
 const DRY_RUN: u32 = 1;
@@ -55,11 +59,14 @@ pub struct EcnSettings {
     pub flow_count_max: u32,
     /// Count the packets that would be re-marked, spend budgets on them, and change none.
     pub is_dry_run: bool,
+    /// A budget expires so long after it was set, whatever is left of it.
+    pub budget_lasts: Span,
 }
 
 impl Default for EcnSettings {
     fn default() -> Self {
-        Self { flow_count_max: 4_096, is_dry_run: false }
+        let budget_lasts = Span::from_ns(200_000_000);
+        Self { flow_count_max: 4_096, is_dry_run: false, budget_lasts }
     }
 }
 
@@ -68,7 +75,7 @@ impl Default for EcnSettings {
 pub struct EcnFlow {
     /// Which.
     pub flow: OneWayFlow,
-    /// Packets that may still be re-marked.
+    /// Packets that may still be re-marked; none of a budget that has expired.
     pub budget_left: u32,
     /// What happened to its packets.
     pub counts: EcnFlowCounts,
@@ -83,11 +90,20 @@ pub struct EcnMarker {
 
 struct Named {
     ebpf: Ebpf,
-    places: BTreeMap<OneWayFlow, FlowSlot>,
+    budget_lasts: Span,
+    places: BTreeMap<OneWayFlow, Place>,
     /// The place that was left first is used first: packets on their way have passed by then.
     free: VecDeque<u32>,
     generation: u32,
     refused: u64,
+}
+
+/// Of a named flow, what the program was given last.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: FlowSlot,
+    allowed: u64,
+    until_ns: u64,
 }
 
 impl EcnMarker {
@@ -108,6 +124,7 @@ impl EcnMarker {
             let mut ebpf = EbpfLoader::new()
                 .map_max_entries("FLOWS", flow_count_max)
                 .map_max_entries("BUDGETS", flow_count_max)
+                .map_max_entries("SPENT", flow_count_max)
                 .load(OBJECT)?;
             let flags = if settings.is_dry_run { DRY_RUN } else { 0 };
             let mut words: Array<_, u32> = Array::try_from(map_mut(&mut ebpf, "SETTINGS")?)?;
@@ -115,6 +132,7 @@ impl EcnMarker {
             attach(&mut ebpf, "ecn", interface, TcAttachType::Egress, LinkOrder::last())?;
             let named = Named {
                 ebpf,
+                budget_lasts: settings.budget_lasts,
                 places: BTreeMap::new(),
                 free: (0..flow_count_max).collect(),
                 generation: 0,
@@ -126,8 +144,8 @@ impl EcnMarker {
         attaching().map_err(|error| failed(error.into()))
     }
 
-    /// Re-marks the next packets of a flow, `budget` at most, and names the flow if it is not named
-    /// yet. What is left of an earlier budget is void.
+    /// Re-marks the next packets of a flow, `budget` at most, until the budget expires, and names
+    /// the flow if it is not named yet. What is left of an earlier budget is void.
     ///
     /// # Errors
     /// As many flows are named as may be; the interface is gone; the system's.
@@ -135,10 +153,24 @@ impl EcnMarker {
         self.check()?;
         let mut named = self.lock();
         let allowed = match named.places.get(&flow).copied() {
-            Some(place) => named.set_budget(place, budget).map_err(EcnFault::from),
-            None => named.add(flow, budget),
+            Some(place) => named.set_budget(flow, place.slot, budget).map_err(EcnFault::from),
+            None => named.name(flow, budget),
         };
         allowed.map_err(|fault| self.error(fault))
+    }
+
+    /// Adds packets to what is left of a flow's budget, which then is `budget_max` at most, and
+    /// lasts as long as a new one. What has expired is not added to. Exact, whatever is spent at
+    /// the same moment: no more packets are re-marked than were allowed and added.
+    ///
+    /// # Errors
+    /// It is not named; the interface is gone; the system's.
+    pub fn add(&self, flow: OneWayFlow, packets: u32, budget_max: u32) -> Result<(), EcnError> {
+        self.check()?;
+        let mut named = self.lock();
+        let place = named.place_of(flow).map_err(|fault| self.error(fault))?;
+        let added = named.add_budget(flow, place, packets, budget_max);
+        added.map_err(|error| self.error(error.into()))
     }
 
     /// Sets the budget of a flow that is named; 0 stops re-marking it, and it is still counted.
@@ -149,7 +181,7 @@ impl EcnMarker {
         self.check()?;
         let mut named = self.lock();
         let place = named.place_of(flow).map_err(|fault| self.error(fault))?;
-        named.set_budget(place, budget).map_err(|error| self.error(error.into()))
+        named.set_budget(flow, place.slot, budget).map_err(|error| self.error(error.into()))
     }
 
     /// Removes a flow, no packet of which is re-marked once this returns. Returns its final counts,
@@ -225,11 +257,11 @@ impl EcnMarker {
 }
 
 impl Named {
-    fn place_of(&self, flow: OneWayFlow) -> Result<FlowSlot, EcnFault> {
+    fn place_of(&self, flow: OneWayFlow) -> Result<Place, EcnFault> {
         self.places.get(&flow).copied().ok_or(EcnFault::NotNamed(flow))
     }
 
-    fn add(&mut self, flow: OneWayFlow, budget: u32) -> Result<(), EcnFault> {
+    fn name(&mut self, flow: OneWayFlow, budget: u32) -> Result<(), EcnFault> {
         if !matches!(flow.key.protocol(), Protocol::TCP | Protocol::UDP) {
             return Err(EcnFault::NotTcpUdp(flow));
         }
@@ -239,43 +271,82 @@ impl Named {
             return Err(EcnFault::Full(u32::try_from(self.places.len()).unwrap_or(u32::MAX)));
         };
         self.generation = self.generation.wrapping_add(1);
-        let place = FlowSlot { index, generation: self.generation };
+        let slot = FlowSlot { index, generation: self.generation };
         // The budget first: the program goes by it as soon as the flow is there.
-        let adding = self.set_budget(place, budget).and_then(|()| {
+        let naming = self.set_budget(flow, slot, budget).and_then(|()| {
             let mut value = [0; NAMED_LEN];
-            value[0] = both(place.index, place.generation);
+            value[0] = both(slot.index, slot.generation);
             Ok(flows_of(&mut self.ebpf)?.insert(key(flow), value, 0)?)
         });
-        match adding {
-            Ok(()) => drop(self.places.insert(flow, place)),
-            Err(_) => self.free.push_front(index),
+        if naming.is_err() {
+            self.places.remove(&flow);
+            self.free.push_front(index);
         }
-        Ok(adding?)
+        Ok(naming?)
     }
 
-    fn set_budget(&mut self, place: FlowSlot, budget: u32) -> Result<(), Attaching> {
-        let mut budgets: Array<_, [u32; 3]> = Array::try_from(map_mut(&mut self.ebpf, "BUDGETS")?)?;
-        // The first word is the lock, which stays as it is.
-        Ok(budgets.set(place.index, [0, budget, place.generation], LOCKED)?)
+    /// What is left is void.
+    fn set_budget(
+        &mut self,
+        flow: OneWayFlow,
+        slot: FlowSlot,
+        budget: u32,
+    ) -> Result<(), Attaching> {
+        let allowed = self.spent(slot)? + u64::from(budget);
+        self.write(flow, slot, allowed)
+    }
+
+    fn add_budget(
+        &mut self,
+        flow: OneWayFlow,
+        place: Place,
+        packets: u32,
+        budget_max: u32,
+    ) -> Result<(), Attaching> {
+        if monotonic_ns() >= place.until_ns {
+            return self.set_budget(flow, place.slot, packets.min(budget_max));
+        }
+        // What is spent from now on makes room that the next call sees.
+        let left = place.allowed.saturating_sub(self.spent(place.slot)?);
+        let added = u64::from(packets).min(u64::from(budget_max).saturating_sub(left));
+        self.write(flow, place.slot, place.allowed + added)
+    }
+
+    fn write(&mut self, flow: OneWayFlow, slot: FlowSlot, allowed: u64) -> Result<(), Attaching> {
+        let lasts_ns = u64::try_from(self.budget_lasts.as_ns()).unwrap_or(0);
+        let until_ns = monotonic_ns().saturating_add(lasts_ns);
+        let mut budgets: Array<_, BudgetWords> =
+            Array::try_from(map_mut(&mut self.ebpf, "BUDGETS")?)?;
+        // The first half is the lock, which stays as it is.
+        let words = [both(0, slot.generation), allowed, until_ns];
+        budgets.set(slot.index, words, LOCKED)?;
+        self.places.insert(flow, Place { slot, allowed, until_ns });
+        Ok(())
+    }
+
+    fn spent(&self, slot: FlowSlot) -> Result<u64, Attaching> {
+        let spent: Array<_, u64> = Array::try_from(map(&self.ebpf, "SPENT")?)?;
+        Ok(spent.get(&slot.index, 0)?)
     }
 
     fn remove(&mut self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnFault> {
-        let place = self.place_of(flow)?;
+        let slot = self.place_of(flow)?.slot;
         // Nothing is spent from now on, so that the counts are final.
-        self.set_budget(place, 0)?;
-        let EcnFlow { counts, .. } = self.read(flow, place)?;
+        self.set_budget(flow, slot, 0)?;
+        let EcnFlow { counts, .. } = self.read(flow, self.place_of(flow)?)?;
         flows_of(&mut self.ebpf)?.remove(&key(flow)).map_err(Attaching::from)?;
         self.places.remove(&flow);
-        self.free.push_back(place.index);
+        self.free.push_back(slot.index);
         Ok(counts)
     }
 
-    fn read(&self, flow: OneWayFlow, place: FlowSlot) -> Result<EcnFlow, Attaching> {
+    fn read(&self, flow: OneWayFlow, place: Place) -> Result<EcnFlow, Attaching> {
         let flows: HashMap<_, [u8; KEY_LEN], [u64; NAMED_LEN]> =
             HashMap::try_from(map(&self.ebpf, "FLOWS")?)?;
         let [_, counts @ ..] = flows.get(&key(flow), 0)?;
-        let budgets: Array<_, [u32; 3]> = Array::try_from(map(&self.ebpf, "BUDGETS")?)?;
-        let [_, budget_left, _] = budgets.get(&place.index, LOCKED)?;
+        let left = place.allowed.saturating_sub(self.spent(place.slot)?);
+        let left = if monotonic_ns() < place.until_ns { left } else { 0 };
+        let budget_left = u32::try_from(left).unwrap_or(u32::MAX);
         Ok(EcnFlow { flow, budget_left, counts: flow_counts(&counts) })
     }
 
@@ -310,6 +381,11 @@ fn both(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
+/// Now, by the clock of programs in the kernel.
+fn monotonic_ns() -> u64 {
+    u64::try_from(clock::monotonic_now().as_ns()).unwrap_or(0)
+}
+
 /// A flow as the program names it: addresses of 16 bytes and ports as they are on the wire.
 fn key(flow: OneWayFlow) -> [u8; KEY_LEN] {
     let (source, destination) = flow.key.endpoints(flow.direction);
@@ -326,6 +402,10 @@ fn key(flow: OneWayFlow) -> [u8; KEY_LEN] {
 impl EcnControl for EcnMarker {
     fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal> {
         Ok(Self::allow(self, flow, budget)?)
+    }
+
+    fn add(&self, flow: OneWayFlow, packets: u32, budget_max: u32) -> Result<(), EcnRefusal> {
+        Ok(Self::add(self, flow, packets, budget_max)?)
     }
 
     fn forget(&self, flow: OneWayFlow) -> Result<EcnFlowCounts, EcnRefusal> {

@@ -59,8 +59,8 @@ fn failed(device: &str, error: io::Error) -> EcnError {
 /// many segments as one packet, whatever the device can do. It costs CPU time for each packet.
 ///
 /// Three things it cannot do:
-/// - If this process is killed, nothing is put back; `ethtool -K DEV tso on gso on` and
-///   `ip link set DEV gso_max_segs 65535` do it by hand.
+/// - If this process is killed, nothing is put back: the [commands](Self::put_back_by) that do it
+///   are for whoever outlives it.
 /// - A connection that was open before keeps its limit until its route is looked up again;
 ///   `sysctl -w net.ipv4.route.flush=1` has that done for IPv4.
 /// - A program that has UDP datagrams segmented itself (`UDP_SEGMENT`, some QUIC servers), and
@@ -73,9 +73,10 @@ pub struct Offloads {
     device: String,
     features: Features,
     limit: GsoLimit,
-    switched_off: Vec<&'static str>,
-    /// Until it was put back.
-    segments_max: Option<u32>,
+    were_on: Vec<&'static str>,
+    segments_max: u32,
+    /// From when they are switched off until they were put back.
+    is_off: bool,
 }
 
 impl Offloads {
@@ -84,21 +85,49 @@ impl Offloads {
     /// # Errors
     /// It takes `CAP_NET_ADMIN` and such an interface. What was switched off is put back then.
     pub fn off(device: &str) -> Result<Self, EcnError> {
+        let mut offloads = Self::found(device)?;
+        offloads.switch_off()?;
+        Ok(offloads)
+    }
+
+    /// Reads which are on at an interface of the calling thread's network namespace, and leaves
+    /// them on.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn found(device: &str) -> Result<Self, EcnError> {
         let reading = || -> io::Result<Self> {
             let features = Features::open(device)?;
             let limit = GsoLimit::open(interfaces::index(device)?)?;
-            let switched_off = on(&features)?;
-            let segments_max = Some(limit.get()?);
+            let (were_on, segments_max) = (on(&features)?, limit.get()?);
             let device = device.to_owned();
-            Ok(Self { device, features, limit, switched_off, segments_max })
+            Ok(Self { device, features, limit, were_on, segments_max, is_off: false })
         };
-        let offloads = reading().map_err(|error| failed(device, error))?;
-        let switching = || -> io::Result<()> {
-            offloads.features.switch(&offloads.switched_off, false)?;
-            offloads.limit.set(ONE_SEGMENT)
-        };
-        switching().map_err(|error| failed(device, error))?;
-        Ok(offloads)
+        reading().map_err(|error| failed(device, error))
+    }
+
+    /// Switches off what was found on.
+    ///
+    /// # Errors
+    /// As [`Self::off`].
+    pub fn switch_off(&mut self) -> Result<(), EcnError> {
+        self.is_off = true;
+        let switching = self.features.switch(&self.were_on, false);
+        let switching = switching.and_then(|()| self.limit.set(ONE_SEGMENT));
+        switching.map_err(|error| failed(&self.device, error))
+    }
+
+    /// Command lines of ip(8), and of ethtool(8) where an offload was on, that put back what was
+    /// found.
+    #[must_use]
+    pub fn put_back_by(&self) -> Vec<String> {
+        let Self { device, segments_max, were_on, .. } = self;
+        let mut lines = vec![format!("ip link set dev {device} gso_max_segs {segments_max}")];
+        if !were_on.is_empty() {
+            let features = were_on.iter().map(|feature| format!(" {feature} on"));
+            lines.push(format!("ethtool -K {device}{}", features.collect::<String>()));
+        }
+        lines
     }
 
     /// Offloads that the device does not let be switched off.
@@ -118,10 +147,12 @@ impl Offloads {
     }
 
     fn put_back_here(&mut self) -> io::Result<()> {
-        let Some(segments_max) = self.segments_max.take() else { return Ok(()) };
+        if !std::mem::take(&mut self.is_off) {
+            return Ok(());
+        }
         // Both are tried, whatever becomes of one.
-        let features = self.features.switch(&self.switched_off, true);
-        self.limit.set(segments_max).and(features)
+        let features = self.features.switch(&self.were_on, true);
+        self.limit.set(self.segments_max).and(features)
     }
 }
 

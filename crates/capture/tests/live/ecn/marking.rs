@@ -2,13 +2,14 @@
 
 use std::slice;
 use std::thread;
+use std::time::Duration;
 
 use capture::tap::{EcnFault, EcnSettings};
-use packet::{EcnControl, EcnFlowCounts, Protocol};
+use packet::{EcnControl, EcnFlowCounts, Protocol, Span};
 
 use super::{
-    CE, ECT0, ECT1, NOT_ECT, attach, flow, frame, is_skipped, listen, pass, remarked, sum, tcp4,
-    tcp6,
+    CE, ECT0, ECT1, NOT_ECT, attach, flow, frame, is_skipped, lasting, listen, pass, remarked, sum,
+    tcp4, tcp6,
 };
 use crate::lab::{add_pair, in_namespace, numbered, send, tagged};
 
@@ -21,7 +22,7 @@ fn a_budget_of_five_re_marks_five_packets_of_that_flow_alone() {
         add_pair();
         for flow in [tcp4, tcp6] {
             let (named, other) = (flow(1_000), flow(1_001));
-            let marker = attach(EcnSettings::default());
+            let marker = attach(lasting());
             marker.allow(named, 5).unwrap();
             let sent: Vec<_> =
                 (0..20).flat_map(|n| [frame(named, ECT1, n), frame(other, ECT1, n)]).collect();
@@ -47,7 +48,7 @@ fn every_checksum_of_an_ipv4_header_is_right_after_the_change() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         marker.allow(tcp4(1_000), 1 << 16).unwrap();
         // The identification takes the header's sum through all of its values.
         for numbers in (0..=u16::MAX).collect::<Vec<_>>().chunks(2_048) {
@@ -68,7 +69,7 @@ fn a_budget_is_exact_where_several_processors_send() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         marker.allow(tcp4(7), 1_000).unwrap();
         let sent: Vec<_> = (0..1_000).map(|n| frame(tcp4(7), ECT1, n)).collect();
         let mut listener = listen("wl1");
@@ -89,7 +90,7 @@ fn what_is_not_ect1_is_never_changed() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         let flows = [tcp4(7), tcp6(7), flow("192.0.2.1:7", "192.0.2.2:443", Protocol::UDP)];
         for flow in flows {
             marker.allow(flow, u32::MAX).unwrap();
@@ -119,7 +120,7 @@ fn flows_are_recognised_behind_tags_and_extension_headers() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         let udp = flow("192.0.2.1:5000", "192.0.2.2:443", Protocol::UDP);
         let flows = [udp, tcp4(7), tcp6(7)];
         flows.iter().for_each(|&flow| marker.allow(flow, 10).unwrap());
@@ -145,7 +146,7 @@ fn what_has_no_flow_is_counted_by_cause_and_passes() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         marker.allow(tcp4(7), 100).unwrap();
         marker.allow(tcp6(7), 100).unwrap();
         let change = |flow, at: usize, to: u8| {
@@ -190,7 +191,7 @@ fn a_dry_run_counts_and_changes_nothing() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings { is_dry_run: true, ..EcnSettings::default() });
+        let marker = attach(EcnSettings { is_dry_run: true, ..lasting() });
         for flow in [tcp4(7), tcp6(7)] {
             marker.allow(flow, 5).unwrap();
             let sent: Vec<_> = (0..20).map(|n| frame(flow, ECT1, n)).collect();
@@ -208,7 +209,7 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings { flow_count_max: 2, ..EcnSettings::default() });
+        let marker = attach(EcnSettings { flow_count_max: 2, ..lasting() });
         let ecn_of = |flow, count: u16| -> Vec<u8> {
             let sent: Vec<_> = (0..count).map(|n| frame(flow, ECT1, n)).collect();
             pass(&sent).iter().map(|frame| frame[15] & 3).collect()
@@ -223,6 +224,16 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
         marker.allow(tcp4(1), 3).unwrap();
         marker.allow(tcp4(1), 1).unwrap();
         assert_eq!(ecn_of(tcp4(1), 2), [NOT_ECT, ECT1]);
+        // Unless it is to stay; then there is a maximum.
+        for _ in 0..4 {
+            marker.add(tcp4(1), 1, 3).unwrap();
+        }
+        assert_eq!(marker.flow(tcp4(1)).unwrap().budget_left, 3);
+        assert_eq!(ecn_of(tcp4(1), 2), [NOT_ECT; 2]);
+        marker.add(tcp4(1), 1, 3).unwrap();
+        assert_eq!(ecn_of(tcp4(1), 3), [NOT_ECT, NOT_ECT, ECT1]);
+        let error = marker.add(tcp4(3), 1, 1).unwrap_err();
+        assert_eq!(error.fault(), &EcnFault::NotNamed(tcp4(3)));
 
         let error = marker.allow(tcp4(3), 1).unwrap_err();
         assert_eq!(error.fault(), &EcnFault::Full(2));
@@ -236,7 +247,7 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
 
         marker.allow(tcp4(1), 9).unwrap();
         let last = marker.forget(tcp4(1)).unwrap();
-        assert_eq!((last.remarked, last.budget_out, last.seen()), (4, 3, 7));
+        assert_eq!((last.remarked, last.budget_out, last.seen()), (8, 4, 12));
         assert_eq!(ecn_of(tcp4(1), 1), [ECT1]);
         marker.allow(tcp4(3), 1).unwrap();
         assert_eq!(ecn_of(tcp4(3), 2), [NOT_ECT, ECT1]);
@@ -244,10 +255,41 @@ fn budgets_are_set_and_flows_forgotten_while_packets_leave() {
         assert_eq!(flows.iter().map(|flow| flow.flow).collect::<Vec<_>>(), [tcp4(2), tcp4(3)]);
         assert_eq!(flows[1].counts.remarked, 1);
         let counts = marker.counts().unwrap();
-        assert_eq!((counts.flows_refused, counts.named.remarked, counts.no_flow), (1, 5, 2));
+        assert_eq!((counts.flows_refused, counts.named.remarked, counts.no_flow), (1, 9, 2));
         // Through the trait, which an application has.
         let control: &dyn EcnControl = &marker;
         assert_eq!(control.flow_counts(tcp4(3)).unwrap().remarked, 1);
         assert!(control.forget(tcp4(9)).is_err());
+    });
+}
+
+#[test]
+fn a_budget_that_is_not_renewed_in_time_re_marks_nothing_and_is_counted_once() {
+    if is_skipped() {
+        return;
+    }
+    in_namespace(|| {
+        add_pair();
+        let lasts = Duration::from_millis(500);
+        let budget_lasts = Span::from_ns(500_000_000);
+        let marker = attach(EcnSettings { budget_lasts, ..EcnSettings::default() });
+        let ecn_of_three = |flow| -> Vec<u8> {
+            let sent: Vec<_> = (0..3).map(|n| frame(flow, ECT1, n)).collect();
+            pass(&sent).iter().map(|frame| frame[15] & 3).collect()
+        };
+        marker.allow(tcp4(1), u32::MAX).unwrap();
+        marker.allow(tcp4(2), 0).unwrap();
+        thread::sleep(lasts);
+        assert_eq!(marker.flow(tcp4(1)).unwrap().budget_left, 0);
+        for flow in [tcp4(1), tcp4(2)] {
+            assert_eq!(ecn_of_three(flow), [ECT1; 3]);
+        }
+        // Packets that an empty budget cannot re-mark are no sign of one that was too old.
+        let counts = marker.counts().unwrap();
+        assert_eq!((counts.budgets_expired, counts.named.budget_out, counts.seen()), (1, 6, 6));
+        // What has expired is not added to.
+        marker.add(tcp4(1), 2, u32::MAX).unwrap();
+        assert_eq!(ecn_of_three(tcp4(1)), [NOT_ECT, NOT_ECT, ECT1]);
+        assert_eq!(marker.counts().unwrap().budgets_expired, 1);
     });
 }

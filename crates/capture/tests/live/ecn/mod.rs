@@ -9,7 +9,7 @@ use std::thread;
 use capture::ReadOptions;
 use capture::live::LiveOptions;
 use capture::tap::{EcnMarker, EcnSettings};
-use packet::{OneWayFlow, Protocol};
+use packet::{OneWayFlow, Protocol, Span};
 
 use crate::lab::{self, Listener, send};
 
@@ -123,6 +123,11 @@ fn pass(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let seen = listener.read(frames.len());
     assert_eq!(seen.len(), frames.len());
     seen.into_iter().map(|seen| seen.bytes).collect()
+}
+
+/// Budgets that do not expire during a test.
+fn lasting() -> EcnSettings {
+    EcnSettings { budget_lasts: Span::from_seconds(3_600), ..EcnSettings::default() }
 }
 
 fn attach(settings: EcnSettings) -> EcnMarker {

@@ -11,11 +11,11 @@ use aya::programs::tc::{TcAttachOptions, TcAttachType};
 use aya::programs::{LinkOrder, SchedClassifier, loaded_programs};
 use aya::{Btf, Ebpf, EbpfLoader};
 use capture::live::LiveOptions;
-use capture::tap::{EcnFault, EcnMarker, EcnSettings, Offloads};
+use capture::tap::{EcnFault, EcnMarker, Offloads};
 use capture::{Filter, ReadOptions, devices};
 use packet::Protocol;
 
-use super::{ECT1, NOT_ECT, attach, flow, frame, is_skipped, pass, sum, tcp4};
+use super::{ECT1, NOT_ECT, attach, flow, frame, is_skipped, lasting, pass, sum, tcp4};
 use crate::lab::{self, Killed, Listener, Seen, add_pair, again, in_namespace, ip, wait_until};
 
 /// Numbers of the programs at the egress of `wl0`.
@@ -32,7 +32,7 @@ fn a_marker_that_is_killed_leaves_no_program_behind() {
         return;
     }
     if lab::part().as_deref() == Some(HOLDER) {
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         marker.allow(tcp4(1), u32::MAX).unwrap();
         loop {
             thread::park();
@@ -54,7 +54,7 @@ fn a_marker_that_is_killed_leaves_no_program_behind() {
         wait_until(|| programs().is_empty() && !is_loaded(attached[0]));
         assert!(!is_remarked());
         // And one that is dropped, too.
-        drop(attach(EcnSettings::default()));
+        drop(attach(lasting()));
         wait_until(|| programs().is_empty());
     });
 }
@@ -66,7 +66,7 @@ fn an_interface_that_is_removed_is_named() {
     }
     in_namespace(|| {
         add_pair();
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         marker.allow(tcp4(1), 1).unwrap();
         pass(&[frame(tcp4(1), ECT1, 1)]);
         marker.check().unwrap();
@@ -89,7 +89,7 @@ fn where_it_cannot_be_attached_the_message_says_why() {
     const TEST: &str = "ecn::system::where_it_cannot_be_attached_the_message_says_why";
     const NOBODY: &str = "nobody";
     if lab::part().as_deref() == Some(NOBODY) {
-        let error = EcnMarker::attach("lo", EcnSettings::default()).unwrap_err();
+        let error = EcnMarker::attach("lo", lasting()).unwrap_err();
         assert_eq!(error.fault(), &EcnFault::NotPermitted, "{error}");
         let error = Offloads::off("lo").unwrap_err();
         assert_eq!(error.fault(), &EcnFault::NotPermitted, "{error}");
@@ -102,11 +102,11 @@ fn where_it_cannot_be_attached_the_message_says_why() {
         // Root of a new user namespace has no say in the network of the old one.
         let status = again(TEST, NOBODY, "unshare", &["--user"]).status().unwrap();
         assert!(status.success());
-        let error = EcnMarker::attach("wl7", EcnSettings::default()).unwrap_err();
+        let error = EcnMarker::attach("wl7", lasting()).unwrap_err();
         assert_eq!(error.fault(), &EcnFault::NoInterface);
         let made = Command::new("ip").args(["tuntap", "add", "wl8", "mode", "tun"]).output();
         if made.is_ok_and(|made| made.status.success()) {
-            let error = EcnMarker::attach("wl8", EcnSettings::default()).unwrap_err();
+            let error = EcnMarker::attach("wl8", lasting()).unwrap_err();
             assert_eq!(error.fault(), &EcnFault::NotEthernet(ARPHRD_NONE));
         } else {
             eprintln!("SKIPPED: in {TEST}: an interface without Ethernet: there is no TUN here");
@@ -148,7 +148,7 @@ for _ in range(3): s.sendto(bytes(1000), ('192.0.2.2', 443))
         add_pair();
         ip("addr add 192.0.2.1/24 dev wl0");
         ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev wl0");
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         let named = flow("192.0.2.1:5000", "192.0.2.2:443", Protocol::UDP);
         marker.allow(named, 25).unwrap();
         let filter = Some(Filter::new("udp dst port 443").unwrap());
@@ -252,7 +252,7 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap();
         ip("addr add 192.0.2.1/24 dev wl0");
         // After the testbed's, though it is attached before.
-        let marker = attach(EcnSettings::default());
+        let marker = attach(lasting());
         let _ect1 = attach_testbed_ect1();
         let before = marker.offloads().unwrap();
         assert!(before.contains(&"TSO") && before.contains(&"GSO"), "{before:?}");

@@ -3,13 +3,7 @@
 
 use std::io;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use capture::tap::FlowSteer;
 use serde_json::Value;
@@ -18,28 +12,15 @@ use super::ActError;
 use super::tc::{self, Found};
 use crate::Environment;
 use crate::cca::live::Device;
-
-/// A guard of a run that was killed a moment ago has its work done by then.
-const LOCK_TRIES: u32 = 40;
-const LOCK_TRY_EVERY: Duration = Duration::from_millis(50);
-
-/// Where `tc` lies, if not where the shell looks.
-const PROGRAM_PATHS: &str = "/usr/sbin:/sbin";
-
-/// Waits for the end of its input, which comes with the end of whoever holds the other end, however
-/// that ends; then puts back what the words say, unless it was told that all is done.
-const GUARD: &str = r#"trap '' HUP INT QUIT TERM
-read -r word
-[ "$word" = done ] || exec tc "$@""#;
+use crate::guard::{Guard, Lock, PROGRAM_PATHS};
 
 /// A device whose queue is ours to change, or to look at.
 pub struct Machine {
     device: Device,
     name: String,
     environment: Environment,
-    /// Held by the guard as well: nobody begins before it has ended.
-    lock: Option<UnixListener>,
-    guard: Option<Child>,
+    lock: Option<Lock>,
+    guard: Option<Guard>,
 }
 
 impl Machine {
@@ -56,24 +37,8 @@ impl Machine {
     /// [`ActError`]: another run acts on it, or it cannot be locked.
     pub fn take(device: &Device, environment: Environment) -> Result<Self, ActError> {
         let mut machine = Self::look_at(device, environment);
-        // Its name is known in the network namespace alone, and goes with whoever holds it.
         let lock = format!("wirelens-act-{}", machine.name);
-        let lock = device.inside(move || -> io::Result<UnixListener> {
-            let address = SocketAddr::from_abstract_name(lock)?;
-            let mut tries = 1;
-            loop {
-                match UnixListener::bind_addr(&address) {
-                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                        if tries == LOCK_TRIES {
-                            return Err(error);
-                        }
-                        tries += 1;
-                        thread::sleep(LOCK_TRY_EVERY);
-                    }
-                    bound => return bound,
-                }
-            }
-        })?;
+        let lock = device.inside(|| Lock::take(&lock))?;
         let name = || machine.name.clone();
         let lock = lock.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => ActError::Busy { device: name() },
@@ -146,33 +111,17 @@ impl Machine {
     /// Has the queue put back by this command if this process ends without doing it.
     pub(super) fn guard(&mut self, end: &str) -> Result<(), ActError> {
         let Some(lock) = &self.lock else { return Ok(()) };
-        let starting = || -> io::Result<Child> {
-            let lock: OwnedFd = lock.try_clone()?.into();
-            self.device
-                .inside(|| {
-                    self.command("sh")
-                        .args(["-c", GUARD, "wirelens-act"])
-                        .args(end.split_whitespace())
-                        .stdin(Stdio::piped())
-                        .stdout(Stdio::from(lock))
-                        .stderr(Stdio::null())
-                        // What is sent to us from a keyboard is not for it.
-                        .process_group(0)
-                        .spawn()
-                })
-                .map_err(io::Error::other)?
-        };
-        self.guard = Some(starting().map_err(ActError::Guard)?);
+        let line = format!("tc {end}");
+        let started = self.device.inside(|| Guard::start(lock, &[line]))?;
+        self.guard = Some(started.map_err(ActError::Guard)?);
         Ok(())
     }
 
     /// Tells the guard that all is done.
     pub(super) fn dismiss(&mut self) {
-        let Some(mut guard) = self.guard.take() else { return };
-        if let Some(mut stdin) = guard.stdin.take() {
-            let _ = stdin.write_all(b"done\n");
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
         }
-        let _ = guard.wait();
     }
 
     /// Attaches what steers flows.

@@ -16,8 +16,16 @@ const MS: i64 = 1_000_000;
 /// Predicts the newest latency of each queue, and 5 ms more for the L4S queue.
 const MODEL: &[u8] = include_bytes!("../../../../../testdata/l4s/model/model.safetensors");
 const DATA_LEN: u32 = 1_000;
-const NOTHING_MORE: MarkerCounts =
-    MarkerCounts { asked: 0, kept: 0, remarked: 0, silent: 0, unknown: 0, limited: 0, late: 0 };
+const NOTHING_MORE: MarkerCounts = MarkerCounts {
+    asked: 0,
+    kept: 0,
+    remarked: 0,
+    rare: 0,
+    silent: 0,
+    unknown: 0,
+    limited: 0,
+    late: 0,
+};
 
 /// Budgets that were given, in order.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +45,11 @@ impl Given {
 impl EcnControl for Given {
     fn allow(&self, flow: OneWayFlow, budget: u32) -> Result<(), EcnRefusal> {
         self.put(flow, budget);
+        Ok(())
+    }
+
+    fn add(&self, flow: OneWayFlow, packets: u32, _: u32) -> Result<(), EcnRefusal> {
+        self.put(flow, packets);
         Ok(())
     }
 
@@ -70,7 +83,12 @@ struct Scene {
 }
 
 fn marker(share_max: f64) -> Marker {
-    let settings = MarkerSettings { share_max, ..MarkerSettings::default() };
+    let settings = MarkerSettings {
+        share_max,
+        margin_ns: 1_000_000,
+        recent_min: 0.0,
+        ..MarkerSettings::default()
+    };
     Marker::new(Arc::new(Model::parse(MODEL).unwrap()), settings).unwrap()
 }
 
@@ -201,6 +219,8 @@ fn what_the_kernel_re_marked_still_counts_as_l4s() {
     let (follower, _) = scene.end();
     // Each of them was judged to be re-marked, which gave one packet more.
     assert_eq!(follower.marker.counts().asked, 5);
+    let Hits { remarked, missed, wrong } = follower.hits;
+    assert_eq!([remarked, missed, wrong], [3, 1, 0]);
     scene_with_plain_flow();
 }
 

@@ -1,0 +1,130 @@
+"""Tables of docs/evaluation/l4s-marking.md: what the model that ships does to queues, from rows of
+`bench/evaluation/l4s/predicted.sh`.
+
+Values are medians over seeds; changes are those of each seed against default marking, with the
+lowest and highest in brackets.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from page_l4s import ms
+from page_rows import Missing, Row, read
+
+FOLDER = "2026-11-25-l4s-marking"
+NONE, STATE, PREDICTED = "none", "state-informed", "predicted"
+OTHERS = (STATE, "last latency", PREDICTED, "random, rate of predicted")
+
+
+def _networks(name: str) -> list[tuple[str, str, dict[str, list[Row]]]]:
+    """Rows by network, router and control, with the same seeds in the same order."""
+    found = read(f"{FOLDER}/{name}.jsonl")
+    if not found:
+        raise Missing(f"no rows in {name}.jsonl")
+    networks = []
+    for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
+        of: dict[str, list[Row]] = {}
+        for row in found:
+            if (row["scenario"], row["router"]) == (scenario, router):
+                of.setdefault(row["control"], []).append(row)
+        seeds = [row["seed"] for row in of[NONE]]
+        if any([row["seed"] for row in rows] != seeds for rows in of.values()):
+            raise Missing(f"{name}.jsonl: other seeds of a control in {scenario}, {router}")
+        networks.append((scenario, router, of))
+    return networks
+
+
+def changes(some: Sequence[Row], plain: Sequence[Row], key: str) -> list[float]:
+    """In %, of each seed."""
+    return [100 * (row[key] / of[key] - 1) for row, of in zip(some, plain, strict=True) if of[key]]
+
+
+def _change(some: Sequence[Row], plain: Sequence[Row], key: str = "p99_ms") -> str:
+    found = changes(some, plain, key)
+    return f"{median(found):+.0f} % ({min(found):+.0f} to {max(found):+.0f})" if found else "–"
+
+
+def p99(name: str) -> str:
+    """P99 of L4S packets by network and router, and its change by each control."""
+    text = (
+        "| network | router | P99 ms, default | state-informed | last latency | **predicted** "
+        "| re-marked | random, same rate |\n|---|---|---:|---|---|---|---:|---|\n"
+    )
+    for scenario, router, of in _networks(name):
+        cells = [_change(of[control], of[NONE]) for control in OTHERS]
+        cells.insert(3, f"{100 * median(row['remarked'] for row in of[PREDICTED]):.1f} %")
+        default = ms(median(row["p99_ms"] for row in of[NONE]))
+        text += f"| {scenario} | `{router}` | {default} | {' | '.join(cells)} |\n"
+    return text
+
+
+def cost(name: str) -> str:
+    """What it costs, and others: throughput, drops, order, P99 of other flows."""
+    text = (
+        "| network | router | throughput | dropped, default | predicted | reordered, predicted "
+        "| P99 of its classic flows | P99 of other senders |\n|---|---|---|---:|---:|---:|---|---|\n"
+    )
+    for scenario, router, of in _networks(name):
+        plain, steered = of[NONE], of[PREDICTED]
+
+        def share(rows: Sequence[Row], key: str) -> str:
+            return f"{100 * median(row[key] for row in rows):.2f} %"
+
+        def of_others(key: str, plain: Sequence[Row], steered: Sequence[Row]) -> str:
+            pairs = [(one, two) for one, two in zip(plain, steered, strict=True) if one[key]]
+            return _change([two for _, two in pairs], [one for one, _ in pairs], key)
+
+        cells = [
+            _change(steered, plain, "throughput_mbps"),
+            share(plain, "dropped"),
+            share(steered, "dropped"),
+            share(steered, "reordered"),
+            of_others("classic_p99_ms", plain, steered),
+            of_others("cross_p99_ms", plain, steered),
+        ]
+        text += f"| {scenario} | `{router}` | {' | '.join(cells)} |\n"
+    return text
+
+
+def axis(name: str) -> str:
+    """P99 along an axis of SwiftQueue's section 6.2."""
+    text = p99(name)
+    head, rule, *lines = text.splitlines()
+    head = head.replace("| network |", f"| {name} |")
+    lines = [line.replace(f"| sensitivity, {name} ", "| ", 1) for line in lines]
+    return "\n".join([head, rule, *lines]) + "\n"
+
+
+
+def worlds() -> str:
+    """The model in ns-3 and in the simulator."""
+    found = read(f"{FOLDER}/ns3.jsonl")
+    text = (
+        "| network | router | world | P99 ms, default | state-informed | **predicted** | re-marked "
+        "| throughput |\n|---|---|---|---:|---|---|---:|---|\n"
+    )
+    for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
+        for world in ("simulator", "ns-3"):
+            of = {
+                control: sorted(
+                    (
+                        row
+                        for row in found
+                        if (row["scenario"], row["router"]) == (scenario, router)
+                        and (row["world"], row["control"]) == (world, control)
+                    ),
+                    key=lambda row: int(row["seed"]),
+                )
+                for control in (NONE, STATE, PREDICTED)
+            }
+            if not all(of.values()):
+                raise Missing(f"ns3.jsonl: {scenario}, {router}, {world}: a control has no rows")
+            cells = [
+                ms(median(row["p99_ms"] for row in of[NONE])),
+                _change(of[STATE], of[NONE]),
+                _change(of[PREDICTED], of[NONE]),
+                f"{100 * median(row['remarked'] for row in of[PREDICTED]):.1f} %",
+                _change(of[PREDICTED], of[NONE], "throughput_mbps"),
+            ]
+            text += f"| {scenario} | `{router}` | {world} | {' | '.join(cells)} |\n"
+    return text
