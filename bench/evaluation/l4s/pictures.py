@@ -19,7 +19,9 @@ NAMES = {"latency_ms": "measured", OURS: "causal", "bilstm": "LSTM"}
 
 
 def read(folder: Path, name: str) -> list[Row]:
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    """Rows, none where they were not made."""
+    path = folder / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def f1(row: Row) -> float:
@@ -75,17 +77,25 @@ def predicted(folder: Path, images: Path) -> None:
     ours = [row for row in main if row["predictor"] == OURS]
     with drawing.rc_context(STYLE):
         figure = figures.Figure(figsize=(9, 3), layout="constrained")
-        losses, intervals, batches = figure.subplots(1, 3, sharey=True)
-        traces = list(dict.fromkeys(row["trace"] for row in main))
+        batched = read(folder, "batch")
+        panels = figure.subplots(1, 3 if batched else 2, sharey=True)
+        losses, intervals = panels[:2]
+        traces = list(
+            dict.fromkeys(row["trace"] for row in main if row["predictor"] == f"{OURS}-mse")
+        )
+        shown: set[str] = set()
         for number, (name, label) in enumerate(
             [(f"{OURS}-mse", "mean squared error"), (OURS, "ours")]
         ):
             for at, trace in enumerate(traces):
                 mine = [row for row in main if row["trace"] == trace]
                 some = [f1(row) for row in mine if row["predictor"] == name]
+                if not some:
+                    continue
                 place = at + 0.36 * (number - 0.5)
                 losses.bar(place, sum(some) / len(some), 0.34, color=COLOURS[number],
-                           label=label if at == 0 else None)  # fmt: skip
+                           label=None if label in shown else label)  # fmt: skip
+                shown.add(label)
                 losses.plot([place] * len(some), some, "o", color="#000000", markersize=2.5)
         losses.set_xticks(range(len(traces)), [trace.replace("-", "-\n") for trace in traces])
         losses.set_ylabel("F1 of sharp changes")
@@ -93,7 +103,8 @@ def predicted(folder: Path, images: Path) -> None:
         swept = {row["trace"] for row in read(folder, "every")}
         both = [row for row in ours if row["trace"] in swept]
         by(intervals, both + read(folder, "every"), "tuned_every_s", "s between fine-tunings")
-        by(batches, both + read(folder, "batch"), "batch", "packets that share a prediction")
+        if batched:
+            by(panels[2], both + batched, "batch", "packets that share a prediction")
         save(figure, images, "l4s-predicted.png")
 
 
