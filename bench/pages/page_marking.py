@@ -62,7 +62,8 @@ def cost(name: str) -> str:
     """What it costs, and others: throughput, drops, order, P99 of other flows."""
     text = (
         "| network | router | throughput | dropped, default | predicted | reordered, predicted "
-        "| P99 of its classic flows | P99 of other senders |\n|---|---|---|---:|---:|---:|---|---|\n"
+        "| P99 of its classic flows | P99 of other senders |\n"
+        "|---|---|---|---:|---:|---:|---|---|\n"
     )
     for scenario, router, of in _networks(name):
         plain, steered = of[NONE], of[PREDICTED]
@@ -127,4 +128,30 @@ def worlds() -> str:
                 _change(of[PREDICTED], of[NONE], "throughput_mbps"),
             ]
             text += f"| {scenario} | `{router}` | {world} | {' | '.join(cells)} |\n"
+    return text
+
+
+def verdict() -> str:
+    """By router, over all networks with messages: medians over networks and seeds."""
+    text = (
+        "| router | P99 of the sender's L4S packets | controller that sees both queues | re-marked "
+        "| throughput | P99 of other senders |\n|---|---|---|---:|---|---|\n"
+    )
+    networks = [one for one in _networks("controls") if one[0] != "greedy"]
+    for router in dict.fromkeys(router for _, router, _ in networks):
+        some = [of for _, of_router, of in networks if of_router == router]
+
+        def middle(control: str, key: str, some: list[dict[str, list[Row]]] = some) -> str:
+            found = [value for of in some for value in changes(of[control], of[NONE], key)]
+            return f"{median(found):+.0f} %"
+
+        remarked = median(row["remarked"] for of in some for row in of[PREDICTED])
+        cells = [
+            middle(PREDICTED, "p99_ms"),
+            middle(STATE, "p99_ms"),
+            f"{100 * remarked:.1f} %",
+            middle(PREDICTED, "throughput_mbps"),
+            middle(PREDICTED, "cross_p99_ms"),
+        ]
+        text += f"| `{router}` | {' | '.join(cells)} |\n"
     return text

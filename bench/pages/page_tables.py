@@ -156,6 +156,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-model-cost": plain(page_marking.cost),
     "l4s-model-axis": plain(page_marking.axis),
     "l4s-model-worlds": plain(page_marking.worlds),
+    "l4s-verdict": plain(page_marking.verdict),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

@@ -3,9 +3,10 @@ the simulator: a minute of each network, of which the first half trains.
 
     .venv/bin/python bench/evaluation/l4s/axes.py ROWS.jsonl [--seeds N]
 
-10 flows of sender 1 (DCTCP unless it is the axis) and 4 of CUBIC with web search messages, where L4S has a
-fifth of the link; 3 % of the L4S packets are re-marked at random. Rows are those of `wirelens eval l4s
---predict`, with the network as trace; those that are there are not made again. About ten minutes a seed.
+10 flows of sender 1 (DCTCP unless it is the axis) and 4 of CUBIC with web search messages; L4S has
+a fifth of the link; 3 % of the L4S packets are re-marked at random. Rows are those of `wirelens
+eval l4s --predict`, with the network as trace; those that are there are not made again. About ten
+minutes a seed.
 """
 
 import argparse
@@ -48,7 +49,8 @@ def main() -> None:
     asked.add_argument("rows", type=Path)
     asked.add_argument("--seeds", type=int, default=1)
     given = asked.parse_args()
-    known = [Row.read(line) for line in given.rows.read_text().splitlines()] if given.rows.exists() else []
+    lines = given.rows.read_text().splitlines() if given.rows.exists() else []
+    known = [Row.read(line) for line in lines]
 
     def keep(row: Row) -> None:
         with given.rows.open("a") as file:

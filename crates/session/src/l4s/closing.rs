@@ -46,7 +46,8 @@ pub(super) fn lines(follower: &Follower) -> String {
     let mut text = format!("l4s: {} packets of {flow_count} named flows left\n", total.packets);
     text.push_str(&format!(
         "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {rare} \
-         rare + {limited} limited + {silent} without ACKs + {unknown} before the first ACK + {late} late\n"
+         rare + {limited} limited + {silent} without ACKs + {unknown} before the first ACK + \
+         {late} late\n"
     ));
     text.push_str(&remark_line(follower));
     for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]

@@ -63,7 +63,7 @@ impl L4sSettings {
         if self.model.is_none() {
             return Err(Refusal::of(
                 "model",
-                "none was given; wanted: l4s, which ships, or a folder that `wirelens train l4s` wrote",
+                "none was given; wanted: l4s, which ships, or a folder of `wirelens train l4s`",
             ));
         }
         if self.to.is_empty() {
