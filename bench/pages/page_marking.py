@@ -44,15 +44,18 @@ def _change(some: Sequence[Row], plain: Sequence[Row], key: str = "p99_ms") -> s
     return f"{median(found):+.0f} % ({min(found):+.0f} to {max(found):+.0f})" if found else "–"
 
 
+def _remarked(some: Sequence[Row]) -> str:
+    return f"; {100 * median(row['remarked'] for row in some):.1f} %"
+
+
 def p99(name: str) -> str:
     """P99 of L4S packets by network and router, and its change by each control."""
     text = (
         "| network | router | P99 ms, default | state-informed | last latency | **predicted** "
-        "| re-marked | random, same rate |\n|---|---|---:|---|---|---|---:|---|\n"
+        "| random, same rate |\n|---|---|---:|---|---|---|---|\n"
     )
     for scenario, router, of in _networks(name):
-        cells = [_change(of[control], of[NONE]) for control in OTHERS]
-        cells.insert(3, f"{100 * median(row['remarked'] for row in of[PREDICTED]):.1f} %")
+        cells = [_change(of[control], of[NONE]) + _remarked(of[control]) for control in OTHERS]
         default = ms(median(row["p99_ms"] for row in of[NONE]))
         text += f"| {scenario} | `{router}` | {default} | {' | '.join(cells)} |\n"
     return text

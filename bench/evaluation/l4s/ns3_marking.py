@@ -41,7 +41,7 @@ def networks() -> dict[tuple[str, str], l4s.Scenario]:
         ("websearch", router): plain("websearch", router)
         for router in ("dualpi2", "partitioned-20")
     }
-    for axis, value in (("queue", 2), ("queue", 20), ("flows", 10), ("flows", 100), ("delay", 200)):
+    for axis, value in (("flows", 10), ("queue", 2), ("delay", 200)):
         setting = Setting(axis, value)
         of = setting.applied(plain("sensitivity", "partitioned-20"))
         found[f"sensitivity, {setting.text()}", "partitioned-20"] = of

@@ -19,4 +19,4 @@ done
 # A third of the traces: an LSTM encodes a window for each batch.
 mapfile -t read < <(printf -- '-r\n%s\n' "$2"/network-0?.l4s "$2"/network-1[0-5].l4s)
 [ -d "$2/bilstm" ] || .venv/bin/wirelens train l4s "${read[@]}" --network bilstm --window 64 --steps 300 -o "$2/bilstm"
-eval_l4s bilstm --model "$2/bilstm" --scenarios "$networks" --routers dualpi2,partitioned-20
+eval_l4s bilstm --model "$2/bilstm" --scenarios websearch,hadoop --routers dualpi2,partitioned-20

@@ -93,6 +93,7 @@ def draw(rows: Sequence[Row], folder: Path) -> Path:
                           markersize=4, markeredgewidth=0, label=control)  # fmt: skip
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.yaxis.set_minor_formatter(lambda _value, _: "")
             axes.set_title(scenario, loc="left", fontsize=9)
             axes.set_ylabel("P99, ms")
             axes.set_xticks(range(len(routers)), routers)
