@@ -271,6 +271,12 @@ impl History {
         }
     }
 
+    /// The lowest latency of the current period of 30 s and the one before it, in ns.
+    #[must_use]
+    pub fn floor_ns(&self) -> Option<u64> {
+        self.floor.get()
+    }
+
     /// The packet leaves by this queue; its number.
     pub fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
         if let Some(batch) = &mut self.batch {

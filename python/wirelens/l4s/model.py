@@ -72,7 +72,7 @@ def _said(network: Any, batching: Batching, training: dict[str, Any]) -> dict[st
     return {
         "window": network.window, "batch_packets": batching.packets,
         "batch_span_ns": round(batching.span_ms * 1e6), "token": TOKEN_NAMES,
-        "query": QUERY_NAMES, "training": training,
+        "query": QUERY_NAMES, "floor_ns": training.get("floor_ns"), "training": training,
     }  # fmt: skip
 
 

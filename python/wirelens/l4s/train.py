@@ -95,12 +95,18 @@ def train(request: Request, progress: Progress) -> Outcome:
         "command": request.command, "seed": request.seed, "steps": request.steps,
         "head_steps": request.head_steps, "goal": request.goal,
         "latency": "one-way" if request.one_way else "ack",
-        "traces": [packets.name for packets in traces],
+        "traces": [packets.name for packets in traces], "floor_ns": _floor_ns(trained),
     }  # fmt: skip
     contents = model.files(request.network, network, request.batching, training)
     text = card(outcome, traces, training, request)
     model.write(request.output, contents, text, force=request.force)
     return outcome
+
+
+def _floor_ns(trained: Sequence[Part]) -> list[int]:
+    """The lowest latency of each trace, from the lowest to the highest of them."""
+    of = [float(numpy.nanmin(part.material.rows.floor_ms[part.span])) for part in trained]
+    return [round(min(of) * 1e6), round(max(of) * 1e6)]
 
 
 def _head(request: Request) -> learn.HeadSchedule:

@@ -13,7 +13,10 @@ fn eager() -> MarkerSettings {
 /// A marker whose model adds so many ms to the newest latency of either queue; 45 ms were seen of
 /// the L4S queue, 40 ms of the classic one.
 fn marker(settings: MarkerSettings) -> Marker {
-    let mut marker = Marker::new(Arc::new(constant(0.0)), settings).unwrap();
+    seen(Marker::new(Arc::new(constant(0.0)), settings).unwrap())
+}
+
+fn seen(mut marker: Marker) -> Marker {
     let (_, l4s) = marker.leave(&packet(0), Ecn::Ect1);
     let (_, classic) = marker.leave(&packet(1), Ecn::NotEct);
     marker.acknowledge(classic, 40 * MS + 1, Some(40 * MS));
@@ -33,6 +36,23 @@ fn a_packet_leaves_the_queue_that_is_predicted_to_be_slower() {
     let mut marker = self::marker(patient);
     assert_eq!(marker.leave(&packet(50 * MS), Ecn::Ect1).0, Ecn::Ect1);
     assert_eq!(marker.counts().kept, 1);
+}
+
+#[test]
+fn packets_keep_their_marking_on_a_path_unlike_those_that_trained() {
+    // The lowest latency seen is 40 ms.
+    for (range, is_known) in
+        [([10, 34], true), ([10, 33], false), ([50, 80], true), ([51, 80], false)]
+    {
+        let settings = MarkerSettings { share_max: 1.0, ..eager() };
+        let model = crate::predictor::tests::trained_on(range.map(|ms| ms * MS));
+        let mut marker = seen(Marker::new(Arc::new(model), settings).unwrap());
+        marker.leave(&packet(50 * MS), Ecn::Ect1);
+        let MarkerCounts { remarked, unknown, .. } = marker.counts();
+        // The first packet left before any acknowledgement.
+        assert_eq!((remarked, unknown), if is_known { (1, 1) } else { (0, 2) }, "{range:?}");
+        assert_eq!(marker.foreign_floor_ns(), (!is_known).then_some(40 * MS));
+    }
 }
 
 #[test]

@@ -71,6 +71,8 @@ struct Said {
     batch_span_ns: u64,
     token: Vec<String>,
     query: Vec<String>,
+    #[serde(default)]
+    floor_ns: Option<[u64; 2]>,
 }
 
 /// An encoder that keeps keys and values, and linear layers.
@@ -103,6 +105,7 @@ pub struct Model {
     network: Network,
     window: usize,
     settings: HistorySettings,
+    floor_ns: Option<[u64; 2]>,
 }
 
 impl Model {
@@ -185,13 +188,20 @@ impl Model {
             }
             Network::Lent(network) => Network::Lent(Arc::clone(network)),
         };
-        Self { network, window: self.window, settings: self.settings }
+        Self { network, ..self.clone() }
     }
 
     /// Tokens that it looks at.
     #[must_use]
     pub const fn window(&self) -> usize {
         self.window
+    }
+
+    /// The lowest latencies of the paths that trained it, from the lowest to the highest, in ns, if
+    /// it says so.
+    #[must_use]
+    pub const fn floor_ns(&self) -> Option<[u64; 2]> {
+        self.floor_ns
     }
 
     /// The batches that it was trained for.
@@ -232,7 +242,7 @@ impl Said {
         let (batch_packets, batch_span_ns) = (self.batch_packets, self.batch_span_ns);
         let settings =
             HistorySettings { batch_packets, batch_span_ns, ..HistorySettings::default() };
-        Model { network, window: self.window, settings }
+        Model { network, window: self.window, settings, floor_ns: self.floor_ns }
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -242,6 +252,9 @@ impl Said {
         }
         if self.batch_packets == 0 {
             return wrong(String::from("batch_packets 0; wanted: 1 or more"));
+        }
+        if let Some([low, high]) = self.floor_ns.filter(|[low, high]| low > high) {
+            return wrong(format!("floor_ns {low} to {high}; wanted: the lowest first"));
         }
         for (name, said, wanted) in
             [("token", &self.token, &TOKEN_NAMES[..]), ("query", &self.query, &QUERY_NAMES[..])]

@@ -31,6 +31,22 @@ pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
     ]
 }
 
+/// Of a path that the model was not trained for.
+fn foreign_line(follower: &Follower) -> String {
+    let trained = follower.marker.predictor().model().floor_ns();
+    let (Some(floor_ns), Some([low_ns, high_ns])) = (follower.marker.foreign_floor_ns(), trained)
+    else {
+        return String::new();
+    };
+    format!(
+        "l4s: the lowest latency is {}; the model was trained for {} to {} and decides nothing \
+         here; train one on traces of this path (wirelens train l4s)\n",
+        ms(Some(floor_ns)),
+        ms(Some(low_ns)),
+        ms(Some(high_ns))
+    )
+}
+
 /// Lines, each ended.
 pub(super) fn lines(follower: &Follower) -> String {
     let flow_count = follower.flow_count();
@@ -46,9 +62,10 @@ pub(super) fn lines(follower: &Follower) -> String {
     let mut text = format!("l4s: {} packets of {flow_count} named flows left\n", total.packets);
     text.push_str(&format!(
         "l4s: {asked} L4S packets = {remarked} decided to be re-marked + {kept} kept + {rare} \
-         rare + {limited} limited + {silent} without ACKs + {unknown} before the first ACK + \
-         {late} late\n"
+         rare + {limited} limited + {silent} without ACKs + {unknown} unknown + {late} \
+         late\n"
     ));
+    text.push_str(&foreign_line(follower));
     text.push_str(&remark_line(follower));
     for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]
     {

@@ -32,7 +32,7 @@ pub(super) const SCHEMA: Schema = &[
     ),
     count("limited", "The same, as the share was at its limit."),
     count("silent", "The same, as ACKs had stopped."),
-    count("unknown", "The same, as nothing was acknowledged yet."),
+    count("unknown", "The same: no ACK yet, or a path unlike those that trained the model."),
     count("late", "The same, as the prediction came too late."),
     count(
         "remarked",
