@@ -79,10 +79,10 @@ case $kind in
       --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;
   l4s)
-    cd "$place/data"
-    mapfile -t traces < <(printf -- '-r\n%s\n' network-*.l4s)
-    "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o "$place/models/l4s" --force \
-      --note "$(cat "$place/models/recipes/l4s-note.txt")" "$@"
+    cd "$place"
+    mapfile -t traces < <(printf -- '-r\n%s\n' data/network-*.l4s)
+    "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o models/l4s --force \
+      --note "$(cat models/recipes/l4s-note.txt)" "$@"
     ;;
   *) echo "$kind: no model that ships; wanted: services, devices, packetlog, cca or l4s" >&2; exit 2 ;;
 esac

@@ -240,6 +240,7 @@ fn files_that_are_no_models_are_refused_with_what_was_seen() {
         ("format", "other 1".into(), "format \"other 1\"; wanted: \"wirelens-l4s 1\""),
         ("window", 0.into(), "window 0; wanted: 1 to"),
         ("batch_packets", 0.into(), "batch_packets 0; wanted: 1 or more"),
+        ("floor_ns", vec![2, 1].into(), "floor_ns 2 to 1; wanted: the lowest first"),
         ("width", 16.into(), "wanted"),
         ("heads", 3.into(), "wanted"),
         ("token", serde_json::json!(["size"]), "token: made for other inputs"),
