@@ -61,9 +61,9 @@ impl Application for L4s {
         "Predicted latency of packets in either queue of an L4S router, and what to re-mark";
     const EXAMPLE: &'static str = "\
 # A latency model: the one that ships, or a folder that `wirelens train l4s` wrote.
-# model = \"l4s\"
+model = \"l4s\"
 # Where the flows go that are followed; no other flow is.
-# to = [\"192.0.2.1:443\"]
+to = [\"192.0.2.1:443\"]
 # Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
 # every = \"1s\"
 # Re-mark if the classic queue is predicted to be faster by this, up to this share of L4S packets.
