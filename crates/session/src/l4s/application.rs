@@ -40,6 +40,9 @@ pub struct L4s {
     model: Arc<Model>,
     shown: Option<Outlet<Vec<Told>>>,
     marking: Option<Marking>,
+    /// By itself it looks at the outer headers, which routers do; beside others flows are cut as
+    /// they want them.
+    is_alone: bool,
 }
 
 impl L4s {
@@ -51,7 +54,7 @@ impl L4s {
         shown: Option<Outlet<Vec<Told>>>,
         marking: Option<Marking>,
     ) -> Self {
-        Self { settings, model, shown, marking }
+        Self { settings, model, shown, marking, is_alone: true }
     }
 }
 
@@ -82,12 +85,11 @@ to = [\"192.0.2.1:443\"]
         settings.check()?;
         let folder = settings.model.as_deref().unwrap_or("".as_ref());
         let model = Arc::new(read_model(folder, site.host)?);
-        Ok(Self { settings, model, shown: None, marking: None })
+        Ok(Self { settings, model, shown: None, marking: None, is_alone: false })
     }
 
     fn wants(&self) -> Wants {
-        // Packets are re-marked by their outer headers, which are those of the link.
-        Wants { inner: Some(false), ..Wants::flows(NEEDS) }
+        Wants { inner: self.is_alone.then_some(false), ..Wants::flows(NEEDS) }
     }
 
     fn schema(&self, _: bool) -> Schema {
@@ -95,7 +97,7 @@ to = [\"192.0.2.1:443\"]
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { settings, model, shown, marking } = self;
+        let Self { settings, model, shown, marking, is_alone: _ } = self;
         if opening.outlet.is_none() && shown.is_none() {
             return Err(Refusal::new("rows go nowhere"));
         }
