@@ -129,7 +129,8 @@ pub enum Verdict {
     Rare,
     /// Acknowledgements have stopped: keep its marking.
     Silent,
-    /// Nothing was acknowledged yet, or the model was not trained for such a path: keep its marking.
+    /// Nothing was acknowledged yet, or the model was not trained for such a path: keep its
+    /// marking.
     Unknown,
     /// As many packets were re-marked as may be: keep its marking.
     Limited,
@@ -218,8 +219,8 @@ impl Marker {
 
     /// The lowest latency of the path, in ns, if the model was trained on none within a fifth of
     /// it. What a model says of such a path is not followed: on a coupled router with a round trip
-    /// of 400 ms, one that was trained on 10 to 80 ms had 30 % of the packets leave a queue that was
-    /// empty.
+    /// of 400 ms, one that was trained on 10 to 80 ms had 30 % of the packets leave a queue that
+    /// was empty.
     #[must_use]
     pub fn foreign_floor_ns(&self) -> Option<u64> {
         let [low, high] = self.predictor.model().floor_ns()?;
