@@ -137,7 +137,7 @@ def test_a_model_steers_the_same_scenario_in_both_worlds(tmp_path: Path) -> None
     for world, found in worlds.items():
         assert found["world"] == world
         counts = found["steered"]
-        outcomes = ("kept", "remarked", "silent", "unknown", "limited")
+        outcomes = ("kept", "remarked", "rare", "silent", "unknown", "limited")
         assert counts["asked"] == sum(counts[name] for name in outcomes)
         assert 0.15 < counts["remarked"] / counts["asked"] <= 0.2 and counts["limited"] > 0
         rows = read_trace(tmp_path / world).to_pylist()
