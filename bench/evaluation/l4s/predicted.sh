@@ -11,7 +11,7 @@ eval_l4s() { # NAME OPTIONS...
   .venv/bin/wirelens eval l4s --controls --seed 201 --seeds 10 --rows "$folder/$1.jsonl" -o "$folder/$1.md" "${@:2}"
 }
 networks=websearch,hadoop,video-steady,video-varying,web-steady,web-varying
-eval_l4s controls --model models/l4s --scenarios "$networks",greedy --routers dualpi2,ts-fifo,partitioned-20,partitioned-50 --plots "$folder/plots"
+eval_l4s controls --model models/l4s --scenarios "$networks",greedy --routers dualpi2,ts-fifo,partitioned-20,partitioned-50,tail-drop --plots "$folder/plots"
 for axis in queue=2,5,10,20 flows=10,50,100,500 delay=20,40,100,200; do
   eval_l4s "${axis%%=*}" --model models/l4s --scenarios sensitivity --routers dualpi2,partitioned-20 --vary "$axis"
 done
