@@ -105,7 +105,9 @@ def train(request: Request, progress: Progress) -> Outcome:
 
 def _floor_ns(trained: Sequence[Part]) -> list[int]:
     """The lowest latency of each trace, from the lowest to the highest of them."""
-    of = [float(numpy.nanmin(part.material.rows.floor_ms[part.span])) for part in trained]
+    floors = [part.material.rows.floor_ms[part.span] for part in trained]
+    # Before the first acknowledgement there is none, which may be after all that trains.
+    of = [float(numpy.nanmin(floor)) for floor in floors if not numpy.isnan(floor).all()]
     return [round(min(of) * 1e6), round(max(of) * 1e6)]
 
 
