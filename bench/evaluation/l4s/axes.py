@@ -21,7 +21,6 @@ from wirelens.l4s.rhythm import Rhythm, Row
 SECONDS, TRAINED_S, TUNED_S, EVERY_S = 40.0, 20.0, 5.0, 10.0
 PREDICTORS = ("last-of-flow", "last-of-queue", "littles-law", "xgboost", "bilstm", "causal")
 STEPS = 100
-LOAD = "messages:websearch:5000000"
 
 
 def networks() -> dict[str, l4s.Scenario]:
@@ -31,14 +30,12 @@ def networks() -> dict[str, l4s.Scenario]:
     )  # fmt: skip
     settings = [
         Setting(axis, value)
-        for axis, values in {
-            "queue": (2,), "flows": (10, 100), "delay": (200,)
-        }.items()
-        for value in values
-    ]  # fmt: skip
+        for axis, value in (("queue", 2), ("flows", 10), ("flows", 100), ("delay", 200))
+    ]
     of = {setting.text(): setting.applied(plain) for setting in settings}
+    load = plain.traffic[0].load
     for congestion in ("dctcp", "cubic", "bbr"):
-        only = [l4s.Traffic(congestion, 10, load=LOAD)]
+        only = [l4s.Traffic(congestion, 10, load=load)]
         of[f"control {congestion}"] = plain.having(traffic=only)
     return of
 

@@ -17,7 +17,7 @@ const LOCK_TRY_EVERY: Duration = Duration::from_millis(50);
 pub(crate) const PROGRAM_PATHS: &str = "/usr/sbin:/sbin";
 
 /// Waits for the end of its input, which comes with the end of whoever holds the other end, however
-/// that ends; then runs the command lines, unless it was told that all is done. Their words are
+/// that ends; then runs the command lines, unless a line reported that all is done. Their words are
 /// taken as they are: no name of a device is a pattern.
 const GUARD: &str = r#"trap '' HUP INT QUIT TERM
 set -f
