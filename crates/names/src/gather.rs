@@ -1,0 +1,1 @@
+//! Bytes that arrive in pieces, in any order.

@@ -1,0 +1,14 @@
+//! Names that packets carry, read from their payload.
+//!
+//! A client names the server that it wants in the clear: in its TLS ClientHello, in the QUIC
+//! Initial packets that carry one, in HTTP's `Host`, or in the DNS query before the connection.
+//! Servers greet with the protocol that they speak.
+//!
+//! - [`tls`] reads a ClientHello, [`quic`] finds one in Initial packets.
+//! - [`gather`] puts bytes in order that arrive in pieces, within a budget.
+
+#![forbid(unsafe_code)]
+
+pub mod gather;
+pub mod quic;
+pub mod tls;

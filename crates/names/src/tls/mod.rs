@@ -1,0 +1,1 @@
+//! TLS ClientHello (RFC 8446 §4.1.2).
