@@ -240,6 +240,7 @@ pub struct TopArguments {
   wirelens flows -r capture.pcap                          ten flows of most bytes
   wirelens flows -r capture.pcap -o flows.parquet         every flow, for a notebook
   wirelens flows -r capture.pcap --stats --format csv     sizes, gaps and flags as well
+  wirelens flows -r capture.pcap --read-names             with server names and protocols
   wirelens flows -r day/ --window 10s -o flows.jsonl      each flow in each ten seconds
   wirelens flows -r capture.pcap --names nfstream -o flows.csv
   wirelens flows -i eth0 tcp                              each flow when it has ended
@@ -282,9 +283,16 @@ pub struct FlowsArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
+    /// Add what the payload names: TLS and QUIC server names, ALPN, JA4, HTTP hosts, DNS, protocol
+    #[arg(long)]
+    pub read_names: bool,
+    /// The same, with names as pseudonyms (HMAC-SHA-256) by the key in this file
+    #[arg(long, value_name = "KEYFILE")]
+    pub hash_names: Option<PathBuf>,
     /// Add the label of this trained cascade to each flow; time-outs are the model's
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "names"])]
+    #[arg(conflicts_with_all = ["read_names", "hash_names"])]
     pub model: Option<PathBuf>,
     /// With --model: call a flow unknown where its best guess is less likely right than P, 0 to 1,
     /// whatever the model says [default: as the model says]

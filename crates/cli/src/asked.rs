@@ -79,10 +79,17 @@ pub(crate) const fn top(arguments: &TopArguments, window: Option<Span>) -> Setti
 }
 
 /// What was typed about `flows`.
-pub(crate) const fn flows(arguments: &FlowsArguments) -> session::flows::Settings {
-    let FlowsArguments { idle_timeout, active_timeout, window, stats, names, max_flows, .. } =
-        *arguments;
-    session::flows::Settings { idle_timeout, active_timeout, window, stats, names, max_flows }
+pub(crate) fn flows(arguments: &FlowsArguments) -> session::flows::Settings {
+    session::flows::Settings {
+        idle_timeout: arguments.idle_timeout,
+        active_timeout: arguments.active_timeout,
+        window: arguments.window,
+        stats: arguments.stats,
+        names: arguments.names,
+        max_flows: arguments.max_flows,
+        read_names: arguments.read_names,
+        hash_names: arguments.hash_names.clone(),
+    }
 }
 
 /// An error about a file that may have been a word of a filter without its quotes.

@@ -159,6 +159,15 @@ pub struct Handle {
     generation: u32,
 }
 
+impl Handle {
+    /// Its place, below [`Pool::count_max`]: for what a caller keeps beside a gather.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// No place: the end of a list.
 const NONE: u32 = u32::MAX;
 

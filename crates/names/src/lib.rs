@@ -4,11 +4,21 @@
 //! Initial packets that carry one, in HTTP's `Host`, or in the DNS query before the connection.
 //! Servers greet with the protocol that they speak.
 //!
+//! - [`reader::Reader`] reads the names of flows from their packets.
 //! - [`tls`] reads a ClientHello, [`quic`] finds one in Initial packets.
 //! - [`gather`] puts bytes in order that arrive in pieces, within a budget.
 
 #![forbid(unsafe_code)]
 
+pub mod counts;
+pub mod dns;
+pub mod found;
 pub mod gather;
+pub mod greeting;
+pub mod http;
+pub mod pseudonym;
 pub mod quic;
+pub mod reader;
+mod recent;
+pub mod text;
 pub mod tls;

@@ -1,5 +1,7 @@
 //! `wirelens.flows`.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::application::Application as _;
@@ -22,6 +24,8 @@ pub(crate) struct FlowsOptions {
     stats: bool,
     names: String,
     max_flows: i64,
+    read_names: bool,
+    hash_names: Option<PathBuf>,
     batch_size: i64,
     seed: Option<i128>,
 }
@@ -36,6 +40,8 @@ impl FlowsOptions {
             window: window.transpose()?,
             max_flows: within("max_flows", self.max_flows, least, most)?,
             stats: self.stats,
+            read_names: self.read_names,
+            hash_names: self.hash_names.clone(),
             names: Names::named(&self.names).map_err(|wanted| refused_name("names", &wanted))?,
         })
     }

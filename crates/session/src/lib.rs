@@ -25,6 +25,7 @@ pub mod host;
 pub mod input;
 pub mod l4s;
 pub mod latency;
+mod names_read;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;

@@ -3,11 +3,10 @@
 mod labelled;
 mod table;
 
-use engine::flow::FlowRecord;
 use session::Host;
 use session::application::Application as _;
 use session::captures::Captures;
-use session::flows::{Flows, Names, Shown};
+use session::flows::{Flows, Names, Shown, ShownFlow};
 use session::run::Finished;
 use session::top::SortBy;
 
@@ -41,7 +40,8 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let shown = match show {
         Show::Rows(_) => Shown::Rows,
         Show::Table if is_live => {
-            let (outlet, writer) = alone::show(Flows::NAME, table::Lines::begin()?, &inputs);
+            let (outlet, writer) =
+                alone::show(Flows::NAME, table::Lines::begin(settings.reads_names())?, &inputs);
             ways.shown = Some(writer);
             Shown::Each(outlet)
         }
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
 /// Prints the heaviest flows, where those were found.
 fn print_heaviest(finished: &Finished) -> Result<(), Failure> {
     let found = finished.closings.first().and_then(|(_, closing)| {
-        let flows = closing.found.as_ref()?.downcast_ref::<Vec<FlowRecord>>()?;
+        let flows = closing.found.as_ref()?.downcast_ref::<Vec<ShownFlow>>()?;
         Some((flows, closing.ended?))
     });
     let Some((flows, counts)) = found else { return Ok(()) };
@@ -78,6 +78,11 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
         return Err(Failure::usage(
             "--stats and --names: a table shows the same columns with and without; give -o FILE, \
              or --format with csv, jsonl, parquet or arrow",
+        ));
+    }
+    if is_nfstream && (arguments.read_names || arguments.hash_names.is_some()) {
+        return Err(Failure::usage(
+            "--read-names: NFStream's columns are other ones; leave --names or --read-names out",
         ));
     }
     if is_nfstream && arguments.stats {

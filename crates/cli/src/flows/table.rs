@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table};
 use engine::flow::{FlowCounts, FlowRecord};
 use packet::Timestamp;
 use session::captures::Captures;
+use session::flows::ShownFlow;
 use session::outlet::{RowsError, Taker};
 use session::share;
 
@@ -27,17 +28,18 @@ const TITLES: [&str; 10] = [
 
 /// Prints the heaviest flows, with their shares of the bytes of all.
 pub(super) fn print(
-    flows: &[FlowRecord],
+    flows: &[ShownFlow],
     counts: &FlowCounts,
     captures: &Captures,
 ) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    let last = captures.are_named().then_some("capture");
-    table.set_header(TITLES.into_iter().chain(last));
-    for flow in flows {
-        let capture = captures.name(flow.input).map(str::to_owned);
-        table.add_row(cells(flow, counts).into_iter().chain(capture));
+    let has_names = flows.iter().any(|(_, name)| name.is_some());
+    let last = [has_names.then_some("name"), captures.are_named().then_some("capture")];
+    table.set_header(TITLES.into_iter().chain(last.into_iter().flatten()));
+    for (flow, name) in flows {
+        let last = [name.clone(), captures.name(flow.input).map(str::to_owned)];
+        table.add_row(cells(flow, counts).into_iter().chain(last.into_iter().flatten()));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -65,17 +67,18 @@ const WIDTHS: [usize; 9] = [9, 21, 21, 30, 9, 15, 21, 5, 9];
 
 impl Lines {
     /// Prints the titles.
-    pub(super) fn begin() -> Result<Self, Failure> {
-        line(TITLES.iter().copied())?;
+    pub(super) fn begin(has_names: bool) -> Result<Self, Failure> {
+        let titles = TITLES.iter().copied().take(WIDTHS.len());
+        line(titles.chain(has_names.then_some("name")))?;
         Ok(Self)
     }
 }
 
-impl Taker<Vec<FlowRecord>> for Lines {
-    fn take(&mut self, flows: &Vec<FlowRecord>) -> Result<(), RowsError> {
-        for flow in flows {
+impl Taker<Vec<ShownFlow>> for Lines {
+    fn take(&mut self, flows: &Vec<ShownFlow>) -> Result<(), RowsError> {
+        for (flow, name) in flows {
             let cells = cells(flow, &FlowCounts::default());
-            line(cells.iter().map(String::as_str))?;
+            line(cells.iter().take(WIDTHS.len()).map(String::as_str).chain(name.as_deref()))?;
         }
         Ok(())
     }
@@ -87,7 +90,8 @@ impl Taker<Vec<FlowRecord>> for Lines {
 
 /// One line of all cells but the share: of what has not ended nobody knows the whole.
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
-    let cells = cells.zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}"));
+    let widths = WIDTHS.into_iter().chain(std::iter::repeat(0));
+    let cells = cells.zip(widths).map(|(cell, width)| format!("{cell:width$}"));
     let line = cells.collect::<Vec<_>>().join("  ");
     writeln!(io::stdout(), "{}", line.trim_end())
 }

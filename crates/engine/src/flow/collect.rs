@@ -49,44 +49,46 @@ impl<S: Send> Collect<S> for AllEnded<S> {
 
 /// The flows of most bytes or packets, at the last mark. Ties are broken by
 /// what the flows are, so that every run tells the same ones.
+/// `T` is kept beside each.
 #[derive(Debug)]
-pub struct Heaviest {
+pub struct Heaviest<T = ()> {
     flow_count: usize,
     by_packets: bool,
-    heap: BinaryHeap<Reverse<Ranked>>,
+    heap: BinaryHeap<Reverse<Ranked<T>>>,
     least: (u64, u64),
 }
 
 #[derive(Debug)]
-struct Ranked {
+struct Ranked<T> {
     rank: (u64, u64),
     record: FlowRecord,
+    beside: T,
 }
 
-impl Ranked {
-    fn order(&self) -> impl Ord + use<> {
+impl<T> Ranked<T> {
+    fn order(&self) -> impl Ord + use<T> {
         (self.rank, Reverse(self.record.order()))
     }
 }
 
-impl PartialEq for Ranked {
+impl<T> PartialEq for Ranked<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
-impl Eq for Ranked {}
-impl PartialOrd for Ranked {
+impl<T> Eq for Ranked<T> {}
+impl<T> PartialOrd for Ranked<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Ranked {
+impl<T> Ord for Ranked<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.order().cmp(&other.order())
     }
 }
 
-impl Heaviest {
+impl<T> Heaviest<T> {
     /// The `flow_count` flows of most bytes, or of most packets.
     #[must_use]
     pub fn new(flow_count: usize, by_packets: bool) -> Self {
@@ -95,13 +97,18 @@ impl Heaviest {
 
     /// Takes in a flow.
     #[inline]
-    pub fn add(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<FlowRecord>) {
+    pub fn add(
+        &mut self,
+        packets: u64,
+        bytes: u64,
+        make: impl FnOnce() -> Option<(FlowRecord, T)>,
+    ) {
         let rank = if self.by_packets { (packets, bytes) } else { (bytes, packets) };
         if rank < self.least {
             return;
         }
-        let Some(record) = make() else { return };
-        self.heap.push(Reverse(Ranked { rank, record }));
+        let Some((record, beside)) = make() else { return };
+        self.heap.push(Reverse(Ranked { rank, record, beside }));
         if self.heap.len() > self.flow_count {
             self.heap.pop();
             self.least = self.heap.peek().map_or((0, 0), |Reverse(flow)| flow.rank);
@@ -110,9 +117,17 @@ impl Heaviest {
 
     /// The flows, heaviest first.
     #[must_use]
-    pub fn take_sorted(&mut self) -> Vec<FlowRecord> {
+    pub fn take_sorted(&mut self) -> Vec<(FlowRecord, T)> {
         let heap = std::mem::take(&mut self.heap).into_sorted_vec();
-        heap.into_iter().map(|Reverse(flow)| flow.record).collect()
+        heap.into_iter().map(|Reverse(flow)| (flow.record, flow.beside)).collect()
+    }
+}
+
+impl Heaviest {
+    /// The flows with nothing beside them, heaviest first.
+    #[must_use]
+    pub fn take_records(&mut self) -> Vec<FlowRecord> {
+        self.take_sorted().into_iter().map(|(record, ())| record).collect()
     }
 }
 
@@ -122,10 +137,10 @@ impl<S: Send> Collect<S> for Heaviest {
 
     #[inline]
     fn offer(&mut self, packets: u64, bytes: u64, make: impl FnOnce() -> Option<(FlowRecord, S)>) {
-        self.add(packets, bytes, || make().map(|(record, _)| record));
+        self.add(packets, bytes, || make().map(|(record, _)| (record, ())));
     }
 
     fn take(&mut self, is_last: bool) -> Vec<FlowRecord> {
-        if is_last { self.take_sorted() } else { Vec::new() }
+        if is_last { self.take_records() } else { Vec::new() }
     }
 }

@@ -108,10 +108,10 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
         let mut heaviest = Heaviest::new(self.live_wanted, false);
         if self.live_wanted > 0 {
             self.table.for_each_live(now, |_, packets, bytes, _, make| {
-                heaviest.add(packets, bytes, make);
+                heaviest.add(packets, bytes, || make().map(|record| (record, ())));
             });
         }
-        heaviest.take_sorted()
+        heaviest.take_records()
     }
 }
 

@@ -22,4 +22,4 @@ mod records;
 pub use fault::Fault;
 pub use hello::{Extension, Hello, NAME_LEN_MAX, Protocols, extension, is_grease};
 pub use ja4::{Ja4, Transport};
-pub use records::{Handshake, Progress, RECORD_LEN_MAX, begins_like_hello, handshake};
+pub use records::{Handshake, Progress, RECORD_LEN_MAX, begins_like_hello, handshake, is_complete};

@@ -126,6 +126,13 @@ fn message_len(bytes: &[u8]) -> Option<usize> {
     Some(MESSAGE_HEADER_LEN + u32::from_be_bytes([0, a, b, c]) as usize)
 }
 
+/// Whether a handshake message, without records around it, is all there.
+#[inline]
+#[must_use]
+pub fn is_complete(message: &[u8]) -> bool {
+    message_in(message).is_some()
+}
+
 /// The message, if it is whole.
 #[inline]
 fn message_in(bytes: &[u8]) -> Option<&[u8]> {

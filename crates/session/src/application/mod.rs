@@ -66,6 +66,11 @@ pub trait Application: Send + Sized + 'static {
     /// [`Refusal`], which names the setting.
     fn ready(settings: Self::Settings, site: &Site<'_>) -> Result<Self, Refusal>;
 
+    /// Whether this one is [`BY_FLOW`](Self::BY_FLOW), as its settings are.
+    fn is_by_flow(&self) -> bool {
+        Self::BY_FLOW
+    }
+
     /// What it looks at, and how flows have to be cut for it.
     fn wants(&self) -> Wants;
 

@@ -42,7 +42,7 @@ pub struct Reading<'a, 't> {
 pub trait Ready: Send {
     /// Its name.
     fn name(&self) -> &'static str;
-    /// As [`Application::BY_FLOW`].
+    /// As [`Application::is_by_flow`].
     fn is_by_flow(&self) -> bool;
     /// As [`Application::wants`].
     fn wants(&self) -> Wants;
@@ -81,7 +81,7 @@ impl<A: Application> Ready for A {
     }
 
     fn is_by_flow(&self) -> bool {
-        A::BY_FLOW
+        Application::is_by_flow(self)
     }
 
     fn wants(&self) -> Wants {

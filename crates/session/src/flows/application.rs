@@ -1,18 +1,19 @@
 //! `flows` on a pass that others share.
 
 use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use engine::columns::{Columns, Schema};
 use engine::flow::{FlowRecord, FlowStatistics, PerFlow};
 use packet::Span;
 use serde::Deserialize;
 
-use super::{Done, Laid, Layout, NEEDS, Names, Rows, heaviest};
+use super::{Done, Laid, Layout, Names, Rows, heaviest, named, needs};
 use crate::application::{
     Application, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
 };
 use crate::outlet::Outlet;
-use crate::written;
+use crate::{names_read, written};
 
 /// Settings of `flows`.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,6 +35,10 @@ pub struct Settings {
     pub names: Names,
     /// Flows kept at most.
     pub max_flows: usize,
+    /// Names and protocols that the payload shows, as well.
+    pub read_names: bool,
+    /// Pseudonyms instead of these names, by the key in this file.
+    pub hash_names: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -46,7 +51,17 @@ impl Default for Settings {
             stats: false,
             names: Names::Wirelens,
             max_flows: usual.flow_count_max,
+            read_names: false,
+            hash_names: None,
         }
+    }
+}
+
+impl Settings {
+    /// Whether the payload is looked at.
+    #[must_use]
+    pub const fn reads_names(&self) -> bool {
+        self.read_names || self.hash_names.is_some()
     }
 }
 
@@ -56,13 +71,17 @@ pub struct Flows {
     shown: Shown,
 }
 
+/// A flow as tables show it; with what its payload shows, where names are read.
+pub type ShownFlow = (FlowRecord, Option<String>);
+
 /// What a front door is shown of flows.
 pub enum Shown {
     /// Rows alone.
     Rows,
     /// Each flow when it has ended.
-    Each(Outlet<Vec<FlowRecord>>),
-    /// As what is found as a whole, a `Vec` of the heaviest flows, by packets or else by bytes.
+    Each(Outlet<Vec<ShownFlow>>),
+    /// As what is found as a whole, a `Vec` of the heaviest [`ShownFlow`]s, by packets or else by
+    /// bytes.
     Heaviest {
         /// How many.
         flow_count: usize,
@@ -93,6 +112,9 @@ impl Application for Flows {
 # Column names: those of wirelens or of nfstream.
 # names = \"wirelens\"
 # max-flows = 4194304
+# Add names and protocols that the payload shows; as pseudonyms by the key in a file.
+# read-names = false
+# hash-names = \"names.key\"
 ";
 
     const BY_FLOW: bool = true;
@@ -116,7 +138,19 @@ impl Application for Flows {
                 "NFStream's columns have statistics already; leave it out",
             ));
         }
+        if settings.names == Names::Nfstream && settings.reads_names() {
+            return Err(Refusal::of(
+                "read-names",
+                "NFStream's columns are other ones; leave `names` or `read-names` out",
+            ));
+        }
+        settings.hash_names.as_deref().map(names_read::read_key).transpose()?;
         Ok(Self { settings, shown: Shown::Rows })
+    }
+
+    fn is_by_flow(&self) -> bool {
+        // What DNS answers on one flow names another.
+        !self.settings.reads_names()
     }
 
     fn wants(&self) -> Wants {
@@ -126,8 +160,8 @@ impl Application for Flows {
             active_timeout: Some(active_timeout),
             window: Some(window),
             flow_count_max: Some(max_flows),
-            has_frames: false,
-            ..Wants::flows(NEEDS)
+            has_frames: self.settings.reads_names(),
+            ..Wants::flows(needs(self.settings.reads_names()))
         }
     }
 
@@ -137,6 +171,10 @@ impl Application for Flows {
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let layout = self.layout(opening.captures.are_named());
+        if self.settings.reads_names() {
+            let key = self.settings.hash_names.as_deref().map(names_read::read_key);
+            return named::watch(layout, self.shown, key.transpose()?, opening);
+        }
         let rows = Rows::new(layout, opening.captures.clone());
         match self.shown {
             Shown::Rows => {}
@@ -158,13 +196,14 @@ impl Application for Flows {
 impl Flows {
     const fn layout(&self, has_capture: bool) -> Layout {
         let Settings { names, stats, window, .. } = self.settings;
-        Layout { names, statistics: stats, window, has_capture }
+        let reads_names = self.settings.reads_names();
+        Layout { names, statistics: stats, window, reads_names, has_capture }
     }
 }
 
 /// Flows on their way to who shows them.
 #[derive(Clone)]
-struct Each(Outlet<Vec<FlowRecord>>);
+struct Each(Outlet<Vec<ShownFlow>>);
 
 impl EndedRows for Each {
     type Kept = ();
@@ -176,7 +215,7 @@ impl EndedRows for Each {
         flows: &[(FlowRecord, ())],
         _: &mut dyn FnMut(Columns),
     ) -> Result<(), Refusal> {
-        self.0.put(flows.iter().map(|&(record, ())| record).collect());
+        self.0.put(flows.iter().map(|&(record, ())| (record, None)).collect());
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine::columns::Schema;
 
-use super::{Flows, NEEDS, Settings};
+use super::{Flows, Settings, needs};
 use crate::application::{Application, Opening, Ready, Refusal, Site, United, Wants, Watchers};
 use crate::toml_text::{Mistake, Mistakes, read_table};
 
@@ -40,8 +40,8 @@ impl Brought {
             active_timeout: given("active-timeout").then_some(settings.active_timeout),
             window: given("window").then_some(settings.window),
             flow_count_max: given("max-flows").then_some(settings.max_flows),
-            has_frames: false,
-            ..Wants::flows(NEEDS)
+            has_frames: settings.reads_names(),
+            ..Wants::flows(needs(settings.reads_names()))
         };
         match Flows::ready(Settings { window, ..settings }, site) {
             Ok(flows) => Ok(Self { name, flows, wants }),
@@ -59,7 +59,7 @@ impl Ready for Brought {
     }
 
     fn is_by_flow(&self) -> bool {
-        Flows::BY_FLOW
+        Application::is_by_flow(&self.flows)
     }
 
     fn wants(&self) -> Wants {

@@ -5,10 +5,11 @@ use std::any::Any;
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::flow::{Ended, FlowRecord, Heaviest, Left};
 
-use super::{Done, Flows};
+use super::{Done, Flows, ShownFlow};
 use crate::application::{Application as _, Closing, Refusal, Watcher, Watchers, of_same};
 
-/// Lenses for so many passes; what is found as a whole is a `Vec<FlowRecord>`, heaviest first.
+/// Lenses for so many passes; what is found as a whole is a `Vec` of [`ShownFlow`], heaviest
+/// first.
 pub(super) fn watch(flow_count: usize, by_packets: bool, pass_count: usize) -> Watchers {
     let lens = |_| -> Box<dyn Watcher> {
         Box::new(Watching { heaviest: Heaviest::new(flow_count, by_packets) })
@@ -22,7 +23,8 @@ struct Watching {
 
 impl Watching {
     fn add(&mut self, record: FlowRecord) {
-        self.heaviest.add(record.packets_total(), record.bytes_total(), || Some(record));
+        let make = || Some((record, ()));
+        self.heaviest.add(record.packets_total(), record.bytes_total(), make);
     }
 }
 
@@ -34,7 +36,9 @@ impl Lens for Watching {
     }
 
     fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
-        left.each(|packets, bytes, make| self.heaviest.add(packets, bytes, make));
+        left.each(|packets, bytes, make| {
+            self.heaviest.add(packets, bytes, || make().map(|record| (record, ())));
+        });
     }
 }
 
@@ -45,12 +49,13 @@ impl Watcher for Watching {
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let mut heaviest = of_same::<Self>(other)?.heaviest;
-        heaviest.take_sorted().into_iter().for_each(|record| self.add(record));
+        heaviest.take_records().into_iter().for_each(|record| self.add(record));
         Ok(())
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let found: Vec<FlowRecord> = self.heaviest.take_sorted();
+        let flows_shown = self.heaviest.take_records().into_iter().map(|record| (record, None));
+        let found: Vec<ShownFlow> = flows_shown.collect();
         Ok(Closing { found: Some(Box::new(found)), ..flows.closing() })
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Layout {
     pub(super) statistics: bool,
     /// The windows, if there are any.
     pub(super) window: Option<Span>,
+    /// Names and protocols that the payload shows, as well.
+    pub(super) reads_names: bool,
     /// The capture as well.
     pub(super) has_capture: bool,
 }
@@ -52,6 +54,15 @@ impl Layout {
     /// The columns.
     #[must_use]
     pub(super) fn schema(&self) -> Schema {
+        if self.reads_names {
+            let schemas = match (self.statistics, self.window) {
+                (false, None) => row::NAMED,
+                (false, Some(_)) => row::WINDOWED_NAMED,
+                (true, None) => row::NAMED_WITH_STATISTICS,
+                (true, Some(_)) => row::WINDOWED_NAMED_WITH_STATISTICS,
+            };
+            return schemas[usize::from(self.has_capture)];
+        }
         let schemas = match (self.names, self.statistics, self.window) {
             (Names::Nfstream, ..) => nfstream::SCHEMAS,
             (Names::Wirelens, false, None) => row::PLAIN,

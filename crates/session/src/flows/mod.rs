@@ -5,11 +5,12 @@ mod brought;
 mod heaviest;
 mod labelled;
 mod layout;
+mod named;
 mod nfstream;
 mod row;
 
 pub use crate::done::Done;
-pub use application::{Flows, Settings, Shown};
+pub use application::{Flows, Settings, Shown, ShownFlow};
 pub use brought::Brought;
 pub use labelled::LabelledFlows;
 
@@ -22,6 +23,11 @@ use crate::reading::Needs;
 
 /// What flows are made of.
 pub const NEEDS: Needs = Needs { stage: "flows", len: Needs::TRANSPORT_LEN, takes_all: false };
+
+/// What is looked at of each frame.
+const fn needs(reads_names: bool) -> Needs {
+    if reads_names { crate::names_read::needs("flows") } else { NEEDS }
+}
 
 /// Rows turned into columns together.
 const ROWS_PER_PIECE: usize = ENDED_PER_PIECE;
@@ -43,6 +49,8 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --stats", row::WITH_STATISTICS[0]),
         ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
         ("wirelens flows -r FOLDER", row::PLAIN[1]),
+        ("wirelens flows --read-names", row::NAMED[0]),
+        ("wirelens flows --read-names --stats", row::NAMED_WITH_STATISTICS[0]),
         ("wirelens flows --model DIR", row::LABELLED[0]),
         ("wirelens flows --model DIR --stats", row::LABELLED_WITH_STATISTICS[0]),
     ]

@@ -178,6 +178,38 @@ const LABEL: [Field; 7] = [
     text("model", "Name of the cascade, and the start of its SHA-256."),
 ];
 
+/// Names and protocols that the payload shows.
+const NAMES: [Field; 9] = [
+    text(
+        "app_protocol",
+        "Application protocol that the payload shows, such as tls, quic, dns, http or ssh.",
+    )
+    .nullable(),
+    text(
+        "server_name",
+        "Server that the client named: SNI of TLS or QUIC, host of HTTP/1; control characters \
+         escaped.",
+    )
+    .nullable(),
+    text(
+        "resolved_name",
+        "Name for which DNS gave the client the server's address, before this flow.",
+    )
+    .nullable(),
+    text("dns_query", "First name that a flow of DNS, mDNS or LLMNR asks for.").nullable(),
+    text("dns_query_type", "Type of record asked for, such as A, AAAA or HTTPS.").nullable(),
+    text("tls_version", "Highest version of TLS that the client offers.").nullable(),
+    text("alpn", "Application protocols that the client offers (ALPN), in its order.").nullable(),
+    text("ja4", "JA4 fingerprint of the client's TLS hello; empty where it was cut short.")
+        .nullable(),
+    Field::new(
+        "ech_offered",
+        Kind::I8,
+        "1 where the client offers Encrypted Client Hello: server_name may be a public one; else 0.",
+    )
+    .nullable(),
+];
+
 /// Columns without the capture, and with it.
 pub(super) type Schemas = [Schema; 2];
 
@@ -195,6 +227,19 @@ pub(super) const WITH_STATISTICS: Schemas =
 pub(super) const WINDOWED_WITH_STATISTICS: Schemas = [
     &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]),
     &joined::<70>(&[&WINDOW, &FLOW, &STATISTICS, &CAPTURE]),
+];
+
+pub(super) const NAMED: Schemas =
+    [&joined::<25>(&[&FLOW, &NAMES]), &joined::<26>(&[&FLOW, &NAMES, &CAPTURE])];
+pub(super) const NAMED_WITH_STATISTICS: Schemas = [
+    &joined::<77>(&[&FLOW, &STATISTICS, &NAMES]),
+    &joined::<78>(&[&FLOW, &STATISTICS, &NAMES, &CAPTURE]),
+];
+pub(super) const WINDOWED_NAMED: Schemas =
+    [&joined::<26>(&[&WINDOW, &FLOW, &NAMES]), &joined::<27>(&[&WINDOW, &FLOW, &NAMES, &CAPTURE])];
+pub(super) const WINDOWED_NAMED_WITH_STATISTICS: Schemas = [
+    &joined::<78>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES]),
+    &joined::<79>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES, &CAPTURE]),
 ];
 
 impl<'a> Row<'a> {

@@ -321,9 +321,14 @@ impl<L: Lay> PartOutlet<L> {
 
     /// Why a row was refused, where this is the only pass.
     #[must_use]
-    pub fn into_refusal(self) -> Option<Refusal> {
-        match self.0 {
-            To::Only(laying) => laying.refusal,
+    pub fn into_refusal(mut self) -> Option<Refusal> {
+        self.take_refusal()
+    }
+
+    /// The same.
+    pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
+        match &mut self.0 {
+            To::Only(laying) => laying.refusal.take(),
             To::Among(_) => None,
         }
     }

@@ -1,0 +1,282 @@
+//! Datagrams: DNS, QUIC, and what else they show.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use packet::wire::dns;
+use packet::{FlowDirection, Timestamp};
+
+use super::stream::Reading;
+use super::{Named, Payload, Reader, Stage};
+use crate::dns::{Answer, DnsFault, LLMNR_PORT, Message, Name, Question};
+use crate::greeting::{self, Protocol};
+use crate::quic::{ClientKeys, Datagram, Opened, Packet, Version};
+use crate::tls::{self, Transport};
+
+/// Datagrams of a flow that are looked at, unless they are DNS.
+const LOOKED_MAX: u8 = 4;
+/// Datagrams that are looked at while a client's hello is put together.
+const INITIALS_MAX: u8 = 32;
+/// Names that a response may go through, from one alias to the next.
+const ALIASES_MAX: usize = 16;
+
+impl Reader {
+    pub(super) fn on_datagram(&mut self, named: &mut Named, payload: &Payload<'_>) {
+        let protocol = match payload.ports {
+            ports if ports.contains(&dns::MULTICAST_PORT) => Some(Protocol::Mdns),
+            ports if ports.contains(&LLMNR_PORT) => Some(Protocol::Llmnr),
+            ports if ports.contains(&dns::PORT) => Some(Protocol::Dns),
+            _ => None,
+        };
+        if let Some(protocol) = protocol {
+            match self.read_dns(named, payload.bytes, payload, protocol) {
+                Ok(()) => named.seen.protocol = Some(protocol),
+                // What was not captured is no fault.
+                Err(DnsFault::PastEnd) if !payload.is_whole => {}
+                Err(fault) => self.counts.fault(fault.name()),
+            }
+            return;
+        }
+        named.looked = named.looked.saturating_add(1);
+        if named.gathering.is_some() || begins_like_initial(payload.bytes) {
+            self.read_initials(named, payload);
+        } else if let Some(protocol) = greeting::of_datagram(payload.bytes, payload.ports) {
+            named.seen.protocol = Some(protocol);
+            named.stage = Stage::Done;
+        }
+        let looked_max = if named.gathering.is_some() { INITIALS_MAX } else { LOOKED_MAX };
+        if named.looked >= looked_max && named.stage != Stage::Done {
+            named.stage = Stage::Done;
+            if named.gathering.is_some() {
+                self.counts.fault("handshake_unfinished");
+                self.give_back(named);
+            }
+        }
+    }
+
+    /// The packets of a client that begins a connection of QUIC.
+    fn read_initials(&mut self, named: &mut Named, payload: &Payload<'_>) {
+        if named.gathering.is_some_and(|(_, direction)| direction != payload.direction) {
+            return;
+        }
+        let known = named.gathering.and_then(|(handle, _)| {
+            self.pool.get(handle)?;
+            self.quic.get(handle.index()).copied()
+        });
+        let mut keys = known.unwrap_or_default();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(payload.bytes.len().max(scratch.len()), 0);
+        for packet in Datagram::new(payload.bytes) {
+            let initial = match packet {
+                Ok(Packet::Initial(initial)) => initial,
+                Ok(_) => continue,
+                Err(fault) => {
+                    // What was not captured is no fault.
+                    if payload.is_whole {
+                        self.counts.fault(fault.name());
+                    }
+                    break;
+                }
+            };
+            let opened = match keys.open(&initial, &mut scratch) {
+                Ok(opened) => opened,
+                Err(fault) => {
+                    self.counts.fault(fault.name());
+                    continue;
+                }
+            };
+            named.seen.protocol = Some(Protocol::Quic);
+            self.take_pieces(named, payload.direction, &opened, keys);
+            if named.stage == Stage::Done {
+                break;
+            }
+        }
+        self.scratch = scratch;
+    }
+
+    /// Puts the pieces of a packet in their place, and reads the hello when it is all there.
+    fn take_pieces(
+        &mut self,
+        named: &mut Named,
+        direction: FlowDirection,
+        opened: &Opened<'_>,
+        keys: ClientKeys,
+    ) {
+        let mut handle = named.gathering.map(|(handle, _)| handle);
+        handle = handle.filter(|&handle| self.pool.get(handle).is_some());
+        let handle = handle.unwrap_or_else(|| self.pool.lend());
+        named.gathering = Some((handle, direction));
+        if self.quic.len() <= handle.index() {
+            self.quic.resize_with(handle.index() + 1, ClientKeys::default);
+        }
+        if let Some(place) = self.quic.get_mut(handle.index()) {
+            *place = keys;
+        }
+        let Some(gather) = self.pool.get_mut(handle) else { return };
+        if opened.is_fresh() {
+            gather.clear();
+        }
+        for piece in opened.pieces() {
+            match piece {
+                Ok(piece) => {
+                    gather.insert(piece.offset, piece.bytes);
+                }
+                Err(fault) => {
+                    self.counts.fault(fault.name());
+                    break;
+                }
+            }
+        }
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.clear();
+        gathered.extend_from_slice(gather.bytes());
+        let is_all = gather.is_cut() || tls::is_complete(&gathered);
+        if !gathered.is_empty() {
+            self.take_hello(&mut named.seen, &gathered, Transport::Quic);
+        }
+        self.gathered = gathered;
+        if is_all {
+            named.stage = Stage::Done;
+            self.give_back(named);
+        }
+    }
+
+    /// The first message of DNS over TCP (RFC 1035 §4.2.2).
+    pub(super) fn read_dns_stream(
+        &mut self,
+        named: &mut Named,
+        bytes: &[u8],
+        payload: &Payload<'_>,
+    ) -> Reading {
+        let Some((len, rest)) = bytes.split_first_chunk() else { return Reading::NeedMore };
+        let len = usize::from(u16::from_be_bytes(*len));
+        let Some(message) = rest.get(..len) else { return Reading::NeedMore };
+        match self.read_dns(named, message, payload, Protocol::Dns) {
+            Ok(()) => Reading::Both(Protocol::Dns),
+            Err(fault) => {
+                self.counts.fault(fault.name());
+                Reading::Unknown
+            }
+        }
+    }
+
+    fn read_dns(
+        &mut self,
+        named: &mut Named,
+        bytes: &[u8],
+        payload: &Payload<'_>,
+        protocol: Protocol,
+    ) -> Result<(), DnsFault> {
+        let message = Message::new(bytes)?;
+        let question = message.question()?;
+        if let Some(question) = question {
+            self.note_question(named, &question)?;
+        }
+        if !message.header().is_response() {
+            self.counts.queries += 1;
+            if let Some(question) = question {
+                let asked = asked(&message, &question.name)?;
+                named.asked = [asked, named.asked[0]];
+            }
+            return Ok(());
+        }
+        let [source, destination] = payload.addresses;
+        if protocol != Protocol::Dns {
+            // Nobody need ask, and anybody may answer: what a host says of itself is believed.
+            return self.note_own(&message, source, payload.time);
+        }
+        let Some(Question { name, .. }) = question else { return Ok(()) };
+        let asked = asked(&message, &name)?;
+        if !named.asked.contains(&asked) {
+            self.counts.fault("dns_answer_unasked");
+            return Ok(());
+        }
+        self.counts.responses += 1;
+        self.note_answers(&message, &name, destination, payload.time)
+    }
+
+    /// Keeps the first name that a flow of DNS asks for.
+    fn note_question(
+        &mut self,
+        named: &mut Named,
+        question: &Question<'_>,
+    ) -> Result<(), DnsFault> {
+        let known = named.seen.found.as_ref().is_some_and(|found| found.query.is_some());
+        if !known {
+            let name = question.name.text()?;
+            self.find(&mut named.seen, |found| {
+                found.query = Some((name.into_boxed_str(), question.kind));
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps the addresses that a client was given for the name it asked for, or for what that is
+    /// an alias of. Addresses of other names were not asked for, and are not believed.
+    fn note_answers(
+        &mut self,
+        message: &Message<'_>,
+        name: &Name<'_>,
+        client: IpAddr,
+        time: Timestamp,
+    ) -> Result<(), DnsFault> {
+        let mut names = [name.hash()?; ALIASES_MAX];
+        let mut names_len = 1;
+        let mut shown: Option<Arc<str>> = None;
+        for answer in message.answers() {
+            let answer: Answer<'_> = answer?;
+            let owner = answer.name.hash()?;
+            if !names.iter().take(names_len).any(|known| *known == owner) {
+                self.counts.fault("dns_answer_of_another_name");
+                continue;
+            }
+            if let Some(alias) = answer.alias() {
+                if let Some(place) = names.get_mut(names_len) {
+                    *place = alias.hash()?;
+                    names_len += 1;
+                }
+                continue;
+            }
+            let Some(address) = answer.address() else { continue };
+            let shown = match &shown {
+                Some(shown) => shown,
+                None => shown.insert(name.text()?.into()),
+            };
+            self.resolved.insert(client, address, shown, answer.ttl_s, time);
+        }
+        Ok(())
+    }
+
+    /// Keeps the name that a host gives to its own address by multicast; of others it knows no
+    /// better than anybody. The key is the address itself, as its client may be anyone.
+    fn note_own(
+        &mut self,
+        message: &Message<'_>,
+        source: IpAddr,
+        time: Timestamp,
+    ) -> Result<(), DnsFault> {
+        for answer in message.answers() {
+            let answer = answer?;
+            if answer.address() == Some(source) {
+                self.counts.responses += 1;
+                let name: Arc<str> = answer.name.text()?.into();
+                self.resolved.insert(source, source, &name, answer.ttl_s, time);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a datagram begins with a long header of QUIC whose fixed bit is set.
+fn begins_like_initial(bytes: &[u8]) -> bool {
+    let quic = packet::wire::quic::Quic::new(bytes);
+    let version = quic.and_then(|quic| quic.version());
+    version.is_some_and(|version| Version::of(version).is_some())
+}
+
+/// By what a response is held against its query.
+fn asked(message: &Message<'_>, name: &Name<'_>) -> Result<u32, DnsFault> {
+    let id = u32::from(message.header().id());
+    // 0 stands for no query.
+    Ok((name.hash()? ^ id.wrapping_mul(0x9e37_79b1)).max(1))
+}

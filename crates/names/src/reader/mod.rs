@@ -1,0 +1,242 @@
+//! Names of flows, read from their packets.
+//!
+//! Most packets cost one comparison: a flow is done with after its first bytes. What is read at
+//! all is the payload of a flow's first packets, and every message of DNS.
+
+mod datagram;
+mod hello;
+mod stream;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use engine::flow::{EndReason, Ended, FlowPacket, FlowSlot, FromFrames};
+use packet::wire::dns;
+use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Timestamp};
+
+use crate::counts::Counts;
+use crate::dns::{ANSWERS_MAX, LLMNR_PORT, Resolved};
+use crate::found::{Found, Seen};
+use crate::gather::{self, Gather, Handle, Pool};
+use crate::quic::ClientKeys;
+use crate::recent::Recent;
+use stream::Side;
+
+/// Flows cut by age or by a window of which it is remembered what was found.
+const CUT_FLOWS_MAX: usize = 1 << 17;
+
+/// Budgets of a reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of handshakes that are being put together.
+    pub handshake_bytes: usize,
+    /// Bytes of names that flows keep.
+    pub name_bytes: usize,
+    /// Answers of DNS that are remembered.
+    pub answers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { handshake_bytes: gather::BYTES_MAX, name_bytes: 256 << 20, answers: ANSWERS_MAX }
+    }
+}
+
+/// Whether anything more can be found in a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Stage {
+    /// No packet was seen.
+    #[default]
+    New,
+    /// The first bytes are read.
+    Beginning,
+    /// The protocol is found, and TLS may begin on top of it within so many packets with payload.
+    Upgrading(u8),
+    /// All that can be found is found.
+    Done,
+}
+
+/// What is kept for a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    stage: Stage,
+    /// Datagrams that were looked at.
+    looked: u8,
+    /// What was seen in it.
+    pub seen: Seen,
+    sides: [Side; 2],
+    /// Bytes that are put together, and of which side.
+    gathering: Option<(Handle, FlowDirection)>,
+    /// Queries of DNS that wait for their response: number and name, hashed.
+    asked: [u32; 2],
+}
+
+/// What is read of a packet.
+struct Payload<'a> {
+    bytes: &'a [u8],
+    /// Whether all of it was captured.
+    is_whole: bool,
+    ports: [u16; 2],
+    direction: FlowDirection,
+    time: Timestamp,
+    addresses: [IpAddr; 2],
+}
+
+/// Reads names of flows. Lives on one thread: what DNS answers on one flow names another.
+pub struct Reader {
+    pool: Pool,
+    resolved: Resolved,
+    cut: Recent<FlowKey, Seen>,
+    limits: Limits,
+    name_bytes: usize,
+    /// Keys of QUIC clients, by the place of what is put together.
+    quic: Vec<ClientKeys>,
+    /// For records of TLS, and packets of QUIC in the clear.
+    scratch: Vec<u8>,
+    /// For what was put together.
+    gathered: Vec<u8>,
+    counts: Counts,
+}
+
+impl Reader {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            pool: Pool::new(limits.handshake_bytes),
+            resolved: Resolved::new(limits.answers),
+            cut: Recent::new(CUT_FLOWS_MAX),
+            limits,
+            name_bytes: 0,
+            quic: Vec::new(),
+            scratch: Vec::new(),
+            gathered: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = self.counts.clone();
+        counts.evicted = self.pool.evicted();
+        counts.answers_forgotten = self.resolved.forgotten;
+        counts
+    }
+
+    /// The first packet of a flow: what is known of it before it says anything.
+    #[cold]
+    fn begin(&mut self, named: &mut Named, packet: &FlowPacket) {
+        let key = packet.key();
+        named.stage = match key.protocol() {
+            Protocol::TCP | Protocol::UDP => Stage::Beginning,
+            _ => Stage::Done,
+        };
+        if let Some(seen) = self.cut.take(&key) {
+            // It was cut, and goes on; what was asked for is answered.
+            named.stage = if is_dns(&key) { Stage::Beginning } else { Stage::Done };
+            self.name_bytes += seen.found.as_ref().map_or(0, |found| found.text_len());
+            named.seen = seen;
+            return;
+        }
+        if self.resolved.is_empty() {
+            return;
+        }
+        let (source, destination) = key.endpoints(packet.direction);
+        let (one, other) = (source.address, destination.address);
+        let resolved = self.resolved.name(one, other, packet.timestamp);
+        // The first packet that was seen may be the server's.
+        let resolved = resolved.or_else(|| self.resolved.name(other, one, packet.timestamp));
+        // What the server says of itself by multicast.
+        let resolved = resolved.or_else(|| self.resolved.name(other, other, packet.timestamp));
+        if resolved.is_some() {
+            named.seen.found = Some(Arc::new(Found { resolved, ..Found::default() }));
+        }
+    }
+
+    /// What is put together of a flow is read, or given up.
+    fn give_back(&mut self, named: &mut Named) {
+        let Some((handle, _)) = named.gathering.take() else { return };
+        let contradictions = self.pool.get(handle).map_or(0, Gather::contradictions);
+        for _ in 0..contradictions {
+            self.counts.fault("contradicting_bytes");
+        }
+        self.pool.give_back(handle);
+    }
+
+    /// Changes what was found of a flow, within the budget.
+    fn find(&mut self, seen: &mut Seen, change: impl FnOnce(&mut Found)) {
+        let found = Arc::make_mut(seen.found.get_or_insert_default());
+        let before = found.text_len();
+        change(found);
+        let after = found.text_len();
+        self.name_bytes = self.name_bytes.saturating_sub(before).saturating_add(after);
+        if self.name_bytes > self.limits.name_bytes && after > before {
+            self.counts.names_dropped += 1;
+            self.name_bytes -= after;
+            seen.found = None;
+        }
+    }
+}
+
+/// Whether a flow has a port of DNS.
+fn is_dns(key: &FlowKey) -> bool {
+    [key.low_port(), key.high_port()]
+        .iter()
+        .any(|port| matches!(*port, dns::PORT | dns::MULTICAST_PORT | LLMNR_PORT))
+}
+
+impl FromFrames for Reader {
+    type State = Named;
+
+    #[inline]
+    fn on_frame(&mut self, named: &mut Named, frame: &Frame<'_>, packet: &FlowPacket, _: FlowSlot) {
+        if named.stage == Stage::Done {
+            return;
+        }
+        if named.stage == Stage::New {
+            self.begin(named, packet);
+        }
+        let layers = &frame.record.layers;
+        let has_payload = layers.payload_len > 0 && layers.has(Layers::TRANSPORT);
+        match layers.protocol {
+            Protocol::TCP if has_payload || packet.tcp_flags & SYN != 0 => {
+                self.on_segment(named, frame, packet);
+            }
+            Protocol::UDP if has_payload => self.on_datagram(named, &payload(frame, packet)),
+            _ => {}
+        }
+    }
+
+    fn on_end(&mut self, named: &mut Named, ended: &Ended) {
+        if named.gathering.is_some() {
+            self.counts.fault("handshake_unfinished");
+            self.give_back(named);
+        }
+        let seen = &named.seen;
+        self.name_bytes -= seen.found.as_ref().map_or(0, |found| found.text_len());
+        let goes_on = matches!(ended.record.reason, EndReason::Active | EndReason::Window);
+        if goes_on && (seen.protocol.is_some() || seen.found.is_some()) {
+            self.cut.insert(ended.record.key, seen.clone(), |_| {});
+        }
+    }
+}
+
+const SYN: u8 = 2;
+
+/// The payload of a frame, without the padding of its link.
+#[inline]
+fn payload<'a>(frame: &Frame<'a>, packet: &FlowPacket) -> Payload<'a> {
+    let layers = &frame.record.layers;
+    let captured = frame.from_offset(layers.payload_offset);
+    let len = usize::try_from(layers.payload_len).unwrap_or(usize::MAX);
+    let (source, destination) = packet.key().endpoints(packet.direction);
+    Payload {
+        bytes: captured.get(..len).unwrap_or(captured),
+        is_whole: captured.len() >= len,
+        ports: [source.port, destination.port],
+        direction: packet.direction,
+        time: packet.timestamp,
+        addresses: [source.address, destination.address],
+    }
+}

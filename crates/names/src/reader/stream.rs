@@ -1,0 +1,223 @@
+//! The first bytes of a TCP connection, in whatever order they come.
+
+use engine::flow::FlowPacket;
+use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
+use packet::{FlowDirection, Frame};
+
+use super::{Named, Payload, Reader, Stage, payload};
+use crate::gather;
+use crate::greeting::{self, Protocol};
+use crate::http::{self, Request};
+use crate::{text, tls};
+
+/// Packets with payload after which a flow that may be upgraded to TLS is no longer looked at.
+const UPGRADE_PACKETS_MAX: u8 = 24;
+/// Packets with payload of one side of a connection whose start was not seen that are looked at.
+const LOOKED_MAX: u8 = 3;
+/// Fewer bytes than this decide nothing, unless they are all that comes.
+const DECIDING_LEN: usize = 8;
+/// Places of a segment's first byte that are looked at.
+const OFFSETS: std::ops::Range<i32> = 0..gather::LEN_MAX as i32;
+/// Segments of one side that are put together at most.
+const SEGMENTS_MAX: u8 = 64;
+
+/// What is known of one side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Side {
+    /// The sequence number of its first byte, where that is known.
+    base: Option<SeqNumber>,
+    /// Segments with payload.
+    segments: u8,
+    /// Its first bytes were read.
+    is_read: bool,
+}
+
+/// What the first bytes of one side show.
+pub(super) enum Reading {
+    /// Nothing yet.
+    NeedMore,
+    /// A protocol, and all that was wanted of it.
+    Shown(Protocol),
+    /// A protocol of which each side has something to say.
+    Both(Protocol),
+    /// A tunnel, in which another protocol follows.
+    Tunnel,
+    /// No protocol that is known here.
+    Unknown,
+}
+
+impl Named {
+    fn side(&mut self, direction: FlowDirection) -> &mut Side {
+        let [low, high] = &mut self.sides;
+        match direction {
+            FlowDirection::LowToHigh => low,
+            FlowDirection::HighToLow => high,
+        }
+    }
+}
+
+impl Reader {
+    pub(super) fn on_segment(&mut self, named: &mut Named, frame: &Frame<'_>, packet: &FlowPacket) {
+        let layers = &frame.record.layers;
+        let Ok(tcp) = Tcp::new(frame.from_offset(layers.transport_offset)) else { return };
+        let (mut seq, payload) = (tcp.sequence_number(), payload(frame, packet));
+        let side = named.side(packet.direction);
+        if tcp.flags().contains(TcpFlags::SYN) {
+            // SYN takes up a number; data may come along with it (RFC 7413).
+            seq = seq.plus(1);
+            *side = Side { base: Some(seq), ..Side::default() };
+        }
+        if payload.bytes.is_empty() {
+            return;
+        }
+        side.segments = side.segments.saturating_add(1);
+        match named.gathering {
+            Some((_, direction)) if direction == payload.direction => {
+                self.gather(named, seq, &payload);
+            }
+            _ => self.begin_side(named, seq, &payload),
+        }
+    }
+
+    /// A segment of a side of which nothing waits.
+    fn begin_side(&mut self, named: &mut Named, seq: SeqNumber, payload: &Payload<'_>) {
+        let stage = named.stage;
+        let side = named.side(payload.direction);
+        let offset = side.base.map_or(0, |base| seq.since(base));
+        if side.is_read || !OFFSETS.contains(&offset) {
+            if let Stage::Upgrading(left) = stage {
+                self.await_upgrade(named, left, seq, payload);
+            }
+            return;
+        }
+        if offset > 0 {
+            // What comes before it is still under way.
+            return self.gather(named, seq, payload);
+        }
+        let reading = self.read(named, payload.bytes, payload);
+        let reading = match reading {
+            Reading::NeedMore if payload.is_whole => {
+                named.side(payload.direction).base = Some(seq);
+                return self.gather(named, seq, payload);
+            }
+            Reading::NeedMore => {
+                self.counts.fault("payload_not_captured");
+                Reading::Unknown
+            }
+            reading => reading,
+        };
+        self.conclude(named, payload.direction, &reading);
+    }
+
+    /// Puts bytes in their place, and reads what is there without gaps.
+    fn gather(&mut self, named: &mut Named, seq: SeqNumber, payload: &Payload<'_>) {
+        let side = *named.side(payload.direction);
+        let handle = match named.gathering {
+            Some((handle, direction)) if direction == payload.direction => handle,
+            Some(_) => return,
+            None => self.pool.lend(),
+        };
+        named.gathering = Some((handle, payload.direction));
+        let Some(gather) = self.pool.get_mut(handle) else {
+            // It had to make room for others.
+            named.gathering = None;
+            return self.conclude(named, payload.direction, &Reading::Unknown);
+        };
+        let offset = side.base.map_or(0, |base| seq.since(base));
+        if let Ok(offset) = u64::try_from(offset) {
+            gather.insert(offset, payload.bytes);
+        }
+        let is_last = gather.is_cut() || side.segments >= SEGMENTS_MAX || !payload.is_whole;
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.clear();
+        gathered.extend_from_slice(gather.bytes());
+        let reading = match gathered.is_empty() {
+            true => Reading::NeedMore,
+            false => self.read(named, &gathered, payload),
+        };
+        self.gathered = gathered;
+        let reading = match reading {
+            Reading::NeedMore if !is_last => return,
+            Reading::NeedMore => {
+                self.counts.fault("handshake_unfinished");
+                Reading::Unknown
+            }
+            reading => reading,
+        };
+        self.give_back(named);
+        self.conclude(named, payload.direction, &reading);
+    }
+
+    /// Reads the first bytes of one side.
+    fn read(&mut self, named: &mut Named, bytes: &[u8], payload: &Payload<'_>) -> Reading {
+        if tls::begins_like_hello(bytes) {
+            return match self.read_hello(&mut named.seen, bytes) {
+                true => Reading::Shown(Protocol::Tls),
+                false => Reading::NeedMore,
+            };
+        }
+        if payload.ports.contains(&packet::wire::dns::PORT) {
+            return self.read_dns_stream(named, bytes, payload);
+        }
+        if http::begins_like_request(bytes) {
+            return match http::read(bytes) {
+                Request::NeedMore => Reading::NeedMore,
+                Request::Read { host, is_connect } => {
+                    self.counts.requests += 1;
+                    let host = host.map(text::shown);
+                    self.find(&mut named.seen, |found| {
+                        found.server_name = host.map(Into::into).or(found.server_name.take());
+                    });
+                    if is_connect { Reading::Tunnel } else { Reading::Shown(Protocol::Http) }
+                }
+            };
+        }
+        match greeting::of_stream(bytes) {
+            Some(protocol) => Reading::Shown(protocol),
+            None if bytes.len() < DECIDING_LEN => Reading::NeedMore,
+            None => Reading::Unknown,
+        }
+    }
+
+    /// Notes what the first bytes of one side have shown.
+    fn conclude(&mut self, named: &mut Named, direction: FlowDirection, reading: &Reading) {
+        let side = named.side(direction);
+        let is_shown = !matches!(reading, Reading::NeedMore | Reading::Unknown);
+        side.is_read = is_shown || side.base.is_some() || side.segments >= LOOKED_MAX;
+        let are_read = named.sides.iter().all(|side| side.is_read);
+        let (protocol, stage) = match *reading {
+            Reading::NeedMore => return,
+            Reading::Shown(protocol) if protocol.may_upgrade() => {
+                (Some(protocol), Stage::Upgrading(UPGRADE_PACKETS_MAX))
+            }
+            Reading::Shown(protocol) => (Some(protocol), Stage::Done),
+            Reading::Tunnel => (Some(Protocol::Http), Stage::Upgrading(UPGRADE_PACKETS_MAX)),
+            Reading::Both(protocol) => {
+                (Some(protocol), if are_read { Stage::Done } else { Stage::Beginning })
+            }
+            Reading::Unknown if are_read && named.stage == Stage::Beginning => (None, Stage::Done),
+            Reading::Unknown => return,
+        };
+        named.seen.protocol = named.seen.protocol.or(protocol);
+        named.stage = stage;
+    }
+
+    /// A packet of a flow that may go on in TLS.
+    fn await_upgrade(
+        &mut self,
+        named: &mut Named,
+        left: u8,
+        seq: SeqNumber,
+        payload: &Payload<'_>,
+    ) {
+        if payload.bytes.len() >= DECIDING_LEN && tls::begins_like_hello(payload.bytes) {
+            let side = named.side(payload.direction);
+            *side = Side { base: Some(seq), ..Side::default() };
+            return self.begin_side(named, seq, payload);
+        }
+        named.stage = match left.checked_sub(1) {
+            Some(left) => Stage::Upgrading(left),
+            None => Stage::Done,
+        };
+    }
+}

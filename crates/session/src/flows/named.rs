@@ -1,0 +1,231 @@
+//! Flows with the names that their packets carry.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use engine::columns::{Columns, Schema, Value};
+use engine::flow::{
+    EndedFlow, FlowRecord, FlowStatistics, Heaviest, Held, PerFlow, TakeEnded, With,
+};
+use names::found::Seen;
+use names::pseudonym::Pseudonyms;
+use names::reader::{Limits, Named, Reader};
+use packet::Span;
+
+use super::application::{Shown, ShownFlow};
+use super::layout::{Laid, Layout};
+use super::row::{self, Kept, Row};
+use super::{Done, Flows, ROWS_PER_PIECE};
+use crate::application::{
+    Application as _, Closing, Framed, Framing, Opening, Refusal, Watcher, Watchers,
+};
+use crate::captures::Captures;
+use crate::names_read::{Text, counts, lines};
+use crate::outlet::{Lay, Outlet, PartOutlet};
+
+/// Begins: flows with their names, as rows or as a front end shows them.
+pub(super) fn watch(
+    layout: Layout,
+    shown: Shown,
+    pseudonyms: Option<Arc<Pseudonyms>>,
+    opening: Opening,
+) -> Result<Watchers, Refusal> {
+    let text = Text::new(pseudonyms);
+    match shown {
+        Shown::Each(outlet) => Ok(frame::<(), _>(Each { outlet, text })),
+        Shown::Heaviest { flow_count, by_packets } => {
+            Ok(frame::<(), _>(Largest { flows: Heaviest::new(flow_count, by_packets), text }))
+        }
+        Shown::Rows if layout.needs_statistics() => rows::<FlowStatistics>(layout, text, opening),
+        Shown::Rows => rows::<()>(layout, text, opening),
+    }
+}
+
+fn rows<P: Laid + PerFlow + 'static>(
+    layout: Layout,
+    text: Text,
+    opening: Opening,
+) -> Result<Watchers, Refusal> {
+    let Some(outlet) = opening.outlet else { return Err(Refusal::new("rows go nowhere")) };
+    let captures = opening.captures;
+    let lay = || Rows::<P> {
+        schema: layout.schema(),
+        window: layout.window,
+        text: text.clone(),
+        captures: captures.clone(),
+        kept: PhantomData,
+    };
+    let (mut parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
+    let Some(part) = parts.pop() else { return Err(Refusal::new("rows go nowhere")) };
+    Ok(Watchers { merge, ..frame::<P, _>(Part(part)) })
+}
+
+/// The lens: one, since what DNS answers on one flow names another.
+fn frame<P: Laid + PerFlow + 'static, T: TakeNamed<P>>(output: T) -> Watchers {
+    let reader = With::new(Reader::new(Limits::default()));
+    let lens: Box<dyn Watcher> = Box::new(Framed::new(reader, output, Finish));
+    Watchers { lenses: vec![lens], ..Watchers::default() }
+}
+
+/// Where flows with names go.
+trait TakeNamed<P>: TakeEnded<(Named, P)> + Send + 'static {
+    /// What could not be kept.
+    fn refusal(&mut self) -> Option<Refusal> {
+        None
+    }
+
+    /// What is found as a whole.
+    fn found(&mut self) -> Option<Vec<ShownFlow>> {
+        None
+    }
+}
+
+/// Flows on their way out.
+struct Part<P: Laid + PerFlow + 'static>(PartOutlet<Rows<P>>);
+
+impl<P: Laid + PerFlow + 'static> TakeEnded<(Named, P)> for Part<P> {
+    fn take(&mut self, flows: &[EndedFlow<(Named, P)>]) {
+        let flows = flows
+            .iter()
+            .map(|(record, Held((named, kept)))| (*record, named.seen.clone(), kept.clone()));
+        self.0.put(&mut flows.collect());
+    }
+}
+
+impl<P: Laid + PerFlow + 'static> TakeNamed<P> for Part<P> {
+    fn refusal(&mut self) -> Option<Refusal> {
+        self.0.take_refusal()
+    }
+}
+
+/// Flows on their way to who shows them.
+struct Each {
+    outlet: Outlet<Vec<ShownFlow>>,
+    text: Text,
+}
+
+impl TakeEnded<(Named, ())> for Each {
+    fn take(&mut self, flows: &[EndedFlow<(Named, ())>]) {
+        let text = &self.text;
+        let shown = |(record, Held((named, ()))): &EndedFlow<(Named, ())>| {
+            (*record, Some(text.shown(&named.seen)))
+        };
+        self.outlet.put(flows.iter().map(shown).collect());
+    }
+}
+
+impl TakeNamed<()> for Each {}
+
+/// The heaviest flows.
+struct Largest {
+    flows: Heaviest<Seen>,
+    text: Text,
+}
+
+impl TakeEnded<(Named, ())> for Largest {
+    fn take(&mut self, flows: &[EndedFlow<(Named, ())>]) {
+        for (record, Held((named, ()))) in flows {
+            let make = || Some((*record, named.seen.clone()));
+            self.flows.add(record.packets_total(), record.bytes_total(), make);
+        }
+    }
+}
+
+impl TakeNamed<()> for Largest {
+    fn found(&mut self) -> Option<Vec<ShownFlow>> {
+        let flows = self.flows.take_sorted().into_iter();
+        Some(flows.map(|(record, seen)| (record, Some(self.text.shown(&seen)))).collect())
+    }
+}
+
+/// What is reported at the end.
+struct Finish;
+
+impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> for Finish {
+    const NAME: &'static str = Flows::NAME;
+
+    fn fold(&mut self, _: With<Reader, P>) {}
+
+    fn close(self, keep: With<Reader, P>, mut output: T, flows: &Done) -> Result<Closing, Refusal> {
+        if let Some(refusal) = output.refusal() {
+            return Err(refusal);
+        }
+        let counted = keep.keep.counts();
+        let mut closing = flows.closing();
+        closing.lines.push_str(&lines(&counted));
+        closing.counts.extend(counts(&counted));
+        let found = output.found();
+        closing.found = found.map(|found| -> Box<dyn std::any::Any + Send> { Box::new(found) });
+        Ok(closing)
+    }
+}
+
+/// What is kept for a flow, and its names, as columns.
+struct WithNames<'a, P> {
+    kept: &'a P,
+    seen: &'a Seen,
+    server_name: Option<String>,
+    resolved_name: Option<String>,
+    query: Option<String>,
+    query_type: Option<String>,
+}
+
+impl<P: Kept> Kept for WithNames<'_, P> {
+    fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
+        self.kept.push(record, row);
+        let text = |text: &'a Option<String>| text.as_deref().map(Value::Str).into();
+        let hello = self.seen.found.as_ref().and_then(|found| found.hello.as_ref());
+        row.extend([
+            self.seen.protocol.map(|protocol| Value::Str(protocol.name())).into(),
+            text(&self.server_name),
+            text(&self.resolved_name),
+            text(&self.query),
+            text(&self.query_type),
+            hello.map(|hello| Value::Str(hello.version_name())).into(),
+            hello.and_then(|hello| hello.alpn.as_deref()).map(Value::Str).into(),
+            hello.and_then(|hello| hello.ja4.as_ref()).map(|ja4| Value::Str(ja4.as_str())).into(),
+            hello.map(|hello| Value::I8(i8::from(hello.ech_offered))).into(),
+        ]);
+    }
+}
+
+/// Flows and their names as columns, piece by piece.
+struct Rows<P> {
+    schema: Schema,
+    window: Option<Span>,
+    text: Text,
+    captures: Captures,
+    kept: PhantomData<P>,
+}
+
+impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
+    type Row = (FlowRecord, Seen, P);
+
+    fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
+        one.0.order().cmp(&other.0.order())
+    }
+
+    fn lay(&mut self, rows: &[Self::Row], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
+        let Self { schema, window, text, captures, .. } = self;
+        for piece in rows.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(schema);
+            for (record, seen, kept) in piece {
+                let found = seen.found.as_deref();
+                let query = found.and_then(|found| found.query.as_ref());
+                let with_names = WithNames {
+                    kept,
+                    seen,
+                    server_name: text.of(found.and_then(|found| found.server_name.as_deref())),
+                    resolved_name: text.of(found.and_then(|found| found.resolved.as_deref())),
+                    query: text.of(query.map(|(name, _)| &**name)),
+                    query_type: query.map(|(_, kind)| kind.to_string()),
+                };
+                row::push(&mut columns, *window, record, &with_names, captures)
+                    .map_err(Refusal::new)?;
+            }
+            put(columns);
+        }
+        Ok(())
+    }
+}
