@@ -199,6 +199,7 @@ pub enum OutputFormat {
   wirelens top -r capture.pcap -n 0 -o sources.parquet   every sender, for a notebook
   wirelens top -r day/ --by pair --window 1m --format csv
   wirelens top -r - --by port udp                        only UDP, from a pipe
+  wirelens top -r capture.pcap --by name                 servers by SNI, HTTP host or DNS
   wirelens top -i eth0                                   a view of each second, until Ctrl-C
 
 Bytes are those on the wire, link header included, whatever was captured.
@@ -232,6 +233,9 @@ pub struct TopArguments {
     #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT)]
     #[arg(value_parser = parse_key_count)]
     pub max_keys: usize,
+    /// With --by name: pseudonyms (HMAC-SHA-256) instead of names, by the key in this file
+    #[arg(long, value_name = "KEYFILE")]
+    pub hash_names: Option<PathBuf>,
 }
 
 /// Arguments of `wirelens flows`.

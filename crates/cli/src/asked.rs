@@ -73,9 +73,9 @@ pub(crate) fn request(
 }
 
 /// What was typed about `top`, over these windows.
-pub(crate) const fn top(arguments: &TopArguments, window: Option<Span>) -> Settings {
-    let TopArguments { by, rows, sort, max_keys, .. } = *arguments;
-    Settings { by, rows, sort, window, max_keys }
+pub(crate) fn top(arguments: &TopArguments, window: Option<Span>) -> Settings {
+    let TopArguments { by, rows, sort, max_keys, ref hash_names, .. } = *arguments;
+    Settings { by, rows, sort, window, max_keys, hash_names: hash_names.clone() }
 }
 
 /// What was typed about `flows`.

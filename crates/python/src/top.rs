@@ -1,5 +1,7 @@
 //! `wirelens.top`.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::choice::Choice as _;
@@ -22,6 +24,7 @@ pub(crate) struct TopOptions {
     sort: String,
     window: Option<String>,
     max_keys: i64,
+    hash_names: Option<PathBuf>,
     seed: Option<i128>,
 }
 
@@ -35,6 +38,7 @@ impl TopOptions {
             sort: SortBy::named(&self.sort).map_err(|wanted| refused_name("sort", &wanted))?,
             window: window.transpose()?,
             max_keys: within("max_keys", self.max_keys, least, most)?,
+            hash_names: self.hash_names.clone(),
         })
     }
 }

@@ -8,7 +8,7 @@ pub(crate) use table::grouped;
 use std::io::Write as _;
 
 use session::outlet::{RowsError, Taker};
-use session::top::{Ranking, Top, needs_transport};
+use session::top::{By, Ranking, Top, needs_transport};
 
 use crate::alone::{self, Typed, Ways};
 use crate::args::TopArguments;
@@ -20,6 +20,9 @@ use view::View;
 
 /// Runs `wirelens top`.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
+    if arguments.hash_names.is_some() && arguments.by != By::Name {
+        return Err(Failure::usage("--hash-names: only --by name has names"));
+    }
     let typed = Typed::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, needs_transport(arguments.by))?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;

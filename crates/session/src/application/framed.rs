@@ -16,6 +16,9 @@ pub(crate) trait Framing<K, T>: Send + 'static {
     /// Takes in who decided in another pass.
     fn fold(&mut self, keep: K);
 
+    /// Flows that had ended by a mark were handed over.
+    fn on_marked(&mut self, _output: &mut T, _mark: FlowMark) {}
+
     /// As [`Watcher::close`].
     fn close(self, keep: K, output: T, flows: &Done) -> Result<Closing, Refusal>;
 }
@@ -32,7 +35,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>, F> Framed<K, T, F> {
     }
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>, F> Lens for Framed<K, T, F> {
+impl<K: FromFrames, T: TakeEnded<K::State>, F: Framing<K, T>> Lens for Framed<K, T, F> {
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
         self.lens.on_piece(piece, labels);
     }
@@ -51,6 +54,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>, F> Lens for Framed<K, T, F> {
 
     fn on_marked(&mut self, mark: FlowMark) {
         self.lens.on_marked(mark);
+        self.framing.on_marked(&mut self.lens.output, mark);
     }
 
     fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {

@@ -1,6 +1,7 @@
 //! `top` on a pass that others share.
 
 use std::any::Any;
+use std::path::PathBuf;
 
 use engine::columns::Schema;
 use engine::exchange::{Extract as _, Outlet as Items, Own as _};
@@ -15,13 +16,13 @@ use serde::Deserialize;
 
 use super::ranking::{Ranked, Ranking, needs, schema, with_grouping};
 use super::row::Presented;
-use super::{By, SortBy};
+use super::{By, SortBy, by_name};
 use crate::application::{
     Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers, of_same,
 };
 use crate::done::Done;
 use crate::outlet::{Outlet, Sharing};
-use crate::{KEY_COUNTS, written};
+use crate::{KEY_COUNTS, names_read, written};
 
 /// Settings of `top`.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,12 +41,14 @@ pub struct Settings {
     pub window: Option<Span>,
     /// Keys kept at most.
     pub max_keys: usize,
+    /// By name: pseudonyms instead of names, by the key in this file.
+    pub hash_names: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let (by, sort) = (By::Source, SortBy::Bytes);
-        Self { by, rows: 10, sort, window: None, max_keys: 16_000_000 }
+        Self { by, rows: 10, sort, window: None, max_keys: 16_000_000, hash_names: None }
     }
 }
 
@@ -67,7 +70,7 @@ impl Application for Top {
     const NAME: &'static str = "top";
     const ABOUT: &'static str = "Who sends what: packets and bytes by a key, the largest first";
     const EXAMPLE: &'static str = "\
-# Key: source, destination, pair, port, protocol or flow.
+# Key: source, destination, pair, port, protocol, flow or name.
 # by = \"source\"
 # Rows of each window, or of the whole run; 0 for all.
 # rows = 10
@@ -75,6 +78,8 @@ impl Application for Top {
 # Totals for each window of this length; required on an interface.
 window = \"10s\"
 # max-keys = 16000000
+# By name: pseudonyms by the key in a file.
+# hash-names = \"names.key\"
 ";
 
     type Settings = Settings;
@@ -89,11 +94,22 @@ window = \"10s\"
                 "an interface has no end, so totals need windows; give window = \"10s\"",
             ));
         }
+        match &settings.hash_names {
+            Some(_) if settings.by != By::Name => {
+                return Err(Refusal::of("hash-names", "only by = \"name\" has names"));
+            }
+            Some(path) => drop(names_read::read_key(path)?),
+            None => {}
+        }
         Ok(Self { settings, shown: None })
     }
 
     fn wants(&self) -> Wants {
-        Wants::frames(needs(self.settings.by))
+        let needs = needs(self.settings.by);
+        match self.settings.by {
+            By::Name => Wants { window: Some(self.settings.window), ..Wants::flows(needs) },
+            _ => Wants::frames(needs),
+        }
     }
 
     fn schema(&self, _: bool) -> Schema {
@@ -102,20 +118,21 @@ window = \"10s\"
 
     fn is_in_any_order(&self) -> bool {
         // In windows time must go on in one place.
-        self.settings.window.is_none()
+        self.settings.window.is_none() && self.settings.by != By::Name
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Self { settings, shown } = self;
-        let Opening { outlet, seed, sharing, .. } = opening;
-        if outlet.is_none() && shown.is_none() {
+        if opening.outlet.is_none() && shown.is_none() {
             return Err(Refusal::new("rows go nowhere"));
         }
-        Ok(with_grouping!(settings.by, grouping => {
+        let by = settings.by;
+        Ok(with_grouping!(by, grouping => {
+            let Opening { outlet, seed, sharing, .. } = opening;
             let (refused, refusal) = (Tally::default(), None);
             let out = Out { grouping, settings, outlet, shown, refused, refusal };
             watch(out, seed, sharing)
-        }))
+        }, name => return by_name::watch(settings, shown, opening)))
     }
 }
 

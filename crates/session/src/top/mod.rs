@@ -1,6 +1,7 @@
 //! Who sends what: packets and bytes by a key.
 
 mod application;
+mod by_name;
 mod largest;
 mod ranking;
 mod row;
@@ -25,6 +26,8 @@ choice! {
         Protocol = "protocol", "IP protocol, or EtherType where there is no IP";
         Flow = "flow",
             "Conversation: both directions of one 5-tuple together, written from its first sender's side";
+        Name = "name",
+            "Server that the flow's client named in TLS, QUIC or HTTP, or asked DNS for";
     }
 }
 
@@ -46,6 +49,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens top --by port", ByPort::SCHEMA),
         ("wirelens top --by protocol", ByProtocol::SCHEMA),
         ("wirelens top --by flow", ByFlow::SCHEMA),
+        ("wirelens top --by name", by_name::SCHEMA),
         ("wirelens top --by source --window DURATION", BySource::WINDOWED_SCHEMA),
     ]
 }

@@ -8,12 +8,12 @@ use packet::Timestamp;
 
 use super::largest::largest;
 use super::row::{Presented, Row as _};
-use super::{By, Settings};
+use super::{By, Settings, by_name};
 use crate::reading::Needs;
 
-/// Calls a function with the grouping that a [`By`] stands for.
+/// Calls a function with the grouping that a [`By`] stands for, or does otherwise by name.
 macro_rules! with_grouping {
-    ($by:expr, $grouping:ident => $result:expr) => {
+    ($by:expr, $grouping:ident => $result:expr, name => $by_name:expr) => {
         match $by {
             By::Source => with_grouping!(@ BySource, $grouping => $result),
             By::Destination => with_grouping!(@ ByDestination, $grouping => $result),
@@ -21,6 +21,7 @@ macro_rules! with_grouping {
             By::Port => with_grouping!(@ ByPort, $grouping => $result),
             By::Protocol => with_grouping!(@ ByProtocol, $grouping => $result),
             By::Flow => with_grouping!(@ ByFlow, $grouping => $result),
+            By::Name => $by_name,
         }
     };
     (@ $type:ident, $grouping:ident => $result:expr) => {{
@@ -33,12 +34,17 @@ pub(super) use with_grouping;
 /// The columns of what is found.
 #[must_use]
 pub fn schema(by: By, has_windows: bool) -> Schema {
-    with_grouping!(by, grouping => schema_of(grouping, has_windows))
+    with_grouping!(by, grouping => schema_of(grouping, has_windows), name => {
+        if has_windows { by_name::WINDOWED_SCHEMA } else { by_name::SCHEMA }
+    })
 }
 
 /// What the key is made of.
 #[must_use]
 pub fn needs(by: By) -> Needs {
+    if by == By::Name {
+        return crate::names_read::needs("top");
+    }
     let len = if needs_transport(by) { Needs::TRANSPORT_LEN } else { Needs::NETWORK_LEN };
     Needs { stage: "top", len, takes_all: false }
 }
@@ -46,7 +52,7 @@ pub fn needs(by: By) -> Needs {
 /// Whether the key is made of transport headers; finding them costs time.
 #[must_use]
 pub fn needs_transport(by: By) -> bool {
-    with_grouping!(by, grouping => needs_transport_of(grouping))
+    with_grouping!(by, grouping => needs_transport_of(grouping), name => true)
 }
 
 fn schema_of<G: Presented>(_: G, has_windows: bool) -> Schema {

@@ -37,13 +37,14 @@ pub(super) trait Presented: Grouping {
     fn tally(value: &Self::Value) -> Tally;
 }
 
-const WINDOW_START: Field = Field::new(
+pub(super) const WINDOW_START: Field = Field::new(
     "window_start_ns",
     Kind::TimestampNs,
     "Start of the window, nanoseconds since the epoch.",
 );
-const PACKETS: Field = Field::new("packets", Kind::U64, "Packets.");
-const BYTES: Field = Field::new("bytes", Kind::U64, "Bytes on the wire, link header included.");
+pub(super) const PACKETS: Field = Field::new("packets", Kind::U64, "Packets.");
+pub(super) const BYTES: Field =
+    Field::new("bytes", Kind::U64, "Bytes on the wire, link header included.");
 
 const fn text(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::Text, about)

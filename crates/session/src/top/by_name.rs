@@ -1,0 +1,185 @@
+//! `top` by name: bytes and packets of flows, by the server that each one names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::flow::{EndedFlow, FlowMark, FlowRecord, Held, MarkKind, TakeEnded};
+use engine::table::{Entry as _, Tally};
+use engine::window::LATENESS_ALLOWANCE;
+use names::reader::{Limits, Named, Reader};
+use packet::Timestamp;
+
+use super::row::{BYTES, PACKETS, WINDOW_START};
+use super::{Ranking, Settings, SortBy, Top};
+use crate::application::{
+    Application as _, Closing, Framed, Framing, Opening, Refusal, Watcher, Watchers,
+};
+use crate::done::Done;
+use crate::names_read::{self, Text};
+use crate::outlet::Outlet;
+
+const NAME: Field = Field::new(
+    "name",
+    Kind::Text,
+    "Server that clients named (SNI, HTTP host), else the name that DNS gave them for its address, \
+     else the name asked for; empty for flows without one.",
+)
+.nullable();
+
+/// The columns, without windows.
+pub(super) const SCHEMA: Schema = &[NAME, PACKETS, BYTES];
+/// And with them.
+pub(super) const WINDOWED_SCHEMA: Schema = &[WINDOW_START, NAME, PACKETS, BYTES];
+
+/// Rows turned into columns together.
+const ROWS_PER_PIECE: usize = 1 << 16;
+
+/// Begins.
+pub(super) fn watch(
+    settings: Settings,
+    shown: Option<Outlet<Vec<Ranking>>>,
+    opening: Opening,
+) -> Result<Watchers, Refusal> {
+    let key = settings.hash_names.as_deref().map(names_read::read_key).transpose()?;
+    let sums = Sums {
+        settings,
+        text: Text::new(key),
+        outlet: opening.outlet,
+        shown,
+        windows: BTreeMap::new(),
+        beyond_max_keys: Tally::default(),
+        refusal: None,
+    };
+    let lens: Box<dyn Watcher> =
+        Box::new(Framed::new(Reader::new(Limits::default()), sums, Finish));
+    Ok(Watchers { lenses: vec![lens], ..Watchers::default() })
+}
+
+/// Sums by name, of each window that is not complete.
+struct Sums {
+    settings: Settings,
+    text: Text,
+    outlet: Option<Outlet>,
+    shown: Option<Outlet<Vec<Ranking>>>,
+    windows: BTreeMap<Option<Timestamp>, HashMap<Option<Box<str>>, Tally>>,
+    beyond_max_keys: Tally,
+    refusal: Option<Refusal>,
+}
+
+impl Sums {
+    fn add(&mut self, record: &FlowRecord, name: Option<&str>) {
+        let start = self.settings.window.map(|window| record.last.window_start(window));
+        let sums = self.windows.entry(start).or_default();
+        let tally = Tally { packets: record.packets_total(), bytes: record.bytes_total() };
+        let name: Option<Box<str>> = name.map(Into::into);
+        if sums.len() >= self.settings.max_keys && !sums.contains_key(&name) {
+            return self.beyond_max_keys.fold(&tally);
+        }
+        sums.entry(name).or_default().fold(&tally);
+    }
+
+    /// Hands on the windows that no packet can change any more.
+    fn put(&mut self, mark: FlowMark) {
+        let is_last = mark.kind == MarkKind::Last;
+        while let Some(entry) = self.windows.first_entry() {
+            let window = self.settings.window.unwrap_or_default();
+            let is_over = entry
+                .key()
+                .is_some_and(|start| start.plus(window).plus(LATENESS_ALLOWANCE) <= mark.watermark);
+            if !is_over && !is_last {
+                break;
+            }
+            let (start, sums) = entry.remove_entry();
+            self.put_window(start, sums);
+        }
+    }
+
+    fn put_window(&mut self, start: Option<Timestamp>, sums: HashMap<Option<Box<str>>, Tally>) {
+        let key_count = sums.len();
+        let mut total = Tally::default();
+        sums.values().for_each(|tally| total.fold(tally));
+        let mut rows: Vec<_> = sums.into_iter().collect();
+        let sort = self.settings.sort;
+        rows.sort_by(|(name, tally), (other_name, other)| {
+            let rank = |tally: &Tally| match sort {
+                SortBy::Bytes => (tally.bytes, tally.packets),
+                SortBy::Packets => (tally.packets, tally.bytes),
+            };
+            (Reverse(rank(tally)), name).cmp(&(Reverse(rank(other)), other_name))
+        });
+        if self.settings.rows > 0 {
+            rows.truncate(self.settings.rows);
+        }
+        let rows: Vec<_> =
+            rows.into_iter().map(|(name, tally)| (self.text.of(name.as_deref()), tally)).collect();
+        if let Err(refused) = self.put_rows(start, &rows) {
+            self.refusal.get_or_insert(Refusal::new(refused));
+        }
+        if let Some(shown) = &self.shown {
+            let row = |(name, tally): (Option<String>, Tally)| {
+                (vec![name.unwrap_or_else(|| String::from("(no name)"))], tally)
+            };
+            let rows = rows.into_iter().map(row).collect();
+            let titles = &["name"];
+            shown.put(vec![Ranking { window_start: start, titles, rows, total, key_count }]);
+        }
+    }
+
+    fn put_rows(
+        &self,
+        start: Option<Timestamp>,
+        rows: &[(Option<String>, Tally)],
+    ) -> Result<(), RowRefused> {
+        let Some(outlet) = &self.outlet else { return Ok(()) };
+        let start = start.map(|start| Value::TimestampNs(start.as_ns()));
+        for piece in rows.chunks(ROWS_PER_PIECE) {
+            let mut columns = Columns::new(match start {
+                Some(_) => WINDOWED_SCHEMA,
+                None => SCHEMA,
+            });
+            for (name, tally) in piece {
+                let name = name.as_deref().map(Value::Str).into();
+                let measures = [name, Value::U64(tally.packets), Value::U64(tally.bytes)];
+                let values: Vec<_> = start.into_iter().chain(measures).collect();
+                columns.push_row(&values)?;
+            }
+            outlet.put(columns);
+        }
+        Ok(())
+    }
+}
+
+impl TakeEnded<Named> for Sums {
+    fn take(&mut self, flows: &[EndedFlow<Named>]) {
+        for (record, Held(named)) in flows {
+            self.add(record, named.seen.found.as_ref().and_then(|found| found.name()));
+        }
+    }
+}
+
+/// What is reported at the end.
+struct Finish;
+
+impl Framing<Reader, Sums> for Finish {
+    const NAME: &'static str = Top::NAME;
+
+    fn fold(&mut self, _: Reader) {}
+
+    fn on_marked(&mut self, sums: &mut Sums, mark: FlowMark) {
+        sums.put(mark);
+    }
+
+    fn close(self, reader: Reader, mut sums: Sums, flows: &Done) -> Result<Closing, Refusal> {
+        sums.put(FlowMark { watermark: Timestamp::UNKNOWN, kind: MarkKind::Last });
+        if let Some(refusal) = sums.refusal {
+            return Err(refusal);
+        }
+        let counted = reader.counts();
+        let mut closing = flows.closing();
+        closing.lines = names_read::lines(&counted);
+        closing.counts.extend(names_read::counts(&counted));
+        closing.beyond_max_keys = sums.beyond_max_keys.packets;
+        Ok(closing)
+    }
+}
