@@ -96,10 +96,12 @@ pub fn handshake<'a>(stream: &'a [u8], buffer: &'a mut [u8]) -> Handshake<'a> {
     Handshake { bytes, progress }
 }
 
-/// The content of the record at the start of `bytes`, what follows it, and whether it is all
-/// there. `None` in the error asks for more.
+/// A record: its content as far as it is there, what follows it, and whether it is whole.
+type Record<'a> = (&'a [u8], &'a [u8], bool);
+
+/// The record at the start of `bytes`. `None` in the error asks for more.
 #[inline]
-fn record(bytes: &[u8], is_first: bool) -> Result<(&[u8], &[u8], bool), Option<Progress>> {
+fn record(bytes: &[u8], is_first: bool) -> Result<Record<'_>, Option<Progress>> {
     let fault = |fault| Some(if is_first { Progress::NotTls } else { Progress::Wrong(fault) });
     let is_version_fine = bytes.get(1).is_none_or(|&major| major == MAJOR)
         && bytes.get(2).is_none_or(|&minor| minor <= MINOR_MAX);
