@@ -1,7 +1,9 @@
 //! Hellos in captures that are kept beside the repository, held against what others have
 //! published of the same captures and against tshark.
 
+#[cfg(test)]
 mod peers;
+#[cfg(test)]
 mod reading;
 
 use std::collections::BTreeSet;
