@@ -47,10 +47,20 @@ const PUBLISHED: &[(&str, &[&str])] = &[
         "services/ntop__chrome.pcap",
         &["t13d1516h2_8daaf6152771_e5627efa2ab1", "t13d1516h2_8daaf6152771_9b887d9acb53"],
     ),
+    (
+        "services/ntop__firefox.pcap",
+        &["t13d1813h2_e8a523a41297_84e5d5db657c", "t13d1814h2_e8a523a41297_d267a5f792d4"],
+    ),
+    (
+        "services/ntop__safari.pcap",
+        &["t12d200800_2a284e3b0c56_6e2cce1a33e5", "t12d2010h2_2a284e3b0c56_f05fdf8c38a9"],
+    ),
+    ("services/ntop__443-curl.pcap", &["t12d6707h2_2955a3196ffa_c83f907a73d3"]),
+    ("services/ntop__443-firefox.pcap", &["t13d1814h2_29a2cd9e9f10_d267a5f792d4"]),
 ];
 
 #[test]
-#[ignore = "wide: reads 8 captures in ../shared/data"]
+#[ignore = "wide: reads 12 captures in ../shared/data"]
 fn fingerprints_are_those_that_others_have_published() {
     let data = data();
     for (name, published) in PUBLISHED {
