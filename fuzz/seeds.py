@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from seeds_cca import cca_seeds
+from seeds_names import name_seeds
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "testdata" / "demo.pcapng"
@@ -590,7 +591,8 @@ def main() -> None:
     written: set[tuple[str, bytes]] = set()
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
     of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames), model_seeds(frames))
-    for seeds in (*of_frames, packetlog_side_seeds(), flow_seeds(), tree_seeds(), cca_seeds()):
+    of_none = (packetlog_side_seeds(), flow_seeds(), tree_seeds(), cca_seeds(), name_seeds())
+    for seeds in (*of_frames, *of_none):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

@@ -79,6 +79,8 @@ pub enum Protocol {
     Ldap,
     /// Modbus over TCP.
     Modbus,
+    /// SOCKS (RFC 1928), in which another protocol follows.
+    Socks,
 }
 
 macro_rules! names {
@@ -102,7 +104,7 @@ names! {
     Amqp "amqp", Mysql "mysql", Postgresql "postgresql", Tds "tds", Mongodb "mongodb",
     Redis "redis", Rdp "rdp", Vnc "vnc", Smb "smb", Sip "sip", Rtsp "rtsp", Stun "stun",
     Dtls "dtls", Ntp "ntp", Dhcp "dhcp", Snmp "snmp", Bittorrent "bittorrent",
-    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus",
+    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus", Socks "socks",
 }
 
 impl Protocol {
@@ -110,8 +112,11 @@ impl Protocol {
     /// tunnel).
     #[must_use]
     pub const fn may_upgrade(self) -> bool {
-        use Protocol::{Ftp, Imap, Ldap, Mysql, Pop3, Postgresql, Rdp, Smtp, Tds, Xmpp};
-        matches!(self, Ftp | Imap | Ldap | Mysql | Pop3 | Postgresql | Rdp | Smtp | Tds | Xmpp)
+        use Protocol::{Ftp, Imap, Ldap, Mysql, Pop3, Postgresql, Rdp, Smtp, Socks, Tds, Xmpp};
+        matches!(
+            self,
+            Ftp | Imap | Ldap | Mysql | Pop3 | Postgresql | Rdp | Smtp | Socks | Tds | Xmpp
+        )
     }
 }
 
@@ -165,6 +170,12 @@ fn of_binary_stream(bytes: &[u8]) -> Option<Protocol> {
         {
             Some(Protocol::Tds)
         }
+        // The methods of authentication that a client knows, and nothing else.
+        [5, count @ 1..=8, methods @ ..] if methods.len() == usize::from(*count) => {
+            Some(Protocol::Socks)
+        }
+        // Version 4: CONNECT or BIND, port, address, and a user's name that ends the request.
+        [4, 1 | 2, _, _, _, _, _, _, .., 0] if bytes.len() < 300 => Some(Protocol::Socks),
         _ if is_postgresql(bytes, word) => Some(Protocol::Postgresql),
         _ if is_mongodb(bytes) => Some(Protocol::Mongodb),
         _ if is_ldap(bytes) => Some(Protocol::Ldap),
@@ -244,7 +255,7 @@ fn is_mongodb(bytes: &[u8]) -> bool {
     is_operation && word(0).is_some_and(|len| (26..48_000_000).contains(&len)) && word(8) == Some(0)
 }
 
-/// A bind request of version 2 or 3 in a message of BER.
+/// A message of BER with a bind request of version 2 or 3, or one for TLS (RFC 4511 §4.14).
 fn is_ldap(bytes: &[u8]) -> bool {
     let inner = match bytes {
         [0x30, len, rest @ ..] if *len < 0x80 => rest,
@@ -255,6 +266,9 @@ fn is_ldap(bytes: &[u8]) -> bool {
         [2, 1, _, rest @ ..] => rest,
         _ => return false,
     };
+    if inner.first() == Some(&0x77) {
+        return inner.windows(START_TLS.len()).take(16).any(|part| part == START_TLS);
+    }
     let inner = match inner {
         [0x60, len, rest @ ..] if *len < 0x80 => rest,
         [0x60, 0x84, _, _, _, _, rest @ ..] => rest,
@@ -262,6 +276,9 @@ fn is_ldap(bytes: &[u8]) -> bool {
     };
     matches!(inner, [2, 1, 2 | 3, ..])
 }
+
+/// What asks for TLS in LDAP.
+const START_TLS: &[u8] = b"1.3.6.1.4.1.1466.20037";
 
 /// A header whose length is that of the segment, of a function that exists.
 fn is_modbus(bytes: &[u8]) -> bool {
@@ -333,6 +350,9 @@ mod tests {
             (b"OPTIONS rtsp://camera/ RTSP/1.0\r\n", Protocol::Rtsp),
             (b"\x13BitTorrent protocol\0\0", Protocol::Bittorrent),
             (b"\0\x01\0\0\0\x06\x01\x03\0\x6b\0\x03", Protocol::Modbus),
+            (b"\x05\x02\0\x02", Protocol::Socks),
+            (b"\x04\x01\x01\xbb\x55\xc2\x54\xc5me\0", Protocol::Socks),
+            (b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037", Protocol::Ldap),
             (b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0", Protocol::Ldap),
         ] {
             assert_eq!(of_stream(bytes), Some(protocol), "{}", protocol.name());

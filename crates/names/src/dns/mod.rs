@@ -207,6 +207,26 @@ impl<'a> Message<'a> {
         Ok(Some(Question { name, kind: RecordType(kind) }))
     }
 
+    /// Whether it can hardly be anything but DNS, on whatever port: a query of one question with
+    /// nothing behind it but what EDNS adds, or a response to one that is read to its end.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let count = |at: usize| self.word(at);
+        let (Some(authority), Some(additional)) = (count(8), count(10)) else { return false };
+        let is_standard = self.header.opcode() == 0 && self.header.question_count() == 1;
+        let Ok(Some(question)) = self.question() else { return false };
+        let Ok(tail) = question.name.end() else { return false };
+        let is_internet = self.word(tail + 2).is_some_and(|class| class & 0x7fff == 1);
+        let fits = match self.header.is_response() {
+            true => self.answers().all(|answer| answer.is_ok()),
+            false => {
+                let is_last = additional > 0 || tail + field::QUESTION_TAIL_LEN == self.bytes.len();
+                self.answer_count() == 0 && authority == 0 && additional <= 2 && is_last
+            }
+        };
+        is_standard && is_internet && fits
+    }
+
     /// The answers, the first [`RECORDS_MAX`] of them. It ends behind a fault.
     #[must_use]
     pub fn answers(&self) -> Answers<'a> {

@@ -76,8 +76,8 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The name as text that is safe to print, in lower case and without the dot of the root. A dot
-    /// inside a label is `\x2e`.
+    /// The name as text that is safe to print, in lower case and without the dot at its end; the
+    /// root is `.`. A dot inside a label is `\x2e`.
     ///
     /// # Errors
     /// [`DnsFault`]: it cannot be read.
@@ -94,6 +94,9 @@ impl<'a> Name<'a> {
                 text::push(&mut name, part);
             }
         })?;
+        if name.is_empty() {
+            name.push('.');
+        }
         Ok(name)
     }
 

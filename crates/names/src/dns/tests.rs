@@ -45,7 +45,7 @@ fn names_that_do_not_end_are_faults() {
 #[test]
 fn a_dot_inside_a_label_is_not_that_between_labels() {
     assert_eq!(Name::new(b"\x03a.b\x01c\0", 0).text().unwrap(), "a\\x2eb.c");
-    assert_eq!(Name::new(b"\0", 0).text().unwrap(), "");
+    assert_eq!(Name::new(b"\0", 0).text().unwrap(), ".");
 }
 
 #[test]

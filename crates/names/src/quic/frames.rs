@@ -42,13 +42,11 @@ impl<'a> Pieces<'a> {
 
     fn read(&mut self) -> Result<Option<Piece<'a>>, Fault> {
         loop {
-            // A client pads its packets to 1,200 bytes: mostly the longest part.
-            let used = self.rest.iter().position(|&byte| byte != kind::PADDING);
-            let Some(start) = used else {
-                self.rest = &[];
+            self.rest = skip_padding(self.rest);
+            if self.rest.is_empty() {
                 return Ok(None);
-            };
-            let mut rest = Rest(self.rest.get(start..).unwrap_or_default());
+            }
+            let mut rest = Rest(self.rest);
             match rest.varint().ok_or(Fault::FrameShort)? {
                 kind::PING => {}
                 kind::ACK => skip_ack(&mut rest, 0).ok_or(Fault::FrameShort)?,
@@ -84,6 +82,20 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 impl std::iter::FusedIterator for Pieces<'_> {}
+
+/// What follows the padding at the start. A client pads its packets to 1,200 bytes, so that this
+/// is mostly the longest part: blocks are compared at a time.
+#[inline]
+fn skip_padding(mut bytes: &[u8]) -> &[u8] {
+    const BLOCK: [u8; 32] = [kind::PADDING; 32];
+    while let Some(behind) = bytes.strip_prefix(&BLOCK) {
+        bytes = behind;
+    }
+    while let Some((&kind::PADDING, behind)) = bytes.split_first() {
+        bytes = behind;
+    }
+    bytes
+}
 
 /// Bytes behind their length.
 #[inline]

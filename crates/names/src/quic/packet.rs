@@ -27,8 +27,18 @@ pub enum Version {
     V1,
     /// RFC 9369.
     V2,
-    /// Drafts 29 to 32, in which HTTP/3 was first widely used: version 1 with another salt.
+    /// Drafts 29 to 32, in which HTTP/3 was first widely used: version 1 with another salt. Also
+    /// reserved versions (RFC 9000 §15), by which a client asks for a list of versions: no rule
+    /// says how it protects their packets, and those of this time did it like this.
     Draft29,
+    /// Drafts 23 to 28, and mvfst's of that time.
+    Draft23,
+    /// Drafts 21 and 22, and mvfst's of that time.
+    Draft21,
+    /// Google's with TLS, of 2020.
+    T050,
+    /// The one after it.
+    T051,
 }
 
 impl Version {
@@ -40,6 +50,11 @@ impl Version {
             VERSION_1 | 0xff00_0021 | 0xff00_0022 => Some(Self::V1),
             VERSION_2 => Some(Self::V2),
             0xff00_001d..=0xff00_0020 => Some(Self::Draft29),
+            0xff00_0017..=0xff00_001c | 0xface_b002 | 0xface_b00e => Some(Self::Draft23),
+            0xff00_0015 | 0xff00_0016 | 0xface_b001 => Some(Self::Draft21),
+            0x5430_3530 => Some(Self::T050),
+            0x5430_3531 => Some(Self::T051),
+            _ if version & 0x0f0f_0f0f == 0x0a0a_0a0a => Some(Self::Draft29),
             _ => None,
         }
     }

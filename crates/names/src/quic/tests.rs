@@ -229,7 +229,9 @@ fn other_versions_are_named_and_drafts_have_their_own_salt() {
     for (version, known) in [(29, Version::Draft29), (32, Version::Draft29), (34, Version::V1)] {
         assert_eq!(Version::of(0xff00_0000 | version), Some(known));
     }
-    assert_eq!(Version::of(0xff00_001c), None);
+    assert_eq!(Version::of(0xff00_001c), Some(Version::Draft23));
+    assert_eq!(Version::of(0x1a2a_3a4a), Some(Version::Draft29), "reserved");
+    assert_eq!(Version::of(0xff00_0014), None);
     // RFC 9001 in its draft 29, §A.1.
     let draft = Keys::client(Version::Draft29, &DCID);
     assert_eq!(draft.key.to_vec(), hex("175257a31eb09dea9366d8bb79ad80ba"));

@@ -26,6 +26,11 @@ impl Reader {
             ports if ports.contains(&dns::MULTICAST_PORT) => Some(Protocol::Mdns),
             ports if ports.contains(&LLMNR_PORT) => Some(Protocol::Llmnr),
             ports if ports.contains(&dns::PORT) => Some(Protocol::Dns),
+            _ if named.seen.protocol == Some(Protocol::Dns) => Some(Protocol::Dns),
+            // Resolvers listen on other ports as well.
+            _ if Message::new(payload.bytes).is_ok_and(|message| message.is_plain()) => {
+                Some(Protocol::Dns)
+            }
             _ => None,
         };
         if let Some(protocol) = protocol {

@@ -21,6 +21,9 @@ const OFFSETS: std::ops::Range<i32> = 0..gather::LEN_MAX as i32;
 /// Segments of one side that are put together at most.
 const SEGMENTS_MAX: u8 = 64;
 
+/// Bytes of the line that a proxy begins with, at most.
+const PROXY_LEN_MAX: usize = 108;
+
 /// What is known of one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Side {
@@ -150,6 +153,15 @@ impl Reader {
 
     /// Reads the first bytes of one side.
     fn read(&mut self, named: &mut Named, bytes: &[u8], payload: &Payload<'_>) -> Reading {
+        // A proxy may say first for whom it speaks (the PROXY protocol, version 1).
+        if bytes.starts_with(b"PROXY ") {
+            let end = bytes.iter().take(PROXY_LEN_MAX).position(|&byte| byte == b'\n');
+            return match end.and_then(|end| bytes.get(end + 1..)) {
+                None | Some([]) => Reading::NeedMore,
+                Some(rest) if rest.starts_with(b"PROXY ") => Reading::Unknown,
+                Some(rest) => self.read(named, rest, payload),
+            };
+        }
         if tls::begins_like_hello(bytes) {
             return match self.read_hello(&mut named.seen, bytes) {
                 true => Reading::Shown(Protocol::Tls),

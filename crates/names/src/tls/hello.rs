@@ -358,9 +358,11 @@ fn long_list(data: &[u8]) -> (&[u8], bool) {
 /// The first host name in a list of server names (RFC 6066 §3).
 fn host_name(data: &[u8]) -> Result<&[u8], Fault> {
     let (list, is_exact) = long_list(data);
+    if !is_exact {
+        return Err(Fault::ServerNameWrong);
+    }
     let mut entries = Field { bytes: list, len: list.len() };
-    while is_exact {
-        let (Ok(kind), Ok(name)) = (entries.array(), entries.vector()) else { break };
+    while let (Ok(kind), Ok(name)) = (entries.array(), entries.vector()) {
         match (kind, name.len) {
             ([HOST_NAME], 0) => return Err(Fault::NameEmpty),
             ([HOST_NAME], 1..=NAME_LEN_MAX) => return Ok(name.bytes),

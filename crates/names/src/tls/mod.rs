@@ -11,6 +11,10 @@
 //!
 //! Nothing is allocated but for a fingerprint of a hello with more than 128 cipher suites or
 //! extensions. What a hello says is not trusted: each length is checked against what encloses it.
+//!
+//! Fingerprints are tested with the worked example of FoxIO's description of JA4, with raw
+//! fingerprints from its tests, and, in `tests/captures`, with what FoxIO and nDPI publish of
+//! captures that are kept beside the repository; there, hellos are also held against tshark's.
 
 mod fault;
 mod hello;

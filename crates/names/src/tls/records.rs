@@ -61,9 +61,9 @@ pub fn begins_like_hello(bytes: &[u8]) -> bool {
 
 /// The first handshake message of a TCP stream, of which `stream` is the beginning without gaps.
 ///
-/// Where one record holds the whole message, as nearly always, the answer borrows it from
-/// `stream`. Otherwise the parts are copied to `buffer`, which suffices if it is as long as
-/// `stream`; what does not fit is left out as if it had not arrived.
+/// Where one record holds the whole message or all that is there of it, as nearly always, the
+/// answer borrows it from `stream`. Otherwise the parts are copied to `buffer`, which suffices if
+/// it is as long as `stream`; what does not fit is left out as if it had not arrived.
 #[must_use]
 pub fn handshake<'a>(stream: &'a [u8], buffer: &'a mut [u8]) -> Handshake<'a> {
     let (mut rest, mut len, mut wanted) = (stream, 0, MESSAGE_HEADER_LEN);
@@ -72,8 +72,8 @@ pub fn handshake<'a>(stream: &'a [u8], buffer: &'a mut [u8]) -> Handshake<'a> {
             Ok(record) => record,
             Err(progress) => break progress.unwrap_or(Progress::NeedMore(wanted)),
         };
-        if let (0, Some(message)) = (len, message_in(part)) {
-            return Handshake { bytes: message, progress: first_fault(message) };
+        if len == 0 && (!is_whole || message_len(part).is_some_and(|len| len <= part.len())) {
+            return in_one_record(part);
         }
         let room = buffer.get_mut(len..).unwrap_or_default();
         let count = part.len().min(room.len());
@@ -82,24 +82,28 @@ pub fn handshake<'a>(stream: &'a [u8], buffer: &'a mut [u8]) -> Handshake<'a> {
         }
         len += count;
         let gathered = buffer.get(..len).unwrap_or_default();
-        if let Some(all) = message_len(gathered) {
-            wanted = all;
+        wanted = message_len(gathered).unwrap_or(wanted);
+        if let Some(fault) = first_fault(gathered) {
+            break Progress::Wrong(fault);
         }
-        match first_fault(gathered) {
-            Progress::Complete if len >= wanted => break Progress::Complete,
-            Progress::Complete if is_whole && count == part.len() => rest = behind,
-            Progress::Complete => break Progress::NeedMore(wanted),
-            fault => break fault,
+        if len >= wanted {
+            break Progress::Complete;
         }
+        if !is_whole || count < part.len() {
+            break Progress::NeedMore(wanted);
+        }
+        rest = behind;
     };
     let bytes = buffer.get(..len.min(wanted)).unwrap_or_default();
     Handshake { bytes, progress }
 }
 
-/// The content of the record at the start of `bytes`, what follows it, and whether it is all
-/// there. `None` in the error asks for more.
+/// A record: its content as far as it is there, what follows it, and whether it is whole.
+type Record<'a> = (&'a [u8], &'a [u8], bool);
+
+/// The record at the start of `bytes`. `None` in the error asks for more.
 #[inline]
-fn record(bytes: &[u8], is_first: bool) -> Result<(&[u8], &[u8], bool), Option<Progress>> {
+fn record(bytes: &[u8], is_first: bool) -> Result<Record<'_>, Option<Progress>> {
     let fault = |fault| Some(if is_first { Progress::NotTls } else { Progress::Wrong(fault) });
     let is_version_fine = bytes.get(1).is_none_or(|&major| major == MAJOR)
         && bytes.get(2).is_none_or(|&minor| minor <= MINOR_MAX);
@@ -130,21 +134,25 @@ fn message_len(bytes: &[u8]) -> Option<usize> {
 #[inline]
 #[must_use]
 pub fn is_complete(message: &[u8]) -> bool {
-    message_in(message).is_some()
+    message_len(message).is_some_and(|len| message.len() >= len)
 }
 
-/// The message, if it is whole.
+/// The answer where all bytes at hand lie in the first record.
 #[inline]
-fn message_in(bytes: &[u8]) -> Option<&[u8]> {
-    bytes.get(..message_len(bytes)?)
+fn in_one_record(part: &[u8]) -> Handshake<'_> {
+    let wanted = message_len(part).unwrap_or(MESSAGE_HEADER_LEN);
+    let bytes = part.get(..wanted).unwrap_or(part);
+    let progress = match first_fault(bytes) {
+        Some(fault) => Progress::Wrong(fault),
+        None if message_len(bytes) == Some(bytes.len()) => Progress::Complete,
+        None => Progress::NeedMore(wanted),
+    };
+    Handshake { bytes, progress }
 }
 
 #[inline]
-fn first_fault(message: &[u8]) -> Progress {
-    match message.first() {
-        Some(&kind) if kind != CLIENT_HELLO => Progress::Wrong(Fault::NotAHello),
-        _ => Progress::Complete,
-    }
+fn first_fault(message: &[u8]) -> Option<Fault> {
+    message.first().is_some_and(|&kind| kind != CLIENT_HELLO).then_some(Fault::NotAHello)
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn a_fault_in_one_extension_leaves_the_others() {
         let hello = Hello::new(&message).unwrap();
         assert_eq!(hello.fault(), Some(fault), "{kind}: {data:?}");
         assert_eq!(hello.server_name().is_some(), kind != 0, "{kind}: {data:?}");
-        assert_eq!(hello.has_server_name(), true);
+        assert!(hello.has_server_name());
         assert_eq!(hello.cipher_suites().count(), 16);
     }
 }
