@@ -79,6 +79,7 @@ class TopOptions(TypedDict):
     sort: str
     window: str | None
     max_keys: int
+    hash_names: str | None
     seed: int | None
 
 class FlowsOptions(TypedDict):
@@ -88,6 +89,8 @@ class FlowsOptions(TypedDict):
     stats: bool
     names: str
     max_flows: int
+    read_names: bool
+    hash_names: str | None
     batch_size: int
     seed: int | None
 

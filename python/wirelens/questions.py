@@ -151,9 +151,21 @@ def top(
 ) -> Table[rows.FlowTotals]: ...
 @overload
 def top(
+    source: Source,
+    by: Literal["name"],
+    n: int = 10,
+    window: Duration | None = None,
+    sort: Literal["bytes", "packets"] = "bytes",
+    filter: str | None = None,
+    *,
+    hash_names: Path | None = None,
+    **arguments: Unpack[_TopArguments],
+) -> Table[rows.NameTotals]: ...
+@overload
+def top(
     *,
     interface: str,
-    by: Literal["source", "destination", "pair", "port", "protocol", "flow"] = "source",
+    by: Literal["source", "destination", "pair", "port", "protocol", "flow", "name"] = "source",
     n: int = 10,
     window: Duration | None = None,
     sort: Literal["bytes", "packets"] = "bytes",
@@ -163,7 +175,7 @@ def top(
 ) -> Table[Any]: ...
 def top(
     source: Source | None = None,
-    by: Literal["source", "destination", "pair", "port", "protocol", "flow"] = "source",
+    by: Literal["source", "destination", "pair", "port", "protocol", "flow", "name"] = "source",
     n: int = 10,
     window: Duration | None = None,
     sort: Literal["bytes", "packets"] = "bytes",
@@ -175,6 +187,7 @@ def top(
     count: int | None = None,
     snaplen: int | None = None,
     max_keys: int = 16_000_000,
+    hash_names: Path | None = None,
     interface: str | None = None,
     duration: Duration | None = None,
 ) -> Table[Any]:
@@ -187,8 +200,9 @@ def top(
         file holds is told from its content: pcap or pcapng, plain, gzip or zstd.
     by
         What to add up by: ``"source"`` or ``"destination"`` address, ``"pair"`` of both,
-        ``"port"`` (transport protocol and the lower port), ``"protocol"``, or ``"flow"``
-        (both directions of a 5-tuple together, with Community ID).
+        ``"port"`` (transport protocol and the lower port), ``"protocol"``, ``"flow"``
+        (both directions of a 5-tuple together, with Community ID), or ``"name"`` (the server that
+        the flow's client named in TLS, QUIC or HTTP, or asked DNS for; reads payload).
     n
         Rows, of each window if there are windows; 0 for all.
     window
@@ -211,6 +225,9 @@ def top(
     max_keys
         Keys kept at most, of each window if there are windows; packets of keys beyond are
         counted together.
+    hash_names
+        By name: a file with a key of 32 bytes or more, by which names become pseudonyms
+        (HMAC-SHA-256).
     interface
         An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
         with this call; Ctrl-C ends it as `duration` does.
@@ -258,6 +275,7 @@ def top(
             "sort": sort,
             "window": None if window is None else _duration(window),
             "max_keys": max_keys,
+            "hash_names": _file(hash_names),
             "seed": seed,
         },
     )
@@ -285,6 +303,24 @@ def flows(
 def flows(
     source: Source | None = None,
     *,
+    stats: Literal[False] = False,
+    read_names: Literal[True],
+    hash_names: Path | None = None,
+    **arguments: Unpack[_FlowsArguments],
+) -> Stream[rows.NamedFlow]: ...
+@overload
+def flows(
+    source: Source | None = None,
+    *,
+    stats: Literal[True],
+    read_names: Literal[True],
+    hash_names: Path | None = None,
+    **arguments: Unpack[_FlowsArguments],
+) -> Stream[rows.NamedFlowStatistics]: ...
+@overload
+def flows(
+    source: Source | None = None,
+    *,
     stats: bool = False,
     names: Literal["nfstream"],
     **arguments: Unpack[_FlowsArguments],
@@ -298,6 +334,8 @@ def flows(
     window: Duration | None = None,
     stats: bool = False,
     names: Literal["wirelens", "nfstream"] = "wirelens",
+    read_names: bool = False,
+    hash_names: Path | None = None,
     max_flows: int = 4_194_304,
     threads: int | None = None,
     seed: int | None = None,
@@ -335,6 +373,11 @@ def flows(
         Whose names, units and order the columns have: ours, or those of NFStream with
         ``statistical_analysis=True`` (then `stats` is included, times are in milliseconds, and
         what is missing is 0, as there).
+    read_names
+        Add 9 columns of what the payload names: application protocol, server (SNI, HTTP host, DNS),
+        ALPN, TLS version, JA4. Payload is looked at only then; one thread does it.
+    hash_names
+        The same, with names as pseudonyms (HMAC-SHA-256) by the key in this file, 32 bytes or more.
     max_flows
         Flows kept open at most; beyond, idle ones make room, which `end_reason` tells.
     threads
@@ -394,11 +437,18 @@ def flows(
         "stats": stats,
         "names": names,
         "max_flows": max_flows,
+        "read_names": read_names,
+        "hash_names": _file(hash_names),
         "batch_size": batch_size,
         "seed": seed,
     }
     start = functools.partial(_wirelens.flows, inputs, options)
-    kind = rows.NfstreamFlow if names == "nfstream" else rows.FlowStatistics if stats else rows.Flow
+    if read_names or hash_names is not None:
+        kind: type[Row] = rows.NamedFlowStatistics if stats else rows.NamedFlow
+    elif names == "nfstream":
+        kind = rows.NfstreamFlow
+    else:
+        kind = rows.FlowStatistics if stats else rows.Flow
     return Stream(_named("flows", inputs), start, functools.partial(row_of, kind))
 
 
@@ -765,6 +815,10 @@ def _inputs(
         "interface": interface,
         "duration": None if duration is None else _duration(duration),
     }
+
+
+def _file(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
 
 
 def _duration(duration: Duration) -> str:

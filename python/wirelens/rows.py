@@ -17,6 +17,9 @@ __all__ = [
     "FlowStatistics",
     "FlowTotals",
     "HeavyFlow",
+    "NameTotals",
+    "NamedFlow",
+    "NamedFlowStatistics",
     "NfstreamFlow",
     "OneWayLatency",
     "PacketLatency",
@@ -105,6 +108,17 @@ class FlowTotals(Row):
     window_start_ns: int
 
 
+class NameTotals(Row):
+    """Totals by name."""
+
+    __slots__ = ()
+
+    name: str | None
+    packets: int
+    bytes: int
+    window_start_ns: int
+
+
 class Flow(Row):
     """A flow that has ended."""
 
@@ -187,6 +201,38 @@ class FlowStatistics(Flow):
     dst_urg_packets: int
     dst_ece_packets: int
     dst_cwr_packets: int
+
+
+class NamedFlow(Flow):
+    """A flow with what its payload names."""
+
+    __slots__ = ()
+
+    app_protocol: str | None
+    server_name: str | None
+    resolved_name: str | None
+    dns_query: str | None
+    dns_query_type: str | None
+    tls_version: str | None
+    alpn: str | None
+    ja4: str | None
+    ech_offered: int | None
+
+
+class NamedFlowStatistics(FlowStatistics):
+    """A flow with sizes, gaps, flags and what its payload names."""
+
+    __slots__ = ()
+
+    app_protocol: str | None
+    server_name: str | None
+    resolved_name: str | None
+    dns_query: str | None
+    dns_query_type: str | None
+    tls_version: str | None
+    alpn: str | None
+    ja4: str | None
+    ech_offered: int | None
 
 
 class NfstreamFlow(Row):
@@ -524,6 +570,7 @@ TOTALS: Final[dict[str, type[Row]]] = {
     "port": PortTotals,
     "protocol": ProtocolTotals,
     "flow": FlowTotals,
+    "name": NameTotals,
 }
 ALL: Final[tuple[type[Row], ...]] = (
     SourceTotals,
@@ -532,8 +579,11 @@ ALL: Final[tuple[type[Row], ...]] = (
     PortTotals,
     ProtocolTotals,
     FlowTotals,
+    NameTotals,
     Flow,
     FlowStatistics,
+    NamedFlow,
+    NamedFlowStatistics,
     NfstreamFlow,
     Verdict,
     QueuedFlow,

@@ -35,7 +35,7 @@ PYTHON = {"Text": "str", "Bytes": "bytes", "F64": "float"}
 # Columns that are there now and then, whatever a row is of.
 SOMETIMES = {"window_start_ns": "int", "capture": "str | None"}
 WITHOUT_CAPTURE = ("top", "run", "cca", "latency")
-TOP = ("source", "destination", "pair", "port", "protocol", "flow")
+TOP = ("source", "destination", "pair", "port", "protocol", "flow", "name")
 # Class, the table it is of, the class that has the first of its columns, what it is.
 KINDS = [
     *(
@@ -44,6 +44,13 @@ KINDS = [
     ),
     ("Flow", "wirelens flows", "Row", "A flow that has ended."),
     ("FlowStatistics", "wirelens flows --stats", "Flow", "A flow with sizes, gaps and flags."),
+    ("NamedFlow", "wirelens flows --read-names", "Flow", "A flow with what its payload names."),
+    (
+        "NamedFlowStatistics",
+        "wirelens flows --read-names --stats",
+        "FlowStatistics",
+        "A flow with sizes, gaps, flags and what its payload names.",
+    ),
     (
         "NfstreamFlow",
         "wirelens flows --names nfstream",

@@ -23,8 +23,9 @@ pub struct Found {
 pub struct HelloFound {
     /// The application protocols that the client offers, in its order, separated by commas.
     pub alpn: Option<Box<str>>,
-    /// The highest version of TLS that it offers: 0x0304 for TLS 1.3.
-    pub version: u16,
+    /// The highest version of TLS that it offers: 0x0304 for TLS 1.3; none of a hello that was cut
+    /// short, as that stands near its end.
+    pub version: Option<u16>,
     /// Its JA4 fingerprint; none of a hello that was cut short.
     pub ja4: Option<crate::tls::Ja4>,
     /// Whether it offers Encrypted Client Hello: the server's name may then be a public one.
@@ -34,14 +35,15 @@ pub struct HelloFound {
 impl HelloFound {
     /// The version by name, as Wireshark and Suricata write it.
     #[must_use]
-    pub const fn version_name(&self) -> &'static str {
+    pub const fn version_name(&self) -> Option<&'static str> {
         match self.version {
-            0x0300 => "SSL 3.0",
-            0x0301 => "TLS 1.0",
-            0x0302 => "TLS 1.1",
-            0x0303 => "TLS 1.2",
-            0x0304 => "TLS 1.3",
-            _ => "unknown",
+            Some(0x0300) => Some("SSL 3.0"),
+            Some(0x0301) => Some("TLS 1.0"),
+            Some(0x0302) => Some("TLS 1.1"),
+            Some(0x0303) => Some("TLS 1.2"),
+            Some(0x0304) => Some("TLS 1.3"),
+            Some(_) => Some("unknown"),
+            None => None,
         }
     }
 }

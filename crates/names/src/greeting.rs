@@ -79,6 +79,8 @@ pub enum Protocol {
     Ldap,
     /// Modbus over TCP.
     Modbus,
+    /// The name service of NetBIOS (RFC 1002 §4.2), on its port.
+    Nbns,
     /// SOCKS (RFC 1928), in which another protocol follows.
     Socks,
 }
@@ -104,7 +106,7 @@ names! {
     Amqp "amqp", Mysql "mysql", Postgresql "postgresql", Tds "tds", Mongodb "mongodb",
     Redis "redis", Rdp "rdp", Vnc "vnc", Smb "smb", Sip "sip", Rtsp "rtsp", Stun "stun",
     Dtls "dtls", Ntp "ntp", Dhcp "dhcp", Snmp "snmp", Bittorrent "bittorrent",
-    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus", Socks "socks",
+    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus", Nbns "nbns", Socks "socks",
 }
 
 impl Protocol {
@@ -310,6 +312,11 @@ pub fn of_datagram(bytes: &[u8], ports: [u16; 2]) -> Option<Protocol> {
         }
         _ if is_ssdp(bytes) => Some(Protocol::Ssdp),
         _ if is_sip(bytes) => Some(Protocol::Sip),
+        [_, _, _, _, 0, 1, ..] | [_, _, _, _, 0, 0, 0, 1, ..]
+            if ports.contains(&137) && bytes.len() > 45 =>
+        {
+            Some(Protocol::Nbns)
+        }
         // The header of NTP has no mark of its own, so the port counts.
         [first, ..] if ports.contains(&123) && bytes.len() >= 48 => {
             let (version, mode) = (first >> 3 & 7, first & 7);

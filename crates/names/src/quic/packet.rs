@@ -35,10 +35,6 @@ pub enum Version {
     Draft23,
     /// Drafts 21 and 22, and mvfst's of that time.
     Draft21,
-    /// Google's with TLS, of 2020.
-    T050,
-    /// The one after it.
-    T051,
 }
 
 impl Version {
@@ -52,8 +48,6 @@ impl Version {
             0xff00_001d..=0xff00_0020 => Some(Self::Draft29),
             0xff00_0017..=0xff00_001c | 0xface_b002 | 0xface_b00e => Some(Self::Draft23),
             0xff00_0015 | 0xff00_0016 | 0xface_b001 => Some(Self::Draft21),
-            0x5430_3530 => Some(Self::T050),
-            0x5430_3531 => Some(Self::T051),
             _ if version & 0x0f0f_0f0f == 0x0a0a_0a0a => Some(Self::Draft29),
             _ => None,
         }

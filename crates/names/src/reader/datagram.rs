@@ -15,6 +15,8 @@ use crate::tls::{self, Transport};
 
 /// Datagrams of a flow that are looked at, unless they are DNS.
 const LOOKED_MAX: u8 = 4;
+/// The name service of NetBIOS.
+const NETBIOS_PORT: u16 = 137;
 /// Datagrams that are looked at while a client's hello is put together.
 const INITIALS_MAX: u8 = 32;
 /// Names that a response may go through, from one alias to the next.
@@ -27,7 +29,8 @@ impl Reader {
             ports if ports.contains(&LLMNR_PORT) => Some(Protocol::Llmnr),
             ports if ports.contains(&dns::PORT) => Some(Protocol::Dns),
             _ if named.seen.protocol == Some(Protocol::Dns) => Some(Protocol::Dns),
-            // Resolvers listen on other ports as well.
+            // Resolvers listen on other ports as well; NetBIOS has the same form for other names.
+            ports if ports.contains(&NETBIOS_PORT) => None,
             _ if Message::new(payload.bytes).is_ok_and(|message| message.is_plain()) => {
                 Some(Protocol::Dns)
             }

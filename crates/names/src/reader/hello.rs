@@ -51,7 +51,7 @@ impl Reader {
         }
         let found_hello = HelloFound {
             alpn: (!alpn.is_empty()).then(|| alpn.into_boxed_str()),
-            version: hello.version(),
+            version: (!hello.is_cut()).then(|| hello.version()),
             ja4: Ja4::of(&hello, transport),
             ech_offered: hello.ech_offered(),
         };

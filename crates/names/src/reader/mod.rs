@@ -10,12 +10,11 @@ mod stream;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::flow::{EndReason, Ended, FlowPacket, FlowSlot, FromFrames};
-use packet::wire::dns;
+use engine::flow::{EndReason, Ended, FlowPacket, FlowSlot, FromFrames, States};
 use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Timestamp};
 
 use crate::counts::Counts;
-use crate::dns::{ANSWERS_MAX, LLMNR_PORT, Resolved};
+use crate::dns::{ANSWERS_MAX, Resolved};
 use crate::found::{Found, Seen};
 use crate::gather::{self, Gather, Handle, Pool};
 use crate::quic::ClientKeys;
@@ -69,6 +68,14 @@ pub struct Named {
     gathering: Option<(Handle, FlowDirection)>,
     /// Queries of DNS that wait for their response: number and name, hashed.
     asked: [u32; 2],
+    /// It may be what a cut has left of a flow, of which the end is not told yet.
+    may_go_on: bool,
+}
+
+impl Named {
+    fn text_len(&self) -> usize {
+        self.seen.found.as_ref().map_or(0, |found| found.text_len())
+    }
 }
 
 /// What is read of a packet.
@@ -86,7 +93,9 @@ struct Payload<'a> {
 pub struct Reader {
     pool: Pool,
     resolved: Resolved,
-    cut: Recent<FlowKey, Seen>,
+    cut: Recent<FlowKey, Named>,
+    /// Flows of this piece that may be what a cut has left.
+    begun: Vec<(FlowSlot, FlowKey)>,
     limits: Limits,
     name_bytes: usize,
     /// Keys of QUIC clients, by the place of what is put together.
@@ -106,6 +115,7 @@ impl Reader {
             pool: Pool::new(limits.handshake_bytes),
             resolved: Resolved::new(limits.answers),
             cut: Recent::new(CUT_FLOWS_MAX),
+            begun: Vec::new(),
             limits,
             name_bytes: 0,
             quic: Vec::new(),
@@ -120,24 +130,27 @@ impl Reader {
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts.clone();
         counts.evicted = self.pool.evicted();
+        // Those that the end of the input has cut.
+        (0..self.pool.in_use()).for_each(|_| counts.fault("handshake_unfinished"));
         counts.answers_forgotten = self.resolved.forgotten;
         counts
     }
 
     /// The first packet of a flow: what is known of it before it says anything.
     #[cold]
-    fn begin(&mut self, named: &mut Named, packet: &FlowPacket) {
+    fn begin(&mut self, named: &mut Named, packet: &FlowPacket, slot: FlowSlot) {
         let key = packet.key();
         named.stage = match key.protocol() {
             Protocol::TCP | Protocol::UDP => Stage::Beginning,
             _ => Stage::Done,
         };
-        if let Some(seen) = self.cut.take(&key) {
-            // It was cut, and goes on; what was asked for is answered.
-            named.stage = if is_dns(&key) { Stage::Beginning } else { Stage::Done };
-            self.name_bytes += seen.found.as_ref().map_or(0, |found| found.text_len());
-            named.seen = seen;
-            return;
+        if packet.tcp_flags & SYN == 0 {
+            if self.go_on(named, &key) {
+                return;
+            }
+            // A flow that is cut by this packet ends after it.
+            named.may_go_on = true;
+            self.begun.push((slot, key));
         }
         if self.resolved.is_empty() {
             return;
@@ -151,6 +164,25 @@ impl Reader {
         let resolved = resolved.or_else(|| self.resolved.name(other, other, packet.timestamp));
         if resolved.is_some() {
             named.seen.found = Some(Arc::new(Found { resolved, ..Found::default() }));
+        }
+    }
+
+    /// Goes on with a flow that was cut; whether there is one.
+    fn go_on(&mut self, named: &mut Named, key: &FlowKey) -> bool {
+        let Some(before) = self.cut.take(key) else { return false };
+        self.forget(named);
+        *named = before;
+        named.may_go_on = false;
+        self.name_bytes += named.text_len();
+        true
+    }
+
+    /// Gives back what is counted of a flow.
+    fn forget(&mut self, named: &mut Named) {
+        self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
+        if named.gathering.is_some() {
+            self.counts.fault("handshake_unfinished");
+            self.give_back(named);
         }
     }
 
@@ -179,23 +211,22 @@ impl Reader {
     }
 }
 
-/// Whether a flow has a port of DNS.
-fn is_dns(key: &FlowKey) -> bool {
-    [key.low_port(), key.high_port()]
-        .iter()
-        .any(|port| matches!(*port, dns::PORT | dns::MULTICAST_PORT | LLMNR_PORT))
-}
-
 impl FromFrames for Reader {
     type State = Named;
 
     #[inline]
-    fn on_frame(&mut self, named: &mut Named, frame: &Frame<'_>, packet: &FlowPacket, _: FlowSlot) {
+    fn on_frame(
+        &mut self,
+        named: &mut Named,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+    ) {
         if named.stage == Stage::Done {
             return;
         }
         if named.stage == Stage::New {
-            self.begin(named, packet);
+            self.begin(named, packet, slot);
         }
         let layers = &frame.record.layers;
         let has_payload = layers.payload_len > 0 && layers.has(Layers::TRANSPORT);
@@ -209,16 +240,34 @@ impl FromFrames for Reader {
     }
 
     fn on_end(&mut self, named: &mut Named, ended: &Ended) {
-        if named.gathering.is_some() {
-            self.counts.fault("handshake_unfinished");
-            self.give_back(named);
+        let key = ended.record.key;
+        if named.may_go_on {
+            self.go_on(named, &key);
         }
-        let seen = &named.seen;
-        self.name_bytes -= seen.found.as_ref().map_or(0, |found| found.text_len());
-        let goes_on = matches!(ended.record.reason, EndReason::Active | EndReason::Window);
-        if goes_on && (seen.protocol.is_some() || seen.found.is_some()) {
-            self.cut.insert(ended.record.key, seen.clone(), |_| {});
+        match ended.record.reason {
+            EndReason::Active | EndReason::Window => {
+                self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
+                let mut forgotten = Vec::new();
+                self.cut.insert(key, named.clone(), |old| forgotten.push(old));
+                for mut old in forgotten {
+                    self.give_back(&mut old);
+                }
+                // What is put together is the next one's.
+                named.gathering = None;
+            }
+            _ => self.forget(named),
         }
+    }
+
+    fn on_pause(&mut self, states: &mut States<'_, Named>) {
+        let mut begun = std::mem::take(&mut self.begun);
+        for (slot, key) in begun.drain(..) {
+            if let Some(named) = states.of(slot).filter(|named| named.may_go_on) {
+                named.may_go_on = false;
+                self.go_on(named, &key);
+            }
+        }
+        self.begun = begun;
     }
 }
 

@@ -163,6 +163,9 @@ impl Reader {
             };
         }
         if tls::begins_like_hello(bytes) {
+            if bytes.len() >= DECIDING_LEN {
+                named.seen.protocol.get_or_insert(Protocol::Tls);
+            }
             return match self.read_hello(&mut named.seen, bytes) {
                 true => Reading::Shown(Protocol::Tls),
                 false => Reading::NeedMore,

@@ -182,7 +182,7 @@ impl<P: Kept> Kept for WithNames<'_, P> {
             text(&self.resolved_name),
             text(&self.query),
             text(&self.query_type),
-            hello.map(|hello| Value::Str(hello.version_name())).into(),
+            hello.and_then(|hello| hello.version_name()).map(Value::Str).into(),
             hello.and_then(|hello| hello.alpn.as_deref()).map(Value::Str).into(),
             hello.and_then(|hello| hello.ja4.as_ref()).map(|ja4| Value::Str(ja4.as_str())).into(),
             hello.map(|hello| Value::I8(i8::from(hello.ech_offered))).into(),
