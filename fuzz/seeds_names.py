@@ -72,3 +72,37 @@ def name_seeds() -> Iterator[tuple[str, str, bytes]]:
     )
     yield "gather", "pieces", b"\3" + lend + steps
     yield "gather", "evicted", b"\1" + lend * 4 + steps[:200] + give_back + lend * 2
+    yield from flow_seeds(known, hello())
+
+
+def dns_label(name: str) -> bytes:
+    return b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0"
+
+
+def flow_seeds(known: dict[str, bytes], message: bytes) -> Iterator[tuple[str, str, bytes]]:
+    """Messages of DNS, and packets of flows that carry names."""
+    question = dns_label("www.example.com") + u16(1, 1)
+    query = u16(7, 0x100, 1, 0, 0, 0) + question
+    alias = u16(0xC00C, 5, 1, 0, 60, 6) + b"\3cdn\xc0\x0c"
+    address = u16(0xC02B, 1, 1, 0, 60, 4) + bytes([192, 0, 2, 7])
+    answer = u16(7, 0x8180, 1, 2, 0, 0) + question + alias + address
+    loop = u16(7, 0x100, 1, 0, 0, 0) + b"\xc0\x0c" + u16(1, 1)
+    request = b"GET / HTTP/1.1\r\nHost: www.example.com:80\r\n\r\n"
+    texts = {"query": query, "answer": answer, "loop": loop, "request": request}
+    yield from (("dns_message", name, data) for name, data in texts.items())
+
+    def packet(kind: int, offset: int, data: bytes) -> bytes:
+        return bytes([kind]) + u16(offset) + bytes([len(data)]) + data
+
+    answer_bit, syn, udp, dns_port, mail_port = 1, 2, 4, 1 << 3, 3 << 3
+    stream = in_records(message, 1 << 14)
+    parts = [(at, stream[at : at + 60]) for at in range(0, len(stream), 60)]
+    opening = packet(syn, 0, b"")
+    pieces = b"".join(packet(0, 1 + at, part) for at, part in parts[::-1])
+    yield "names", "pieces", opening + pieces
+    asked = packet(udp | dns_port, 0, query) + packet(udp | dns_port | answer_bit, 0, answer)
+    yield "names", "dns", asked + opening + packet(0, 1, stream[:255])
+    greeting = packet(mail_port | answer_bit, 0, b"220 mail ESMTP\r\n")
+    yield "names", "starttls", greeting + packet(mail_port, 9, stream[:250])
+    yield "names", "quic", packet(udp, 0, known["CLIENT_V1"][:255])
+    yield "names", "http", opening + packet(0, 1, request)

@@ -104,7 +104,8 @@ def labels(name: str) -> bytes:
 
 def query(number: int, name: str, kind: int = 1) -> bytes:
     """A DNS query."""
-    return struct.pack("!6H", number, 0x100, 1, 0, 0, 0) + labels(name) + struct.pack("!HH", kind, 1)
+    header = struct.pack("!6H", number, 0x100, 1, 0, 0, 0)
+    return header + labels(name) + struct.pack("!HH", kind, 1)
 
 
 def response(number: int, name: str, address: str, ttl: int = 60, kind: int = 1) -> bytes:
@@ -238,7 +239,8 @@ def names() -> Iterator[list[bytes]]:
 
 def all_frames() -> list[Frame]:
     """All of it, in order of time."""
-    steps = [frame for part in (encrypted, in_the_clear, names) for step in part() for frame in step]
+    parts = (encrypted, in_the_clear, names)
+    steps = [frame for part in parts for step in part() for frame in step]
     return [
         Frame(START_NS + index * STEP_NS, data, len(data)) for index, data in enumerate(steps)
     ]

@@ -116,7 +116,8 @@ def test_an_answer_names_flows_of_its_client_within_its_time(tmp_path: Path) -> 
     other = segment(("192.0.2.99", 1025), (server, 80), 1, 2, b"")
     ends = (CLIENT, 1024), (server, 80)
     frames = asked(40000, 1, "www.example.com", server)
-    frames += [segment(*ends, 1, 2, b""), other, *gap * 400, segment(ends[0], (server, 81), 1, 2, b"")]
+    late = segment(ends[0], (server, 81), 1, 2, b"")
+    frames += [segment(*ends, 1, 2, b""), other, *gap * 400, late]
     rows = wirelens.flows(written(tmp_path / "ttl.pcap", frames, step_ns=10**9), read_names=True)
     named = {(row.src_ip, row.dst_port): row.resolved_name for row in rows if row.dst_ip == server}
     assert named == {

@@ -114,7 +114,8 @@ impl Protocol {
     /// tunnel).
     #[must_use]
     pub const fn may_upgrade(self) -> bool {
-        use Protocol::{Ftp, Imap, Ldap, Mysql, Pop3, Postgresql, Rdp, Smtp, Socks, Tds, Xmpp};
+        use Protocol::{Ftp, Imap, Ldap, Mysql, Pop3, Postgresql};
+        use Protocol::{Rdp, Smtp, Socks, Tds, Xmpp};
         matches!(
             self,
             Ftp | Imap | Ldap | Mysql | Pop3 | Postgresql | Rdp | Smtp | Socks | Tds | Xmpp
