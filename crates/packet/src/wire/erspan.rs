@@ -57,7 +57,7 @@ impl<'a> Erspan<'a> {
     /// # Errors
     /// [`Malformed::ErspanVersionWrong`] or [`Malformed::ErspanHeaderShort`].
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let first = bytes.first().ok_or(Malformed::ErspanHeaderShort)?;
+        let [first, ..] = bytes.first_chunk::<HEADER_LEN>().ok_or(Malformed::ErspanHeaderShort)?;
         let word = |at: usize| {
             let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
             word.copied().map(u16::from_be_bytes).ok_or(Malformed::ErspanHeaderShort)

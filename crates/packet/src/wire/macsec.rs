@@ -40,13 +40,11 @@ impl<'a> Macsec<'a> {
     /// # Errors
     /// [`Malformed::MacsecVersionWrong`] or [`Malformed::MacsecTagShort`].
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        match bytes.first() {
-            None => return Err(Malformed::MacsecTagShort),
-            Some(control) if control & VERSION != 0 => return Err(Malformed::MacsecVersionWrong),
-            Some(_) => {}
-        }
         let (header, rest) =
             bytes.split_first_chunk::<HEADER_LEN>().ok_or(Malformed::MacsecTagShort)?;
+        if header[field::CONTROL] & VERSION != 0 {
+            return Err(Malformed::MacsecVersionWrong);
+        }
         let channel = if header[field::CONTROL] & HAS_CHANNEL == 0 {
             None
         } else {

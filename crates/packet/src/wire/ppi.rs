@@ -5,10 +5,6 @@ use std::fmt;
 
 use crate::malformed::Malformed;
 
-mod field {
-    pub(super) const LENGTH: usize = 2;
-}
-
 /// Bytes of a header without fields, the shortest there is.
 pub const HEADER_LEN: usize = 8;
 
@@ -24,20 +20,14 @@ impl<'a> Ppi<'a> {
     /// # Errors
     /// [`Malformed::PpiHeaderShort`], also for a length below 8.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let &[_, _, _, _, a, b, c, d] = bytes.first_chunk().ok_or(Malformed::PpiHeaderShort)?;
-        let len = Self::len_needed(bytes);
+        let &[_, _, low, high, a, b, c, d] =
+            bytes.first_chunk().ok_or(Malformed::PpiHeaderShort)?;
+        let len = usize::from(u16::from_le_bytes([low, high]));
         if len < HEADER_LEN {
             return Err(Malformed::PpiHeaderShort);
         }
         let (header, payload) = bytes.split_at_checked(len).ok_or(Malformed::PpiHeaderShort)?;
         Ok(Self { header, payload, link: u32::from_le_bytes([a, b, c, d]) })
-    }
-
-    /// Bytes of the header that `bytes` begin with, as far as they can tell.
-    #[must_use]
-    pub fn len_needed(bytes: &[u8]) -> usize {
-        let length = bytes.get(field::LENGTH..).and_then(<[u8]>::first_chunk);
-        length.map_or(HEADER_LEN, |length| usize::from(u16::from_le_bytes(*length)))
     }
 
     /// Link type of the frame.

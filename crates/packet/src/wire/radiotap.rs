@@ -35,25 +35,16 @@ impl<'a> Radiotap<'a> {
     /// [`Malformed::RadiotapHeaderShort`], or [`Malformed::RadiotapHeaderWrong`] for another version
     /// or a length below 8.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        match bytes.get(field::VERSION) {
-            None => return Err(Malformed::RadiotapHeaderShort),
-            Some(0) => {}
-            Some(_) => return Err(Malformed::RadiotapHeaderWrong),
-        }
-        let len = Self::len_needed(bytes);
-        if bytes.len() >= field::PRESENT && len < HEADER_LEN {
+        // Short ones first: cut further, they have no other fault.
+        let first: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(Malformed::RadiotapHeaderShort)?;
+        let at = field::LENGTH;
+        let len = usize::from(u16::from_le_bytes([first[at], first[at + 1]]));
+        if first[field::VERSION] != 0 || len < HEADER_LEN {
             return Err(Malformed::RadiotapHeaderWrong);
         }
         let (header, payload) =
             bytes.split_at_checked(len).ok_or(Malformed::RadiotapHeaderShort)?;
         Ok(Self { header, payload })
-    }
-
-    /// Bytes of the header that `bytes` begin with, as far as they can tell.
-    #[must_use]
-    pub fn len_needed(bytes: &[u8]) -> usize {
-        let length = bytes.get(field::LENGTH..).and_then(<[u8]>::first_chunk);
-        length.map_or(HEADER_LEN, |length| usize::from(u16::from_le_bytes(*length)))
     }
 
     /// The flags; 0 where there are none. Bounded by the header: each word takes four bytes.

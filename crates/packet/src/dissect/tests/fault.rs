@@ -225,15 +225,36 @@ fn what_was_not_captured_is_not_malformed() {
 
 #[test]
 fn what_may_be_no_tunnel_is_not_malformed_when_cut() {
-    // Shorter than a GTP-U header, and by its second byte none: it stays UDP.
-    let frame = ipv4(Protocol::UDP, &udp(2152, 2152, &[0x30, 1, 0, 0]));
-    let wire_len = u32::try_from(frame.len()).unwrap();
-    assert_eq!(read(LinkType::RAW, &frame).fault, None);
-    for captured_len in 28..frame.len() {
-        let captured = &frame[..captured_len];
-        let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
-        assert_eq!(layers.fault, None, "{captured_len} bytes");
-        assert_eq!(layers.is_cut(), captured_len < 30, "{captured_len} bytes");
+    // Shorter than the tunnel's header, and by its second or fourth byte none: it stays UDP.
+    for (port, content, needed) in [(2152, [0x30, 1, 0, 0], 2), (6081, [0, 0, 5, 0xff], 4)] {
+        let frame = ipv4(Protocol::UDP, &udp(port, port, &content));
+        let wire_len = u32::try_from(frame.len()).unwrap();
+        assert_eq!(read(LinkType::RAW, &frame).fault, None);
+        for captured_len in 28..frame.len() {
+            let captured = &frame[..captured_len];
+            let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
+            assert_eq!(layers.fault, None, "{captured_len} bytes");
+            assert_eq!(layers.is_cut(), captured_len < 28 + needed, "{captured_len} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_short_header_that_is_wrong_as_well_is_short_however_it_is_cut() {
+    let cases = [
+        (LinkType::IEEE802_11_RADIOTAP, vec![0x9c; 3], RadiotapHeaderShort),
+        (LinkType::ETHERNET, ethernet(MACSEC, &[0x80; 5]), MacsecTagShort),
+        (LinkType::RAW, ipv4(Protocol::GRE, &erspan_ii(&[])[..12]), ErspanHeaderShort),
+    ];
+    for (link, mut frame, cause) in cases {
+        *frame.last_mut().unwrap() |= 0xf0;
+        let wire_len = u32::try_from(frame.len()).unwrap();
+        assert_eq!(read(link, &frame).fault, Some(cause));
+        for cut in 1..3 {
+            let captured = &frame[..frame.len() - cut];
+            let layers = dissect(link, captured, wire_len, DissectOptions::default());
+            assert_eq!(layers.fault, Some(cause));
+        }
     }
 }
 

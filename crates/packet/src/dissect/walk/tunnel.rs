@@ -64,7 +64,8 @@ impl Walk<'_> {
             {
                 return Next::Stop;
             }
-            _ => {}
+            [_, _, _, _, ..] => {}
+            _ => return self.missing(4, Malformed::GeneveHeaderShort),
         }
         let view = match Geneve::new(bytes) {
             Ok(view) => view,
