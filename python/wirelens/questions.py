@@ -259,7 +259,7 @@ def top(
     inputs = _inputs(
         source, filter, threads, decapsulate, count, snaplen, interface, duration,
         drop_duplicates,
-    )
+    )  # fmt: skip
     reader = _wirelens.top(
         inputs,
         {
@@ -404,7 +404,7 @@ def flows(
     inputs = _inputs(
         source, filter, threads, decapsulate, count, snaplen, interface, duration,
         drop_duplicates,
-    )
+    )  # fmt: skip
     options: FlowsOptions = {
         "idle_timeout": _duration(idle_timeout),
         "active_timeout": _duration(active_timeout),
@@ -519,7 +519,7 @@ def classify_flows(
     inputs = _inputs(
         source, filter, None, True, count, snaplen, interface, duration,
         drop_duplicates,
-    )
+    )  # fmt: skip
     options: ClassifyOptions = {
         # A name is a string; a path is a path, whatever it looks like.
         "model": model if isinstance(model, str) else os.path.abspath(model),
@@ -644,7 +644,7 @@ def latency(
     inputs = _inputs(
         source, filter, None, decapsulate, count, snaplen, interface, duration,
         drop_duplicates,
-    )
+    )  # fmt: skip
     paths = [egress] if isinstance(egress, (str, os.PathLike)) else list(egress or ())
     options: LatencyOptions = {
         "by": by,
@@ -753,7 +753,7 @@ def packets(
     inputs = _inputs(
         source, filter, None, decapsulate, count, snaplen, interface, duration,
         drop_duplicates,
-    )
+    )  # fmt: skip
     options: PacketOptions = {
         "batch_size": batch_size,
         "frame": frame,
