@@ -1,14 +1,14 @@
 //! Packets that are seen twice, counted once.
 //!
-//! A SPAN port that mirrors several ports shows a packet once for each that it passes, perhaps with
-//! another VLAN tag, other MAC addresses and, where it was routed in between, a hop less. So packets
-//! are compared from their innermost network header on, without TTL or hop limit and without IPv4's
-//! header checksum, by a keyed hash of 64 bits of all that was captured. IP and ARP are compared;
-//! other frames are handed out as they are, as are frames without a stamp.
+//! A SPAN port that mirrors several ports shows a packet once for each that it passes, perhaps
+//! with another VLAN tag, other MAC addresses and, where it was routed in between, a hop less. So
+//! packets are compared from their innermost network header on, without TTL or hop limit and
+//! without IPv4's header checksum, by a keyed hash of 64 bits of all that was captured. IP and ARP
+//! are compared; other frames are handed out as they are, as are frames without a stamp.
 //!
-//! What is remembered is bounded by [`PACKETS_MAX`], about 600 KiB, whatever the traffic: the oldest
-//! makes room. A packet takes one look-up and at most one insertion. It is taken for another one
-//! with a probability of about 2⁻⁵⁰.
+//! What is remembered is bounded by [`PACKETS_MAX`], about 600 KiB, whatever the traffic: the
+//! oldest makes room. A packet takes one look-up and at most one insertion. It is taken for
+//! another one with a probability of about 2⁻⁵⁰.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,5 +1,5 @@
-//! Per-packet information (`LINKTYPE_PPI`): a version, flags, the length of the whole, the link type
-//! of the frame behind it, and fields that are not read; all of it little-endian.
+//! Per-packet information (`LINKTYPE_PPI`): a version, flags, the length of the whole, the link
+//! type of the frame behind it, and fields that are not read; all of it little-endian.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Radiotap: what a radio noted of a frame of 802.11, before it. A version, the length of the whole,
-//! words of bits that name fields, the fields; all of it little-endian. Of the fields only the
-//! flags are read, which say how the frame ends and whether its header is padded.
+//! Radiotap: what a radio noted of a frame of 802.11, before it. A version, the length of the
+//! whole, words of bits that name fields, the fields; all of it little-endian. Of the fields only
+//! the flags are read, which say how the frame ends and whether its header is padded.
 
 use std::fmt;
 
@@ -32,8 +32,8 @@ pub struct Radiotap<'a> {
 
 impl<'a> Radiotap<'a> {
     /// # Errors
-    /// [`Malformed::RadiotapHeaderShort`], or [`Malformed::RadiotapHeaderWrong`] for another version
-    /// or a length below 8.
+    /// [`Malformed::RadiotapHeaderShort`], or [`Malformed::RadiotapHeaderWrong`] for another
+    /// version or a length below 8.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         // Short ones first: cut further, they have no other fault.
         let first: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(Malformed::RadiotapHeaderShort)?;
