@@ -15,6 +15,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from seeds_cca import cca_seeds
+from seeds_mirrored import (
+    ERSPAN,
+    GENEVE,
+    MAC,
+    V4,
+    V6,
+    ethernet,
+    inner,
+    ipv4,
+    ipv6,
+    mirrored_frames,
+    radio_frames,
+    u16,
+    u32,
+    udp,
+)  # fmt: skip
 from seeds_names import name_seeds
 
 HERE = Path(__file__).resolve().parent
@@ -22,40 +38,6 @@ DEMO = HERE.parent / "testdata" / "demo.pcapng"
 FRAME_LEN_MAX = 400
 # Of windows of a second, IPv4, TCP and UDP of two packets, and the number main_packets.
 WINDOW_SCHEMA = "797ba1fb1cb8a8f53294c428b0bcf7bb3ef371f313b615b0c7ba36cb78804905"
-
-MAC = bytes.fromhex("02574c000011 02574c000001")
-V4 = bytes([192, 0, 2, 1, 198, 51, 100, 2])
-V6 = bytes.fromhex("20010db8000000000000000000000001 20010db8000000000000000000000002")
-
-
-def u16(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}H", *values)
-
-
-def u32(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
-
-
-# --- Headers, around what they carry ----------------------------------------------------------
-
-
-def ethernet(ether_type: int, payload: bytes) -> bytes:
-    return MAC + u16(ether_type) + payload
-
-
-def ipv4(protocol: int, payload: bytes, options: bytes = b"", fragment: int = 0) -> bytes:
-    words = 5 + len(options) // 4
-    head = bytes([0x40 | words, 0]) + u16(words * 4 + len(payload), 7, fragment)
-    return head + bytes([64, protocol, 0, 0]) + V4 + options + payload
-
-
-def ipv6(protocol: int, payload: bytes) -> bytes:
-    return u32(6 << 28) + u16(len(payload)) + bytes([protocol, 64]) + V6 + payload
-
-
-def udp(source: int, destination: int, payload: bytes) -> bytes:
-    return u16(source, destination, 8 + len(payload), 0) + payload
-
 
 def tcp(options: bytes = b"", payload: bytes = b"") -> bytes:
     offset = (20 + len(options)) // 4 << 12
@@ -87,10 +69,6 @@ def gtpu(payload: bytes, with_extension: bool) -> bytes:
     optional = u16(9) + bytes([0, 0x85, 1, 0x10, 9, 0]) if with_extension else b""
     flags = 0x36 if with_extension else 0x30
     return bytes([flags, 255]) + u16(len(optional) + len(payload)) + u32(1) + optional + payload
-
-
-def inner() -> bytes:
-    return ipv4(17, udp(53, 50000, b"inside"))
 
 
 # --- Frames -----------------------------------------------------------------------------------
@@ -145,6 +123,10 @@ def made_frames() -> Iterator[tuple[str, int, bytes]]:
     yield "ppp-short", 11, b"\x21" + packet
     yield "cisco", 12, u16(0x0F00, 0x0800) + packet
     yield "pppoe-link", 13, session
+    yield from mirrored_frames()
+    yield from radio_frames()
+    attributes = struct.pack("<HHHH", 8, 1, 0x0008, 1) + struct.pack("<HH", 4 + len(packet), 9)
+    yield "netfilter", 20, bytes([2, 0, 0, 0]) + attributes + packet
 
 
 def demo_blocks() -> Iterator[tuple[int, bytes]]:
@@ -293,7 +275,7 @@ def pcapngs(frames: list[bytes]) -> dict[str, bytes]:
 def header_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     for name, link, frame in made_frames():
         if link:
-            yield "wire_link", name, frame[:24]
+            yield "wire_link", name, frame[: 180 if link > 13 else 24]
         elif frame[12:14] in (u16(0x0800), u16(0x86DD)):
             yield "wire_network", name, frame[14:94]
         else:
@@ -314,6 +296,9 @@ def header_seeds(frames: list[bytes]) -> Iterator[tuple[str, str, bytes]]:
     yield "wire_tunnel", "vxlan", bytes([8, 0, 0, 0, 0, 0, 5, 0]) + bytes(14)
     for name, head in GRE.items():
         yield "wire_tunnel", f"gre-{name}", head + b"payload"
+    yield "wire_tunnel", "geneve", GENEVE + b"payload"
+    for name, head in ERSPAN.items():
+        yield "wire_tunnel", f"erspan-{name}", head + b"payload"
     for with_extension in (False, True):
         yield "wire_tunnel", "gtpu", gtpu(inner(), with_extension)
 

@@ -18,7 +18,8 @@ READ = frozenset(
     eth ethertype vlan ieee8021ad mpls pwethheuristic pwethcw pwethnocw pppoe pppoes pppoed ppp
     chdlc sll null raw nflog llc arp
     ip ipv6 ipv6.hopopts ipv6.dstopts ipv6.routing ipv6.fraghdr ah mip6 hip shim6
-    gre vxlan gtp
+    gre erspan vxlan geneve gtp
+    macsec wlan wlan_radio radiotap prism wlancap ppi pcap_pktdata wlan_aggregate
     tcp udp udplite dccp sctp icmp icmpv6""".split()
 )
 
@@ -43,7 +44,8 @@ NEXT_HEADERS = {
 }  # fmt: skip
 ETHER_TYPES = {
     "eth": "eth.type", "vlan": "vlan.etype", "sll": "sll.etype", "llc": "llc.type",
-    "gre": "gre.proto", "chdlc": "chdlc.protocol",
+    "gre": "gre.proto", "chdlc": "chdlc.protocol", "geneve": "geneve.proto_type",
+    "macsec": "macsec.etype",
 }  # fmt: skip
 FRAGMENTS = {
     "ip": ("ip.flags.mf", "ip.frag_offset"),
@@ -56,8 +58,10 @@ COUNTERPARTS = {
     "icmpv6": {128: 129, 133: 134, 135: 136, 130: 131, 144: 145, 139: 140},
 }
 PORT_PROTOCOLS = {6, 17, 33, 132, 136}
+# Ports of tunnels over UDP that are opened at their destination alone.
+TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
 # Tunnels that carry Ethernet: a tag in them is not the frame's.
-OPENED = {"vxlan", "gre"}
+OPENED = {"vxlan", "gre", "geneve"}
 
 # Tags, and the field of each that holds the VLAN.
 TAGS = {"vlan": "vlan.id", "ieee8021ad": "ieee8021ad.id"}
@@ -86,7 +90,7 @@ FIELDS = (
     "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
     "dccp.srcport", "dccp.dstport", "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
     *ETHER_TYPES.values(), *TAGS.values(), "tcp.hdr_len", "tcp.flags", "chdlc.address",
-    "vxlan.flag_i", "communityid", *MARKS,
+    "vxlan.flag_i", "geneve.version", "communityid", *MARKS,
 )  # fmt: skip
 
 
@@ -245,7 +249,7 @@ def packet_of(values: dict[str, str]) -> Packet:
             break
         elif name == "chdlc" and take("chdlc.address") not in ("0x0f", "0x8f"):
             packet.marks.append("chdlc.address")
-        elif name == "vxlan" and not opens_vxlan(take):
+        elif name in TUNNEL_PORTS and not opens_tunnel(name, at, take):
             break
         elif name.startswith("ipv6.") and at and at.name == "ip":
             # Hop-by-hop options are IPv6's; tshark follows them behind IPv4 as well.
@@ -277,9 +281,15 @@ def packet_of(values: dict[str, str]) -> Packet:
     return packet
 
 
-def opens_vxlan(take: Callable[[str], str]) -> bool:
-    """Wirelens opens VXLAN whose identifier is said to be valid, as RFC 7348 §5 demands."""
-    return take("vxlan.flag_i") in ("1", "True")
+def opens_tunnel(name: str, at: Network | None, take: Callable[[str], str]) -> bool:
+    """Wirelens opens what is sent to the tunnel's own port (RFC 7348 §5, RFC 8926 §3.3; tshark
+    also what comes from it, and VXLAN-GPE), VXLAN whose identifier is said to be valid, and
+    Geneve of version 0, the only one that is defined."""
+    destination = at.ports[1] if at and at.ports else None
+    valid = take("vxlan.flag_i") in ("1", "True") if name == "vxlan" else True
+    if name == "geneve":
+        valid = take("geneve.version") == "0"
+    return valid and destination == TUNNEL_PORTS[name]
 
 
 def ether_type(name: str, number: Callable[[str], int]) -> int:

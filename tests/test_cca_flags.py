@@ -26,6 +26,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "--filter": (("tcp",), CAPTURES),
     "--count": (("100",), CAPTURES),
     "--snapshot-length": (("96",), CAPTURES),
+    "--drop-duplicates": ((), CAPTURES),
     "--no-decap": ((), ALL - {"two interfaces"}),
     # By its own words results do not depend on them.
     "--threads": (("1",), ALL),

@@ -46,6 +46,8 @@ def inputs(works: str, same: str = "", live: str = "") -> dict[str, Option]:
         "--filter": Option(("udp",), works, live),
         "--count": Option(("100",), works, live),
         "--no-decap": Option((), works, live, read="tunnel"),
+        # No packet is twice in the capture here; `test_duplicates.py` has some.
+        "--drop-duplicates": Option((), "", f"{works} {live} {same}"),
         "--threads": Option(("1",), "", f"{works} {live} {same}"),
         "--seed": Option(("1",), "", f"{works} {live} {same}"),
         "--check": Option((), works, live),
@@ -164,7 +166,9 @@ COMMANDS = {
     "info": Command(
         ("info",),
         {"table": READ, "csv": (*READ, *CSV)},
-        inputs("table csv") | {"--snapshot-length": Option(("70",), "table csv")},
+        inputs("table csv") | {
+            "--drop-duplicates": Option(), "--snapshot-length": Option(("70",), "table csv"),
+        },
         frozenset({"--help", "--read", "--format", "--output", "--force"}),
     ),
     "nprint": Command(
@@ -227,8 +231,8 @@ COMMANDS = {
         inputs("captures", live="live") | of_interface("live") | {
             # What is in a log is the matter of `test_packetlog*.py`: here nothing is refused.
             name: Option(values, "", "captures live") for name, values in {
-                "--no-decap": (), "--snapshot-length": ("200",), "--model": ("packetlog",),
-                "--mode": ("log-all",), "--file-bytes": ("8M",), "--file-time": ("1s",),
+                "--no-decap": (), "--drop-duplicates": (), "--snapshot-length": ("200",),
+                "--model": ("packetlog",), "--mode": ("log-all",), "--file-bytes": ("8M",), "--file-time": ("1s",),
                 "--keep-bytes": ("1G",), "--keep-time": ("1h",), "--when-full": ("overwrite",),
                 "--direct": ("never",), "--block-bytes": ("1M",), "--blocks": ("8",),
                 "--flush": ("1s",), "--sync": (), "--group-readable": (),

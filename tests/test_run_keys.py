@@ -21,6 +21,7 @@ BASE = {
 KEYS = {
     "input": {
         "filter": ('"udp"', "works"), "count": ("100", "works"), "snaplen": ("200", "same"),
+        "drop-duplicates": ('"5ms"', "same"),
         "buffer-size": ('"1M"', "refused"), "duration": ('"1s"', "refused"),
         "promiscuous": ("false", "refused"), "latency": ('"low"', "refused"),
         "pace": ("1000.0", "same"),

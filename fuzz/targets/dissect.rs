@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use packet::dissect::{DissectOptions, dissect, dissect_into, dissect_slowly};
 use packet::{Layers, LinkType, Malformed, Network, Tunnel};
 
-const LINKS: [LinkType; 16] = [
+const LINKS: [LinkType; 21] = [
     LinkType::ETHERNET,
     LinkType::RAW,
     LinkType::RAW_OLD_12,
@@ -27,6 +27,11 @@ const LINKS: [LinkType; 16] = [
     LinkType::PPP_ETHER,
     LinkType::IEEE802_11,
     LinkType(65_535),
+    LinkType::IEEE802_11_RADIOTAP,
+    LinkType::IEEE802_11_PRISM,
+    LinkType::IEEE802_11_AVS,
+    LinkType::PPI,
+    LinkType::NFLOG,
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -10,11 +10,16 @@ use packet::wire::cooked::{Cooked, CookedRepr};
 use packet::wire::ethernet::{Ethernet, EthernetRepr};
 use packet::wire::llc::{Llc, LlcRepr};
 use packet::wire::loopback::{Loopback, LoopbackRepr};
+use packet::wire::macsec::{Macsec, MacsecRepr};
 use packet::wire::mpls::{self, Mpls, MplsRepr};
 use packet::wire::nflog::{Nflog, NflogRepr};
+use packet::wire::ppi::{Ppi, PpiRepr};
 use packet::wire::ppp::{self, Ppp, PppContent, PppRepr};
 use packet::wire::pppoe::{Pppoe, PppoeRepr};
+use packet::wire::prism::{Prism, PrismRepr};
+use packet::wire::radiotap::{Radiotap, RadiotapRepr};
 use packet::wire::vlan::{self, Vlan, VlanRepr};
+use packet::wire::wlan::{Wlan, WlanRepr};
 
 fuzz_target!(|bytes: &[u8]| {
     ethernet(bytes);
@@ -27,6 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
     cooked(bytes, |bytes| Cooked::new_v2(bytes));
     loopback(bytes);
     nflog(bytes);
+    macsec(bytes);
+    wlan(bytes);
+    radiotap(bytes);
+    prism(bytes, |bytes| Prism::new(bytes));
+    prism(bytes, |bytes| Prism::new_avs(bytes));
+    ppi(bytes);
 });
 
 fn ethernet(bytes: &[u8]) {
@@ -110,4 +121,46 @@ fn nflog(bytes: &[u8]) {
     let parse = |bytes: &[u8]| NflogRepr::parse(&Nflog::new(bytes).ok()?).ok();
     assert_survives(parse(bytes), NflogRepr::header_len, NflogRepr::emit, parse);
     let _ = view.ether_type();
+}
+
+fn macsec(bytes: &[u8]) {
+    let Ok(view) = Macsec::new(bytes) else { return };
+    assert_one_line(&view);
+    assert!(view.header_len() <= bytes.len() && view.short_length() < 64);
+    let parse = |bytes: &[u8]| Some(MacsecRepr::parse(&Macsec::new(bytes).ok()?));
+    assert_survives(parse(bytes), MacsecRepr::header_len, MacsecRepr::emit, parse);
+}
+
+fn wlan(bytes: &[u8]) {
+    let Ok(view) = Wlan::new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    assert_eq!(Wlan::len_needed(bytes), view.header_len());
+    assert!(view.is_data() || !view.is_aggregate() && !view.may_have_mesh_control());
+    let parse = |bytes: &[u8]| WlanRepr::parse(&Wlan::new(bytes).ok()?);
+    assert_survives(parse(bytes), WlanRepr::header_len, WlanRepr::emit, parse);
+}
+
+fn radiotap(bytes: &[u8]) {
+    let Ok(view) = Radiotap::new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    let parse = |bytes: &[u8]| Some(RadiotapRepr::parse(&Radiotap::new(bytes).ok()?));
+    assert_survives(parse(bytes), RadiotapRepr::header_len, RadiotapRepr::emit, parse);
+}
+
+fn prism(bytes: &[u8], new: fn(&[u8]) -> Result<Prism<'_>, Malformed>) {
+    let Ok(view) = new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    let parse = |bytes: &[u8]| Some(PrismRepr::parse(&Prism::new(bytes).ok()?));
+    assert_survives(parse(bytes), PrismRepr::header_len, PrismRepr::emit, parse);
+}
+
+fn ppi(bytes: &[u8]) {
+    let Ok(view) = Ppi::new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    let parse = |bytes: &[u8]| Some(PpiRepr::parse(&Ppi::new(bytes).ok()?));
+    assert_survives(parse(bytes), PpiRepr::header_len, PpiRepr::emit, parse);
 }

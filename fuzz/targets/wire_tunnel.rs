@@ -6,6 +6,8 @@
 use fuzz::promises::{appended, assert_one_line, assert_survives};
 use libfuzzer_sys::fuzz_target;
 use packet::wire::checksum::checksum;
+use packet::wire::erspan::{self, Erspan, ErspanRepr};
+use packet::wire::geneve::{self, Geneve, GeneveRepr};
 use packet::wire::gre::{Gre, GreRepr};
 use packet::wire::gtpu::{Gtpu, GtpuExtensionRepr, GtpuRepr};
 use packet::wire::vxlan::{self, Vxlan, VxlanRepr};
@@ -14,6 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     gre(bytes);
     gtpu(bytes);
     vxlan(bytes);
+    geneve(bytes);
+    erspan(bytes);
 });
 
 fn gre(bytes: &[u8]) {
@@ -53,4 +57,23 @@ fn vxlan(bytes: &[u8]) {
     let parse = |bytes: &[u8]| VxlanRepr::parse(&Vxlan::new(bytes).ok()?);
     let emitted = assert_survives(parse(bytes), VxlanRepr::header_len, VxlanRepr::emit, parse);
     assert_eq!(emitted.is_some(), view.is_vni_valid());
+}
+
+fn geneve(bytes: &[u8]) {
+    let Ok(view) = Geneve::new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    assert!(view.vni() <= geneve::VNI_MAX && view.options().len() <= geneve::OPTIONS_LEN_MAX);
+    let parse = |bytes: &[u8]| GeneveRepr::parse(&Geneve::new(bytes).ok()?);
+    let emitted = assert_survives(parse(bytes), GeneveRepr::header_len, GeneveRepr::emit, parse);
+    assert_eq!(emitted.is_some(), view.version() == 0 && view.check_options().is_ok());
+}
+
+fn erspan(bytes: &[u8]) {
+    let Ok(view) = Erspan::new(bytes) else { return };
+    assert_one_line(&view);
+    assert_eq!(view.header_len() + view.payload().len(), bytes.len());
+    assert!(view.session_id() <= erspan::SESSION_ID_MAX && view.vlan() < 4096);
+    let parse = |bytes: &[u8]| Some(ErspanRepr::parse(&Erspan::new(bytes).ok()?));
+    assert_survives(parse(bytes), ErspanRepr::header_len, ErspanRepr::emit, parse);
 }

@@ -60,6 +60,7 @@ class InputOptions(TypedDict):
     threads: int | None
     interface: str | None
     duration: str | None
+    drop_duplicates: str | None
 
 class RunOptions(TypedDict):
     path: str | None

@@ -68,6 +68,7 @@ class _TopArguments(TypedDict, total=False):
     decapsulate: bool
     count: int | None
     snaplen: int | None
+    drop_duplicates: Duration | None
     max_keys: int
 
 
@@ -84,6 +85,7 @@ class _FlowsArguments(TypedDict, total=False):
     decapsulate: bool
     count: int | None
     snaplen: int | None
+    drop_duplicates: Duration | None
     batch_size: int
     interface: str | None
     duration: Duration | None
@@ -186,6 +188,7 @@ def top(
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
+    drop_duplicates: Duration | None = None,
     max_keys: int = 16_000_000,
     hash_names: Path | None = None,
     interface: str | None = None,
@@ -217,11 +220,15 @@ def top(
     seed
         Seed of the hash that spreads keys, drawn by default.
     decapsulate
-        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        reported.
     count
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    drop_duplicates
+        Count packets once that a SPAN port shows twice: drop those that are like one of so long
+        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
     max_keys
         Keys kept at most, of each window if there are windows; packets of keys beyond are
         counted together.
@@ -266,7 +273,10 @@ def top(
     >>> [(row.window_start_ns // 10**9, row.port) for row in table]
     [(1795299090, 22), (1795299100, 22), (1795299110, 5001), (1795299120, 5201)]
     """
-    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen, interface, duration)
+    inputs = _inputs(
+        source, filter, threads, decapsulate, count, snaplen, interface, duration,
+        drop_duplicates,
+    )  # fmt: skip
     reader = _wirelens.top(
         inputs,
         {
@@ -342,6 +352,7 @@ def flows(
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
+    drop_duplicates: Duration | None = None,
     batch_size: int = 8192,
     interface: str | None = None,
     duration: Duration | None = None,
@@ -385,11 +396,15 @@ def flows(
     seed
         Seed of the hash that spreads flows, drawn by default.
     decapsulate
-        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        reported.
     count
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    drop_duplicates
+        Count packets once that a SPAN port shows twice: drop those that are like one of so long
+        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
     batch_size
         Rows of a batch at most.
     interface
@@ -429,7 +444,10 @@ def flows(
     >>> {reason: count for reason, count in flows.counts["ended"].items() if count}
     {'fin': 63, 'rst': 2, 'end': 247}
     """
-    inputs = _inputs(source, filter, threads, decapsulate, count, snaplen, interface, duration)
+    inputs = _inputs(
+        source, filter, threads, decapsulate, count, snaplen, interface, duration,
+        drop_duplicates,
+    )  # fmt: skip
     options: FlowsOptions = {
         "idle_timeout": _duration(idle_timeout),
         "active_timeout": _duration(active_timeout),
@@ -465,6 +483,7 @@ def classify_flows(
     seed: int | None = None,
     count: int | None = None,
     snaplen: int | None = None,
+    drop_duplicates: Duration | None = None,
     batch_size: int = 8192,
     interface: str | None = None,
     duration: Duration | None = None,
@@ -502,6 +521,9 @@ def classify_flows(
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    drop_duplicates
+        Count packets once that a SPAN port shows twice: drop those that are like one of so long
+        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
     batch_size
         Rows of a batch at most.
     interface
@@ -544,7 +566,10 @@ def classify_flows(
     """
     if model is None:
         raise OptionError('model: none is given; give "services", "devices" or a folder of yours')
-    inputs = _inputs(source, filter, None, True, count, snaplen, interface, duration)
+    inputs = _inputs(
+        source, filter, None, True, count, snaplen, interface, duration,
+        drop_duplicates,
+    )  # fmt: skip
     options: ClassifyOptions = {
         # A name is a string; a path is a path, whatever it looks like.
         "model": model if isinstance(model, str) else os.path.abspath(model),
@@ -577,6 +602,7 @@ def latency(
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
+    drop_duplicates: Duration | None = None,
     batch_size: int = 8192,
     interface: str | None = None,
     duration: Duration | None = None,
@@ -617,11 +643,15 @@ def latency(
     seed
         Seed of the hash that spreads flows, drawn by default.
     decapsulate
-        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        reported.
     count
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    drop_duplicates
+        Count packets once that a SPAN port shows twice: drop those that are like one of so long
+        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
     batch_size
         Rows of a batch at most.
     interface
@@ -661,7 +691,10 @@ def latency(
     >>> sum(packet.method == "ack" for packet in packets)
     1748
     """
-    inputs = _inputs(source, filter, None, decapsulate, count, snaplen, interface, duration)
+    inputs = _inputs(
+        source, filter, None, decapsulate, count, snaplen, interface, duration,
+        drop_duplicates,
+    )  # fmt: skip
     paths = [egress] if isinstance(egress, (str, os.PathLike)) else list(egress or ())
     options: LatencyOptions = {
         "by": by,
@@ -697,6 +730,7 @@ def packets(
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
+    drop_duplicates: Duration | None = None,
     interface: str | None = None,
     duration: Duration | None = None,
 ) -> Stream[Packet]:
@@ -720,11 +754,15 @@ def packets(
     batch_size
         Rows of a batch at most. A batch also ends when it holds 16 MiB of bytes.
     decapsulate
-        Whether GRE, VXLAN, IP-in-IP and GTP-U are opened, and inner headers reported.
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        reported.
     count
         Stop after this many frames, in order of time.
     snaplen
         Use only so many bytes of each frame, as if captured with this limit.
+    drop_duplicates
+        Count packets once that a SPAN port shows twice: drop those that are like one of so long
+        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
     interface
         An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
         with this call.
@@ -762,7 +800,10 @@ def packets(
     >>> syn
     65
     """
-    inputs = _inputs(source, filter, None, decapsulate, count, snaplen, interface, duration)
+    inputs = _inputs(
+        source, filter, None, decapsulate, count, snaplen, interface, duration,
+        drop_duplicates,
+    )  # fmt: skip
     options: PacketOptions = {
         "batch_size": batch_size,
         "frame": frame,
@@ -796,6 +837,7 @@ def _inputs(
     snaplen: int | None,
     interface: str | None = None,
     duration: Duration | None = None,
+    drop_duplicates: Duration | None = None,
 ) -> "InputOptions":
     if (source is None) == (interface is None):
         raise OptionError("source, interface: captures or an interface can be read; give one")
@@ -814,6 +856,7 @@ def _inputs(
         "threads": threads,
         "interface": interface,
         "duration": None if duration is None else _duration(duration),
+        "drop_duplicates": None if drop_duplicates is None else _duration(drop_duplicates),
     }
 
 

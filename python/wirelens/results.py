@@ -168,12 +168,13 @@ class Table(_Result[Row]):
     def counts(self) -> dict[str, Any]:
         """What became of the packets, by name.
 
-        ``received = filtered + processed + malformed``, where ``malformed`` is a dictionary
-        by cause, and ``processed = counted + without_key + cut``. ``late`` packets are counted
-        in the oldest window that was open; those ``beyond_max_keys`` are in no row.
-        ``undecoded`` is a dictionary of the packets whose link type is not decoded, by its
-        name; they are among those ``without_key``. ``clamped_stamps`` packets have stamps
-        outside of the years 1677 to 2262, clamped to them.
+        ``received = filtered + duplicates + processed + malformed``, where ``malformed`` is a
+        dictionary by cause, and ``processed = counted + without_key + cut``. ``late`` packets
+        are counted in the oldest window that was open; those ``beyond_max_keys`` are in no
+        row. ``undecoded`` is a dictionary of the packets whose link type is not decoded, by
+        its name; they are among those ``without_key``. ``clamped_stamps`` packets have stamps
+        outside of the years 1677 to 2262, clamped to them. ``duplicates`` are packets that
+        ``drop_duplicates`` left out.
         """
         return dict(self._counts)
 

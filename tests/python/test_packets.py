@@ -92,7 +92,7 @@ def test_filter_count_and_snaplen() -> None:
     stream = wirelens.packets(DEMO, "arp")
     assert len(list(stream)) == 8
     wanted = {"received": DEMO_LEN, "filtered": DEMO_LEN - 8, "clamped_stamps": 0, "undecoded": {}}
-    assert stream.counts == wanted
+    assert stream.counts == wanted | {"duplicates": 0}
     assert max(packet.captured_len for packet in wirelens.packets(DEMO, snaplen=60)) == 60
 
 

@@ -4,7 +4,8 @@
 //! and not by suffix. A capture is read from a memory map ([`mapped`]), which
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
-//! time. On Linux, `live` lends frames out of the kernel's rings, `devices` tells
+//! time, and [`distinct`] leaves out copies of packets. On Linux, `live` lends
+//! frames out of the kernel's rings, `devices` tells
 //! what interfaces there are, a `Place` names one in another network namespace, and `tap`
 //! counts what passes one. Every source keeps a
 //! [`Report`](report::Report): what it received, what the filter took out,
@@ -14,6 +15,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod devices;
+pub mod distinct;
 pub mod error;
 pub mod filter;
 pub mod input;

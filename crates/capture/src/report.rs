@@ -14,7 +14,7 @@ pub struct Report {
     pub received: u64,
     /// Frames that the filter took out. The kernel does not tell those that it took out itself.
     pub filtered: u64,
-    /// Frames that passed the filter and were lost.
+    /// Frames that passed the filter and were lost or left out.
     pub dropped: Drops,
     /// Frames of an interface that wait in the ring, and are lost if reading ends here. None is
     /// left once the source has ended by itself.
@@ -36,11 +36,13 @@ pub struct Report {
     pub damage: Option<Damage>,
 }
 
-/// Frames that were received and lost, by cause.
+/// Frames that were received and not handed out, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// The kernel found no room in the ring.
     pub ring_full: u64,
+    /// Copies of packets that came before, left out because that was asked for.
+    pub duplicates: u64,
 }
 
 /// Why a capture could not be read to its end.
@@ -155,7 +157,7 @@ impl Drops {
     /// All causes together.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.ring_full
+        self.ring_full + self.duplicates
     }
 }
 
@@ -186,6 +188,7 @@ impl Report {
         self.received += other.received;
         self.filtered += other.filtered;
         self.dropped.ring_full += other.dropped.ring_full;
+        self.dropped.duplicates += other.dropped.duplicates;
         self.unread += other.unread;
         self.freezes += other.freezes;
         self.interface_down_count += other.interface_down_count;

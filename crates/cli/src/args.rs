@@ -114,7 +114,13 @@ pub struct InputArguments {
     /// all
     #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
     pub snaplen: Option<u32>,
-    /// Report tunnels by their outer headers: leave GRE, VXLAN, IP-in-IP and GTP-U closed
+    /// Count packets once that a SPAN port shows twice: drop and count those that are like one of
+    /// the WINDOW before them but for link, TTL and header checksum; reads on one thread
+    #[arg(long, value_name = "WINDOW", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "5ms", value_parser = parse_duration)]
+    pub drop_duplicates: Option<packet::Span>,
+    /// Report tunnels by their outer headers: leave GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U
+    /// closed
     #[arg(long)]
     pub no_decap: bool,
     /// Threads to use; results do not depend on it [default: one per core, and one where flows are

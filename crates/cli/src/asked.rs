@@ -66,6 +66,7 @@ pub(crate) fn request(
         }),
         count: arguments.count,
         snaplen: arguments.snaplen,
+        drop_duplicates: arguments.drop_duplicates,
         decapsulate,
         thread_count: arguments.threads.map(usize::from),
         painter: (!arguments.quiet).then_some(crate::progress::painter),

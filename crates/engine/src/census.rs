@@ -74,6 +74,8 @@ pub enum Feature {
     Pppoe,
     /// A fragment of an IP packet.
     Fragment,
+    /// What the link carries is encrypted.
+    Encrypted,
     /// A tunnel that was opened.
     Tunnel(Tunnel),
 }
@@ -130,11 +132,14 @@ impl fmt::Display for Feature {
             Self::Mpls => "mpls",
             Self::Pppoe => "pppoe",
             Self::Fragment => "ip_fragment",
+            Self::Encrypted => "encrypted_link",
             Self::Tunnel(Tunnel::None) => "none",
             Self::Tunnel(Tunnel::IpInIp) => "ip_in_ip",
             Self::Tunnel(Tunnel::Gre) => "gre",
             Self::Tunnel(Tunnel::Vxlan) => "vxlan",
             Self::Tunnel(Tunnel::Gtpu) => "gtpu",
+            Self::Tunnel(Tunnel::Geneve) => "geneve",
+            Self::Tunnel(Tunnel::Erspan) => "erspan",
         })
     }
 }
@@ -224,6 +229,7 @@ impl Census {
             (Feature::Mpls, layers.has(Layers::MPLS)),
             (Feature::Pppoe, layers.has(Layers::PPPOE)),
             (Feature::Fragment, layers.has(Layers::FRAGMENT)),
+            (Feature::Encrypted, layers.has(Layers::ENCRYPTED)),
             (Feature::Tunnel(layers.tunnel), layers.tunnel != Tunnel::None),
         ];
         for (feature, _) in met.into_iter().filter(|&(_, is_met)| is_met) {

@@ -37,8 +37,8 @@ pub struct Frame<'a> {
 /// A source that has to stop early ends, and says why in its own report: what
 /// it handed out before stays valid, and a stage never sees an error.
 pub trait Source {
-    /// The next frames, or `None` at the end. A batch is never empty, unless it brings a
-    /// [`tick`](Batch::tick).
+    /// The next frames, or `None` at the end. A batch is empty where it brings a
+    /// [`tick`](Batch::tick), or where all of its frames were left out as copies.
     fn next_batch(&mut self) -> Option<Batch<'_>>;
 
     /// Whether a stop is its own affair: it is asked until it ends, since what

@@ -34,6 +34,10 @@ pub enum Tunnel {
     Vxlan,
     /// GPRS tunnelling, user plane (3GPP TS 29.281).
     Gtpu,
+    /// Geneve (RFC 8926).
+    Geneve,
+    /// ERSPAN of any type, within GRE.
+    Erspan,
 }
 
 /// An IP protocol number, as IANA assigns them.
@@ -93,6 +97,10 @@ impl Layers {
     pub const MPLS: u8 = 1 << 4;
     /// A PPPoE header was passed.
     pub const PPPOE: u8 = 1 << 5;
+
+    /// What the link carries is encrypted (a protected frame of 802.11, MACsec): no header in it
+    /// is read, and none is malformed.
+    pub const ENCRYPTED: u8 = 1 << 6;
 
     /// Whether every bit of `flag` is set.
     #[inline]

@@ -51,6 +51,12 @@ link_types! {
     LOOP = 108, "LOOP";
     /// Linux cooked capture, version 1.
     LINUX_SLL = 113, "LINUX_SLL";
+    /// IEEE 802.11 after a Prism header, or after AVS.
+    IEEE802_11_PRISM = 119, "IEEE802_11_PRISM";
+    /// IEEE 802.11 after an AVS header.
+    IEEE802_11_AVS = 163, "IEEE802_11_AVS";
+    /// Per-packet information, which names the link type of the frame behind it.
+    PPI = 192, "PPI";
     /// IEEE 802.11 after a radiotap header.
     IEEE802_11_RADIOTAP = 127, "IEEE802_11_RADIOTAP";
     /// What netfilter's log hands out: attributes, one of which is an IP packet.
@@ -74,7 +80,6 @@ const OTHERS: &[(u16, &str)] = &[
     (106, "ATM_CLIP"),
     (107, "FRELAY"),
     (117, "PFLOG"),
-    (119, "IEEE802_11_PRISM"),
     (122, "IP_OVER_FC"),
     (123, "SUNATM"),
     (129, "ARCNET_LINUX"),
@@ -94,7 +99,6 @@ const OTHERS: &[(u16, &str)] = &[
     (143, "DOCSIS"),
     (144, "LINUX_IRDA"),
     (160, "USER13"),
-    (163, "IEEE802_11_AVS"),
     (164, "JUNIPER_MONITOR"),
     (165, "BACNET_MS_TP"),
     (166, "PPP_PPPD"),
@@ -110,7 +114,6 @@ const OTHERS: &[(u16, &str)] = &[
     (182, "MFR"),
     (187, "BLUETOOTH_HCI_H4"),
     (189, "USB_LINUX"),
-    (192, "PPI"),
     (194, "JUNIPER_ISM"),
     (195, "IEEE802_15_4_WITHFCS"),
     (196, "SITA"),
@@ -195,7 +198,7 @@ const OTHERS: &[(u16, &str)] = &[
 
 impl LinkType {
     /// Link types whose headers are read.
-    pub const DECODED: [Self; 15] = [
+    pub const DECODED: [Self; 20] = [
         Self::NULL,
         Self::ETHERNET,
         Self::PPP,
@@ -205,8 +208,13 @@ impl LinkType {
         Self::PPP_ETHER,
         Self::RAW,
         Self::C_HDLC,
+        Self::IEEE802_11,
         Self::LOOP,
         Self::LINUX_SLL,
+        Self::IEEE802_11_PRISM,
+        Self::IEEE802_11_RADIOTAP,
+        Self::IEEE802_11_AVS,
+        Self::PPI,
         Self::IPV4,
         Self::IPV6,
         Self::NFLOG,

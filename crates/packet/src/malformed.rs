@@ -78,6 +78,20 @@ malformed! {
     CookedHeaderShort = "cooked_header_short", Link;
     /// Fewer than 4 bytes of BSD loopback.
     LoopbackHeaderShort = "loopback_header_short", Link;
+    /// A radiotap header ends early.
+    RadiotapHeaderShort = "radiotap_header_short", Link;
+    /// The version of a radiotap header is not 0, or its length is below 8.
+    RadiotapHeaderWrong = "radiotap_header_wrong", Link;
+    /// A Prism or AVS header ends early, or the length of AVS is below 8.
+    PrismHeaderShort = "prism_header_short", Link;
+    /// A PPI header ends early, or its length is below 8.
+    PpiHeaderShort = "ppi_header_short", Link;
+    /// The header of an 802.11 frame, or of the first subframe in it, ends early.
+    WlanHeaderShort = "wlan_header_short", Link;
+    /// A MACsec tag, or the type behind it, ends early.
+    MacsecTagShort = "macsec_tag_short", Link;
+    /// The version bit of a MACsec tag is set (IEEE 802.1AE §9.5).
+    MacsecVersionWrong = "macsec_version_wrong", Link;
     /// A raw IP frame whose first nibble is neither 4 nor 6, or that is empty.
     RawVersionWrong = "raw_version_wrong", Link;
     /// More than 16 nested headers, or headers deeper than 65,535 bytes.
@@ -133,6 +147,14 @@ malformed! {
 
     /// A GRE header ends before its flags say so.
     GreHeaderShort = "gre_header_short", Tunnel;
+    /// An ERSPAN header ends early.
+    ErspanHeaderShort = "erspan_header_short", Tunnel;
+    /// The version of an ERSPAN header is neither 1 (type II) nor 2 (type III).
+    ErspanVersionWrong = "erspan_version_wrong", Tunnel;
+    /// A Geneve header ends before its options do.
+    GeneveHeaderShort = "geneve_header_short", Tunnel;
+    /// An option of Geneve reaches past the options' end.
+    GeneveOptionWrong = "geneve_option_wrong", Tunnel;
     /// Fewer than 8 bytes of VXLAN.
     VxlanHeaderShort = "vxlan_header_short", Tunnel;
     /// A GTP-U header or one of its extensions ends early.

@@ -25,6 +25,7 @@ pub(crate) struct InputOptions {
     threads: Option<i64>,
     interface: Option<String>,
     duration: Option<String>,
+    drop_duplicates: Option<String>,
 }
 
 impl InputOptions {
@@ -57,6 +58,9 @@ impl InputOptions {
             })
         });
         let thread_count = threads(self.threads)?;
+        let drop_duplicates = self.drop_duplicates.as_deref();
+        let drop_duplicates =
+            drop_duplicates.map(|text| duration("drop_duplicates", text)).transpose()?;
         Ok(InputRequest {
             names: self.names,
             interface: self
@@ -65,6 +69,7 @@ impl InputOptions {
             filter: self.filter,
             count,
             snaplen: snaplen.transpose()?,
+            drop_duplicates,
             decapsulate: self.decapsulate,
             thread_count,
             painter: None,

@@ -192,7 +192,7 @@ impl Drop for Shared {
 
 /// What was lost of an interface, a line each.
 fn lost(ending: &Ending) -> Vec<String> {
-    let packets = ending.received.report.dropped.total();
+    let packets = ending.received.report.dropped.ring_full;
     let rows = ending.others.iter().find(|(name, _)| *name == "dropped_rows");
     let texts = [
         (packets, "packets dropped by the kernel: its ring was full"),
@@ -216,8 +216,9 @@ pub(crate) fn report_into(
         undecoded.set_item(link.to_string(), count)?;
     }
     counts.set_item("undecoded", undecoded)?;
+    counts.set_item("duplicates", report.dropped.duplicates)?;
     if is_live {
-        counts.set_item("dropped", report.dropped.total())?;
+        counts.set_item("dropped", report.dropped.ring_full)?;
         counts.set_item("unread", report.unread)?;
         counts.set_item("interface_dropped", report.interface_dropped)?;
     }

@@ -34,6 +34,9 @@ pub struct InputSettings {
     pub count: Option<u64>,
     /// Use only so many bytes of each frame.
     pub snaplen: Option<u32>,
+    /// Leave out packets that are like one of so long before them.
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub drop_duplicates: Option<Span>,
     /// Memory in which the kernel puts frames, in bytes.
     #[serde(deserialize_with = "written::bytes_if_any")]
     pub buffer_size: Option<u64>,
@@ -57,6 +60,7 @@ impl Default for InputSettings {
             filter: None,
             count: None,
             snaplen: None,
+            drop_duplicates: None,
             buffer_size: None,
             promiscuous: true,
             latency: Latencies::Throughput,
@@ -77,8 +81,9 @@ impl InputSettings {
     /// What the file says of the kind of source that is replaced goes with it.
     pub fn take_instead(&mut self, read: &[PathBuf], interface: &[String], pace: Option<f64>) {
         if !read.is_empty() {
-            let Self { filter, count, snaplen, pace, .. } = std::mem::take(self);
-            *self = Self { read: read.to_vec(), filter, count, snaplen, pace, ..Self::default() };
+            let Self { filter, count, snaplen, drop_duplicates, pace, .. } = std::mem::take(self);
+            let read = read.to_vec();
+            *self = Self { read, filter, count, snaplen, drop_duplicates, pace, ..Self::default() };
         }
         if !interface.is_empty() {
             self.interface = interface.to_vec();
@@ -161,6 +166,7 @@ impl InputSettings {
             filter: self.filter.clone(),
             count: self.count,
             snaplen: self.snaplen,
+            drop_duplicates: self.drop_duplicates,
             ..InputRequest::default()
         }
     }

@@ -22,6 +22,7 @@ pub mod flows;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 mod guard;
 pub mod host;
+pub mod in_order;
 pub mod input;
 pub mod l4s;
 pub mod latency;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
+use capture::distinct::Distinct;
 use capture::input::{Resolved, resolve};
 use capture::limited::Limited;
 use capture::live::{self, LiveOptions, LiveSeveral, LiveSource};
@@ -23,7 +24,9 @@ use engine::group::Outcome;
 use engine::run::{Control, Finished, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
-use packet::{HashSeed, LinkType, Source};
+use packet::{HashSeed, LinkType, Span};
+
+pub use crate::in_order::InOrder;
 
 /// Bytes kept of frames from an interface: headers with options and extensions, in a tunnel or two.
 const HEADERS_KEPT_LEN: u32 = 256;
@@ -48,6 +51,8 @@ pub struct InputRequest {
     pub count: Option<u64>,
     /// Use only so many bytes of each frame; as tcpdump has it, 0 sets no limit.
     pub snaplen: Option<u32>,
+    /// Leave out packets that are like one of so long before them; nothing keeps all.
+    pub drop_duplicates: Option<Span>,
     /// Whether tunnels are opened, so that packets are reported by their inner headers.
     pub decapsulate: bool,
     /// Threads to use; one per core unless given.
@@ -73,6 +78,7 @@ impl Default for InputRequest {
             filter: None,
             count: None,
             snaplen: None,
+            drop_duplicates: None,
             decapsulate: true,
             thread_count: None,
             painter: None,
@@ -211,6 +217,8 @@ pub struct Inputs {
     pub interface: Option<Interface>,
     /// Frames to stop after.
     pub count: Option<u64>,
+    /// Leave out packets that are like one of so long before them; nothing keeps all.
+    pub drop_duplicates: Option<Span>,
     /// Stops the run.
     pub control: Arc<Control>,
     /// Whether rows say which capture they are from.
@@ -287,6 +295,7 @@ impl Inputs {
             interface: request.interface.clone(),
             thread_count: request.thread_count.unwrap_or(thread_count).max(1),
             count: request.count,
+            drop_duplicates: request.drop_duplicates,
             control,
             asks_for_several: request.asks_for_several(),
             painter: request.painter,
@@ -323,7 +332,7 @@ impl Inputs {
             return Err(InputError::SnaplenShort { snaplen, needs });
         }
         let is_one = names.len() <= 1;
-        let socket_count = if self.count.is_some() || !is_one { 1 } else { socket_count };
+        let socket_count = if self.needs_order() || !is_one { 1 } else { socket_count };
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
         // Nothing behind what is looked at is kept.
@@ -347,8 +356,8 @@ impl Inputs {
         make_stage: impl Fn() -> T + Sync,
     ) -> Result<(T, Received), InputError> {
         let sources = match opened {
-            Opened::Files(sources) if self.count.is_none() => sources,
-            Opened::Live(sources) if self.count.is_none() => {
+            Opened::Files(sources) if !self.needs_order() => sources,
+            Opened::Live(sources) if !self.needs_order() => {
                 let Finished { stage, sources } =
                     run(sources, self.thread_count, &make_stage, &self.control);
                 return Ok((stage, Received::of_live(sources)));
@@ -389,17 +398,32 @@ impl Inputs {
     /// is the first is known by stamps alone; nothing where it would read them in order.
     #[must_use]
     pub const fn can_be_unordered(&self, opened: &Opened) -> Option<bool> {
-        match (self.count, opened) {
-            (None, Opened::Files(sources)) => Some(sources.len() > 1),
-            (None, Opened::Live(sources)) => Some(sources.len() > 1),
+        match opened {
+            Opened::Files(sources) if !self.needs_order() => Some(sources.len() > 1),
+            Opened::Live(sources) if !self.needs_order() => Some(sources.len() > 1),
             _ => None,
         }
     }
 
-    /// Everything as one source in order of time, cut at the count. Of several
-    /// sockets on an interface, the first.
+    /// Whether what is handed out depends on the order of packets, which one thread has to read.
+    const fn needs_order(&self) -> bool {
+        self.count.is_some() || self.drop_duplicates.is_some()
+    }
+
+    /// Everything as one source in order of time, cut at the count, without copies of packets if
+    /// those are dropped. Of several sockets on an interface, the first.
     #[must_use]
     pub fn in_order(&self, opened: Opened) -> InOrder {
+        let all = self.all_in_order(opened);
+        match self.drop_duplicates {
+            None => all,
+            Some(window) => {
+                InOrder::Distinct(Box::new(Distinct::new(all, window, hash_seed(None))))
+            }
+        }
+    }
+
+    fn all_in_order(&self, opened: Opened) -> InOrder {
         let limit = self.count.unwrap_or(u64::MAX);
         let mut sources = match opened {
             Opened::Files(sources) => sources,
@@ -444,83 +468,6 @@ fn parts_fit(parts: &[FileSource], groups: &[usize]) -> bool {
         }
         None => false,
     })
-}
-
-/// All inputs as one source, in order of time.
-pub enum InOrder {
-    /// One capture, in its own order.
-    One(Limited<FileSource>),
-    /// Several, merged.
-    Several(Limited<Merged>),
-    /// An interface.
-    Live(Option<Limited<Box<LiveSource>>>),
-    /// Several, merged.
-    Interfaces(Limited<LiveSeveral>),
-}
-
-impl Source for InOrder {
-    fn next_batch(&mut self) -> Option<packet::Batch<'_>> {
-        match self {
-            Self::One(source) => source.next_batch(),
-            Self::Several(source) => source.next_batch(),
-            Self::Live(source) => source.as_mut()?.next_batch(),
-            Self::Interfaces(source) => source.next_batch(),
-        }
-    }
-
-    fn ends_by_itself(&self) -> bool {
-        matches!(self, Self::Live(_) | Self::Interfaces(_))
-    }
-}
-
-impl InOrder {
-    /// Of several interfaces those that have vanished since this was asked last; the others go on.
-    pub fn newly_ended(&mut self) -> Vec<Damage> {
-        match self {
-            Self::Interfaces(source) => source.get_mut().newly_ended(),
-            Self::One(_) | Self::Several(_) | Self::Live(_) => Vec::new(),
-        }
-    }
-
-    /// What became of the frames; those read past the count do not count.
-    #[must_use]
-    pub fn received(self) -> Received {
-        let (sources, unused) = match self {
-            Self::Live(None) => return Received::default(),
-            Self::Live(Some(source)) => {
-                let (source, unused) = source.into_inner();
-                let mut received = Received::of_live([*source]);
-                received.report.unread += unused.count;
-                received.report.subtract_undecoded(&unused);
-                return received;
-            }
-            Self::Interfaces(source) => {
-                let (merged, mut unused) = source.into_inner();
-                let (sources, waiting) = merged.into_sources();
-                unused.merge(&waiting);
-                let mut received = Received::default();
-                for source in sources {
-                    let Received { report, damages } = Received::of_live([source]);
-                    received.report.merge(&report);
-                    received.damages.extend(damages);
-                }
-                received.report.unread += unused.count;
-                received.report.subtract_undecoded(&unused);
-                return received;
-            }
-            Self::One(source) => {
-                let (source, unused) = source.into_inner();
-                (vec![source], unused)
-            }
-            Self::Several(source) => {
-                let (merged, mut unused) = source.into_inner();
-                let (sources, waiting) = merged.into_sources();
-                unused.merge(&waiting);
-                (sources, unused)
-            }
-        };
-        Received::up_to(&sources, &unused)
-    }
 }
 
 impl Received {
@@ -612,7 +559,7 @@ impl Received {
         }
     }
 
-    /// Checks that `received = processed + filtered + malformed`.
+    /// Checks that `received = processed + filtered + dropped + malformed`.
     ///
     /// # Errors
     /// [`Unaccounted`] where a frame is missing from the count, or in it twice.

@@ -105,9 +105,15 @@ fn received_lines(received: &Received) -> String {
         report.received,
         report.dropped.total()
     );
-    if report.dropped.total() > 0 {
-        let _ = write!(text, " by the kernel: its ring was full (a larger one with -B)");
-    }
+    text.push_str(&match (report.dropped.ring_full, report.dropped.duplicates) {
+        (0, 0) => String::new(),
+        (_, 0) => String::from(" by the kernel: its ring was full (a larger one with -B)"),
+        (0, _) => String::from(" as duplicates"),
+        (lost, copies) => format!(
+            ": {lost} by the kernel, whose ring was full (a larger one with -B), {copies} as \
+             duplicates"
+        ),
+    });
     text.push('\n');
     for (count, what) in [
         (report.interface_dropped, "packets dropped by the interface, before they were received"),

@@ -40,6 +40,7 @@ pub struct CcaArguments {
     /// Interface that receives what goes to the queue, instead of captures
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
+    #[arg(conflicts_with = "drop_duplicates")]
     pub interface: Option<String>,
     /// Downstream of the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the
     /// router itself hands to a driver, which misses packets [default: a single tap]

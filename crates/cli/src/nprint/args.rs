@@ -71,7 +71,7 @@ pub struct NprintArguments {
     /// Print what the values mean, in order, with the hash of that, and read nothing
     #[arg(long, conflicts_with_all = [
         "read", "filter", "expression", "count", "snaplen", "threads", "seed", "check", "output",
-        "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
+        "drop_duplicates", "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
         "idle_timeout", "active_timeout", "max_flows",
     ])]
     pub schema: bool,

@@ -5,7 +5,7 @@
 use super::DissectOptions;
 use crate::layers::{Layers, Network, Protocol, Tunnel};
 use crate::wire::ethernet::{self, ether_type};
-use crate::wire::{gtpu, ipv4, ipv6, tcp, tcp_options, udp, vlan, vxlan};
+use crate::wire::{geneve, gtpu, ipv4, ipv6, tcp, tcp_options, udp, vlan, vxlan};
 
 /// Where the network header lies and what the link said of it.
 #[derive(Clone, Copy)]
@@ -199,6 +199,7 @@ fn udp(bytes: &[u8], len: usize, decapsulate: bool) -> Option<(u16, u32)> {
     let (source_port, destination_port) = (word(0), word(2));
     let datagram_len = usize::from(word(4));
     let is_tunnel = destination_port == vxlan::PORT
+        || destination_port == geneve::PORT
         || source_port == gtpu::PORT
         || destination_port == gtpu::PORT;
     if datagram_len > len || decapsulate && is_tunnel {

@@ -6,6 +6,7 @@
 
 mod link;
 mod network;
+mod radio;
 mod transport;
 mod tunnel;
 
@@ -30,12 +31,22 @@ enum Next {
     CookedV2,
     Loopback,
     Nflog,
+    Radiotap,
+    Prism,
+    Avs,
+    Ppi,
+    /// A frame of 802.11.
+    Wlan,
+    /// The same, its header padded to a multiple of 4 bytes.
+    WlanPadded,
     /// IP whose version is told by its first nibble alone.
     RawIp,
     Ipv4,
     Ipv6,
     Gre,
+    Erspan,
     Vxlan,
+    Geneve,
     Gtpu,
 }
 
@@ -64,19 +75,6 @@ pub(super) fn dissect(
     options: DissectOptions,
     layers: &mut Layers,
 ) {
-    let first = match link {
-        LinkType::ETHERNET => Next::Ethernet,
-        LinkType::RAW | LinkType::RAW_OLD_12 | LinkType::RAW_OLD_14 => Next::RawIp,
-        LinkType::IPV4 => Next::Ipv4,
-        LinkType::IPV6 => Next::Ipv6,
-        LinkType::NULL | LinkType::LOOP => Next::Loopback,
-        LinkType::NFLOG => Next::Nflog,
-        LinkType::LINUX_SLL => Next::Cooked,
-        LinkType::LINUX_SLL2 => Next::CookedV2,
-        LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => Next::Ppp,
-        LinkType::PPP_ETHER => Next::Pppoe,
-        _ => Next::Stop,
-    };
     let mut walk = Walk {
         frame,
         position: 0,
@@ -87,8 +85,30 @@ pub(super) fn dissect(
         tunnel: Tunnel::None,
         layers: Layers { vlan_id: Layers::NO_VLAN, ..Layers::default() },
     };
-    walk.run(first);
+    walk.run(first_of(link));
     *layers = walk.layers;
+}
+
+/// What frames of this link type begin with.
+fn first_of(link: LinkType) -> Next {
+    match link {
+        LinkType::ETHERNET => Next::Ethernet,
+        LinkType::RAW | LinkType::RAW_OLD_12 | LinkType::RAW_OLD_14 => Next::RawIp,
+        LinkType::IPV4 => Next::Ipv4,
+        LinkType::IPV6 => Next::Ipv6,
+        LinkType::NULL | LinkType::LOOP => Next::Loopback,
+        LinkType::NFLOG => Next::Nflog,
+        LinkType::LINUX_SLL => Next::Cooked,
+        LinkType::LINUX_SLL2 => Next::CookedV2,
+        LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => Next::Ppp,
+        LinkType::PPP_ETHER => Next::Pppoe,
+        LinkType::IEEE802_11 => Next::Wlan,
+        LinkType::IEEE802_11_RADIOTAP => Next::Radiotap,
+        LinkType::IEEE802_11_PRISM => Next::Prism,
+        LinkType::IEEE802_11_AVS => Next::Avs,
+        LinkType::PPI => Next::Ppi,
+        _ => Next::Stop,
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -107,11 +127,19 @@ impl<'a> Walk<'a> {
                 Next::CookedV2 => self.cooked(true),
                 Next::Loopback => self.loopback(),
                 Next::Nflog => self.nflog(),
+                Next::Radiotap => self.radiotap(),
+                Next::Prism => self.prism(false),
+                Next::Avs => self.prism(true),
+                Next::Ppi => self.ppi(),
+                Next::Wlan => self.wlan(false),
+                Next::WlanPadded => self.wlan(true),
                 Next::RawIp => self.raw_ip(),
                 Next::Ipv4 => self.ipv4(),
                 Next::Ipv6 => self.ipv6(),
                 Next::Gre => self.gre(),
+                Next::Erspan => self.erspan(),
                 Next::Vxlan => self.vxlan(),
+                Next::Geneve => self.geneve(),
                 Next::Gtpu => self.gtpu(),
             };
         }

@@ -27,6 +27,12 @@ pub mod ether_type {
     pub const RARP: u16 = 0x8035;
     /// Ethernet within GRE (RFC 1701's "transparent Ethernet bridging").
     pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
+    /// ERSPAN of types I and II, within GRE.
+    pub const ERSPAN: u16 = 0x88be;
+    /// ERSPAN of type III, within GRE.
+    pub const ERSPAN_III: u16 = 0x22eb;
+    /// MACsec (IEEE 802.1AE).
+    pub const MACSEC: u16 = 0x88e5;
     /// IEEE 802.1Q tag.
     pub const VLAN: u16 = 0x8100;
     /// PPP within enhanced GRE (RFC 2637).

@@ -14,6 +14,8 @@ read = [\"capture.pcap\"]
 # filter = \"tcp port 443\"
 # count = 1000000
 # snaplen = 0
+# Count packets once that a SPAN port shows twice: drop those like one of so long before.
+# drop-duplicates = \"5ms\"
 # Interfaces only: size of the ring buffer of each, and when to stop.
 # buffer-size = \"64M\"
 # duration = \"1h\"

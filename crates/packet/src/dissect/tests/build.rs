@@ -3,12 +3,16 @@
 use crate::dissect::{DissectOptions, dissect};
 use crate::layers::{Layers, Protocol};
 use crate::link::LinkType;
+use crate::wire::erspan::ErspanRepr;
 use crate::wire::ethernet::{EthernetRepr, MacAddress, ether_type};
+use crate::wire::geneve::GeneveRepr;
 use crate::wire::ipv4::Ipv4Repr;
 use crate::wire::ipv6::Ipv6Repr;
 use crate::wire::mpls::MplsRepr;
 use crate::wire::pppoe::PppoeRepr;
+use crate::wire::radiotap::RadiotapRepr;
 use crate::wire::vlan::VlanRepr;
+use crate::wire::wlan::WlanRepr;
 
 pub(super) fn read(link: LinkType, frame: &[u8]) -> Layers {
     let wire_len = u32::try_from(frame.len()).unwrap();
@@ -125,6 +129,45 @@ pub(super) fn vxlan(inner: &[u8]) -> Vec<u8> {
 pub(super) fn gtpu(inner: &[u8]) -> Vec<u8> {
     let [high, low] = len(inner.len()).to_be_bytes();
     udp(2152, 2152, &raw(&[0x30, 255, high, low, 0, 0, 0, 1], inner))
+}
+
+/// Geneve with options, whole ones.
+pub(super) fn geneve(protocol_type: u16, options: &[u8], inner: &[u8]) -> Vec<u8> {
+    let options = options.to_vec();
+    let header = GeneveRepr { protocol_type, vni: 42, options, ..GeneveRepr::default() };
+    udp(50_000, 6081, &with(|out| header.emit(out), inner))
+}
+
+/// GRE with a sequence number, and ERSPAN of type II.
+pub(super) fn erspan_ii(inner: &[u8]) -> Vec<u8> {
+    raw(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 9, 0x10, 7, 0, 1, 0, 0, 0, 0], inner)
+}
+
+/// GRE with a sequence number, and ERSPAN of type III.
+pub(super) fn erspan_iii(has_subheader: bool, frame_type: u8, inner: &[u8]) -> Vec<u8> {
+    let third = Some((frame_type, has_subheader));
+    let header = ErspanRepr { vlan: 7, session_id: 1, is_truncated: false, third };
+    let inner = with(|out| header.emit(out), inner);
+    raw(&[0x10, 0, 0x22, 0xeb, 0, 0, 0, 9], &inner)
+}
+
+/// MACsec behind its EtherType, with integrity alone and the check value's 16 bytes.
+pub(super) fn macsec(short_length: u8, ether_type: u16, inner: &[u8]) -> Vec<u8> {
+    let head = [&[0x01, short_length, 0, 0, 0, 7][..], &ether_type.to_be_bytes()].concat();
+    raw(&raw(&head, inner), &[0x5a; 16])
+}
+
+pub(super) fn snap(ether_type: u16, inner: &[u8]) -> Vec<u8> {
+    raw(&raw(&[0xaa, 0xaa, 3, 0, 0, 0], &ether_type.to_be_bytes()), inner)
+}
+
+/// A data frame of 802.11.
+pub(super) fn wlan(header: WlanRepr, inner: &[u8]) -> Vec<u8> {
+    with(|out| header.emit(out), inner)
+}
+
+pub(super) fn radiotap(flags: u8, inner: &[u8]) -> Vec<u8> {
+    with(|out| RadiotapRepr { flags }.emit(out), inner)
 }
 
 /// Ethernet, IPv4, TCP and 5 bytes.

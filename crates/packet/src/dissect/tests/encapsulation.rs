@@ -5,6 +5,7 @@ use crate::dissect::{DissectOptions, dissect};
 use crate::layers::{Layers, Network, Protocol, Tunnel};
 use crate::link::LinkType;
 use crate::wire::ethernet::ether_type::*;
+use crate::wire::wlan::WlanRepr;
 
 const PAYLOAD: &[u8] = b"payload";
 
@@ -81,7 +82,7 @@ fn links_without_ethernet() {
     assert_found(LinkType::IPV4, &four, Network::Ipv4);
     assert_found(LinkType::IPV6, &six, Network::Ipv6);
     assert_found(LinkType::PPP_ETHER, &pppoe(&raw(&[0, 0x21], &four)), Network::Ipv4);
-    let unknown = read(LinkType::IEEE802_11, &four);
+    let unknown = read(LinkType(147), &four);
     assert_eq!((unknown.network, unknown.fault), (Network::None, None));
 }
 
@@ -204,21 +205,66 @@ fn tunnels_open_and_stay_closed() {
         ),
     ];
     for (packet, tunnel, outer, inner) in cases {
-        let frame = raw(&ethernet(if outer == Network::Ipv4 { IPV4 } else { IPV6 }, &[]), &packet);
-        let layers = assert_found(LinkType::ETHERNET, &frame, inner);
-        assert_eq!((layers.tunnel, layers.outer_network), (tunnel, outer));
-        assert_eq!(layers.outer_network_offset, 14);
-        let wire_len = u32::try_from(frame.len()).unwrap();
-        for transport in [false, true] {
-            let options = DissectOptions { decapsulate: false, transport };
-            let closed = dissect(LinkType::ETHERNET, &frame, wire_len, options);
-            assert_eq!((closed.tunnel, closed.network), (Tunnel::None, outer));
-            assert_eq!((closed.network_offset, closed.fault), (14, None));
-            let options = DissectOptions { decapsulate: true, transport };
-            let open = dissect(LinkType::ETHERNET, &frame, wire_len, options);
-            assert_eq!((open.tunnel, open.network_offset), (tunnel, layers.network_offset));
-            assert_eq!(open.has(Layers::TRANSPORT), transport);
-        }
+        assert_opens_and_stays_closed(&packet, tunnel, outer, inner);
+    }
+}
+
+#[test]
+fn tunnels_of_what_mirrors_open_and_stay_closed() {
+    let carried = ethernet(IPV4, &inner4());
+    let options = [1, 8, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 1, 8, 3, 0];
+    let type_i = gre(ERSPAN, &ethernet(IPV6, &inner6()));
+    let third = |has_subheader| erspan_iii(has_subheader, 0, &carried);
+    let cases: [(Vec<u8>, Tunnel, Network, Network); 8] = [
+        (
+            ipv4(Protocol::UDP, &geneve(TRANSPARENT_ETHERNET, &[], &carried)),
+            Tunnel::Geneve,
+            Network::Ipv4,
+            Network::Ipv4,
+        ),
+        (
+            ipv6(Protocol::UDP, &geneve(IPV4, &options, &inner4())),
+            Tunnel::Geneve,
+            Network::Ipv6,
+            Network::Ipv4,
+        ),
+        (
+            ipv4(Protocol::UDP, &geneve(IPV6, &options, &inner6())),
+            Tunnel::Geneve,
+            Network::Ipv4,
+            Network::Ipv6,
+        ),
+        (ipv4(Protocol::GRE, &type_i), Tunnel::Erspan, Network::Ipv4, Network::Ipv6),
+        (ipv6(Protocol::GRE, &erspan_ii(&carried)), Tunnel::Erspan, Network::Ipv6, Network::Ipv4),
+        (ipv4(Protocol::GRE, &third(false)), Tunnel::Erspan, Network::Ipv4, Network::Ipv4),
+        (ipv4(Protocol::GRE, &third(true)), Tunnel::Erspan, Network::Ipv4, Network::Ipv4),
+        (
+            ipv4(Protocol::GRE, &erspan_iii(false, 2, &inner6())),
+            Tunnel::Erspan,
+            Network::Ipv4,
+            Network::Ipv6,
+        ),
+    ];
+    for (packet, tunnel, outer, inner) in cases {
+        assert_opens_and_stays_closed(&packet, tunnel, outer, inner);
+    }
+}
+
+fn assert_opens_and_stays_closed(packet: &[u8], tunnel: Tunnel, outer: Network, inner: Network) {
+    let frame = raw(&ethernet(if outer == Network::Ipv4 { IPV4 } else { IPV6 }, &[]), packet);
+    let layers = assert_found(LinkType::ETHERNET, &frame, inner);
+    assert_eq!((layers.tunnel, layers.outer_network), (tunnel, outer));
+    assert_eq!(layers.outer_network_offset, 14);
+    let wire_len = u32::try_from(frame.len()).unwrap();
+    for transport in [false, true] {
+        let options = DissectOptions { decapsulate: false, transport };
+        let closed = dissect(LinkType::ETHERNET, &frame, wire_len, options);
+        assert_eq!((closed.tunnel, closed.network), (Tunnel::None, outer));
+        assert_eq!((closed.network_offset, closed.fault), (14, None));
+        let options = DissectOptions { decapsulate: true, transport };
+        let open = dissect(LinkType::ETHERNET, &frame, wire_len, options);
+        assert_eq!((open.tunnel, open.network_offset), (tunnel, layers.network_offset));
+        assert_eq!(open.has(Layers::TRANSPORT), transport);
     }
 }
 
@@ -227,6 +273,11 @@ fn at_a_tunnel_port_but_no_tunnel() {
     let contents = [
         udp(1, 4789, &[0; 8]),
         udp(1, 4789, &[]),
+        // Another version; no EtherType; options alone; and a source port alone.
+        udp(1, 6081, &[0x40; 9]),
+        udp(1, 6081, b"\0\0\0\x20\0\0\0"),
+        geneve(IPV4, &[], &[]),
+        udp(6081, 1, &[0, 0, 8, 0, 0, 0, 0, 0, 0x45]),
         udp(4789, 1, &[8, 0, 0, 0, 0, 0, 42, 0]),
         udp(2152, 1, &[0x10, 255, 0, 0]),
         udp(2152, 2152, &[0x30, 1, 0, 0, 0, 0, 0, 0]),
@@ -263,4 +314,113 @@ fn lengths_that_the_interface_will_write() {
     frame[18..20].fill(0);
     let layers = read(LinkType::ETHERNET, &frame);
     assert_eq!((layers.fault, layers.payload_len), (None, 5));
+}
+
+#[test]
+fn data_frames_of_a_radio() {
+    let llc = snap(IPV4, &inner4());
+    let data = WlanRepr::default();
+    let subframe = raw(&[0; 12], &raw(&u16::try_from(llc.len()).unwrap().to_be_bytes(), &llc));
+    let qos = |is_aggregate, has_ht_control| WlanRepr {
+        qos: Some((is_aggregate, has_ht_control)),
+        ..data
+    };
+    let both_ways = WlanRepr { distribution: (true, true), ..qos(false, true) };
+    let mut mesh = wlan(WlanRepr { distribution: (true, true), ..qos(false, false) }, &[]);
+    mesh[31] = 1;
+    let frames = [
+        wlan(data, &llc),
+        wlan(qos(false, false), &llc),
+        wlan(both_ways, &llc),
+        wlan(qos(true, false), &subframe),
+        raw(&mesh, &raw(&[1; 12], &llc)),
+        // The bit of mesh control, and no mesh control.
+        raw(&mesh, &llc),
+    ];
+    for frame in frames {
+        assert_found(LinkType::IEEE802_11, &frame, Network::Ipv4);
+        for (link, header) in [
+            (LinkType::IEEE802_11_RADIOTAP, radiotap(0, &[])),
+            (LinkType::IEEE802_11_PRISM, vec![0x44; 144]),
+            (LinkType::IEEE802_11_PRISM, raw(&[0x80, 0x21, 0x10, 1, 0, 0, 0, 20], &[0; 12])),
+            (LinkType::IEEE802_11_AVS, raw(&[0x80, 0x21, 0x10, 2, 0, 0, 0, 9], &[0])),
+            (LinkType::PPI, vec![0, 0, 9, 0, 105, 0, 0, 0, 7]),
+        ] {
+            assert_found(link, &raw(&header, &frame), Network::Ipv4);
+        }
+    }
+    let six = wlan(qos(false, false), &raw(&[0, 0], &snap(IPV6, &inner6())));
+    let padded = assert_found(LinkType::IEEE802_11_RADIOTAP, &radiotap(0x20, &six), Network::Ipv6);
+    assert_eq!(padded.network_offset, 9 + 28 + 8);
+    let wrapped = raw(&[0, 0, 8, 0, 1, 0, 0, 0], &ethernet(IPV4, &inner4()));
+    assert_found(LinkType::PPI, &wrapped, Network::Ipv4);
+}
+
+#[test]
+fn a_check_sequence_at_the_end_is_no_payload() {
+    let mut offloaded = ipv4(Protocol::UDP, &datagram());
+    offloaded[2..4].fill(0);
+    for (flags, sequence) in [(0, &[][..]), (0x10, &[1, 2, 3, 4])] {
+        let frame = wlan(WlanRepr::default(), &raw(&snap(IPV4, &offloaded), sequence));
+        let layers = read(LinkType::IEEE802_11_RADIOTAP, &radiotap(flags, &frame));
+        assert_eq!((layers.fault, layers.payload_len), (None, 7));
+    }
+}
+
+#[test]
+fn what_a_radio_or_a_switch_encrypted_has_no_network_and_no_fault() {
+    let is_protected = WlanRepr { is_protected: true, ..WlanRepr::default() };
+    let inner = snap(IPV4, &inner4());
+    let mut sealed = macsec(0, IPV4, &inner4());
+    sealed[0] |= 0x0c;
+    let cases = [
+        (LinkType::IEEE802_11, wlan(is_protected, &[7; 40])),
+        (LinkType::IEEE802_11, wlan(is_protected, &inner)),
+        (LinkType::ETHERNET, ethernet(MACSEC, &sealed)),
+        (LinkType::ETHERNET, ethernet(VLAN, &vlan(5, MACSEC, &sealed))),
+    ];
+    for (link, frame) in cases {
+        let layers = read(link, &frame);
+        assert_eq!((layers.network, layers.fault), (Network::None, None));
+        assert!(layers.has(Layers::ENCRYPTED) && !layers.is_cut());
+    }
+    let fragment = |number, more| WlanRepr {
+        fragment_number: number,
+        more_fragments: more,
+        ..WlanRepr::default()
+    };
+    let first = read(LinkType::IEEE802_11, &wlan(fragment(0, true), &inner[..40]));
+    assert_eq!((first.network, first.fault), (Network::Ipv4, None));
+    let later = read(LinkType::IEEE802_11, &wlan(fragment(1, false), &inner));
+    assert_eq!((later.network, later.flags), (Network::None, 0));
+    for control in [0x0080, 0x00d4, 0x0148, 0x0009_u16] {
+        let other = read(LinkType::IEEE802_11, &raw(&control.to_le_bytes(), &[0; 30]));
+        assert_eq!((other.network, other.fault, other.flags), (Network::None, None, 0));
+    }
+}
+
+#[test]
+fn behind_a_tag_of_macsec_with_integrity_alone() {
+    for short_length in [0, u8::try_from(inner4().len()).unwrap() + 2] {
+        let frame = ethernet(MACSEC, &macsec(short_length, IPV4, &inner4()));
+        let layers = read(LinkType::ETHERNET, &frame);
+        assert_eq!((layers.network, layers.fault), (Network::Ipv4, None));
+        assert_eq!((layers.payload_len, layers.network_offset), (7, 22));
+    }
+    let mut with_channel = raw(&[0x21, 0, 0, 0, 0, 7], &[2; 8]);
+    with_channel.extend(raw(&VLAN.to_be_bytes(), &vlan(9, IPV6, &inner6())));
+    let frame = ethernet(MACSEC, &raw(&with_channel, &[0; 16]));
+    let layers = read(LinkType::ETHERNET, &frame);
+    assert_eq!((layers.network, layers.vlan(), layers.fault), (Network::Ipv6, Some(9), None));
+}
+
+#[test]
+fn what_the_mirroring_switch_cut_is_not_malformed() {
+    let carried = ethernet(IPV4, &ipv4(Protocol::UDP, &udp(1, 2, &[0; 400])));
+    let mut packet = erspan_ii(&carried[..60]);
+    let layers = read(LinkType::RAW, &ipv4(Protocol::GRE, &packet));
+    assert_eq!(layers.fault, Some(crate::Malformed::Ipv4TotalLengthLong));
+    packet[10] |= 0x04;
+    let layers = read(LinkType::RAW, &ipv4(Protocol::GRE, &packet));
+    assert_eq!((layers.fault, layers.tunnel), (None, Tunnel::Erspan));
 }

@@ -6,6 +6,7 @@ use crate::layers::{Layers, Network, Protocol, Tunnel};
 use crate::link::LinkType;
 use crate::malformed::Malformed::{self, *};
 use crate::wire::ethernet::ether_type::*;
+use crate::wire::wlan::WlanRepr;
 
 /// A copy with some bytes written over.
 fn changed(frame: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
@@ -16,9 +17,17 @@ fn changed(frame: &[u8], changes: &[(usize, u8)]) -> Vec<u8> {
     frame
 }
 
+const AGGREGATE: WlanRepr = WlanRepr {
+    distribution: (true, false),
+    is_protected: false,
+    more_fragments: false,
+    fragment_number: 0,
+    qos: Some((true, false)),
+};
+
 #[test]
 fn below_the_network() {
-    let cases: [(LinkType, Vec<u8>, Malformed); 18] = [
+    let cases: [(LinkType, Vec<u8>, Malformed); 29] = [
         (LinkType::ETHERNET, vec![0; 13], EthernetHeaderShort),
         (LinkType::ETHERNET, ethernet(VLAN, &[0; 3]), VlanTagShort),
         (LinkType::ETHERNET, ethernet(2, &[0xaa; 46]), LlcHeaderShort),
@@ -33,6 +42,17 @@ fn below_the_network() {
         (LinkType::NULL, vec![0; 3], LoopbackHeaderShort),
         (LinkType::NFLOG, vec![2, 0, 0], NflogHeaderShort),
         (LinkType::NFLOG, vec![2, 0, 0, 0, 3, 0, 9, 0], NflogAttributeWrong),
+        (LinkType::IEEE802_11_RADIOTAP, vec![0, 0, 9, 0, 2, 0, 0, 0], RadiotapHeaderShort),
+        (LinkType::IEEE802_11_RADIOTAP, vec![1, 0, 8, 0, 0, 0, 0, 0], RadiotapHeaderWrong),
+        (LinkType::IEEE802_11_PRISM, vec![0x44; 143], PrismHeaderShort),
+        (LinkType::IEEE802_11_AVS, vec![0x80, 0x21, 0x10, 1, 0, 0, 0, 9], PrismHeaderShort),
+        (LinkType::PPI, vec![0, 0, 9, 0, 105, 0, 0, 0], PpiHeaderShort),
+        (LinkType::IEEE802_11, vec![0x08], WlanHeaderShort),
+        (LinkType::IEEE802_11, vec![0x08; 23], WlanHeaderShort),
+        (LinkType::IEEE802_11, wlan(AGGREGATE, &[0; 13]), WlanHeaderShort),
+        (LinkType::ETHERNET, ethernet(MACSEC, &[0x20; 13]), MacsecTagShort),
+        (LinkType::ETHERNET, ethernet(MACSEC, &[0; 17]), MacsecTagShort),
+        (LinkType::ETHERNET, ethernet(MACSEC, &[0x80; 46]), MacsecVersionWrong),
         (LinkType::RAW, vec![], RawVersionWrong),
         (LinkType::RAW, vec![0x50; 40], RawVersionWrong),
         (LinkType::ETHERNET, ethernet(MPLS, &[0; 80]), HeadersTooDeep),
@@ -129,12 +149,16 @@ fn the_transport_header() {
 #[test]
 fn in_a_tunnel_the_outer_headers_hold() {
     let inner = ipv4(Protocol::TCP, &tcp(&[], b"hello"));
-    let cases: [(Protocol, Vec<u8>, Malformed); 7] = [
+    let cases: [(Protocol, Vec<u8>, Malformed); 11] = [
         (Protocol::GRE, vec![0x20, 0, 8, 0, 1], GreHeaderShort),
         (Protocol::GRE, gre(IPV4, &inner[..10]), Ipv4HeaderShort),
         (Protocol::IPV4, changed(&inner, &[(0, 0x65)]), Ipv4VersionWrong),
         (Protocol::UDP, udp(1, 4789, &[8, 0, 0]), VxlanHeaderShort),
         (Protocol::UDP, vxlan(&[0; 13]), EthernetHeaderShort),
+        (Protocol::UDP, udp(1, 6081, &[1, 0, 8, 0, 0, 0, 0, 0, 1]), GeneveHeaderShort),
+        (Protocol::UDP, geneve(IPV4, &[1, 8, 1, 1], &inner), GeneveOptionWrong),
+        (Protocol::GRE, erspan_ii(&[])[..15].to_vec(), ErspanHeaderShort),
+        (Protocol::GRE, changed(&erspan_ii(&plain()), &[(8, 0x30)]), ErspanVersionWrong),
         (Protocol::UDP, udp(2152, 2152, &[0x30, 255, 0]), GtpuHeaderShort),
         (Protocol::UDP, gtpu(&changed(&inner, &[(0, 0x41)])), Ipv4HeaderLengthSmall),
     ];
@@ -170,6 +194,11 @@ fn what_was_not_captured_is_not_malformed() {
         ethernet(VLAN, &vlan(5, IPV6, &ipv6(Protocol::UDP, &gtpu(&plain()[14..])))),
         ethernet(IPV4, &ipv4(Protocol::UDP, &vxlan(&plain()))),
         ethernet(IPV4, &ipv4(Protocol::GRE, &gre(TRANSPARENT_ETHERNET, &plain()))),
+        ethernet(IPV4, &ipv4(Protocol::GRE, &gre(ERSPAN, &plain()))),
+        ethernet(IPV4, &ipv4(Protocol::GRE, &erspan_ii(&plain()))),
+        ethernet(IPV4, &ipv4(Protocol::GRE, &erspan_iii(true, 0, &plain()))),
+        ethernet(IPV4, &ipv4(Protocol::UDP, &geneve(IPV4, &[1, 8, 1, 0], &plain()[14..]))),
+        ethernet(MACSEC, &macsec(0, IPV4, &plain()[14..])),
         ethernet(MPLS, &mpls(1, true, &raw(&[0; 4], &plain()))),
         ethernet(PPPOE_SESSION, &pppoe(&raw(&[0, 0x21], &plain()[14..]))),
         ethernet(
@@ -196,15 +225,36 @@ fn what_was_not_captured_is_not_malformed() {
 
 #[test]
 fn what_may_be_no_tunnel_is_not_malformed_when_cut() {
-    // Shorter than a GTP-U header, and by its second byte none: it stays UDP.
-    let frame = ipv4(Protocol::UDP, &udp(2152, 2152, &[0x30, 1, 0, 0]));
-    let wire_len = u32::try_from(frame.len()).unwrap();
-    assert_eq!(read(LinkType::RAW, &frame).fault, None);
-    for captured_len in 28..frame.len() {
-        let captured = &frame[..captured_len];
-        let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
-        assert_eq!(layers.fault, None, "{captured_len} bytes");
-        assert_eq!(layers.is_cut(), captured_len < 30, "{captured_len} bytes");
+    // Shorter than the tunnel's header, and by its second or fourth byte none: it stays UDP.
+    for (port, content, needed) in [(2152, [0x30, 1, 0, 0], 2), (6081, [0, 0, 5, 0xff], 4)] {
+        let frame = ipv4(Protocol::UDP, &udp(port, port, &content));
+        let wire_len = u32::try_from(frame.len()).unwrap();
+        assert_eq!(read(LinkType::RAW, &frame).fault, None);
+        for captured_len in 28..frame.len() {
+            let captured = &frame[..captured_len];
+            let layers = dissect(LinkType::RAW, captured, wire_len, DissectOptions::default());
+            assert_eq!(layers.fault, None, "{captured_len} bytes");
+            assert_eq!(layers.is_cut(), captured_len < 28 + needed, "{captured_len} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_short_header_that_is_wrong_as_well_is_short_however_it_is_cut() {
+    let cases = [
+        (LinkType::IEEE802_11_RADIOTAP, vec![0x9c; 3], RadiotapHeaderShort),
+        (LinkType::ETHERNET, ethernet(MACSEC, &[0x80; 5]), MacsecTagShort),
+        (LinkType::RAW, ipv4(Protocol::GRE, &erspan_ii(&[])[..12]), ErspanHeaderShort),
+    ];
+    for (link, mut frame, cause) in cases {
+        *frame.last_mut().unwrap() |= 0xf0;
+        let wire_len = u32::try_from(frame.len()).unwrap();
+        assert_eq!(read(link, &frame).fault, Some(cause));
+        for cut in 1..3 {
+            let captured = &frame[..frame.len() - cut];
+            let layers = dissect(link, captured, wire_len, DissectOptions::default());
+            assert_eq!(layers.fault, Some(cause));
+        }
     }
 }
 

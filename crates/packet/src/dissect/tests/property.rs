@@ -9,8 +9,8 @@ use crate::layers::{Layers, Network, Protocol};
 use crate::link::LinkType;
 use crate::wire::ethernet::ether_type::*;
 
-const LINKS: [u16; 17] =
-    [0, 1, 9, 12, 14, 50, 51, 101, 104, 105, 108, 113, 127, 228, 229, 276, 999];
+const LINKS: [u16; 21] =
+    [0, 1, 9, 12, 14, 50, 51, 101, 104, 105, 108, 113, 119, 127, 163, 192, 228, 229, 239, 276, 999];
 
 fn all_options() -> [DissectOptions; 4] {
     [(false, false), (false, true), (true, false), (true, true)]
@@ -25,12 +25,15 @@ fn segment() -> impl Strategy<Value = (Protocol, Vec<u8>)> {
         Just(vec![2, 4, 5, 0xb4, 4, 2, 1, 1]),
         any::<[u8; 8]>().prop_map(Vec::from),
     ];
-    let port = || prop_oneof![Just(4789), Just(2152), Just(443), any::<u16>()];
+    let port = || prop_oneof![Just(4789), Just(2152), Just(6081), Just(443), any::<u16>()];
     prop_oneof![
         (options, payload()).prop_map(|(options, rest)| (Protocol::TCP, tcp(&options, &rest))),
         (port(), port(), payload()).prop_map(|(a, b, rest)| (Protocol::UDP, udp(a, b, &rest))),
         payload().prop_map(|rest| (Protocol::UDP, gtpu(&ipv4(Protocol::UDP, &udp(1, 2, &rest))))),
         payload().prop_map(|rest| (Protocol::UDP, vxlan(&raw(&plain(), &rest)))),
+        payload().prop_map(|rest| (Protocol::UDP, geneve(IPV4, &[], &raw(&plain()[14..], &rest)))),
+        payload().prop_map(|rest| (Protocol::GRE, erspan_ii(&raw(&plain(), &rest)))),
+        payload().prop_map(|rest| (Protocol::GRE, erspan_iii(true, 0, &raw(&plain(), &rest)))),
         (any::<u8>().prop_map(Protocol), payload()),
     ]
 }
@@ -44,8 +47,22 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
             inner = vlan(identifier, ether_type, &inner);
             ether_type = if tag == 0 { VLAN } else { SERVICE_VLAN };
         }
+        if tags == 3 {
+            inner = macsec(0, ether_type, &inner);
+            ether_type = MACSEC;
+        }
         raw(&ethernet(ether_type, &inner), &vec![0; padding])
     })
+}
+
+/// Of data frames mostly, with every bit of their control.
+fn wlan_header() -> impl Strategy<Value = Vec<u8>> {
+    let control = prop_oneof![
+        (0..16_u8, any::<u8>()).prop_map(|(subtype, flags)| [subtype << 4 | 8, flags]),
+        any::<[u8; 2]>(),
+    ];
+    (control, prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 22..40))
+        .prop_map(|(control, rest)| raw(&control, &rest))
 }
 
 /// Bytes written over, mostly near the front, where the headers are.
@@ -111,6 +128,26 @@ proptest! {
                 assert_usable(layers, &bytes)?;
             }
         }
+    }
+
+    #[test]
+    fn any_frame_of_a_radio_is_walked(
+        header in wlan_header(), (protocol, bytes) in segment(), flags: u8,
+        mutations in mutations(), cut in 0_usize..200,
+    ) {
+        let mut frame = radiotap(flags, &raw(&header, &snap(IPV4, &ipv4(protocol, &bytes))));
+        for (at, value) in mutations {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+        }
+        let wire_len = u32::try_from(frame.len()).unwrap();
+        let whole = dissect(LinkType::IEEE802_11_RADIOTAP, &frame, wire_len, all_options()[3]);
+        assert_usable(whole, &frame)?;
+        frame.truncate(cut);
+        let cut = dissect(LinkType::IEEE802_11_RADIOTAP, &frame, wire_len, all_options()[3]);
+        assert_usable(cut, &frame)?;
+        prop_assert!(cut.fault.is_none() || cut.fault == whole.fault, "{cut:?} {whole:?}");
     }
 
     #[test]

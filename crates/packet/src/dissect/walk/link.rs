@@ -7,6 +7,7 @@ use crate::wire::cooked::{self, Cooked};
 use crate::wire::ethernet::{self, Ethernet, ether_type};
 use crate::wire::llc::{self, Llc};
 use crate::wire::loopback::{self, Loopback};
+use crate::wire::macsec::{self, Macsec};
 use crate::wire::mpls::{self, Mpls};
 use crate::wire::nflog::{self, Nflog};
 use crate::wire::ppp::{self, Ppp, PppContent};
@@ -45,6 +46,7 @@ impl Walk<'_> {
             }
             ether_type::MPLS | ether_type::MPLS_UPSTREAM => self.mpls(),
             ether_type::PPPOE_SESSION => self.pppoe(),
+            ether_type::MACSEC => self.macsec(),
             _ => Next::Stop,
         }
     }
@@ -60,6 +62,32 @@ impl Walk<'_> {
                 self.type_or_length(view.type_or_length())
             }
             Err(cause) => self.missing(vlan::HEADER_LEN, cause),
+        }
+    }
+
+    /// With integrity alone an EtherType follows in the clear. Nothing tells how long the check
+    /// value at the end is: it is taken for the standard's, where the tag does not tell more.
+    fn macsec(&mut self) -> Next {
+        let view = match Macsec::new(self.captured()) {
+            Ok(view) => view,
+            Err(cause @ Malformed::MacsecVersionWrong) => return self.fault(cause),
+            Err(cause) => return self.missing_some(macsec::HEADER_LEN, cause),
+        };
+        self.pass(view.header_len());
+        if view.is_encrypted() || view.is_changed() {
+            self.layers.flags |= Layers::ENCRYPTED;
+            return Next::Stop;
+        }
+        self.narrow(match usize::from(view.short_length()) {
+            0 => self.remaining().saturating_sub(macsec::CHECK_VALUE_LEN),
+            len => len,
+        });
+        match self.captured().first_chunk() {
+            Some(&ether_type) => {
+                self.pass(ether_type.len());
+                self.type_or_length(u16::from_be_bytes(ether_type))
+            }
+            None => self.missing(2, Malformed::MacsecTagShort),
         }
     }
 

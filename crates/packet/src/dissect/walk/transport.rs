@@ -8,7 +8,7 @@ use crate::wire::icmpv6::{self, Icmpv6};
 use crate::wire::sctp::{self, Sctp};
 use crate::wire::tcp::{self, Tcp};
 use crate::wire::udp::{self, Udp};
-use crate::wire::{gtpu, vxlan};
+use crate::wire::{geneve, gtpu, vxlan};
 
 impl Walk<'_> {
     pub(super) fn transport(&mut self, protocol: Protocol) -> Next {
@@ -103,6 +103,8 @@ impl Walk<'_> {
             Next::Stop
         } else if destination_port == vxlan::PORT {
             Next::Vxlan
+        } else if destination_port == geneve::PORT {
+            Next::Geneve
         } else if source_port == gtpu::PORT || destination_port == gtpu::PORT {
             Next::Gtpu
         } else {

@@ -4,7 +4,9 @@
 use super::{Next, Walk};
 use crate::layers::Tunnel;
 use crate::malformed::Malformed;
-use crate::wire::ethernet::ether_type;
+use crate::wire::erspan::{self, Erspan};
+use crate::wire::ethernet::{self, ether_type};
+use crate::wire::geneve::{self, Geneve};
 use crate::wire::gre::{self, Gre};
 use crate::wire::gtpu::{self, Gtpu};
 use crate::wire::vxlan::{self, Vxlan};
@@ -21,9 +23,64 @@ impl Walk<'_> {
             // Acknowledgments of enhanced GRE carry nothing.
             _ if self.remaining() == 0 => Next::Stop,
             (0, ether_type::TRANSPARENT_ETHERNET) => Next::Ethernet,
+            // Type I of ERSPAN has neither a sequence number nor a header of its own.
+            (0, ether_type::ERSPAN) if view.sequence_number().is_none() => {
+                self.tunnel = Tunnel::Erspan;
+                Next::Ethernet
+            }
+            (0, ether_type::ERSPAN | ether_type::ERSPAN_III) => Next::Erspan,
             (0, value) => Next::EtherType(value),
             (1, ether_type::PPP) => Next::Ppp,
             _ => Next::Stop,
+        }
+    }
+
+    pub(super) fn erspan(&mut self) -> Next {
+        let view = match Erspan::new(self.captured()) {
+            Ok(view) => view,
+            Err(cause @ Malformed::ErspanVersionWrong) => return self.fault(cause),
+            Err(cause) => return self.missing_some(erspan::HEADER_LEN, cause),
+        };
+        self.pass(view.header_len());
+        self.tunnel = Tunnel::Erspan;
+        // The switch cut the frame, whose headers go on telling of the whole.
+        self.is_open |= view.is_truncated();
+        match view.frame_type() {
+            _ if self.remaining() == 0 => Next::Stop,
+            erspan::FRAME_ETHERNET => Next::Ethernet,
+            erspan::FRAME_IP => Next::RawIp,
+            _ => Next::Stop,
+        }
+    }
+
+    /// At UDP's port, so it may be something else: then it stays UDP.
+    pub(super) fn geneve(&mut self) -> Next {
+        let bytes = self.captured();
+        match bytes {
+            [] => return self.missing(1, Malformed::GeneveHeaderShort),
+            [first, ..] if first >> 6 != 0 => return Next::Stop,
+            [_, _, high, low, ..]
+                if u16::from_be_bytes([*high, *low]) < ethernet::ETHER_TYPE_MIN =>
+            {
+                return Next::Stop;
+            }
+            [_, _, _, _, ..] => {}
+            _ => return self.missing(4, Malformed::GeneveHeaderShort),
+        }
+        let view = match Geneve::new(bytes) {
+            Ok(view) => view,
+            Err(cause) => return self.missing_some(geneve::HEADER_LEN, cause),
+        };
+        if let Err(cause) = view.check_options() {
+            return self.fault(cause);
+        }
+        self.pass(view.header_len());
+        self.tunnel = Tunnel::Geneve;
+        match view.protocol_type() {
+            // Control messages may carry options alone.
+            _ if self.remaining() == 0 => Next::Stop,
+            ether_type::TRANSPARENT_ETHERNET => Next::Ethernet,
+            value => Next::EtherType(value),
         }
     }
 

@@ -1,0 +1,101 @@
+//! All inputs of a run as one source, in order of time.
+
+use capture::distinct::Distinct;
+use capture::limited::Limited;
+use capture::live::{LiveSeveral, LiveSource};
+use capture::merged::Merged;
+use capture::{Damage, FileSource};
+use packet::Source;
+
+use crate::reading::Received;
+
+/// All inputs as one source, in order of time.
+pub enum InOrder {
+    /// One capture, in its own order.
+    One(Limited<FileSource>),
+    /// Several, merged.
+    Several(Limited<Merged>),
+    /// An interface.
+    Live(Option<Limited<Box<LiveSource>>>),
+    /// Several, merged.
+    Interfaces(Limited<LiveSeveral>),
+    /// Any of these without copies of packets.
+    Distinct(Box<Distinct<InOrder>>),
+}
+
+impl Source for InOrder {
+    fn next_batch(&mut self) -> Option<packet::Batch<'_>> {
+        match self {
+            Self::One(source) => source.next_batch(),
+            Self::Several(source) => source.next_batch(),
+            Self::Live(source) => source.as_mut()?.next_batch(),
+            Self::Interfaces(source) => source.next_batch(),
+            Self::Distinct(source) => source.next_batch(),
+        }
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        match self {
+            Self::Live(_) | Self::Interfaces(_) => true,
+            Self::One(_) | Self::Several(_) => false,
+            Self::Distinct(source) => source.ends_by_itself(),
+        }
+    }
+}
+
+impl InOrder {
+    /// Of several interfaces those that have vanished since this was asked last; the others go on.
+    pub fn newly_ended(&mut self) -> Vec<Damage> {
+        match self {
+            Self::Interfaces(source) => source.get_mut().newly_ended(),
+            Self::Distinct(source) => source.get_mut().newly_ended(),
+            Self::One(_) | Self::Several(_) | Self::Live(_) => Vec::new(),
+        }
+    }
+
+    /// What became of the frames; those read past the count do not count.
+    #[must_use]
+    pub fn received(self) -> Received {
+        let (sources, unused) = match self {
+            Self::Live(None) => return Received::default(),
+            Self::Distinct(source) => {
+                let (source, duplicates) = source.into_inner();
+                let mut received = source.received();
+                received.report.dropped.duplicates += duplicates;
+                return received;
+            }
+            Self::Live(Some(source)) => {
+                let (source, unused) = source.into_inner();
+                let mut received = Received::of_live([*source]);
+                received.report.unread += unused.count;
+                received.report.subtract_undecoded(&unused);
+                return received;
+            }
+            Self::Interfaces(source) => {
+                let (merged, mut unused) = source.into_inner();
+                let (sources, waiting) = merged.into_sources();
+                unused.merge(&waiting);
+                let mut received = Received::default();
+                for source in sources {
+                    let Received { report, damages } = Received::of_live([source]);
+                    received.report.merge(&report);
+                    received.damages.extend(damages);
+                }
+                received.report.unread += unused.count;
+                received.report.subtract_undecoded(&unused);
+                return received;
+            }
+            Self::One(source) => {
+                let (source, unused) = source.into_inner();
+                (vec![source], unused)
+            }
+            Self::Several(source) => {
+                let (merged, mut unused) = source.into_inner();
+                let (sources, waiting) = merged.into_sources();
+                unused.merge(&waiting);
+                (sources, unused)
+            }
+        };
+        Received::up_to(&sources, &unused)
+    }
+}
