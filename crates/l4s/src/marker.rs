@@ -31,7 +31,7 @@ pub struct MarkerSettings {
 
 impl Default for MarkerSettings {
     fn default() -> Self {
-        Self { margin_ns: 3_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.02 }
+        Self { margin_ns: 3_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.03 }
     }
 }
 
