@@ -4,7 +4,7 @@ ends of its axes (section 6.2), 60 s each.
     make ns3 && .venv/bin/python bench/evaluation/l4s/ns3_marking.py ROWS.jsonl [--seeds N]
 
 The simulator finds losses as ns-3 does (`dupacks`). Rows are appended; what is there is not run
-again. About half an hour.
+again. About 45 minutes on one core.
 """
 
 import argparse
