@@ -6,7 +6,7 @@ Values are medians over seeds, with the lowest and highest seed in brackets.
 from collections.abc import Callable, Sequence
 from statistics import mean, median, stdev
 
-from page_rows import RESULTS, Missing, Row, read
+from page_rows import RESULTS, Missing, Row, change, changes, read
 
 FOLDER = "2026-11-24-l4s"
 DESCRIBED, PREDICTED = "2026-11-25-l4s-predict", "2026-11-25-l4s-predict-2"
@@ -15,6 +15,8 @@ OURS = "causal"
 UNDRAWN = ("last-of-flow", "last-of-queue", "littles-law")
 # Quantiles of Student's t for intervals of 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+AXES = "2026-11-25-l4s-marking/axes.jsonl"
+ENCODER = "2026-11-25-l4s-encoder/encoder.jsonl"
 MARKING = "2026-11-25-l4s-kernel/marking.jsonl"
 SIMULATOR, NS3 = "simulator", "ns-3"
 CONTROLS = ("none", "state-informed", "last latency", "random, same rate")
@@ -113,14 +115,14 @@ def controls(name: str, *scenarios: str) -> str:
     )
     for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
         mine = [row for row in found if (row["scenario"], row["router"]) == (scenario, router)]
-        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
+        plain = [row for row in mine if row["control"] == CONTROLS[0]]
         for control in CONTROLS:
             some = [row for row in mine if row["control"] == control]
             text += f"| {scenario} | `{router}` | {control} |{_cells(some, plain)}\n"
     return text
 
 
-def _cells(some: Sequence[Row], plain: dict[int, float]) -> str:
+def _cells(some: Sequence[Row], plain: Sequence[Row]) -> str:
     def middle(key: str) -> float:
         return median(row[key] or 0.0 for row in some)
 
@@ -128,7 +130,7 @@ def _cells(some: Sequence[Row], plain: dict[int, float]) -> str:
     cells = [
         ms(middle("p90_ms")),
         spread([row["p99_ms"] for row in some]),
-        "–" if some[0]["control"] == CONTROLS[0] else change(some, plain),
+        "–" if some[0]["control"] == CONTROLS[0] else _counted(some, plain),
         *(f"{100 * middle(key):.2f} %" for key in ("remarked", "dropped", "reordered")),
         f"{middle('throughput_mbps'):.1f}",
         ms(median(cross)) if cross else "–",
@@ -136,13 +138,10 @@ def _cells(some: Sequence[Row], plain: dict[int, float]) -> str:
     return f" {' | '.join(cells)} |"
 
 
-def change(some: Sequence[Row], plain: dict[int, float]) -> str:
-    changes = [100 * (row["p99_ms"] / plain[row["seed"]] - 1) for row in some]
-    better = sum(change < 0 for change in changes)
-    return (
-        f"{median(changes):+.0f} % ({min(changes):+.0f} to {max(changes):+.0f}), "
-        f"less with {better} of {len(changes)} seeds"
-    )
+def _counted(some: Sequence[Row], plain: Sequence[Row]) -> str:
+    """How much P99 changes, and with how many seeds it falls."""
+    falls = [one < 0 for one in changes(some, plain, "p99_ms")]
+    return f"{change(some, plain)}, less with {sum(falls)} of {len(falls)} seeds"
 
 
 def axis(name: str) -> str:
@@ -152,12 +151,10 @@ def axis(name: str) -> str:
     text += "|---|---|---|---|---|---|\n"
     for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
         mine = [row for row in found if (row["scenario"], row["router"]) == (scenario, router)]
-        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
-        cells = [spread(list(plain.values()))]
+        plain = [row for row in mine if row["control"] == CONTROLS[0]]
+        cells = [spread([row["p99_ms"] for row in plain])]
         for control in CONTROLS[1:]:
-            some = [row for row in mine if row["control"] == control]
-            changes = [100 * (row["p99_ms"] / plain[row["seed"]] - 1) for row in some]
-            cells.append(f"{median(changes):+.0f} % ({min(changes):+.0f} to {max(changes):+.0f})")
+            cells.append(change([row for row in mine if row["control"] == control], plain))
         value = scenario.partition(f", {name} ")[2]
         text += f"| {value} | `{router}` | {' | '.join(cells)} |\n"
     return text
@@ -304,13 +301,13 @@ def marking() -> str:
     )
     for router, control in dict.fromkeys((row["router"], row["control"]) for row in found):
         mine = [row for row in found if row["router"] == router]
-        plain = {row["seed"]: row["p99_ms"] for row in mine if row["control"] == CONTROLS[0]}
+        plain = [row for row in mine if row["control"] == CONTROLS[0]]
         some = [row for row in mine if row["control"] == control]
         cells = [
             str(len(some)),
             ms(median(row["p90_ms"] for row in some)),
             spread([row["p99_ms"] for row in some]),
-            "–" if control == CONTROLS[0] else change(some, plain),
+            "–" if control == CONTROLS[0] else _counted(some, plain),
             *(
                 f"{100 * median(row[key] for row in some):.2f} %"
                 for key in ("remarked", "dropped", "reordered")
@@ -353,4 +350,37 @@ def loop() -> str:
             f"{max(row['relay_late_p99_us'] for row in some):.0f}",
         ]
         text += f"| `{router}` | {' | '.join(cells)} |\n"
+    return text
+
+
+def axes() -> str:
+    """F1 of sharp changes within a flow along the axes of SwiftQueue's section 6.2."""
+    by: dict[str, dict[str, list[float]]] = {}
+    for row in read(AXES):
+        network = row["trace"].partition(", network ")[0]
+        by.setdefault(network, {}).setdefault(row["predictor"], []).append(_f1(row))
+    names = list(next(iter(by.values())))
+    text = f"| network | seeds | {' | '.join(f'`{name}`' for name in names)} |\n"
+    text += f"|---|---:|{'---|' * len(names)}\n"
+    for network, of in by.items():
+        counts = {len(of.get(name, ())) for name in names}
+        if len(counts) != 1 or 0 in counts:
+            raise Missing(f"{AXES}: {network}: predictors have other seeds")
+        cells = [f"{median(f1):.3f} ({min(f1):.3f}–{max(f1):.3f})" for f1 in of.values()]
+        text += f"| {network} | {counts.pop()} | {' | '.join(cells)} |\n"
+    return text
+
+
+def encoder() -> str:
+    """CPU time of new tokens and queries, by path of the processor."""
+    by: dict[str, list[float]] = {}
+    for row in read(ENCODER):
+        by.setdefault(row["name"], []).append(1e6 * row["cpu_s"] / row["items"])
+    text = "| window | new tokens | queries | path | CPU µs, median | lowest | highest |\n"
+    text += "|---:|---:|---:|---|---:|---:|---:|\n"
+    for name, took in by.items():
+        window, tokens, queries, path = name.split(", ")
+        numbers = (window.split()[1], tokens.split()[0], queries.split()[0])
+        times = (median(took), min(took), max(took))
+        text += f"| {' | '.join(numbers)} | `{path}` | {' | '.join(map(ms, times))} |\n"
     return text

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from statistics import median
 
 from page_l4s import ms
-from page_rows import Missing, Row, read
+from page_rows import Missing, Row, change, changes, read
 
 FOLDER = "2026-11-25-l4s-marking"
+THRESHOLDS = "2026-11-25-l4s-threshold"
 NONE, STATE, PREDICTED = "none", "state-informed", "predicted"
+# P99 that rises by more counts as worse.
+WORSE_PERCENT = 5.0
 OTHERS = (STATE, "last latency", PREDICTED, "random, rate of predicted")
 
 
@@ -34,16 +37,6 @@ def _networks(name: str) -> list[tuple[str, str, dict[str, list[Row]]]]:
     return networks
 
 
-def changes(some: Sequence[Row], plain: Sequence[Row], key: str) -> list[float]:
-    """In %, of each seed."""
-    return [100 * (row[key] / of[key] - 1) for row, of in zip(some, plain, strict=True) if of[key]]
-
-
-def _change(some: Sequence[Row], plain: Sequence[Row], key: str = "p99_ms") -> str:
-    found = changes(some, plain, key)
-    return f"{median(found):+.0f} % ({min(found):+.0f} to {max(found):+.0f})" if found else "–"
-
-
 def _remarked(some: Sequence[Row]) -> str:
     return f"; {100 * median(row['remarked'] for row in some):.1f} %"
 
@@ -55,7 +48,7 @@ def p99(name: str) -> str:
         "| random, same rate |\n|---|---|---:|---|---|---|---|\n"
     )
     for scenario, router, of in _networks(name):
-        cells = [_change(of[control], of[NONE]) + _remarked(of[control]) for control in OTHERS]
+        cells = [change(of[control], of[NONE]) + _remarked(of[control]) for control in OTHERS]
         default = ms(median(row["p99_ms"] for row in of[NONE]))
         text += f"| {scenario} | `{router}` | {default} | {' | '.join(cells)} |\n"
     return text
@@ -74,17 +67,13 @@ def cost(name: str) -> str:
         def share(rows: Sequence[Row], key: str) -> str:
             return f"{100 * median(row[key] for row in rows):.2f} %"
 
-        def of_others(key: str, plain: Sequence[Row], steered: Sequence[Row]) -> str:
-            pairs = [(one, two) for one, two in zip(plain, steered, strict=True) if one[key]]
-            return _change([two for _, two in pairs], [one for one, _ in pairs], key)
-
         cells = [
-            _change(steered, plain, "throughput_mbps"),
+            change(steered, plain, "throughput_mbps"),
             share(plain, "dropped"),
             share(steered, "dropped"),
             share(steered, "reordered"),
-            of_others("classic_p99_ms", plain, steered),
-            of_others("cross_p99_ms", plain, steered),
+            change(steered, plain, "classic_p99_ms"),
+            change(steered, plain, "cross_p99_ms"),
         ]
         text += f"| {scenario} | `{router}` | {' | '.join(cells)} |\n"
     return text
@@ -99,7 +88,6 @@ def axis(name: str) -> str:
     return "\n".join([head, rule, *lines]) + "\n"
 
 
-
 def worlds() -> str:
     """The model in ns-3 and in the simulator."""
     found = read(f"{FOLDER}/ns3.jsonl")
@@ -110,25 +98,22 @@ def worlds() -> str:
     for scenario, router in dict.fromkeys((row["scenario"], row["router"]) for row in found):
         for world in ("simulator", "ns-3"):
             of = {
-                control: sorted(
-                    (
-                        row
-                        for row in found
-                        if (row["scenario"], row["router"]) == (scenario, router)
-                        and (row["world"], row["control"]) == (world, control)
-                    ),
-                    key=lambda row: int(row["seed"]),
-                )
+                control: [
+                    row
+                    for row in found
+                    if (row["scenario"], row["router"]) == (scenario, router)
+                    and (row["world"], row["control"]) == (world, control)
+                ]
                 for control in (NONE, STATE, PREDICTED)
             }
             if not all(of.values()):
                 raise Missing(f"ns3.jsonl: {scenario}, {router}, {world}: a control has no rows")
             cells = [
                 ms(median(row["p99_ms"] for row in of[NONE])),
-                _change(of[STATE], of[NONE]),
-                _change(of[PREDICTED], of[NONE]),
+                change(of[STATE], of[NONE]),
+                change(of[PREDICTED], of[NONE]),
                 f"{100 * median(row['remarked'] for row in of[PREDICTED]):.1f} %",
-                _change(of[PREDICTED], of[NONE], "throughput_mbps"),
+                change(of[PREDICTED], of[NONE], "throughput_mbps"),
             ]
             text += f"| {scenario} | `{router}` | {world} | {' | '.join(cells)} |\n"
     return text
@@ -157,4 +142,31 @@ def verdict() -> str:
             middle(PREDICTED, "cross_p99_ms"),
         ]
         text += f"| `{router}` | {' | '.join(cells)} |\n"
+    return text
+
+
+def thresholds() -> str:
+    """How P99 changes by the marker's threshold, and by random re-marking of next to nothing."""
+    found = read(f"{THRESHOLDS}/threshold.jsonl")
+    text = (
+        "| world | network | router | control | seeds | P99 against default "
+        "| seeds above +5 % | re-marked, median | highest |\n"
+        "|---|---|---|---|---:|---|---:|---:|---:|\n"
+    )
+    places = [(row["router"], row["world"], row["scenario"]) for row in found]
+    for router, world, network in dict.fromkeys(places):
+        of: dict[str, list[Row]] = {}
+        for row, place in zip(found, places, strict=True):
+            if place == (router, world, network):
+                of.setdefault(row["control"], []).append(row)
+        for control, rows in of.items():
+            if control == NONE:
+                continue
+            higher = sum(one > WORSE_PERCENT for one in changes(rows, of[NONE], "p99_ms"))
+            remarked = [100 * row["remarked"] for row in rows]
+            text += (
+                f"| {world} | {network} | `{router}` | {control} | {len(rows)} "
+                f"| {change(rows, of[NONE])} | {higher} "
+                f"| {median(remarked):.2f} % | {max(remarked):.2f} % |\n"
+            )
     return text

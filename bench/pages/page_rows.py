@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -200,3 +200,18 @@ def asked(query: str) -> float:
     if figure.less_from is not None:
         values = [figure.less_from - value for value in values]
     return AGGREGATES[over](values) * figure.scale
+
+
+def changes(some: Sequence[Row], plain: Sequence[Row], key: str) -> list[float]:
+    """By how much each seed differs from the same seed in `plain`, in %; those with 0 or nothing
+    there are left out."""
+    of = {row["seed"]: row[key] for row in plain}
+    if absent := {row["seed"] for row in some} - of.keys():
+        raise Missing(f"seeds {sorted(absent)} have nothing to be compared with")
+    return [100 * (row[key] / of[row["seed"]] - 1) for row in some if of[row["seed"]]]
+
+
+def change(some: Sequence[Row], plain: Sequence[Row], key: str = "p99_ms") -> str:
+    """The median of these changes, with the lowest and the highest."""
+    found = changes(some, plain, key)
+    return f"{median(found):+.0f} % ({min(found):+.0f} to {max(found):+.0f})" if found else "–"

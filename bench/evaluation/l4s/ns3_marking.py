@@ -4,7 +4,7 @@ ends of its axes (section 6.2), 60 s each.
     make ns3 && .venv/bin/python bench/evaluation/l4s/ns3_marking.py ROWS.jsonl [--seeds N]
 
 The simulator finds losses as ns-3 does (`dupacks`). Rows are appended; what is there is not run
-again. About half an hour.
+again. About 45 minutes on one core.
 """
 
 import argparse
@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "models/l4s"
 SIMULATOR, NS3 = "simulator", "ns-3"
 CONTROLS = {"none": "none", "state-informed": "state:1ms", "predicted": "predicted:3ms:0.8"}
+# The default, and ends of axes.
+SETTINGS = (("flows", 10), ("flows", 100), ("queue", 2), ("queue", 20), ("delay", 200))
 SECONDS, WARMUP_S = 60.0, 5.0
 FIRST_SEED = 301
 
@@ -41,7 +43,7 @@ def networks() -> dict[tuple[str, str], l4s.Scenario]:
         ("websearch", router): plain("websearch", router)
         for router in ("dualpi2", "partitioned-20")
     }
-    for axis, value in (("flows", 10), ("queue", 2), ("delay", 200)):
+    for axis, value in SETTINGS:
         setting = Setting(axis, value)
         of = setting.applied(plain("sensitivity", "partitioned-20"))
         found[f"sensitivity, {setting.text()}", "partitioned-20"] = of
@@ -65,10 +67,13 @@ def simulate(world: str, scenario: l4s.Scenario) -> l4s.Summary:
     return l4s.Summary.read(done.stdout)
 
 
-def row(key: tuple[str, str, str, str, int], scenario: l4s.Scenario) -> dict[str, Any]:
-    """What one run came to for the L4S flows of sender 1, and for others."""
+def row(
+    key: tuple[str, str, str, str, int], scenario: l4s.Scenario, text: str | None = None
+) -> dict[str, Any]:
+    """The outcome of one run for the L4S flows of sender 1, and for others. The control's text is
+    that of its name unless given."""
     world, network, router, control, seed = key
-    found = simulate(world, scenario.having(control=CONTROLS[control], seed=seed))
+    found = simulate(world, scenario.having(control=text or CONTROLS[control], seed=seed))
     steered = found.groups[0]
     others = [group for group in found.groups if group.sender != steered.sender]
     packets = max(steered.delays.packets + steered.dropped, 1)

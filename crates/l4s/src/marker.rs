@@ -12,7 +12,8 @@ use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
 use crate::tuning::{TuningError, TuningSettings};
 
-/// When a packet is re-marked. As text: `predicted:3ms`, or `predicted:3ms:0.2` with a limit.
+/// When a packet is re-marked. As text: `predicted:3ms`, or `predicted:3ms:0.2` with a limit, or
+/// `predicted:3ms:0.2:0.05` with [`Self::recent_min`] as well.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MarkerSettings {
     /// A packet leaves the L4S queue if the classic queue is predicted to be faster by this, in ns.
@@ -30,7 +31,7 @@ pub struct MarkerSettings {
 
 impl Default for MarkerSettings {
     fn default() -> Self {
-        Self { margin_ns: 3_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.02 }
+        Self { margin_ns: 3_000_000, share_max: 0.8, silence_ns: 500_000_000, recent_min: 0.03 }
     }
 }
 
@@ -43,7 +44,8 @@ impl fmt::Display for MarkerError {
         let Self(seen) = self;
         write!(
             out,
-            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:3ms:0.8"
+            "`{seen}`; wanted: predicted:TIME or predicted:TIME:SHARE such as predicted:3ms:0.8, \
+             or predicted:TIME:SHARE:RECENT"
         )
     }
 }
@@ -55,24 +57,24 @@ impl FromStr for MarkerSettings {
 
     fn from_str(text: &str) -> Result<Self, MarkerError> {
         let refused = || MarkerError(text.to_owned());
-        let rest = text.strip_prefix("predicted:").ok_or_else(refused)?;
-        let (margin, share) =
-            rest.split_once(':').map_or((rest, None), |(margin, share)| (margin, Some(share)));
-        let margin_ns = time_ns(margin).ok_or_else(refused)?;
-        let share_max = match share {
-            Some(share) => share.parse().map_err(|_| refused())?,
-            None => Self::default().share_max,
+        let mut parts = text.strip_prefix("predicted:").ok_or_else(refused)?.split(':');
+        let margin_ns = parts.next().and_then(time_ns).ok_or_else(refused)?;
+        let mut share = |default: f64| match parts.next() {
+            Some(text) => text.parse().ok().filter(|share| (0.0..=1.0).contains(share)),
+            None => Some(default),
         };
-        if !(0.0..=1.0).contains(&share_max) {
+        let share_max = share(Self::default().share_max).ok_or_else(refused)?;
+        let recent_min = share(Self::default().recent_min).ok_or_else(refused)?;
+        if parts.next().is_some() {
             return Err(refused());
         }
-        Ok(Self { margin_ns, share_max, ..Self::default() })
+        Ok(Self { margin_ns, share_max, recent_min, ..Self::default() })
     }
 }
 
 impl fmt::Display for MarkerSettings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "predicted:{}ns:{}", self.margin_ns, self.share_max)
+        write!(out, "predicted:{}ns:{}:{}", self.margin_ns, self.share_max, self.recent_min)
     }
 }
 

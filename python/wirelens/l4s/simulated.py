@@ -43,9 +43,9 @@ class Scenario:
     """A network and its flows; `text` is what the simulator and the ns-3 scenario read.
 
     `router` is text of `KEY=VALUE`, such as `mode=partitioned,l4s-share=20`; `control` is none,
-    random:SHARE, last:TIME, state:TIME, or predicted:TIME of a model. `delay_s` is the propagation
-    delay of one direction; `recovery` finds losses by dupacks, as ns-3 does, or by rack, as Linux
-    does.
+    random:SHARE, last:TIME, state:TIME, or predicted:TIME[:SHARE[:RECENT]] of a model. `delay_s` is
+    the propagation delay of one direction; `recovery` finds losses by dupacks, as ns-3 does, or by
+    rack, as Linux does.
     """
 
     traffic: Sequence[Traffic]

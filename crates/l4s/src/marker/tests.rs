@@ -97,11 +97,13 @@ fn a_marker_begins_once_the_classic_queue_is_better_for_more_than_a_few_packets(
 
 #[test]
 fn settings_are_read_as_they_are_written() {
-    for text in ["predicted:1000000ns:0.3", "predicted:0ns:1"] {
+    for text in ["predicted:1000000ns:0.3:0.05", "predicted:0ns:1:0"] {
         assert_eq!(text.parse::<MarkerSettings>().map(|one| one.to_string()).unwrap(), text);
     }
     assert_eq!("predicted:3ms".parse(), Ok(MarkerSettings::default()));
-    for text in ["", "predicted", "predicted:1", "predicted:1ms:2", "predicted:1ms:x", "last:1ms"] {
+    assert_eq!("predicted:3ms:0.8".parse(), Ok(MarkerSettings::default()));
+    let wrong = ["", "predicted", "predicted:1", "predicted:1ms:2", "predicted:1ms:x", "last:1ms"];
+    for text in wrong.into_iter().chain(["predicted:1ms:1:2", "predicted:1ms:1:0:0"]) {
         assert!(text.parse::<MarkerSettings>().unwrap_err().to_string().contains("wanted"));
     }
 }
