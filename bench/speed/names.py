@@ -4,7 +4,8 @@
 
 `mix` has 5 M packets in 640,000 flows, a fifth of them real; `real` is every capture of the
 services in ../shared that mergecap joins, five times over. Programs take turns, every second round
-in reverse order; CPU time is that of whole processes. Writes runs.jsonl, environment.json and table.md.
+in reverse order; CPU time is that of whole processes. Writes runs.jsonl, environment.json and
+table.md.
 """
 
 import argparse
@@ -16,7 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent / "run")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).parent / "run"))
 import environment
 import measure
 from cases import WIRELENS, Capture, Case

@@ -36,8 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (bytes, records) = frames(&mut Input::new(bytes));
     let limits = Limits { handshake_bytes: 8192, name_bytes: 600, answers: 4 };
     let options = FlowOptions { flow_count_max: 64, ..FlowOptions::default() };
-    let mut flows =
-        FlowFrames::new(options, HashSeed::new(7), Reader::new(limits), Ended(0));
+    let mut flows = FlowFrames::new(options, HashSeed::new(7), Reader::new(limits), Ended(0));
     for records in records.chunks(5) {
         flows.on_batch(&Batch { bytes: &bytes, records, tick: None });
     }

@@ -106,7 +106,8 @@ names! {
     Amqp "amqp", Mysql "mysql", Postgresql "postgresql", Tds "tds", Mongodb "mongodb",
     Redis "redis", Rdp "rdp", Vnc "vnc", Smb "smb", Sip "sip", Rtsp "rtsp", Stun "stun",
     Dtls "dtls", Ntp "ntp", Dhcp "dhcp", Snmp "snmp", Bittorrent "bittorrent",
-    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus", Nbns "nbns", Socks "socks",
+    Wireguard "wireguard", Xmpp "xmpp", Irc "irc", Ldap "ldap", Modbus "modbus",
+    Nbns "nbns", Socks "socks",
 }
 
 impl Protocol {
