@@ -70,7 +70,8 @@ rust-test:
 
 test-checked: ## tests of tables and states again, in which a state that cannot be stops the test
 	cargo test --profile checked --locked -p wirelens-packet -p wirelens-engine \
-		-p wirelens-classify -p wirelens-packetlog -p wirelens-cca -p wirelens-latency
+		-p wirelens-classify -p wirelens-packetlog -p wirelens-cca -p wirelens-latency \
+		-p wirelens-names
 
 python-test: python
 	@$(call pytest,not wide and not testbed and not train and not ns3)

@@ -202,6 +202,11 @@ def in_the_clear() -> Iterator[list[bytes]]:
     for port, side, payload in greetings:
         flow = Connection(50100 + port % 100, ("198.51.100.21", port))
         yield [*flow.opening(), flow.say(side, payload)]
+    # Answers alone, as a tap of one direction sees them.
+    server_hello = b"\x16\x03\x03\x00\x5a\x02\0\0\x56\x03\x03"
+    for port, payload in ((443, server_hello), (80, b"HTTP/1.1 200 OK\r\n")):
+        answer = Connection(50050 + port % 10, ("198.51.100.50", port))
+        yield [answer.say(1, payload)]
     database = Connection(50030, ("198.51.100.30", 5432))
     yield [
         *database.opening(),

@@ -10,6 +10,7 @@ import page_devices
 import page_l4s
 import page_marking
 import page_packetlog
+import page_read_names
 import page_services
 from page_rows import RESULTS, ROOT, Missing, read
 
@@ -160,6 +161,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-model-axis": plain(page_marking.axis),
     "l4s-model-worlds": plain(page_marking.worlds),
     "l4s-verdict": plain(page_marking.verdict),
+    "names-tshark": plain(page_read_names.agreement),
+    "names-speed": plain(page_read_names.speed),
     "services-worth": plain(page_services.worth),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),

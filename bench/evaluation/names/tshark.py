@@ -14,6 +14,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import wirelens
@@ -121,6 +122,8 @@ def is_taken(path: Path, every: int) -> bool:
 
 def main() -> None:
     assert __doc__
+    # Some captures are damaged, or of links that are not read; both programs read the rest.
+    warnings.simplefilter("ignore", wirelens.CaptureWarning)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("output", type=Path)

@@ -60,6 +60,7 @@ impl Found {
     pub(crate) fn text_len(&self) -> usize {
         let len = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
         len(&self.server_name)
+            + self.resolved.as_deref().map_or(0, str::len)
             + self.query.as_ref().map_or(0, |(name, _)| name.len())
             + self.hello.as_ref().map_or(0, |hello| len(&hello.alpn))
     }

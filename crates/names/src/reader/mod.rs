@@ -163,7 +163,7 @@ impl Reader {
         // What the server says of itself by multicast.
         let resolved = resolved.or_else(|| self.resolved.name(other, other, packet.timestamp));
         if resolved.is_some() {
-            named.seen.found = Some(Arc::new(Found { resolved, ..Found::default() }));
+            self.find(&mut named.seen, |found| found.resolved = resolved);
         }
     }
 

@@ -187,6 +187,12 @@ impl Reader {
                 }
             };
         }
+        // Answers, where the request was not seen: it may yet come, as taps merge out of order.
+        match bytes {
+            [22, 3, 0..=4, _, _, 2, ..] => return Reading::Both(Protocol::Tls),
+            _ if bytes.starts_with(b"HTTP/1.") => return Reading::Both(Protocol::Http),
+            _ => {}
+        }
         match greeting::of_stream(bytes) {
             Some(protocol) => Reading::Shown(protocol),
             None if bytes.len() < DECIDING_LEN => Reading::NeedMore,
