@@ -9,6 +9,8 @@ import page_cca
 import page_devices
 import page_l4s
 import page_marking
+import page_memory
+import page_names
 import page_packetlog
 import page_read_names
 import page_services
@@ -135,6 +137,19 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-inputs": plain(page_cca.inputs),
     "cca-shipped": plain(page_cca.shipped),
     "cca-foreign": plain(page_cca.foreign),
+    "memory-splits": plain(page_memory.splits),
+    "memory-units": plain(page_memory.units),
+    "memory-hosts": plain(page_memory.memory),
+    "memory-changed": plain(page_memory.changed),
+    "names-splits": plain(page_names.splits),
+    "names-ladder": plain(page_names.ladder),
+    "names-classes": plain(page_names.classes),
+    "names-origins": plain(page_names.origins),
+    "names-foreign": plain(page_names.foreign),
+    "names-parts": plain(page_names.parts),
+    "names-list": plain(page_names.listed),
+    "names-left-out": plain(page_names.left_out),
+    "names-parameters": plain(page_names.parameters),
     "devices-splits": plain(page_devices.splits),
     "devices-units": plain(page_devices.units),
     "devices-without": plain(page_devices.without),
