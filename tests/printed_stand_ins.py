@@ -22,6 +22,7 @@ _CAPTURES = {
     "capture.pcap": DEMO,
     "capture.pcapng": DEMO,
     "day.pcap": DEMO,
+    "span.pcap": DEMO,
     "FILE": DEMO,
     "CAPTURE": DEMO,
     "captures/demo.pcapng": DEMO,

@@ -81,6 +81,8 @@ COMMANDS = {
             "--max-keys": Option(
                 ("64",), "table csv", "live live-csv", ("--by", "flow", "-n", "0"), MANY
             ),
+            # Any file of 32 bytes or more is a key.
+            "--hash-names": Option((str(DEMO),), "table csv", "live live-csv", ("--by", "name")),
         },
         frozenset({"--help", "--read", "--interface", "--format", "--output", "--force"}),
     ),
@@ -106,6 +108,8 @@ COMMANDS = {
             "--window": Option(("1s",), "table csv nfstream", "live live-csv"),
             "--stats": Option((), "csv model", "live-csv live-model"),
             "--names": Option(("nfstream",), "csv", "live-csv"),
+            "--read-names": Option((), "table csv", "live live-csv"),
+            "--hash-names": Option((str(DEMO),), "table csv", "live live-csv"),
             "--max-flows": Option(
                 ("64",), "table csv nfstream model", "live live-csv live-model", read=MANY
             ),

@@ -30,11 +30,13 @@ KEYS = {
     "top": {
         "by": ('"port"', "works"), "rows": ("3", "works"), "sort": ('"packets"', "works"),
         "window": ('"1s"', "works"), "max-keys": ("64", "works", 'by = "flow"\nrows = 0\n'),
+        "hash-names": (f'"{DEMO}"', "works", 'by = "name"\n'),
     },
     "flows": {
         "idle-timeout": ('"1s"', "works"), "active-timeout": ('"1s"', "works"),
         "window": ('"1s"', "works"), "stats": ("true", "works"),
         "names": ('"nfstream"', "works"), "max-flows": ("64", "works"),
+        "read-names": ("true", "works"), "hash-names": (f'"{DEMO}"', "works"),
     },
     "classify": {
         "classes": ('"device"', "same"), "unknown-below": ("0.99", "works"),

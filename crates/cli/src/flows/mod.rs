@@ -82,7 +82,8 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
     }
     if is_nfstream && (arguments.read_names || arguments.hash_names.is_some()) {
         return Err(Failure::usage(
-            "--read-names: NFStream's columns are other ones; leave --names or --read-names out",
+            "--read-names and --hash-names: NFStream's columns are other ones; leave them or \
+             --names out",
         ));
     }
     if is_nfstream && arguments.stats {
