@@ -118,6 +118,21 @@ def test_a_name_holds_in_every_window_and_after_a_cut(tmp_path: Path) -> None:
     assert {row.server_name for row in aged} == {"long.example.com"}
 
 
+def test_a_name_ends_with_its_connection(tmp_path: Path) -> None:
+    """A port that is used again within a window, after a reset or a long time, has no old name."""
+    server = ("198.51.100.1", 443)
+    first, again = (Connection(1024, server, isn=isn) for isn in (1, 5000))
+    other = (("192.0.2.8", 8), ("198.51.100.8", 8))
+    silence = [datagram(*other, b"-")]
+    frames = [*first.opening(), first.say(0, hello("old.example.com")), *silence * 12]
+    frames += [*again.opening(), again.say(0, b"no hello at all"), *silence * 12]
+    # And a connection of which the beginning was not seen, long after.
+    frames += [*silence * 200, Connection(1024, server).say(0, b"late")]
+    capture = written(tmp_path / "again.pcap", frames, step_ns=10**9)
+    rows = list(wirelens.flows(capture, filter="tcp", read_names=True, window="10s"))
+    assert [row.server_name for row in rows] == ["old.example.com", None, None]
+
+
 def test_an_answer_names_flows_of_its_client_within_its_time(tmp_path: Path) -> None:
     server, gap = "198.51.100.1", [datagram((CLIENT, 9), ("198.51.100.9", 9), b"-")]
     other = segment(("192.0.2.99", 1025), (server, 80), 1, 2, b"")

@@ -34,7 +34,7 @@ impl TakeEnded<Named> for Ended {
 
 fuzz_target!(|bytes: &[u8]| {
     let (bytes, records) = frames(&mut Input::new(bytes));
-    let limits = Limits { handshake_bytes: 8192, name_bytes: 600, answers: 4 };
+    let limits = Limits { handshake_bytes: 8192, name_bytes: 600, answers: 4, ..Limits::default() };
     let options = FlowOptions { flow_count_max: 64, ..FlowOptions::default() };
     let mut flows = FlowFrames::new(options, HashSeed::new(7), Reader::new(limits), Ended(0));
     for records in records.chunks(5) {

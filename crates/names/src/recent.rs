@@ -28,14 +28,15 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.young.len() + self.old.len()
     }
 
-    /// Keeps a value, and calls `on_forgotten` with each one that has to go for it.
-    pub(crate) fn insert(&mut self, key: K, value: V, on_forgotten: impl FnMut(V)) {
-        self.old.remove(&key);
+    /// Keeps a value in the place of the one of its key, which is returned; calls `on_forgotten`
+    /// with each one of another key that has to go for it.
+    pub(crate) fn insert(&mut self, key: K, value: V, on_forgotten: impl FnMut(V)) -> Option<V> {
+        let before = self.old.remove(&key);
         if self.young.len() >= self.generation_len && !self.young.contains_key(&key) {
             std::mem::swap(&mut self.young, &mut self.old);
             self.young.drain().map(|(_, value)| value).for_each(on_forgotten);
         }
-        self.young.insert(key, value);
+        self.young.insert(key, value).or(before)
     }
 
     /// Takes a value out.

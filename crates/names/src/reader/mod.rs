@@ -10,8 +10,8 @@ mod stream;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::flow::{EndReason, Ended, FlowPacket, FlowSlot, FromFrames, States};
-use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Timestamp};
+use engine::flow::{EndReason, Ended, FlowOptions, FlowPacket, FlowSlot, FromFrames, States};
+use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Span, Timestamp};
 
 use crate::counts::Counts;
 use crate::dns::{ANSWERS_MAX, Resolved};
@@ -33,11 +33,18 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Answers of DNS that are remembered.
     pub answers: usize,
+    /// A flow that was cut goes on within this time.
+    pub idle_timeout: Span,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { handshake_bytes: gather::BYTES_MAX, name_bytes: 256 << 20, answers: ANSWERS_MAX }
+        Self {
+            handshake_bytes: gather::BYTES_MAX,
+            name_bytes: 256 << 20,
+            answers: ANSWERS_MAX,
+            idle_timeout: FlowOptions::default().idle_timeout,
+        }
     }
 }
 
@@ -78,6 +85,13 @@ impl Named {
     }
 }
 
+/// A flow that was cut by its age or by a window, and may go on.
+#[derive(Debug)]
+struct Cut {
+    named: Named,
+    last: Timestamp,
+}
+
 /// What is read of a packet.
 struct Payload<'a> {
     bytes: &'a [u8],
@@ -93,9 +107,9 @@ struct Payload<'a> {
 pub struct Reader {
     pool: Pool,
     resolved: Resolved,
-    cut: Recent<FlowKey, Named>,
-    /// Flows of this piece that may be what a cut has left.
-    begun: Vec<(FlowSlot, FlowKey)>,
+    cut: Recent<FlowKey, Cut>,
+    /// Flows of this piece that may be what a cut has left, and when they began.
+    begun: Vec<(FlowSlot, FlowKey, Timestamp)>,
     limits: Limits,
     name_bytes: usize,
     /// Keys of QUIC clients, by the place of what is put together.
@@ -144,13 +158,17 @@ impl Reader {
             Protocol::TCP | Protocol::UDP => Stage::Beginning,
             _ => Stage::Done,
         };
-        if packet.tcp_flags & SYN == 0 {
-            if self.go_on(named, &key) {
-                return;
+        if packet.tcp_flags & SYN != 0 {
+            // Another connection between the same ports.
+            if let Some(Cut { mut named, .. }) = self.cut.take(&key) {
+                self.give_back(&mut named);
             }
+        } else if self.go_on(named, &key, packet.timestamp) {
+            return;
+        } else {
             // A flow that is cut by this packet ends after it.
             named.may_go_on = true;
-            self.begun.push((slot, key));
+            self.begun.push((slot, key, packet.timestamp));
         }
         if self.resolved.is_empty() {
             return;
@@ -168,8 +186,12 @@ impl Reader {
     }
 
     /// Goes on with a flow that was cut; whether there is one.
-    fn go_on(&mut self, named: &mut Named, key: &FlowKey) -> bool {
-        let Some(before) = self.cut.take(key) else { return false };
+    fn go_on(&mut self, named: &mut Named, key: &FlowKey, first: Timestamp) -> bool {
+        let Some(Cut { named: mut before, last }) = self.cut.take(key) else { return false };
+        if first.since(last) > self.limits.idle_timeout {
+            self.give_back(&mut before);
+            return false;
+        }
         self.forget(named);
         *named = before;
         named.may_go_on = false;
@@ -242,15 +264,16 @@ impl FromFrames for Reader {
     fn on_end(&mut self, named: &mut Named, ended: &Ended) {
         let key = ended.record.key;
         if named.may_go_on {
-            self.go_on(named, &key);
+            self.go_on(named, &key, ended.record.first);
         }
         match ended.record.reason {
             EndReason::Active | EndReason::Window => {
                 self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
+                let cut = Cut { named: named.clone(), last: ended.record.last };
                 let mut forgotten = Vec::new();
-                self.cut.insert(key, named.clone(), |old| forgotten.push(old));
-                for mut old in forgotten {
-                    self.give_back(&mut old);
+                let before = self.cut.insert(key, cut, |old| forgotten.push(old));
+                for mut old in forgotten.into_iter().chain(before) {
+                    self.give_back(&mut old.named);
                 }
                 // What is put together is the next one's.
                 named.gathering = None;
@@ -261,10 +284,10 @@ impl FromFrames for Reader {
 
     fn on_pause(&mut self, states: &mut States<'_, Named>) {
         let mut begun = std::mem::take(&mut self.begun);
-        for (slot, key) in begun.drain(..) {
+        for (slot, key, first) in begun.drain(..) {
             if let Some(named) = states.of(slot).filter(|named| named.may_go_on) {
                 named.may_go_on = false;
-                self.go_on(named, &key);
+                self.go_on(named, &key, first);
             }
         }
         self.begun = begun;

@@ -173,7 +173,8 @@ impl Application for Flows {
         let layout = self.layout(opening.captures.are_named());
         if self.settings.reads_names() {
             let key = self.settings.hash_names.as_deref().map(names_read::read_key);
-            return named::watch(layout, self.shown, key.transpose()?, opening);
+            let idle_timeout = self.settings.idle_timeout;
+            return named::watch(layout, idle_timeout, self.shown, key.transpose()?, opening);
         }
         let rows = Rows::new(layout, opening.captures.clone());
         match self.shown {

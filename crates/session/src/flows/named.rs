@@ -27,23 +27,29 @@ use crate::outlet::{Lay, Outlet, PartOutlet};
 /// Begins: flows with their names, as rows or as a front end shows them.
 pub(super) fn watch(
     layout: Layout,
+    idle_timeout: Span,
     shown: Shown,
     pseudonyms: Option<Arc<Pseudonyms>>,
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
     let text = Text::new(pseudonyms);
+    let limits = Limits { idle_timeout, ..Limits::default() };
     match shown {
-        Shown::Each(outlet) => Ok(frame::<(), _>(Each { outlet, text })),
-        Shown::Heaviest { flow_count, by_packets } => {
-            Ok(frame::<(), _>(Largest { flows: Heaviest::new(flow_count, by_packets), text }))
+        Shown::Each(outlet) => Ok(frame::<(), _>(limits, Each { outlet, text })),
+        Shown::Heaviest { flow_count, by_packets } => Ok(frame::<(), _>(
+            limits,
+            Largest { flows: Heaviest::new(flow_count, by_packets), text },
+        )),
+        Shown::Rows if layout.needs_statistics() => {
+            rows::<FlowStatistics>(layout, limits, text, opening)
         }
-        Shown::Rows if layout.needs_statistics() => rows::<FlowStatistics>(layout, text, opening),
-        Shown::Rows => rows::<()>(layout, text, opening),
+        Shown::Rows => rows::<()>(layout, limits, text, opening),
     }
 }
 
 fn rows<P: Laid + PerFlow + 'static>(
     layout: Layout,
+    limits: Limits,
     text: Text,
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
@@ -58,12 +64,12 @@ fn rows<P: Laid + PerFlow + 'static>(
     };
     let (mut parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
     let Some(part) = parts.pop() else { return Err(Refusal::new("rows go nowhere")) };
-    Ok(Watchers { merge, ..frame::<P, _>(Part(part)) })
+    Ok(Watchers { merge, ..frame::<P, _>(limits, Part(part)) })
 }
 
 /// The lens: one, since what DNS answers on one flow names another.
-fn frame<P: Laid + PerFlow + 'static, T: TakeNamed<P>>(output: T) -> Watchers {
-    let reader = With::new(Reader::new(Limits::default()));
+fn frame<P: Laid + PerFlow + 'static, T: TakeNamed<P>>(limits: Limits, output: T) -> Watchers {
+    let reader = With::new(Reader::new(limits));
     let lens: Box<dyn Watcher> = Box::new(Framed::new(reader, output, Finish));
     Watchers { lenses: vec![lens], ..Watchers::default() }
 }
