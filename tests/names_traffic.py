@@ -167,7 +167,7 @@ def encrypted() -> Iterator[list[bytes]]:
         *tunnel.opening(),
         tunnel.say(0, b"CONNECT proxied.example.com:443 HTTP/1.1\r\n\r\n"),
         tunnel.say(1, b"HTTP/1.1 200 OK\r\n\r\n"),
-        tunnel.say(0, hello("proxied.example.com")),
+        tunnel.say(0, hello("inside.example.com")),
     ]
     mail = Connection(50010, ("198.51.100.10", 587))
     yield [

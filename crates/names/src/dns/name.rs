@@ -6,6 +6,9 @@ use crate::text::{self, NAME_LEN_MAX};
 /// Labels of a name at most: each takes two bytes or more of 255.
 pub const LABELS_MAX: usize = 127;
 
+/// Pointers of a name at most: writers share each ending once.
+const POINTERS_MAX: u8 = 32;
+
 const POINTER: u8 = 0b1100_0000;
 
 /// A name in a message: a place where it begins. Labels may be shared by pointers.
@@ -57,11 +60,14 @@ impl<'a> Name<'a> {
     fn labels(&self, mut on: impl FnMut(&'a [u8])) -> Result<(), DnsFault> {
         let (mut at, mut len) = (self.at, 1);
         // A pointer has to go back behind the last one's place, so that there is an end.
-        let mut before = self.at;
+        let (mut before, mut pointers) = (self.at, 0);
         loop {
             match self.length(at)? {
                 Length::Root => return Ok(()),
-                Length::Pointer(to) if to < before => (at, before) = (to, to),
+                Length::Pointer(to) if to < before && pointers < POINTERS_MAX => {
+                    (at, before) = (to, to);
+                    pointers += 1;
+                }
                 Length::Pointer(_) => return Err(DnsFault::NameLoop),
                 Length::Label(label_len) => {
                     len += 1 + label_len;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use packet::wire::dns;
 use packet::{FlowDirection, Timestamp};
 
+use super::asked::Asked;
 use super::stream::Reading;
 use super::{Named, Payload, Reader, Stage};
 use crate::dns::{Answer, DnsFault, LLMNR_PORT, Message, Name, Question};
+use crate::gather;
 use crate::greeting::{self, Protocol};
 use crate::quic::{ClientKeys, Datagram, Opened, Packet, Version};
 use crate::tls::{self, Transport};
@@ -19,6 +21,8 @@ const LOOKED_MAX: u8 = 4;
 const NETBIOS_PORT: u16 = 137;
 /// Datagrams that are looked at while a client's hello is put together.
 const INITIALS_MAX: u8 = 32;
+/// What a packet of QUIC that no key opens counts of the datagrams that are looked at.
+const TRIAL: u8 = 2;
 /// Names that a response may go through, from one alias to the next.
 const ALIASES_MAX: usize = 16;
 
@@ -46,28 +50,25 @@ impl Reader {
             return;
         }
         named.looked = named.looked.saturating_add(1);
-        if named.gathering.is_some() || begins_like_initial(payload.bytes) {
+        if named.is_gathering() || begins_like_initial(payload.bytes) {
             self.read_initials(named, payload);
         } else if let Some(protocol) = greeting::of_datagram(payload.bytes, payload.ports) {
             named.seen.protocol = Some(protocol);
             named.stage = Stage::Done;
         }
-        let looked_max = if named.gathering.is_some() { INITIALS_MAX } else { LOOKED_MAX };
+        let looked_max = if named.is_gathering() { INITIALS_MAX } else { LOOKED_MAX };
         if named.looked >= looked_max && named.stage != Stage::Done {
             named.stage = Stage::Done;
-            if named.gathering.is_some() {
-                self.counts.fault("handshake_unfinished");
-                self.give_back(named);
-            }
+            self.give_up(named);
         }
     }
 
     /// The packets of a client that begins a connection of QUIC.
     fn read_initials(&mut self, named: &mut Named, payload: &Payload<'_>) {
-        if named.gathering.is_some_and(|(_, direction)| direction != payload.direction) {
+        if named.page(payload.direction.opposite()).is_some() {
             return;
         }
-        let known = named.gathering.and_then(|(handle, _)| {
+        let known = named.page(payload.direction).and_then(|handle| {
             self.pool.get(handle)?;
             self.quic.get(handle.index()).copied()
         });
@@ -89,8 +90,11 @@ impl Reader {
             let opened = match keys.open(&initial, &mut scratch) {
                 Ok(opened) => opened,
                 Err(fault) => {
+                    // Each trial costs some 20 µs, and a datagram holds fifty: one is enough, and
+                    // some of them end a flow.
                     self.counts.fault(fault.name());
-                    continue;
+                    named.looked = named.looked.saturating_add(TRIAL);
+                    break;
                 }
             };
             named.seen.protocol = Some(Protocol::Quic);
@@ -110,10 +114,10 @@ impl Reader {
         opened: &Opened<'_>,
         keys: ClientKeys,
     ) {
-        let mut handle = named.gathering.map(|(handle, _)| handle);
-        handle = handle.filter(|&handle| self.pool.get(handle).is_some());
+        let page = named.page(direction);
+        let handle = page.filter(|&handle| self.pool.get(handle).is_some());
         let handle = handle.unwrap_or_else(|| self.pool.lend());
-        named.gathering = Some((handle, direction));
+        *page = Some(handle);
         if self.quic.len() <= handle.index() {
             self.quic.resize_with(handle.index() + 1, ClientKeys::default);
         }
@@ -124,6 +128,7 @@ impl Reader {
         if opened.is_fresh() {
             gather.clear();
         }
+        let before = gather.bytes().len();
         for piece in opened.pieces() {
             match piece {
                 Ok(piece) => {
@@ -135,17 +140,20 @@ impl Reader {
                 }
             }
         }
+        if gather.bytes().len() == before {
+            return;
+        }
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
         gathered.extend_from_slice(gather.bytes());
-        let is_all = gather.is_cut() || tls::is_complete(&gathered);
+        let is_all = gathered.len() >= gather::LEN_MAX || tls::is_complete(&gathered);
         if !gathered.is_empty() {
             self.take_hello(&mut named.seen, &gathered, Transport::Quic);
         }
         self.gathered = gathered;
         if is_all {
             named.stage = Stage::Done;
-            self.give_back(named);
+            self.give_back(named.page(direction));
         }
     }
 
@@ -183,19 +191,20 @@ impl Reader {
         if !message.header().is_response() {
             self.counts.queries += 1;
             if let Some(question) = question {
-                let asked = asked(&message, &question.name)?;
-                named.asked = [asked, named.asked[0]];
+                let asked = Asked::new(payload.key, payload.direction, &message, &question.name)?;
+                self.asked.insert(asked, (), |()| {});
             }
             return Ok(());
         }
         let [source, destination] = payload.addresses;
         if protocol != Protocol::Dns {
             // Nobody need ask, and anybody may answer: what a host says of itself is believed.
-            return self.note_own(&message, source, payload.time);
+            let is_multicast = destination.is_multicast();
+            return self.note_own(&message, source, protocol, is_multicast, payload.time);
         }
         let Some(Question { name, .. }) = question else { return Ok(()) };
-        let asked = asked(&message, &name)?;
-        if !named.asked.contains(&asked) {
+        let asked = Asked::new(payload.key, payload.direction.opposite(), &message, &name)?;
+        if self.asked.get(&asked, |()| {}).is_none() {
             self.counts.fault("dns_answer_unasked");
             return Ok(());
         }
@@ -256,20 +265,35 @@ impl Reader {
     }
 
     /// Keeps the name that a host gives to its own address by multicast; of others it knows no
-    /// better than anybody. The key is the address itself, as its client may be anyone.
+    /// better than anybody. mDNS has names under `local` alone, told to a group, and LLMNR names
+    /// of one label: a host far away cannot take a server's name. The key is the address itself,
+    /// as its client may be anyone.
     fn note_own(
         &mut self,
         message: &Message<'_>,
         source: IpAddr,
+        protocol: Protocol,
+        is_multicast: bool,
         time: Timestamp,
     ) -> Result<(), DnsFault> {
         for answer in message.answers() {
             let answer = answer?;
-            if answer.address() == Some(source) {
-                self.counts.responses += 1;
-                let name: Arc<str> = answer.name.text()?.into();
-                self.resolved.insert(source, source, &name, answer.ttl_s, time);
+            if answer.address() != Some(source) {
+                continue;
             }
+            let name = answer.name.text()?;
+            let is_own = match protocol {
+                Protocol::Mdns => is_multicast && name.ends_with(".local"),
+                _ => !name.contains('.'),
+            };
+            if is_own {
+                self.counts.responses += 1;
+                self.resolved.insert(source, source, &name.into(), answer.ttl_s, time);
+            } else {
+                self.counts.fault("dns_own_name_of_others");
+            }
+            // One is enough.
+            break;
         }
         Ok(())
     }
@@ -280,11 +304,4 @@ fn begins_like_initial(bytes: &[u8]) -> bool {
     let quic = packet::wire::quic::Quic::new(bytes);
     let version = quic.and_then(|quic| quic.version());
     version.is_some_and(|version| Version::of(version).is_some())
-}
-
-/// By what a response is held against its query.
-fn asked(message: &Message<'_>, name: &Name<'_>) -> Result<u32, DnsFault> {
-    let id = u32::from(message.header().id());
-    // 0 stands for no query.
-    Ok((name.hash()? ^ id.wrapping_mul(0x9e37_79b1)).max(1))
 }

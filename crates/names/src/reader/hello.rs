@@ -44,6 +44,9 @@ impl Reader {
         let server_name = hello.server_name().map(|name| text::shown(name).into_boxed_str());
         let mut alpn = String::new();
         for protocol in hello.alpn() {
+            if alpn.len() + protocol.len() > text::NAME_LEN_MAX {
+                break;
+            }
             if !alpn.is_empty() {
                 alpn.push(',');
             }

@@ -3,6 +3,8 @@
 //! Most packets cost one comparison: a flow is done with after its first bytes. What is read at
 //! all is the payload of a flow's first packets, and every message of DNS.
 
+mod asked;
+mod cut;
 mod datagram;
 mod hello;
 mod stream;
@@ -19,6 +21,8 @@ use crate::found::{Found, Seen};
 use crate::gather::{self, Gather, Handle, Pool};
 use crate::quic::ClientKeys;
 use crate::recent::Recent;
+use asked::{Asked, QUERIES_MAX};
+use cut::Cut;
 use stream::Side;
 
 /// Flows cut by age or by a window of which it is remembered what was found.
@@ -35,6 +39,8 @@ pub struct Limits {
     pub answers: usize,
     /// A flow that was cut goes on within this time.
     pub idle_timeout: Span,
+    /// Whether flows that were closed go on too: windows cut off what comes after a FIN.
+    pub has_windows: bool,
 }
 
 impl Default for Limits {
@@ -44,6 +50,7 @@ impl Default for Limits {
             name_bytes: 256 << 20,
             answers: ANSWERS_MAX,
             idle_timeout: FlowOptions::default().idle_timeout,
+            has_windows: false,
         }
     }
 }
@@ -71,10 +78,8 @@ pub struct Named {
     /// What was seen in it.
     pub seen: Seen,
     sides: [Side; 2],
-    /// Bytes that are put together, and of which side.
-    gathering: Option<(Handle, FlowDirection)>,
-    /// Queries of DNS that wait for their response: number and name, hashed.
-    asked: [u32; 2],
+    /// Bytes of each side that are put together.
+    gathering: [Option<Handle>; 2],
     /// It may be what a cut has left of a flow, of which the end is not told yet.
     may_go_on: bool,
 }
@@ -83,13 +88,10 @@ impl Named {
     fn text_len(&self) -> usize {
         self.seen.found.as_ref().map_or(0, |found| found.text_len())
     }
-}
 
-/// A flow that was cut by its age or by a window, and may go on.
-#[derive(Debug)]
-struct Cut {
-    named: Named,
-    last: Timestamp,
+    fn is_gathering(&self) -> bool {
+        self.gathering.iter().any(Option::is_some)
+    }
 }
 
 /// What is read of a packet.
@@ -98,6 +100,7 @@ struct Payload<'a> {
     /// Whether all of it was captured.
     is_whole: bool,
     ports: [u16; 2],
+    key: FlowKey,
     direction: FlowDirection,
     time: Timestamp,
     addresses: [IpAddr; 2],
@@ -107,6 +110,7 @@ struct Payload<'a> {
 pub struct Reader {
     pool: Pool,
     resolved: Resolved,
+    asked: Recent<Asked, ()>,
     cut: Recent<FlowKey, Cut>,
     /// Flows of this piece that may be what a cut has left, and when they began.
     begun: Vec<(FlowSlot, FlowKey, Timestamp)>,
@@ -128,6 +132,7 @@ impl Reader {
         Self {
             pool: Pool::new(limits.handshake_bytes),
             resolved: Resolved::new(limits.answers),
+            asked: Recent::new(QUERIES_MAX),
             cut: Recent::new(CUT_FLOWS_MAX),
             begun: Vec::new(),
             limits,
@@ -160,8 +165,8 @@ impl Reader {
         };
         if packet.tcp_flags & SYN != 0 {
             // Another connection between the same ports.
-            if let Some(Cut { mut named, .. }) = self.cut.take(&key) {
-                self.give_back(&mut named);
+            if let Some(mut before) = self.cut.take(&key) {
+                self.forget(&mut before.named);
             }
         } else if self.go_on(named, &key, packet.timestamp) {
             return;
@@ -185,32 +190,24 @@ impl Reader {
         }
     }
 
-    /// Goes on with a flow that was cut; whether there is one.
-    fn go_on(&mut self, named: &mut Named, key: &FlowKey, first: Timestamp) -> bool {
-        let Some(Cut { named: mut before, last }) = self.cut.take(key) else { return false };
-        if first.since(last) > self.limits.idle_timeout {
-            self.give_back(&mut before);
-            return false;
-        }
-        self.forget(named);
-        *named = before;
-        named.may_go_on = false;
-        self.name_bytes += named.text_len();
-        true
-    }
-
-    /// Gives back what is counted of a flow.
+    /// What is kept of a flow is no longer counted, and what is put together of it given up.
     fn forget(&mut self, named: &mut Named) {
         self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
-        if named.gathering.is_some() {
-            self.counts.fault("handshake_unfinished");
-            self.give_back(named);
+        self.give_up(named);
+    }
+
+    fn give_up(&mut self, named: &mut Named) {
+        for page in &mut named.gathering {
+            if page.is_some() {
+                self.counts.fault("handshake_unfinished");
+                self.give_back(page);
+            }
         }
     }
 
-    /// What is put together of a flow is read, or given up.
-    fn give_back(&mut self, named: &mut Named) {
-        let Some((handle, _)) = named.gathering.take() else { return };
+    /// What is put together of a side is read, or given up.
+    fn give_back(&mut self, page: &mut Option<Handle>) {
+        let Some(handle) = page.take() else { return };
         let contradictions = self.pool.get(handle).map_or(0, Gather::contradictions);
         for _ in 0..contradictions {
             self.counts.fault("contradicting_bytes");
@@ -262,21 +259,14 @@ impl FromFrames for Reader {
     }
 
     fn on_end(&mut self, named: &mut Named, ended: &Ended) {
-        let key = ended.record.key;
+        let record = &ended.record;
         if named.may_go_on {
-            self.go_on(named, &key, ended.record.first);
+            self.go_on(named, &record.key, record.first);
         }
-        match ended.record.reason {
-            EndReason::Active | EndReason::Window => {
-                self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
-                let cut = Cut { named: named.clone(), last: ended.record.last };
-                let mut forgotten = Vec::new();
-                let before = self.cut.insert(key, cut, |old| forgotten.push(old));
-                for mut old in forgotten.into_iter().chain(before) {
-                    self.give_back(&mut old.named);
-                }
-                // What is put together is the next one's.
-                named.gathering = None;
+        match record.reason {
+            EndReason::Active | EndReason::Window => self.keep_cut(named, record),
+            EndReason::Fin | EndReason::Rst if self.limits.has_windows => {
+                self.keep_cut(named, record);
             }
             _ => self.forget(named),
         }
@@ -307,6 +297,7 @@ fn payload<'a>(frame: &Frame<'a>, packet: &FlowPacket) -> Payload<'a> {
         bytes: captured.get(..len).unwrap_or(captured),
         is_whole: captured.len() >= len,
         ports: [source.port, destination.port],
+        key: packet.key(),
         direction: packet.direction,
         time: packet.timestamp,
         addresses: [source.address, destination.address],

@@ -5,7 +5,7 @@ use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::{FlowDirection, Frame};
 
 use super::{Named, Payload, Reader, Stage, payload};
-use crate::gather;
+use crate::gather::{self, Handle};
 use crate::greeting::{self, Protocol};
 use crate::http::{self, Request};
 use crate::{text, tls};
@@ -57,6 +57,15 @@ impl Named {
             FlowDirection::HighToLow => high,
         }
     }
+
+    /// What of a side is put together.
+    pub(super) fn page(&mut self, direction: FlowDirection) -> &mut Option<Handle> {
+        let [low, high] = &mut self.gathering;
+        match direction {
+            FlowDirection::LowToHigh => low,
+            FlowDirection::HighToLow => high,
+        }
+    }
 }
 
 impl Reader {
@@ -68,17 +77,18 @@ impl Reader {
         if tcp.flags().contains(TcpFlags::SYN) {
             // SYN takes up a number; data may come along with it (RFC 7413).
             seq = seq.plus(1);
-            *side = Side { base: Some(seq), ..Side::default() };
+            // Where data were taken in, a SYN of another number is not the server's affair.
+            if side.base != Some(seq) && side.segments == 0 {
+                *side = Side { base: Some(seq), ..Side::default() };
+            }
         }
         if payload.bytes.is_empty() {
             return;
         }
         side.segments = side.segments.saturating_add(1);
-        match named.gathering {
-            Some((_, direction)) if direction == payload.direction => {
-                self.gather(named, seq, &payload);
-            }
-            _ => self.begin_side(named, seq, &payload),
+        match named.page(payload.direction) {
+            Some(_) => self.gather(named, seq, &payload),
+            None => self.begin_side(named, seq, &payload),
         }
     }
 
@@ -115,22 +125,25 @@ impl Reader {
     /// Puts bytes in their place, and reads what is there without gaps.
     fn gather(&mut self, named: &mut Named, seq: SeqNumber, payload: &Payload<'_>) {
         let side = *named.side(payload.direction);
-        let handle = match named.gathering {
-            Some((handle, direction)) if direction == payload.direction => handle,
-            Some(_) => return,
-            None => self.pool.lend(),
-        };
-        named.gathering = Some((handle, payload.direction));
+        let page = named.page(payload.direction);
+        let handle = *page.get_or_insert_with(|| self.pool.lend());
         let Some(gather) = self.pool.get_mut(handle) else {
             // It had to make room for others.
-            named.gathering = None;
+            *page = None;
             return self.conclude(named, payload.direction, &Reading::Unknown);
         };
         let offset = side.base.map_or(0, |base| seq.since(base));
+        let before = gather.bytes().len();
         if let Ok(offset) = u64::try_from(offset) {
             gather.insert(offset, payload.bytes);
         }
-        let is_last = gather.is_cut() || side.segments >= SEGMENTS_MAX || !payload.is_whole;
+        let after = gather.bytes().len();
+        let is_last =
+            after >= gather::LEN_MAX || side.segments >= SEGMENTS_MAX || !payload.is_whole;
+        if after == before && !is_last {
+            // Nothing new to read.
+            return;
+        }
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
         gathered.extend_from_slice(gather.bytes());
@@ -147,7 +160,7 @@ impl Reader {
             }
             reading => reading,
         };
-        self.give_back(named);
+        self.give_back(named.page(payload.direction));
         self.conclude(named, payload.direction, &reading);
     }
 
@@ -175,6 +188,7 @@ impl Reader {
             return self.read_dns_stream(named, bytes, payload);
         }
         if http::begins_like_request(bytes) {
+            named.seen.protocol.get_or_insert(Protocol::Http);
             return match http::read(bytes) {
                 Request::NeedMore => Reading::NeedMore,
                 Request::Read { host, is_connect } => {
@@ -213,6 +227,10 @@ impl Reader {
             }
             Reading::Shown(protocol) => (Some(protocol), Stage::Done),
             Reading::Tunnel => (Some(Protocol::Http), Stage::Upgrading(UPGRADE_PACKETS_MAX)),
+            // The answer to CONNECT, behind which TLS follows.
+            Reading::Both(protocol) if matches!(named.stage, Stage::Upgrading(_)) => {
+                (Some(protocol), named.stage)
+            }
             Reading::Both(protocol) => {
                 (Some(protocol), if are_read { Stage::Done } else { Stage::Beginning })
             }
@@ -221,6 +239,11 @@ impl Reader {
         };
         named.seen.protocol = named.seen.protocol.or(protocol);
         named.stage = stage;
+        if stage == Stage::Done {
+            for direction in [direction, direction.opposite()] {
+                self.give_back(named.page(direction));
+            }
+        }
     }
 
     /// A packet of a flow that may go on in TLS.

@@ -33,7 +33,8 @@ pub(super) fn watch(
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
     let text = Text::new(pseudonyms);
-    let limits = Limits { idle_timeout, ..Limits::default() };
+    let has_windows = layout.window.is_some();
+    let limits = Limits { idle_timeout, has_windows, ..Limits::default() };
     match shown {
         Shown::Each(outlet) => Ok(frame::<(), _>(limits, Each { outlet, text })),
         Shown::Heaviest { flow_count, by_packets } => Ok(frame::<(), _>(

@@ -32,6 +32,8 @@ pub(super) const SCHEMA: Schema = &[NAME, PACKETS, BYTES];
 /// And with them.
 pub(super) const WINDOWED_SCHEMA: Schema = &[WINDOW_START, NAME, PACKETS, BYTES];
 
+/// Bytes of names that are added up at a time.
+const TEXT_LEN_MAX: usize = 256 << 20;
 /// Rows turned into columns together.
 const ROWS_PER_PIECE: usize = 1 << 16;
 
@@ -41,6 +43,7 @@ pub(super) fn watch(
     shown: Option<Outlet<Vec<Ranking>>>,
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
+    let limits = Limits { has_windows: settings.window.is_some(), ..Limits::default() };
     let key = settings.hash_names.as_deref().map(names_read::read_key).transpose()?;
     let sums = Sums {
         settings,
@@ -48,11 +51,11 @@ pub(super) fn watch(
         outlet: opening.outlet,
         shown,
         windows: BTreeMap::new(),
+        text_len: 0,
         beyond_max_keys: Tally::default(),
         refusal: None,
     };
-    let lens: Box<dyn Watcher> =
-        Box::new(Framed::new(Reader::new(Limits::default()), sums, Finish));
+    let lens: Box<dyn Watcher> = Box::new(Framed::new(Reader::new(limits), sums, Finish));
     Ok(Watchers { lenses: vec![lens], ..Watchers::default() })
 }
 
@@ -63,6 +66,8 @@ struct Sums {
     outlet: Option<Outlet>,
     shown: Option<Outlet<Vec<Ranking>>>,
     windows: BTreeMap<Option<Timestamp>, HashMap<Option<Box<str>>, Tally>>,
+    /// Bytes of names in all of them.
+    text_len: usize,
     beyond_max_keys: Tally,
     refusal: Option<Refusal>,
 }
@@ -73,8 +78,12 @@ impl Sums {
         let sums = self.windows.entry(start).or_default();
         let tally = Tally { packets: record.packets_total(), bytes: record.bytes_total() };
         let name: Option<Box<str>> = name.map(Into::into);
-        if sums.len() >= self.settings.max_keys && !sums.contains_key(&name) {
-            return self.beyond_max_keys.fold(&tally);
+        if !sums.contains_key(&name) {
+            let len = name.as_deref().map_or(0, str::len);
+            if sums.len() >= self.settings.max_keys || self.text_len + len > TEXT_LEN_MAX {
+                return self.beyond_max_keys.fold(&tally);
+            }
+            self.text_len += len;
         }
         sums.entry(name).or_default().fold(&tally);
     }
@@ -91,6 +100,8 @@ impl Sums {
                 break;
             }
             let (start, sums) = entry.remove_entry();
+            let text_len: usize = sums.keys().flatten().map(|name| name.len()).sum();
+            self.text_len = self.text_len.saturating_sub(text_len);
             self.put_window(start, sums);
         }
     }
@@ -167,7 +178,10 @@ impl Framing<Reader, Sums> for Finish {
     fn fold(&mut self, _: Reader) {}
 
     fn on_marked(&mut self, sums: &mut Sums, mark: FlowMark) {
-        sums.put(mark);
+        // Behind the last mark come the flows that had not ended.
+        if mark.kind != MarkKind::Last {
+            sums.put(mark);
+        }
     }
 
     fn close(self, reader: Reader, mut sums: Sums, flows: &Done) -> Result<Closing, Refusal> {
