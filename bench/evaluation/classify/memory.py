@@ -209,7 +209,7 @@ CHANGED: tuple[tuple[Rule, dict[str, float]], ...] = (
 
 
 def decided(flows: Flows, fold_of: Array, scores: Array) -> tuple[float, float]:
-    """Share of flows with a name at once, and of these right; thresholds are of other folds."""
+    """Share of flows with a name immediately, and of these right; thresholds are of other folds."""
     sure, is_right = scores.max(axis=1), scores.argmax(axis=1) == flows.labels
     named = numpy.zeros(len(flows), dtype=bool)
     for fold in range(FOLDS):

@@ -12,6 +12,7 @@
 
 pub mod counts;
 pub mod dns;
+mod fault;
 pub mod found;
 pub mod gather;
 pub mod greeting;

@@ -53,7 +53,7 @@ impl InOrder {
         }
     }
 
-    /// What became of the frames; those read past the count do not count.
+    /// Outcome of the frames; those read past the count do not count.
     #[must_use]
     pub fn received(self) -> Received {
         let (sources, unused) = match self {

@@ -17,6 +17,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::wire::dns::{Dns, HEADER_LEN};
 
+use crate::fault::faults;
+
 /// The port of LLMNR (RFC 4795 §2).
 pub const LLMNR_PORT: u16 = 5355;
 
@@ -31,45 +33,19 @@ mod field {
     pub(super) const RECORD_TAIL_LEN: usize = 10;
 }
 
-/// What is wrong with a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DnsFault {
+faults! {
+    /// What is wrong with a message.
+    DnsFault:
     /// Too short for a header, or a header that cannot be one.
-    NotDns,
+    NotDns = "not_dns";
     /// A count or a length goes past the end of the message.
-    PastEnd,
+    PastEnd = "dns_past_end";
     /// A pointer of a name does not go back, or there are too many: names would not end.
-    NameLoop,
+    NameLoop = "dns_name_loop";
     /// A label of a kind that does not exist.
-    BadLabel,
+    BadLabel = "dns_bad_label";
     /// A name of more than 255 bytes.
-    NameTooLong,
-}
-
-impl DnsFault {
-    /// Its name in counters.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotDns => "not_dns",
-            Self::PastEnd => "dns_past_end",
-            Self::NameLoop => "dns_name_loop",
-            Self::BadLabel => "dns_bad_label",
-            Self::NameTooLong => "dns_name_too_long",
-        }
-    }
-}
-
-impl fmt::Display for DnsFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotDns => "no DNS header",
-            Self::PastEnd => "a DNS message ends before its records do",
-            Self::NameLoop => "a DNS name points at itself",
-            Self::BadLabel => "a DNS label of an unknown kind",
-            Self::NameTooLong => "a DNS name of more than 255 bytes",
-        })
-    }
+    NameTooLong = "dns_name_too_long";
 }
 
 /// The type of a record.

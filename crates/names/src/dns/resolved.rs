@@ -52,7 +52,7 @@ impl Resolved {
         self.answers.is_empty()
     }
 
-    /// Keeps an answer: `client` was told that `name` has `address` for `ttl_s` seconds.
+    /// Keeps an answer: `name` has `address` for `client`, for `ttl_s` seconds.
     pub fn insert(
         &mut self,
         client: IpAddr,

@@ -1,38 +1,10 @@
 //! What can be wrong with an Initial packet.
 
-use std::fmt;
-
-macro_rules! faults {
-    ($($(#[doc = $about:literal])* $name:ident = $text:literal;)*) => {
-        /// Why a packet of QUIC could not be read.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[repr(u8)]
-        pub enum Fault {
-            $($(#[doc = $about])* $name,)*
-        }
-
-        impl Fault {
-            /// Every fault, in the order of their discriminants.
-            pub const ALL: [Self; Self::COUNT] = [$(Self::$name,)*];
-            /// How many faults there are.
-            pub const COUNT: usize = [$(stringify!($name),)*].len();
-
-            /// The name used in output and metrics: `snake_case`, stable.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// One sentence for people: what was seen.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$name => concat!($($about),*).trim_ascii(),)* }
-            }
-        }
-    };
-}
+use crate::fault::faults;
 
 faults! {
+    /// Why a packet of QUIC could not be read.
+    Fault:
     /// A long header ends before its fields do.
     HeaderShort = "header_short";
     /// A connection identifier has more than 20 bytes.
@@ -51,11 +23,4 @@ faults! {
     FrameUnexpected = "frame_unexpected";
     /// A CRYPTO frame reaches past offset 2^62 - 1.
     OffsetLarge = "offset_large";
-}
-
-/// The sentence of [`Fault::about`].
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.about())
-    }
 }

@@ -1,7 +1,8 @@
 //! Flows that were cut by their age or by a window, and go on as another row.
 //!
 //! The table tells of the end of a flow after it has shown the packet that cuts it. So a flow that
-//! begins without a SYN may have read some packets of its own when what came before it is told.
+//! begins without a SYN may have read some packets of its own when the end of its earlier part is
+//! reported.
 
 use engine::flow::FlowRecord;
 use packet::{FlowKey, Timestamp};
@@ -17,7 +18,7 @@ pub(super) struct Cut {
 }
 
 impl Reader {
-    /// Keeps what was read of a flow for its next part. It stays counted until that is told or it
+    /// Keeps what was read of a flow for its next part. It stays counted until that begins or it
     /// is forgotten.
     pub(super) fn keep_cut(&mut self, named: &mut Named, record: &FlowRecord) {
         let cut = Cut { named: named.clone(), last: record.last };

@@ -1,38 +1,10 @@
 //! What can be wrong with a ClientHello and the records around it.
 
-use std::fmt;
-
-macro_rules! faults {
-    ($($(#[doc = $about:literal])* $name:ident = $text:literal;)*) => {
-        /// Why bytes are no ClientHello, or what is wrong within one.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[repr(u8)]
-        pub enum Fault {
-            $($(#[doc = $about])* $name,)*
-        }
-
-        impl Fault {
-            /// Every fault, in the order of their discriminants.
-            pub const ALL: [Self; Self::COUNT] = [$(Self::$name,)*];
-            /// How many faults there are.
-            pub const COUNT: usize = [$(stringify!($name),)*].len();
-
-            /// The name used in output and metrics: `snake_case`, stable.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// One sentence for people: what was seen.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$name => concat!($($about),*).trim_ascii(),)* }
-            }
-        }
-    };
-}
+use crate::fault::faults;
 
 faults! {
+    /// Why bytes are no ClientHello, or what is wrong within one.
+    Fault:
     /// The handshake message is not a ClientHello.
     NotAHello = "not_a_hello";
     /// A length reaches past the end of what encloses it.
@@ -61,13 +33,6 @@ faults! {
     RecordTooLong = "record_too_long";
     /// Something else than a handshake record stands between parts of a ClientHello.
     RecordBetween = "record_between";
-}
-
-/// The sentence of [`Fault::about`].
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.about())
-    }
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl Walk<'_> {
         }
     }
 
-    /// With integrity alone an EtherType follows in the clear. Nothing tells how long the check
+    /// With integrity alone an EtherType follows in the clear. Nothing says how long the check
     /// value at the end is: it is taken for the standard's, where the tag does not tell more.
     fn macsec(&mut self) -> Next {
         let view = match Macsec::new(self.captured()) {
