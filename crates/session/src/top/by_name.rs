@@ -10,8 +10,9 @@ use engine::window::LATENESS_ALLOWANCE;
 use names::reader::{Limits, Named, Reader};
 use packet::Timestamp;
 
+use super::ranking::ROWS_PER_PIECE;
 use super::row::{BYTES, PACKETS, WINDOW_START};
-use super::{Ranking, Settings, SortBy, Top};
+use super::{Ranking, Settings, Top};
 use crate::application::{
     Application as _, Closing, Framed, Framing, Opening, Refusal, Watcher, Watchers,
 };
@@ -34,8 +35,6 @@ pub(super) const WINDOWED_SCHEMA: Schema = &[WINDOW_START, NAME, PACKETS, BYTES]
 
 /// Bytes of names that are added up at a time.
 const TEXT_LEN_MAX: usize = 256 << 20;
-/// Rows turned into columns together.
-const ROWS_PER_PIECE: usize = 1 << 16;
 
 /// Begins.
 pub(super) fn watch(
@@ -113,11 +112,7 @@ impl Sums {
         let mut rows: Vec<_> = sums.into_iter().collect();
         let sort = self.settings.sort;
         rows.sort_by(|(name, tally), (other_name, other)| {
-            let rank = |tally: &Tally| match sort {
-                SortBy::Bytes => (tally.bytes, tally.packets),
-                SortBy::Packets => (tally.packets, tally.bytes),
-            };
-            (Reverse(rank(tally)), name).cmp(&(Reverse(rank(other)), other_name))
+            (Reverse(sort.rank(*tally)), name).cmp(&(Reverse(sort.rank(*other)), other_name))
         });
         if self.settings.rows > 0 {
             rows.truncate(self.settings.rows);

@@ -42,16 +42,9 @@ struct Largest<R> {
 const SPARE_ROWS: usize = 1024;
 
 impl<R: Row> Largest<R> {
-    fn rank(sort: SortBy, tally: Tally) -> (u64, u64) {
-        match sort {
-            SortBy::Bytes => (tally.bytes, tally.packets),
-            SortBy::Packets => (tally.packets, tally.bytes),
-        }
-    }
-
     #[inline]
     fn offer(&mut self, tally: Tally, make_row: impl FnOnce() -> R) {
-        if Self::rank(self.sort, tally) < self.least {
+        if self.sort.rank(tally) < self.least {
             return;
         }
         self.rows.push(make_row());
@@ -62,7 +55,7 @@ impl<R: Row> Largest<R> {
 
     /// Ties are broken by the key, so that equal runs print equal rows.
     fn order(sort: SortBy) -> impl Fn(&R, &R) -> Ordering {
-        let rank = move |row: &R| Self::rank(sort, row.tally());
+        let rank = move |row: &R| sort.rank(row.tally());
         move |a, b| rank(b).cmp(&rank(a)).then_with(|| a.cmp(b))
     }
 
@@ -70,7 +63,7 @@ impl<R: Row> Largest<R> {
         if self.limit < self.rows.len() {
             self.rows.select_nth_unstable_by(self.limit, Self::order(self.sort));
             self.rows.truncate(self.limit);
-            let ranks = self.rows.iter().map(|row| Self::rank(self.sort, row.tally()));
+            let ranks = self.rows.iter().map(|row| self.sort.rank(row.tally()));
             self.least = ranks.min().unwrap_or_default();
         }
     }

@@ -11,6 +11,7 @@ pub use ranking::{Ranking, needs, needs_transport, schema};
 
 use engine::columns::Schema;
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
+use engine::table::Tally;
 
 use crate::choice::choice;
 use row::Presented as _;
@@ -36,6 +37,16 @@ choice! {
     SortBy: "measure to sort by" {
         Bytes = "bytes", "Bytes on the wire";
         Packets = "packets", "Packets";
+    }
+}
+
+impl SortBy {
+    /// By what rows are compared: the measure, and the other one where that is the same.
+    const fn rank(self, tally: Tally) -> (u64, u64) {
+        match self {
+            Self::Bytes => (tally.bytes, tally.packets),
+            Self::Packets => (tally.packets, tally.bytes),
+        }
     }
 }
 

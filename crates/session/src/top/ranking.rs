@@ -88,7 +88,7 @@ pub(super) struct Ranked<G: Presented> {
 }
 
 /// Rows turned into columns together, so that text buffers stay small.
-const ROWS_PER_PIECE: usize = 1 << 16;
+pub(super) const ROWS_PER_PIECE: usize = 1 << 16;
 
 impl<G: Presented> Ranked<G> {
     pub(super) fn of(
