@@ -18,6 +18,7 @@ __all__ = [
     "captures",
     "classify_flows",
     "declared_columns",
+    "evidence_words",
     "first_packets",
     "flight_inputs",
     "flight_row_slots",
@@ -32,6 +33,7 @@ __all__ = [
     "latency_rows",
     "made_of_arrow",
     "made_of_columns",
+    "name_evidence",
     "packets",
     "predict_latencies",
     "run",
@@ -299,6 +301,18 @@ def first_packets(
     inputs: InputOptions, features: FeatureOptions, options: FirstOptions
 ) -> Reader: ...
 def flow_schema(features: FeatureOptions) -> tuple[str, str]: ...
+
+class EvidenceOptions(TypedDict):
+    list: str | os.PathLike[str]
+    classes: Sequence[str]
+    depths: Sequence[int]
+    wait_ns: int
+    inner: bool
+
+def evidence_words() -> tuple[list[str], list[str]]: ...
+def name_evidence(
+    inputs: InputOptions, evidence: EvidenceOptions, options: FirstOptions
+) -> Reader: ...
 class OnnxOptions(TypedDict):
     columns: list[str]
     class_count: int

@@ -22,6 +22,7 @@
 pub mod cascade;
 pub mod columns;
 pub mod counts;
+pub mod evidence;
 pub mod latency;
 mod model;
 pub mod serve;
@@ -31,6 +32,7 @@ pub mod windows;
 
 pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
+pub use evidence::NamesSoFar;
 pub use serve::{Classifier, Clock, Decided, Options, Progress, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
 pub use verdict::{Cause, Label, UNKNOWN, Verdict};

@@ -3,6 +3,7 @@
 use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
+use crate::evidence::Evidence;
 use crate::uncertainty::Answer;
 
 /// Rows that wait for a stage's model, and the room in which it answers. Made once and used again,
@@ -11,6 +12,8 @@ pub(crate) struct Asking {
     waiting: Waiting,
     numbers: Vec<f64>,
     scores: Vec<f64>,
+    /// What names say of each row, where they are evidence.
+    evidence: Vec<Evidence>,
     /// Rows that could not be copied, by place: a fault of ours, since the stage was checked.
     refused: Vec<usize>,
     count: usize,
@@ -98,6 +101,7 @@ impl Asking {
             waiting: Waiting::of(stage, capacity),
             numbers: Vec::new(),
             scores: Vec::new(),
+            evidence: Vec::new(),
             refused: Vec::new(),
             count: 0,
         }
@@ -109,7 +113,10 @@ impl Asking {
 
     /// Copies what the stage looks at of a flow, as far as it is there.
     #[inline]
-    pub(crate) fn push(&mut self, stage: &Stage, packets: &FirstPackets) {
+    pub(crate) fn push(&mut self, stage: &Stage, packets: &FirstPackets, evidence: Evidence) {
+        if stage.names().is_some() {
+            self.evidence.push(evidence);
+        }
         self.numbers.clear();
         packets.numbers(&stage.features, &mut self.numbers);
         let records = packets.records(&stage.features);
@@ -141,15 +148,19 @@ impl Asking {
         self.scores.clear();
         self.scores.resize(self.waiting.len() * class_count, 0.0);
         let is_scored = self.waiting.score(&stage.model, &mut self.scores);
-        let mut scores = self.scores.chunks_exact(class_count);
+        let mut scores = self.scores.chunks_exact_mut(class_count);
         let nothing = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
             let row = if self.refused.contains(&place) { None } else { scores.next() };
             take(match row {
-                Some(probabilities) if is_scored => stage.answer(probabilities),
+                Some(probabilities) if is_scored => match self.evidence.get(place) {
+                    Some(evidence) => stage.answer_with(probabilities, evidence),
+                    None => stage.answer(probabilities),
+                },
                 _ => nothing,
             });
         }
+        self.evidence.clear();
         self.waiting.clear();
         self.refused.clear();
         self.count = 0;

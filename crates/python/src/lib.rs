@@ -8,6 +8,7 @@ mod alone;
 mod batch;
 mod cca;
 mod classify;
+mod evidence;
 mod first;
 mod flows;
 mod handed;
@@ -44,6 +45,8 @@ mod _wirelens {
     };
     #[pymodule_export]
     use crate::classify::classify_flows;
+    #[pymodule_export]
+    use crate::evidence::{evidence_words, name_evidence};
     #[pymodule_export]
     use crate::first::{FirstRows, captures, first_packets, flow_schema};
     #[pymodule_export]

@@ -37,9 +37,10 @@ type DeclaredColumn = (&'static str, String, bool);
 /// makes for the command as well, then those of Python alone.
 #[pyfunction]
 pub(crate) fn declared_columns() -> Vec<(String, Vec<DeclaredColumn>)> {
-    let own: [(&str, &[Field]); 6] = [
+    let own: [(&str, &[Field]); 7] = [
         ("wirelens.packets", &crate::packets::WITH_BOTH),
         ("wirelens.classify.first_packets", &crate::first::ROWS),
+        ("wirelens.classify.names", &crate::evidence::ROWS),
         ("wirelens.classify.windows", &crate::windows::ROWS),
         ("wirelens.cca.tap_slots", &crate::cca::ROWS),
         ("wirelens.packetlog.snapshots", &crate::packetlog::ROWS),

@@ -19,7 +19,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("capture", Only(&["packet"])),
     ("engine", Only(&["packet"])),
     ("model", Only(&["packet"])),
-    ("classify", APPLICATION),
+    ("classify", Only(&["engine", "model", "names", "packet"])),
     ("packetlog", APPLICATION),
     ("cca", APPLICATION),
     ("l4s", Only(&["dualq", "engine", "model", "packet"])),

@@ -16,6 +16,7 @@ from wirelens.classify.families import (
 )
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
+from wirelens.classify.names import NameList
 from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.sources import source_of
@@ -117,6 +118,12 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     add("--known-ports", metavar="TABLE", type=Path,
         help="what is known of ports beforehand, for port-prior and boosted-ports, and to compare "
         "with: a table with protocol, port and class")
+    add("--names", metavar="TABLE", type=Path,
+        help="read names that packets carry as evidence, by this list: a table with kind "
+        "(protocol, label, suffix or query), value and class")
+    add("--names-packets", metavar="N", type=whole(2, 255), default=10,
+        help="await names for so many packets of a flow; models of one packet do not wait "
+        "[default: 10]")
     add("--manifest", metavar="TABLE", type=Path,
         help="table with the column file and that of --family [default: family], or with "
         "family=NAME in the column note")  # fmt: skip
@@ -453,6 +460,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
             parse_changes(asked.set),
             asked.known_ports,
             Groups(asked.group_flows, asked.group_weights),
+            NameList(asked.names, asked.names_packets) if asked.names else None,
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from wirelens import __version__, written
-from wirelens.classify.cascade import CARD_FILE, CASCADE_FILE, FORMAT, VERSION
+from wirelens.classify.cascade import (
+    CARD_FILE,
+    CASCADE_FILE,
+    FORMAT,
+    NAMES_VERSION,
+    VERSION,
+)
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
+from wirelens.classify.names import LIST_FILE
 from wirelens.classify.operate import Operation, settled
 from wirelens.classify.pool import PORT_TABLE, Trained
 from wirelens.classify.served import told_features
@@ -44,6 +51,8 @@ class Parts:
     card: str
     calibrated: Calibrated = field(default_factory=Calibrated)
     names_protocols: bool = False
+    # The list of names, where they are evidence.
+    names_list: Path | None = None
 
 
 def stage_file(stage: str, model: Trained) -> str:
@@ -70,6 +79,8 @@ def _stage(parts: Parts, index: int) -> dict[str, Any]:
     lines = parts.calibrated.lines
     if index < len(lines) and lines[index]:
         told["calibration"] = [list(point) for point in lines[index]]
+    if model.names is not None:
+        told["names"] = model.names.told(parts.dataset.classes)
     if model.file.suffix == ".onnx":
         told["features"] = told_features(model.features)
         told |= {"columns": model.columns, **model.details}
@@ -80,7 +91,7 @@ def head(parts: Parts) -> dict[str, Any]:
     """What `cascade.json` says."""
     found: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if parts.names_list is None else NAMES_VERSION,
         "name": check_name(parts.name),
         "kind": "flows",
         "classes": parts.dataset.classes,
@@ -91,6 +102,8 @@ def head(parts: Parts) -> dict[str, Any]:
         "portless": "named" if parts.names_protocols else "asked",
         "stages": [_stage(parts, index) for index in range(len(parts.stages))],
     }
+    if parts.names_list is not None:
+        found["names"] = LIST_FILE
     if parts.ports is not None:
         found["reference"] = {"family": PORT_TABLE, "file": f"{PORT_TABLE}.trees.jsonl"}
     return {
@@ -114,6 +127,8 @@ def write(parts: Parts, folder: Path, *, force: bool = False, progress: Progress
         (partial / CARD_FILE).write_text(parts.card, encoding="utf-8")
         for stage, model in parts.stages:
             shutil.copyfile(model.file, partial / stage_file(stage, model))
+        if parts.names_list is not None:
+            shutil.copyfile(parts.names_list, partial / LIST_FILE)
         if parts.ports is not None:
             shutil.copyfile(parts.ports.file, partial / told["reference"]["file"])
         (partial / SUMS_FILE).write_text(sums(sorted(partial.iterdir())), encoding="utf-8")

@@ -17,6 +17,7 @@ import numpy
 from wirelens.classify import calibration
 from wirelens.classify.calibration import UNKNOWN, Line
 from wirelens.classify.dataset import Sample
+from wirelens.classify.names import StageNames
 from wirelens.classify.place import STAGES
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.served import Served, ServedTrees, read_model
@@ -28,8 +29,9 @@ from wirelens.shipped import model_folder
 
 FORMAT = "wirelens cascade"
 VERSION = 2
-# Version 2 added calibration, `unknown` and flows named by their protocol.
-_VERSIONS = (1, 2)
+# Version 2 added calibration, `unknown` and flows named by their protocol, version 3 names.
+NAMES_VERSION = 3
+_VERSIONS = (1, 2, NAMES_VERSION)
 _TCP, _UDP = 6, 17
 CASCADE_FILE = "cascade.json"
 CARD_FILE = "card.md"
@@ -49,6 +51,15 @@ class Stage:
     thresholds: Array | None
     # By class, points that calibrate the answer's probability; none where it stays as it is.
     calibrations: list[Line]
+    # What evidence of names weighs, where the cascade has a list of them.
+    names: StageNames | None = None
+
+    def scores(self, sample: Sample) -> Array:
+        """Probabilities of flows by class, what names say of them included."""
+        scores = self.model.score(self.model.prepare(sample), 0, len(sample))
+        if self.names is None:
+            return scores
+        return self.names.mixed(scores, sample.evidence(self.names.packets))
 
 
 @dataclass(frozen=True)
@@ -75,8 +86,16 @@ class Predictions:
 class Cascade:
     """Models in order of use, with the thresholds between them."""
 
-    def __init__(self, head: dict[str, Any], stages: list[Stage], identity: str) -> None:
+    def __init__(
+        self,
+        head: dict[str, Any],
+        stages: list[Stage],
+        identity: str,
+        names_list: Path | None = None,
+    ) -> None:
         self.head = head
+        # The list of names, where they are evidence.
+        self.names_list = names_list
         self.name: str = head["name"]
         self.id = identity
         self.classes: list[str] = list(head["classes"])
@@ -86,6 +105,11 @@ class Cascade:
         below = head.get("unknown_below", 0.0)
         by_class = below if isinstance(below, dict) else dict.fromkeys(self.classes, below)
         self.unknown_below = numpy.array([float(by_class[name]) for name in self.classes])
+
+    @property
+    def names_depths(self) -> list[int]:
+        """For how many packets each stage awaits names, where they are evidence."""
+        return [stage.names.packets for stage in self.stages if stage.names is not None]
 
     @property
     def packets(self) -> int:
@@ -139,10 +163,14 @@ class Cascade:
             if len(undecided) == 0:
                 break
             asked = sample.of(undecided)
-            scores = stage.model.score(stage.model.prepare(asked), 0, len(asked))
+            scores = stage.scores(asked)
             labels, guesses, raw = calibration.best_guess(scores, self.classes)
             found.labels[undecided], found.guesses[undecided] = labels, guesses
-            found.confidences[undecided] = calibrated(stage.calibrations, guesses, raw)
+            confidences = calibrated(stage.calibrations, guesses, raw)
+            if stage.names is not None:
+                # Of a protocol that no class has.
+                confidences[asked.evidence(stage.names.packets).is_unlisted] = 0.0
+            found.confidences[undecided] = confidences
             found.stages[undecided] = index
             found.packets_used[undecided] = numpy.minimum(asked.packet_counts, stage.packets)
             if stage.thresholds is None:
@@ -156,8 +184,7 @@ class Cascade:
 
     def alone(self, sample: Sample, index: int) -> Array:
         """What one stage would say of all flows: probabilities."""
-        model = self.stages[index].model
-        return model.score(model.prepare(sample), 0, len(sample))
+        return self.stages[index].scores(sample)
 
 
 def calibrated(lines: Sequence[Line], guesses: Array, raw: Array) -> Array:
@@ -210,7 +237,10 @@ def load(path: str | os.PathLike[str]) -> Cascade:
             for index, told in enumerate(head["stages"])
         ]
         identity = f"{head['name']}@{hashlib.sha256(text).hexdigest()[:_ID_DIGITS]}"
-        cascade = Cascade(head, stages, identity)
+        listed = head.get("names")
+        if listed is not None:
+            checked(folder, listed, sums)
+        cascade = Cascade(head, stages, identity, folder / listed if listed else None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
             raise
@@ -274,4 +304,5 @@ def _stage(
     else:
         lines = []
     packets = int(told["packets"])
-    return Stage(told["stage"], told["family"], packets, model, measure, thresholds, lines)
+    names = StageNames.read(told["names"], classes) if "names" in told else None
+    return Stage(told["stage"], told["family"], packets, model, measure, thresholds, lines, names)

@@ -24,6 +24,7 @@ from wirelens.classify.labels import (
     match,
     read_labels,
 )
+from wirelens.classify.names import Evidence, read_evidence
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe, packet_of
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array
@@ -45,6 +46,8 @@ class _Read:
 
     def __init__(self, table: FirstPacketsTable) -> None:
         self.table = table
+        # What names say after numbers of packets, where it was read.
+        self.evidence: dict[int, Evidence] = {}
 
     @cached_property
     def numbers(self) -> Array:
@@ -145,6 +148,10 @@ class Sample:
         matrix[:, of_numbers] = self.numbers([columns[index] for index in of_numbers])
         matrix[:, of_bits] = self.bits([columns[index] for index in of_bits])
         return matrix
+
+    def evidence(self, packets: int) -> Evidence:
+        """What names say after so many packets, one of the numbers for which it was read."""
+        return self._read.evidence[packets].of(self._rows)
 
     def waiting_us(self, packets: int) -> Array:
         """How long each flow waits until a model of so many packets can be asked.
@@ -357,6 +364,8 @@ def load(
     names_protocols: bool = False,
     sealed: float = 0.0,
     keeps_others: bool = False,
+    names_list: Path | None = None,
+    names_depths: Sequence[int] = (),
 ) -> Dataset:
     """Reads captures and gives flows their labels.
 
@@ -364,7 +373,8 @@ def load(
     are told, those that are not among them. Where there is a class `unknown`, or `keeps_others`,
     they are of this class instead. With `names_protocols` flows of protocols without ports are
     left out, since no model is asked about them. Flows of `sealed` families count for nothing
-    where classes are chosen.
+    where classes are chosen. With `names_list` names are read as evidence by it, after
+    `names_depths` packets.
     """
     steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
     others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
@@ -396,6 +406,11 @@ def load(
         told = _others_unknown(found, flows_min, classes, row_families, sealed)
         classes, flows_min = _with_unknown(classes), 1
     names, kept, warnings = _classes(found, flows_min, classes)
+    if names_list is not None:
+        read.evidence = read_evidence(
+            [str(path) for path in source.captures], features, names_list, names, names_depths,
+            wait_ns, idle_timeout=idle_timeout_ns / 1e9, active_timeout=active_timeout_ns / 1e9,
+        )  # fmt: skip
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:

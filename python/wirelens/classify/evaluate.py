@@ -112,6 +112,8 @@ def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
         active_timeout_ns=flows["active_timeout_ns"],
         names_protocols=cascade.names_protocols,
         keeps_others=True,
+        names_list=cascade.names_list,
+        names_depths=cascade.names_depths,
     )
     if request.sealed:
         dataset = _sealed(dataset, request.sealed)

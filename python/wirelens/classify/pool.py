@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from wirelens import written
-from wirelens.classify import parameters
+from wirelens.classify import names, parameters
 from wirelens.classify.dataset import Dataset
 from wirelens.classify.families import (
     PORT_FAMILIES,
@@ -29,6 +29,7 @@ from wirelens.classify.families import (
 )
 from wirelens.classify.features import FlowFeatures
 from wirelens.classify.matrix import Matrix, first_numbers
+from wirelens.classify.names import NameList, StageNames
 from wirelens.classify.place import Candidate
 from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
@@ -84,6 +85,8 @@ class PoolSettings:
     # A table of what is known of ports beforehand.
     known_ports: Path | None = None
     groups: Groups = Groups()
+    # Names as evidence, by a list.
+    names: NameList | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Trained:
     training_s: float
     # Of an ONNX file: its input and output.
     details: dict[str, Any]
+    # What evidence of names weighs, which the scores include.
+    names: StageNames | None = None
 
     @property
     def name(self) -> str:
@@ -224,6 +229,9 @@ class Pool:
         if not kept.is_file():
             self._train(kind, depth, features, stem)
         told, check_scores, test_scores = _read_kept(stem)
+        weighed = None
+        if self.settings.names is not None:
+            weighed, check_scores, test_scores = self._with_names(depth, check_scores, test_scores)
         truth = self.dataset.labels[self.plan.checked]
         counts = confusion(truth, check_scores.argmax(axis=1), len(self.dataset.classes))
         return Trained(
@@ -246,7 +254,35 @@ class Pool:
             difference=told["difference"],
             training_s=told["training_s"],
             details=told["details"],
+            names=weighed,
         )
+
+    def _with_names(
+        self, depth: int, check_scores: Array, test_scores: Array
+    ) -> tuple[StageNames, Array, Array]:
+        """What evidence weighs, and scores with it: of checked flows by weights that other folds
+        gave.
+        """
+        assert self.settings.names is not None
+        packets = self.settings.names.depth(depth)
+        checked, test = self.plan.checked, self.plan.test
+        evidence = self.dataset.sample.of(checked).evidence(packets)
+        truth, families = self.dataset.labels[checked], self.dataset.families[checked]
+        weights = names.row_weights(families, truth, self._ports(checked)[:, 1], evidence)
+        scores = check_scores.copy()
+        ends = numpy.cumsum([len(rows) for _, rows in self.plan.checks])
+        everything = numpy.arange(len(checked))
+        for mine in numpy.split(everything, ends[:-1]):
+            rest = numpy.delete(everything, mine) if len(ends) > 1 else everything
+            weighed = names.fit(
+                check_scores[rest], evidence.of(rest), truth[rest], weights[rest], packets
+            )
+            scores[mine] = weighed.mixed(check_scores[mine], evidence.of(mine))
+        weighed = names.fit(check_scores, evidence, truth, weights, packets)
+        if len(test) == 0:
+            return weighed, scores, test_scores
+        asked = self.dataset.sample.of(test).evidence(packets)
+        return weighed, scores, weighed.mixed(test_scores, asked)
 
     def _train(self, kind: Family, depth: int, features: FlowFeatures, stem: Path) -> None:
         """Trains a member, and keeps it; what is kept last makes it complete."""

@@ -15,7 +15,7 @@ from wirelens.errors import OptionError
 # Of which each entry is an option of its own.
 _REPEATED = ("drop", "keep", "place", "uncertainty", "thresholds")
 # Whose value is a path, from the folder of the recipe.
-_PATHS = ("known-ports", "classes")
+_PATHS = ("known-ports", "classes", "names")
 
 
 def options(path: Path) -> list[str]:

@@ -117,6 +117,7 @@ class Outcome:
 def read_flows(request: Request, progress: Progress) -> Dataset:
     """Flows with their labels; what did not match is told."""
     depth, count = max(request.pool.depths), len(request.source.captures)
+    listed = request.pool.names
     progress.tell(f"reading {count} captures, the first {depth} packets of each flow")
     dataset = load(
         request.source,
@@ -126,6 +127,8 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
         wait_ns=request.wait_ns,
         names_protocols=request.names_protocols,
         sealed=request.sealed,
+        names_list=listed.path if listed else None,
+        names_depths=[listed.depth(depth) for depth in request.pool.depths] if listed else (),
     )
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
@@ -331,7 +334,8 @@ def _judge(
         report.Judged(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
         for model in trained
     ]
-    raw = Raw.of(chosen, verdicts.stages, dataset.classes)
+    unlisted = _unlisted(dataset, rows, trained, placement)
+    raw = Raw.of(chosen, verdicts.stages, dataset.classes, unlisted)
     calibrated = _calibrated(request, dataset, plan, trained, placement, operation)
     held_out = "flows, each judged by models and thresholds of the folds that it is not in"
     judged_on = "test flows" if has_test else held_out
@@ -343,6 +347,16 @@ def _judge(
         dataset, plan, told, trained, placement, operation, judged_on, evidence, verdicts,
         singles, matrix, calibrated, raw.answers(calibrated, dataset.classes),
     )  # fmt: skip
+
+
+def _unlisted(
+    dataset: Dataset, rows: Array, trained: list[Trained], placement: Placement
+) -> list[Array]:
+    """By stage, which of these flows are of no class by their names."""
+    by_name = {model.name: model.names for model in trained}
+    sample = dataset.sample.of(rows)
+    weighed = [by_name[profile.name] for _, profile in placement.stages]
+    return [sample.evidence(one.packets).is_unlisted for one in weighed if one is not None]
 
 
 def _calibrated(
@@ -358,8 +372,9 @@ def _calibrated(
     scores = [by_name[profile.name].check_scores for _, profile in placement.stages]
     found = decide(scores, [rule.measure for rule in operation.rules], written(operation))
     ends = numpy.cumsum([len(rows) for _, rows in plan.checks])
+    unlisted = _unlisted(dataset, plan.checked, trained, placement)
     return calibrate(
-        Raw.of(scores, found.stages, dataset.classes),
+        Raw.of(scores, found.stages, dataset.classes, unlisted),
         dataset.labels[plan.checked],
         dataset.families[plan.checked],
         numpy.split(numpy.arange(ends[-1]), ends[:-1]),

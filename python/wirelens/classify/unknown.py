@@ -57,10 +57,23 @@ class Raw:
     guesses: Array
     raw: Array
     stages: Array
+    # Flows of a protocol that no class has, of which nothing is believed.
+    is_unlisted: Array
 
     @classmethod
-    def of(cls, scores: Sequence[Array], stages: Array, classes: Sequence[str]) -> "Raw":
-        """Of the probabilities of each stage, those of the one that decided."""
+    def of(
+        cls,
+        scores: Sequence[Array],
+        stages: Array,
+        classes: Sequence[str],
+        unlisted: Sequence[Array] = (),
+    ) -> "Raw":
+        """Of the probabilities of each stage, those of the one that decided; `unlisted` says by
+        stage which flows are of no class by their names.
+        """
+        is_unlisted = numpy.zeros(len(stages), dtype=bool)
+        for index, one in enumerate(unlisted):
+            is_unlisted |= (stages == index) & one
         count = len(stages)
         found = [numpy.zeros(count, dtype=numpy.int64) for _ in range(2)]
         raw = numpy.zeros(count)
@@ -68,7 +81,7 @@ class Raw:
             mine = numpy.flatnonzero(stages == index)
             labels, guesses, values = calibration.best_guess(one[mine], classes)
             found[0][mine], found[1][mine], raw[mine] = labels, guesses, values
-        return cls(found[0], found[1], raw, stages)
+        return cls(found[0], found[1], raw, stages, is_unlisted)
 
     def confidences(self, lines: Sequence[Line]) -> Array:
         """Calibrated by the line of the stage that decided."""
@@ -76,6 +89,7 @@ class Raw:
         for index, line in enumerate(lines):
             mine = self.stages == index
             found[mine] = calibration.apply(line, found[mine])
+        found[self.is_unlisted] = 0.0
         return found
 
     def answers(self, calibrated: Calibrated, classes: Sequence[str]) -> Answers:
@@ -113,7 +127,7 @@ def calibrate(
     def lines(rows: Array) -> list[Line]:
         fitted = []
         for index in range(stage_count):
-            mine = rows[found.stages[rows] == index]
+            mine = rows[(found.stages[rows] == index) & ~found.is_unlisted[rows]]
             line = calibration.fit(found.raw[mine], is_right[mine], weights[mine])
             fitted.append(calibration.settled(line))
         return fitted

@@ -1,6 +1,7 @@
 //! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
 
 mod calibration;
+mod names;
 mod object;
 #[cfg(feature = "onnx")]
 mod onnx;
@@ -8,14 +9,17 @@ mod read;
 mod reason;
 
 pub use model::sums::SUMS_FILE;
+pub use names::StageNames;
 pub use read::{CASCADE_FILE, CASCADE_LEN_MAX};
 pub use reason::CascadeError;
 
 use std::fmt;
+use std::sync::Arc;
 
 use model::{FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
+use crate::evidence::{Evidence, NameList};
 use crate::uncertainty::{Answer, Uncertainty};
 use crate::verdict::{Label, UNKNOWN};
 use calibration::Calibration;
@@ -96,6 +100,8 @@ pub struct Stage {
     pub(crate) thresholds: Vec<f64>,
     /// By class; none where the model's probabilities are told as they are.
     pub(crate) calibrations: Vec<Calibration>,
+    /// What it makes of names, where the cascade has a list of them.
+    pub(crate) names: Option<StageNames>,
     /// The class of flows of no other, if there is one.
     pub(crate) unknown: Option<u16>,
 }
@@ -118,6 +124,8 @@ pub struct Cascade {
     pub(crate) every: Option<Span>,
     /// Then what has to be kept of a flow for all stages.
     pub(crate) window: Option<WindowFeatures>,
+    /// Of which class names are, where they are evidence.
+    pub(crate) names: Option<Arc<NameList>>,
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -168,6 +176,23 @@ impl Stage {
     #[must_use]
     pub const fn uncertainty(&self) -> Uncertainty {
         self.uncertainty
+    }
+
+    /// What it makes of names, where the cascade has a list of them.
+    #[must_use]
+    pub const fn names(&self) -> Option<&StageNames> {
+        self.names.as_ref()
+    }
+
+    /// What these probabilities, one a class, come to beside the evidence of names: the flow of a
+    /// protocol that no class has gets no confidence.
+    #[must_use]
+    pub fn answer_with(&self, probabilities: &mut [f64], evidence: &Evidence) -> Answer {
+        let Some(names) = &self.names else { return self.answer(probabilities) };
+        names.weights.mix(probabilities, evidence);
+        let answer = self.answer(probabilities);
+        let confidence = if evidence.is_unlisted { 0.0 } else { answer.confidence };
+        Answer { confidence, ..answer }
     }
 
     /// What these probabilities, one a class, come to: the confidence is calibrated, the
@@ -292,6 +317,19 @@ impl Cascade {
     #[must_use]
     pub const fn window(&self) -> Option<&WindowFeatures> {
         self.window.as_ref()
+    }
+
+    /// Of which class names are, where it takes them for evidence.
+    #[must_use]
+    pub fn names(&self) -> Option<&NameList> {
+        self.names.as_deref()
+    }
+
+    /// Packets of a flow that are looked at, at most.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        let names = self.stages.iter().filter_map(|stage| stage.names.as_ref());
+        names.map(|names| names.packets).fold(self.features.packets(), usize::max)
     }
 
     /// The stages, in the order in which they are asked; at least one.

@@ -36,7 +36,8 @@ pub(super) fn stage(
         input: name("input")?,
         output: name("output")?,
     };
-    let Declared { name, family, file, uncertainty, thresholds, calibrations, .. } = declared;
+    let Declared { name, family, file, uncertainty, thresholds, calibrations, names, .. } =
+        declared;
     let model = library()
         .and_then(|library| OnnxFile::new(library, bytes, wiring))
         .map_err(|error| CascadeError::model(file, error))?;
@@ -50,6 +51,7 @@ pub(super) fn stage(
         uncertainty,
         thresholds,
         calibrations,
+        names,
         unknown: cascade.unknown_class(),
     })
 }

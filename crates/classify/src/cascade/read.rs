@@ -1,6 +1,7 @@
 //! From the files of an artifact to a cascade, everything checked.
 
 use std::io;
+use std::sync::Arc;
 
 use model::sums::{SUMS_FILE, Sums};
 use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
@@ -9,9 +10,11 @@ use packet::Span;
 use serde_json::Value;
 
 use super::calibration::{Calibration, calibrations, unknown_below};
+use super::names::{self, StageNames};
 use super::object::Object;
 use super::reason::CascadeError;
 use super::{Cascade, FlowTimeouts, Model, Segmentation, Stage, StageName};
+use crate::evidence::NameList;
 use crate::uncertainty::Uncertainty;
 
 /// What the cascade itself is called in its artifact.
@@ -21,9 +24,11 @@ pub const CASCADE_FILE: &str = "cascade.json";
 pub const CASCADE_LEN_MAX: usize = 16 << 20;
 
 const FORMAT: &str = "wirelens cascade";
-/// Version 2 added calibration, `unknown` and flows named by their protocol; one without them
-/// means what version 1 did.
-const VERSIONS: std::ops::RangeInclusive<u64> = 1..=2;
+/// Version 2 added calibration, `unknown` and flows named by their protocol, version 3 names as
+/// evidence; one without them means what version 1 did.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=3;
+/// Bytes of a list of names.
+const LIST_LEN_MAX: usize = 16 << 20;
 const NAME_LEN_MAX: usize = 40;
 /// How the file of a model in ONNX ends.
 const ONNX_SUFFIX: &str = ".onnx";
@@ -39,6 +44,7 @@ pub(super) struct Declared<'a> {
     pub(super) uncertainty: Uncertainty,
     pub(super) thresholds: Vec<f64>,
     pub(super) calibrations: Vec<Calibration>,
+    pub(super) names: Option<StageNames>,
     /// All that it says, and what messages call it.
     #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "trees say the rest themselves"))]
     pub(super) value: &'a Value,
@@ -76,6 +82,9 @@ impl Cascade {
     }
 }
 
+/// What `cascade.json` says: the cascade, its stages, and the file of its list of names.
+type Head<'a> = (Cascade, Vec<Declared<'a>>, Option<&'a str>);
+
 /// Makes a stage of what is declared and the bytes of its file.
 type MakeStage<'a> =
     &'a mut dyn FnMut(Declared<'_>, Vec<u8>, &Cascade) -> Result<Stage, CascadeError>;
@@ -96,7 +105,14 @@ fn read_all(
     let hash = sums.check(CASCADE_FILE, &json)?;
     let value = serde_json::from_slice::<Value>(&json)
         .map_err(|error| CascadeError::NotCascade { seen: error.to_string() })?;
-    let (mut cascade, declared) = head(&value, &hash)?;
+    let (mut cascade, declared, list) = head(&value, &hash)?;
+    if let Some(name) = list {
+        let bytes = file(name, LIST_LEN_MAX)?;
+        sums.check(name, &bytes)?;
+        let list = NameList::parse(&bytes, &cascade.classes);
+        let list = list.map_err(|error| CascadeError::model(name, error))?;
+        cascade.names = Some(Arc::new(list));
+    }
     for declared in declared {
         let bytes = file(declared.file, FILE_LEN_MAX)?;
         sums.check(declared.file, &bytes)?;
@@ -112,15 +128,16 @@ fn read_all(
     Ok(cascade)
 }
 
-/// All but the models; the features are still those of nothing.
-fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>), CascadeError> {
+/// All but the models and the list of names, of which the file is named; the features are still
+/// those of nothing.
+fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
     let root = Object::new(value, "")
         .map_err(|_| CascadeError::NotCascade { seen: String::from("no JSON object") })?;
     if root.get("format").and_then(Value::as_str) != Some(FORMAT) {
         let seen = root.get("format").map_or_else(|| "no `format`".into(), super::object::shown);
         return Err(CascadeError::NotCascade { seen });
     }
-    let version = root.count("version", "1 or 2")?;
+    let version = root.count("version", "1, 2 or 3")?;
     if !VERSIONS.contains(&version) {
         return Err(CascadeError::Version { version });
     }
@@ -138,7 +155,11 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
         idle: span(&flows, "idle_timeout_ns")?,
         active: span(&flows, "active_timeout_ns")?,
     };
-    let stages = stages(&root, &classes)?;
+    let list = names::file(&root, version)?;
+    if list.is_some() && every.is_some() {
+        return Err(root.wrong("names", "none of windows"));
+    }
+    let stages = stages(&root, &classes, list.is_some())?;
     let known = [("single", Segmentation::Single), ("merged", Segmentation::Merged)];
     let names_protocols = match root.get("portless") {
         None => false,
@@ -157,9 +178,10 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<(Cascade, Vec<Declared<'a>>)
         features: nothing()?,
         every,
         window: None,
+        names: None,
         stages: Vec::new(),
     };
-    Ok((cascade, stages))
+    Ok((cascade, stages, list))
 }
 
 /// Features until those of the stages are known.
@@ -188,14 +210,18 @@ fn classes(root: &Object<'_>) -> Result<Vec<String>, CascadeError> {
     if is_fine { Ok(names) } else { Err(root.wrong("classes", &wanted)) }
 }
 
-fn stages<'a>(root: &Object<'a>, classes: &[String]) -> Result<Vec<Declared<'a>>, CascadeError> {
+fn stages<'a>(
+    root: &Object<'a>,
+    classes: &[String],
+    has_list: bool,
+) -> Result<Vec<Declared<'a>>, CascadeError> {
     let wanted = "some of fastest, fast and slow, in this order";
     let list = root.list("stages", wanted)?;
     let mut stages: Vec<Declared<'a>> = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let path = format!("stages[{index}].");
         let is_last = index + 1 == list.len();
-        let stage = declared(value, path, classes, is_last)?;
+        let mut stage = declared(value, path, classes, is_last)?;
         let object = Object::new(value, &stage.path)?;
         if let Some(before) = stages.last() {
             if before.name >= stage.name {
@@ -206,6 +232,7 @@ fn stages<'a>(root: &Object<'a>, classes: &[String]) -> Result<Vec<Declared<'a>>
                 return Err(object.wrong("packets", &wanted));
             }
         }
+        stage.names = names::stage(&object, has_list, classes)?;
         stages.push(stage);
     }
     if stages.is_empty() { Err(root.wrong("stages", wanted)) } else { Ok(stages) }
@@ -221,8 +248,7 @@ fn declared<'a>(
     let name = object.one_of("stage", &StageName::ALL.map(|stage| (stage.name(), stage)))?;
     let wanted = "the name of a file of the artifact";
     let file = object.text("file", wanted)?;
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if file.is_empty() || file.starts_with('.') || !file.bytes().all(is_plain) {
+    if !is_file_name(file) {
         return Err(object.wrong("file", wanted));
     }
     let wanted = "a number of packets from 1 to 255";
@@ -239,7 +265,24 @@ fn declared<'a>(
     };
     let thresholds = thresholds(object, classes, is_last)?;
     let calibrations = calibrations(object, classes)?;
-    Ok(Declared { name, family, file, packets, uncertainty, thresholds, calibrations, value, path })
+    Ok(Declared {
+        name,
+        family,
+        file,
+        packets,
+        uncertainty,
+        thresholds,
+        calibrations,
+        names: None,
+        value,
+        path,
+    })
+}
+
+/// Whether a name is plain, so that nothing outside the artifact is read.
+pub(super) fn is_file_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_plain)
 }
 
 /// One for each class; none of the last stage.
@@ -332,7 +375,7 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
     let (features, window, own) =
         read_by(&forest, cascade.every).map_err(|error| CascadeError::model(file, error))?;
     check_features(&declared, &features, own, forest.schema_hash(), cascade)?;
-    let Declared { name, family, uncertainty, thresholds, calibrations, .. } = declared;
+    let Declared { name, family, uncertainty, thresholds, calibrations, names, .. } = declared;
     let model = Model::Trees(Box::new(forest));
     Ok(Stage {
         name,
@@ -343,6 +386,7 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
         uncertainty,
         thresholds,
         calibrations,
+        names,
         unknown: cascade.unknown_class(),
     })
 }

@@ -93,7 +93,7 @@ impl fmt::Display for CascadeError {
             Self::Version { version } => write!(
                 f,
                 "cascade.json: a cascade of format version {version}, this Wirelens reads \
-                 versions 1 and 2; train it with this version"
+                 versions 1 to 3; train it with this version"
             ),
             Self::Field { cause } => write!(f, "cascade.json: {cause}"),
             Self::Trees { file, cause } => write!(f, "{file}: {cause}"),

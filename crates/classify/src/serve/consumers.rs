@@ -11,7 +11,9 @@ use std::thread::{self, JoinHandle};
 use engine::ring::{self, CHUNK_LEN};
 use model::FirstPackets;
 
+use super::undecided::Undecided;
 use crate::cascade::Cascade;
+use crate::evidence::Evidence;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 
@@ -23,6 +25,7 @@ struct Asked {
     place: u32,
     stage: usize,
     packets: FirstPackets,
+    evidence: Evidence,
 }
 
 /// An answer on its way back.
@@ -77,20 +80,14 @@ impl Consumers {
     }
 
     /// Sends a row, waiting for room where `waits`; whether it was taken.
-    pub(super) fn ask(
-        &mut self,
-        hash: u64,
-        place: u32,
-        stage: usize,
-        packets: &FirstPackets,
-        waits: bool,
-    ) -> bool {
-        let Some(ring) = self.ring(hash) else { return false };
+    pub(super) fn ask(&mut self, flow: &Undecided, place: u32, stage: usize, waits: bool) -> bool {
+        let Some(ring) = self.ring(flow.hash) else { return false };
         if !waits && !ring.has_room() {
             return false;
         }
         // A consumer leaves early only by a panic, which is told when it is waited for.
-        let is_taken = ring.push(Asked { place, stage, packets: packets.clone() }).is_ok();
+        let (packets, evidence) = (flow.packets.clone(), flow.evidence(stage));
+        let is_taken = ring.push(Asked { place, stage, packets, evidence }).is_ok();
         self.asked_count += usize::from(is_taken);
         is_taken
     }
@@ -143,7 +140,7 @@ fn consume(
         let mut answered = Vec::with_capacity(rows.len());
         for (index, (stage, asking)) in stages.iter().zip(&mut asking).enumerate() {
             let of_stage = || rows.iter().filter(|row| row.stage == index);
-            of_stage().for_each(|row| asking.push(stage, &row.packets));
+            of_stage().for_each(|row| asking.push(stage, &row.packets, row.evidence));
             let mut places = of_stage().map(|row| row.place);
             asking.answer(stage, |answer| {
                 let answered_row = |place| Answered { place, stage: index, answer };

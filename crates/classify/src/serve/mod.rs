@@ -27,6 +27,7 @@ use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp, must};
 
 use crate::cascade::{Cascade, Segmentation, StageName};
 use crate::counts::Counts;
+use crate::evidence::{FlowEvidence, NamesSoFar};
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
@@ -217,7 +218,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     pub fn progress(&self, standing: Standing) -> Option<Progress> {
         let Standing::Undecided(place) = standing else { return None };
         let flow = self.undecided.get(place)?;
-        let packet_count = flow.packets.packet_count();
+        let packet_count = flow.packet_count;
         Some(Progress { packet_count, is_closed: flow.closed.is_some() })
     }
 
@@ -239,7 +240,9 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     pub fn size_bytes_max(&self) -> usize {
         let features = &self.cascade.features;
         let packet = features.layout().record_len() + PACKET_BYTES;
-        let flow = size_of::<Undecided>() + size_of::<u32>() + packet * features.packets();
+        let names = if self.cascade.names.is_some() { size_of::<FlowEvidence>() } else { 0 };
+        let flow =
+            size_of::<Undecided>() + size_of::<u32>() + packet * self.cascade.packets() + names;
         let under_way = self.consumers.as_ref().map_or(0, Consumers::count) * Consumers::ROWS_MAX;
         2 * flow * (self.options.waiting_max + BATCH_LEN_MAX + 2 * under_way)
     }
@@ -265,7 +268,13 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     }
 
     /// Takes in a packet of a flow that is not decided.
-    fn take_in(&mut self, place: u32, frame: &Frame<'_>, packet: &FlowPacket) {
+    fn take_in(
+        &mut self,
+        place: u32,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        names: Option<NamesSoFar<'_>>,
+    ) {
         let Self { cascade, undecided, .. } = self;
         let Some(flow) = must(undecided.get_mut(place), "an undecided flow is kept") else {
             return;
@@ -273,15 +282,20 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         if flow.closed.is_some() {
             return;
         }
-        let (count, time) = (flow.packets.packet_count(), packet.timestamp);
+        let (count, time) = (flow.packet_count, packet.timestamp);
         if count > 0 && time.since(flow.first) >= cascade.wait {
             flow.close(Cause::Waited, time);
         } else {
-            flow.packets.on_frame(&cascade.features, frame, packet.direction, time);
-            if flow.packets.packet_count() == count {
+            let depth = cascade.packets();
+            if count == depth {
                 return;
             }
-            flow.stamp(time, cascade.features.packets());
+            flow.packet_count += 1;
+            flow.packets.on_frame(&cascade.features, frame, packet.direction, time);
+            if let Some(names) = names {
+                flow.take_names(cascade, names);
+            }
+            flow.stamp(time, depth);
             if frame.record.segments > 1 && flow.merged_packet == 0 {
                 flow.merged_packet = count + 1;
             }
@@ -302,7 +316,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         if flow.is_asked {
             return true;
         }
-        let is_complete = flow.packets.packet_count() >= stage.features.packets();
+        let is_complete = flow.packet_count >= flow.wanted(stage);
         if !is_complete && flow.closed.is_none() {
             if flow.is_waiting {
                 return true;
@@ -313,7 +327,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
                 self.counts.waiting_most = self.counts.waiting_most.max(self.waiting_count as u64);
                 return true;
             }
-            flow.close(Cause::Full, flow.time_of(flow.packets.packet_count()));
+            flow.close(Cause::Full, flow.time_of(flow.packet_count));
             if flow.given.is_some() {
                 return false;
             }
@@ -366,7 +380,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     fn send(&mut self, place: u32, stage: usize, states: &mut States<'_, Standing>) {
         let Self { undecided, consumers: Some(consumers), counts, .. } = self else { return };
         let Some(flow) = undecided.get_mut(place) else { return };
-        if consumers.ask(flow.hash, place, stage, &flow.packets, !self.options.is_live) {
+        if consumers.ask(flow, place, stage, !self.options.is_live) {
             let name = self.cascade.stages.get(stage).map(|stage| stage.name as usize);
             if let Some(count) = name.and_then(|name| counts.asked.get_mut(name)) {
                 *count += 1;
@@ -388,14 +402,14 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.answered = answered;
     }
 
-    fn ask_stage(&mut self, stage: usize, places: &[u32]) {
+    fn ask_stage(&mut self, index: usize, places: &[u32]) {
         let Self { cascade, undecided, asking, answers, counts, .. } = self;
-        let (Some(stage), Some(asking)) = (cascade.stages.get(stage), asking.get_mut(stage)) else {
+        let (Some(stage), Some(asking)) = (cascade.stages.get(index), asking.get_mut(index)) else {
             return;
         };
         for &place in places {
             if let Some(flow) = undecided.get(place) {
-                asking.push(stage, &flow.packets);
+                asking.push(stage, &flow.packets, flow.evidence(index));
             }
         }
         if let Some(count) = counts.asked.get_mut(stage.name as usize) {
@@ -417,7 +431,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let found = must(undecided.get_mut(place), "a flow that is asked about is kept");
         let Some(flow) = found else { return };
         let Some(stage) = must(cascade.stages.get(stage_index), "a stage answers") else { return };
-        let (count, wanted) = (flow.packets.packet_count(), stage.features.packets());
+        let (count, wanted) = (flow.packet_count, flow.wanted(stage));
         flow.is_asked = false;
         flow.given = Some(Given { answer, stage: stage_index, packets_used: count.min(wanted) });
         let is_last = stage_index + 1 == cascade.stages.len();
@@ -553,6 +567,32 @@ pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
     u32::from(record.layers.payload_offset) + payload_len > record.captured_len
 }
 
+impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
+    /// As [`on_frame`](FromFrames::on_frame), with what is known of the flow's names, for a cascade
+    /// that takes them for evidence. Without, there is none and it is not awaited.
+    #[inline]
+    pub fn on_named_frame(
+        &mut self,
+        standing: &mut Standing,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+        names: Option<NamesSoFar<'_>>,
+    ) {
+        self.now = self.now.max(packet.timestamp);
+        match *standing {
+            Standing::Decided(_) => {}
+            Standing::Undecided(place) => self.take_in(place, frame, packet, names),
+            Standing::New => {
+                *standing = self.begin(frame, packet, slot);
+                if let Standing::Undecided(place) = *standing {
+                    self.take_in(place, frame, packet, names);
+                }
+            }
+        }
+    }
+}
+
 impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
     type State = Standing;
 
@@ -564,17 +604,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         packet: &FlowPacket,
         slot: FlowSlot,
     ) {
-        self.now = self.now.max(packet.timestamp);
-        match *standing {
-            Standing::Decided(_) => {}
-            Standing::Undecided(place) => self.take_in(place, frame, packet),
-            Standing::New => {
-                *standing = self.begin(frame, packet, slot);
-                if let Standing::Undecided(place) = *standing {
-                    self.take_in(place, frame, packet);
-                }
-            }
-        }
+        self.on_named_frame(standing, frame, packet, slot, None);
     }
 
     fn on_end(&mut self, standing: &mut Standing, ended: &Ended) {

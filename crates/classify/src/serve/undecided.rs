@@ -6,6 +6,8 @@ use engine::flow::{FlowPacket, FlowSlot};
 use model::FirstPackets;
 use packet::{FlowDirection, FlowKey, Span, Timestamp, must};
 
+use crate::cascade::{Cascade, Stage};
+use crate::evidence::{Evidence, FlowEvidence, NamesSoFar};
 use crate::uncertainty::Answer;
 use crate::verdict::Cause;
 
@@ -44,6 +46,10 @@ pub(super) struct Undecided {
     /// Stamps of the packets after the first.
     later: Vec<Timestamp>,
     pub(super) packets: FirstPackets,
+    /// Packets that were looked at.
+    pub(super) packet_count: usize,
+    /// What its names say, where they are evidence.
+    pub(super) names: Option<Box<FlowEvidence>>,
     /// The stage to be asked next, by its index in the cascade.
     pub(super) stage: usize,
     /// Whether its row is on its way to that stage.
@@ -70,6 +76,8 @@ impl Undecided {
             began,
             later: Vec::new(),
             packets: FirstPackets::default(),
+            packet_count: 0,
+            names: None,
             stage: 0,
             is_asked: false,
             is_waiting: false,
@@ -83,7 +91,7 @@ impl Undecided {
 
     /// Remembers when a packet after the first was seen, of `depth` that are wanted.
     pub(super) fn stamp(&mut self, time: Timestamp, depth: usize) {
-        if self.packets.packet_count() > 1 {
+        if self.packet_count > 1 {
             if self.later.is_empty() {
                 self.later.reserve_exact(depth.min(FirstPackets::GROWN_PACKETS) - 1);
             }
@@ -99,6 +107,29 @@ impl Undecided {
         }
     }
 
+    /// What its names say to a stage.
+    pub(super) fn evidence(&self, stage: usize) -> Evidence {
+        self.names.as_ref().map_or_else(Evidence::default, |names| names.at(stage))
+    }
+
+    /// Takes in what is known of its names with the packet at hand, if they are evidence.
+    pub(super) fn take_names(&mut self, cascade: &Cascade, names: NamesSoFar<'_>) {
+        let Some(list) = cascade.names() else { return };
+        let depth = |stage: &Stage| stage.names().map_or(0, |names| names.packets);
+        let depths = cascade.stages().iter().map(depth);
+        let kept = self.names.get_or_insert_default();
+        kept.take_in(list, depths, names, self.packet_count);
+    }
+
+    /// How many packets a stage looks at, as far as is known.
+    pub(super) fn wanted(&self, stage: &Stage) -> usize {
+        let awaited = match (&self.names, stage.names()) {
+            (Some(kept), Some(names)) => kept.awaited(names.packets),
+            _ => 0,
+        };
+        stage.features().packets().max(awaited)
+    }
+
     /// Takes no more packets in, unless that was so before.
     pub(super) fn close(&mut self, cause: Cause, time: Timestamp) {
         self.closed.get_or_insert(Closed { cause, time });
@@ -106,7 +137,8 @@ impl Undecided {
 
     /// Bytes that it keeps beside itself.
     fn kept_bytes(&self) -> usize {
-        self.packets.size_bytes() + self.later.capacity() * size_of::<Timestamp>()
+        let names = self.names.as_ref().map_or(0, |_| size_of::<FlowEvidence>());
+        self.packets.size_bytes() + self.later.capacity() * size_of::<Timestamp>() + names
     }
 }
 
@@ -165,6 +197,7 @@ impl Pool {
         };
         flow.packets.clear();
         flow.later = Vec::new();
+        flow.names = None;
         let (previous, next) = (flow.previous, flow.next);
         match self.get_mut(previous) {
             Some(neighbour) => neighbour.next = next,

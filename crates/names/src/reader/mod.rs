@@ -19,6 +19,7 @@ use crate::counts::Counts;
 use crate::dns::{ANSWERS_MAX, Resolved};
 use crate::found::{Found, Seen};
 use crate::gather::{self, Gather, Handle, Pool};
+use crate::greeting;
 use crate::quic::ClientKeys;
 use crate::recent::Recent;
 use asked::{Asked, QUERIES_MAX};
@@ -85,6 +86,23 @@ pub struct Named {
 }
 
 impl Named {
+    /// Whether its protocol and its name are found, or will not be. What follows may change how
+    /// they are told: the fingerprint of a hello, or TLS on top of the protocol.
+    #[must_use]
+    pub fn is_identified(&self) -> bool {
+        let is_named = self
+            .seen
+            .found
+            .as_ref()
+            .is_some_and(|found| found.server_name.is_some() || found.query.is_some());
+        let is_carrying = self.seen.protocol == Some(greeting::Protocol::Socks);
+        match self.stage {
+            Stage::Done => true,
+            Stage::Upgrading(_) => is_named || !is_carrying,
+            Stage::New | Stage::Beginning => is_named,
+        }
+    }
+
     fn text_len(&self) -> usize {
         self.seen.found.as_ref().map_or(0, |found| found.text_len())
     }

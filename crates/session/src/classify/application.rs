@@ -1,29 +1,31 @@
 //! `classify` on a pass that others share.
 
-use std::any::Any;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Cause, Classifier, Counts, Decided, Label, Options, Progress, Standing, TakeVerdicts,
-    UNKNOWN, Verdict, WindowClassifier,
+    Cascade, Cause, Classifier, Counts, Label, Options, TakeVerdicts, UNKNOWN, Verdict,
+    WindowClassifier,
 };
 use engine::columns::{Columns, Schema};
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
+use engine::flow::SideSlab;
+use engine::flow::pass::LabelKind;
+use names::counts::Counts as NameCounts;
 use packet::Protocol;
 use serde::Deserialize;
 
+use super::lens::Flows;
+use super::naming::Naming;
 use super::rows::fill;
 use super::{ROWS_PER_PIECE, account_for, lines, of_model, read};
 use crate::application::{
     Application, Closing, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
-    of_same,
 };
 use crate::captures::Captures;
 use crate::choice::choice;
 use crate::done::Done;
+use crate::names_read;
 use crate::outlet::{Lay, Outlet, PartOutlet};
 use crate::outside::Outside;
 use crate::rules::Following;
@@ -136,6 +138,11 @@ model = \"services\"
         })
     }
 
+    fn is_by_flow(&self) -> bool {
+        // What DNS answers on one flow names another.
+        self.cascade.names().is_none()
+    }
+
     fn wants(&self) -> Wants {
         of_model(&self.cascade, self.flow_count_max)
     }
@@ -179,13 +186,15 @@ model = \"services\"
                 let keep = Windows::new(cascade, features, options, outside, part);
                 return Box::new(Framed::new(keep, (), found));
             }
+            let naming = cascade.names().map(|_| Naming::new(cascade.flows().idle));
             let mut classifier = Classifier::new(cascade, options, outside, part);
             if gives.is_some() {
                 classifier.note_decided();
             }
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
             let states = SideSlab::default();
-            let mut flows = Flows { found, states, classifier, kind, rules, gives, followed };
+            let mut flows =
+                Flows { found, states, classifier, naming, kind, rules, gives, followed };
             flows.take_up_rules();
             Box::new(flows)
         });
@@ -204,7 +213,7 @@ fn words(cascade: &Cascade) -> Vec<String> {
 }
 
 /// The number of a label, by [`words`].
-fn number(cascade: &Cascade, label: Label) -> u16 {
+pub(super) fn number(cascade: &Cascade, label: Label) -> u16 {
     let class_count = u16::try_from(cascade.classes().len()).unwrap_or(u16::MAX);
     match label {
         Label::Class(class) => class,
@@ -214,7 +223,7 @@ fn number(cascade: &Cascade, label: Label) -> u16 {
 }
 
 /// The label of a number, by [`words`]; of `unknown` with any guess.
-fn label(cascade: &Cascade, number: u16) -> Label {
+pub(super) fn label(cascade: &Cascade, number: u16) -> Label {
     let is_class = usize::from(number) < cascade.classes().len();
     if is_class { Label::Class(number) } else { Label::Unknown(0) }
 }
@@ -253,7 +262,7 @@ impl Lay for Out {
 }
 
 /// Verdicts of one pass.
-struct Part {
+pub(super) struct Part {
     out: PartOutlet<Out>,
     /// Whether anybody takes verdicts; else they are only counted.
     is_wanted: bool,
@@ -264,140 +273,6 @@ impl TakeVerdicts for Part {
         if self.is_wanted {
             self.out.put(&mut verdicts.to_vec());
         }
-    }
-}
-
-/// A packet of a flow that was not decided before it.
-struct Followed {
-    slot: FlowSlot,
-    place: usize,
-    /// How far its flow is with it; nothing where it is the first and decided by its protocol.
-    progress: Option<Progress>,
-}
-
-/// One verdict for each flow.
-struct Flows {
-    found: Found,
-    states: SideSlab<Held<Standing>>,
-    classifier: Classifier<Outside, Part>,
-    kind: LabelKind,
-    rules: Following,
-    /// The labels that are given, where somebody reads them.
-    gives: Option<LabelKind>,
-    followed: Vec<Followed>,
-}
-
-impl Flows {
-    /// Which flows are classified again.
-    fn take_up_rules(&mut self) {
-        let numbers = self.rules.rules().again(self.kind);
-        let about = numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
-        self.classifier.ask_again(about);
-    }
-
-    fn pause(&mut self) {
-        self.classifier.on_pause(&mut States::in_slab(&mut self.states));
-    }
-
-    /// Labels flows that were decided in the piece at hand, each from the packet on that comes
-    /// after the deciding one.
-    fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
-        for decided in self.classifier.take_decided() {
-            let mut of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
-            let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
-            let place =
-                deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
-            labels.give(kind, decided.slot, place, number(&self.found.cascade, decided.label));
-        }
-        self.followed.clear();
-    }
-
-    /// Labels flows that were decided between pieces.
-    fn label_now(&mut self, labels: &mut Labels) {
-        let Some(kind) = self.gives else { return };
-        for decided in self.classifier.take_decided() {
-            labels.give_now(kind, decided.slot, number(&self.found.cascade, decided.label));
-        }
-    }
-}
-
-/// Whether a packet is the one that decided.
-fn has_decided(followed: &Followed, decided: &Decided) -> bool {
-    let Some(progress) = followed.progress else { return decided.cause == Cause::Protocol };
-    match decided.cause {
-        Cause::Waited | Cause::Ended => progress.is_closed,
-        Cause::Confident | Cause::LastStage | Cause::Full | Cause::Protocol => {
-            progress.packet_count >= usize::from(decided.packets_used)
-        }
-    }
-}
-
-impl Lens for Flows {
-    fn labels(&self) -> LabelUse {
-        LabelUse { reads: Vec::new(), gives: self.gives.into_iter().collect() }
-    }
-
-    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
-        if self.rules.look() {
-            self.take_up_rules();
-        }
-        for &slot in piece.slots {
-            self.states.prefetch(slot);
-        }
-        let Self { states, classifier, followed, gives, .. } = self;
-        for (place, frame, packet, slot) in piece.flows() {
-            let Some(Held(state)) = states.state(slot) else { continue };
-            let is_open = gives.is_some() && !matches!(state, Standing::Decided(_));
-            classifier.on_frame(state, &frame, packet, slot);
-            if is_open {
-                followed.push(Followed { slot, place, progress: classifier.progress(*state) });
-            }
-        }
-        if let Some(kind) = self.gives {
-            // Others want to know by the next packet.
-            self.pause();
-            self.label(kind, labels);
-        }
-    }
-
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
-        for ended in ended {
-            if let Some(Held(state)) = self.states.state(ended.slot) {
-                self.classifier.on_end(state, ended);
-            }
-        }
-        self.pause();
-        self.label_now(labels);
-        for ended in ended {
-            self.states.state(ended.slot).map(std::mem::take);
-        }
-    }
-
-    fn on_batch_end(&mut self, labels: &mut Labels) {
-        self.pause();
-        self.label_now(labels);
-    }
-
-    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
-        self.classifier.on_mark(&mut States::in_slab(&mut self.states), mark);
-        self.label_now(labels);
-    }
-}
-
-impl Watcher for Flows {
-    fn name(&self) -> &'static str {
-        Classify::NAME
-    }
-
-    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
-        let other = of_same::<Self>(other)?;
-        self.found.folded.fold(&other.classifier.finish().0);
-        Ok(())
-    }
-
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (counts, out) = self.classifier.finish();
-        self.found.closing(counts, out, flows)
     }
 }
 
@@ -413,20 +288,26 @@ impl Framing<Windows, ()> for Found {
 
     fn close(self, keep: Windows, (): (), flows: &Done) -> Result<Closing, Refusal> {
         let (counts, out) = keep.finish();
-        self.closing(counts, out, flows)
+        self.closing(counts, out, flows, None)
     }
 }
 
 /// What is said at the end.
-struct Found {
-    cascade: Arc<Cascade>,
+pub(super) struct Found {
+    pub(super) cascade: Arc<Cascade>,
     /// What other passes found.
-    folded: Counts,
+    pub(super) folded: Counts,
     tells_flows: bool,
 }
 
 impl Found {
-    fn closing(self, counts: Counts, out: Part, flows: &Done) -> Result<Closing, Refusal> {
+    pub(super) fn closing(
+        self,
+        counts: Counts,
+        out: Part,
+        flows: &Done,
+        names: Option<NameCounts>,
+    ) -> Result<Closing, Refusal> {
         let Self { cascade, folded, tells_flows } = self;
         if let Some(refusal) = out.out.into_refusal() {
             return Err(refusal);
@@ -438,6 +319,10 @@ impl Found {
         let mut closing = flows.closing();
         closing.counts.extend(odd(&counts));
         closing.lines = of_flows + &lines(&cascade, &counts);
+        if let Some(names) = &names {
+            closing.lines.push_str(&names_read::lines(names));
+            closing.counts.extend(names_read::counts(names));
+        }
         Ok(Closing { found: Some(Box::new(counts)), ..closing })
     }
 }

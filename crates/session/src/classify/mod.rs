@@ -3,12 +3,16 @@
 mod application;
 mod artifact;
 pub mod eve;
+mod evidence;
+mod lens;
+mod naming;
 mod rows;
 mod summary;
 pub mod zeek;
 
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
+pub use evidence::{KeepEvidence, KeptEvidence};
 pub(crate) use summary::lines;
 
 use std::fmt;
@@ -86,6 +90,9 @@ pub(crate) fn of_model(cascade: &Cascade, flow_count_max: Option<usize>) -> Want
 
 /// What models look at of a frame.
 fn needs(cascade: &Cascade) -> Needs {
+    if cascade.names().is_some() {
+        return crate::names_read::needs("classify");
+    }
     let layout_len = cascade.features().layout().len(Block::Payload);
     let reads_rtp = cascade.window().is_some_and(model::WindowFeatures::reads_rtp);
     let payload_len = layout_len.max(if reads_rtp { RTP_HEADER_LEN } else { 0 });

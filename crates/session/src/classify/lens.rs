@@ -1,0 +1,158 @@
+//! One verdict for each flow, on a pass that others share.
+
+use std::any::Any;
+
+use classify::{Cause, Classifier, Decided, Progress, Standing};
+use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
+
+use super::Classify;
+use super::application::{Found, Part, label, number};
+use super::naming::Naming;
+use crate::application::{Application as _, Closing, Refusal, Watcher, of_same};
+use crate::done::Done;
+use crate::outside::Outside;
+use crate::rules::Following;
+
+/// A packet of a flow that was not decided before it.
+pub(super) struct Followed {
+    slot: FlowSlot,
+    place: usize,
+    /// How far its flow is with it; nothing where it is the first and decided by its protocol.
+    progress: Option<Progress>,
+}
+
+/// One verdict for each flow.
+pub(super) struct Flows {
+    pub(super) found: Found,
+    pub(super) states: SideSlab<Held<Standing>>,
+    pub(super) classifier: Classifier<Outside, Part>,
+    /// Where the model takes names for evidence.
+    pub(super) naming: Option<Naming>,
+    pub(super) kind: LabelKind,
+    pub(super) rules: Following,
+    /// The labels that are given, where somebody reads them.
+    pub(super) gives: Option<LabelKind>,
+    pub(super) followed: Vec<Followed>,
+}
+
+impl Flows {
+    /// Which flows are classified again.
+    pub(super) fn take_up_rules(&mut self) {
+        let numbers = self.rules.rules().again(self.kind);
+        let about = numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
+        self.classifier.ask_again(about);
+    }
+
+    fn pause(&mut self) {
+        if let Some(naming) = &mut self.naming {
+            naming.pause();
+        }
+        self.classifier.on_pause(&mut States::in_slab(&mut self.states));
+    }
+
+    /// Labels flows that were decided in the piece at hand, each from the packet on that comes
+    /// after the deciding one.
+    fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
+        for decided in self.classifier.take_decided() {
+            let mut of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
+            let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
+            let place =
+                deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
+            labels.give(kind, decided.slot, place, number(&self.found.cascade, decided.label));
+        }
+        self.followed.clear();
+    }
+
+    /// Labels flows that were decided between pieces.
+    fn label_now(&mut self, labels: &mut Labels) {
+        let Some(kind) = self.gives else { return };
+        for decided in self.classifier.take_decided() {
+            labels.give_now(kind, decided.slot, number(&self.found.cascade, decided.label));
+        }
+    }
+}
+
+/// Whether a packet is the one that decided.
+fn has_decided(followed: &Followed, decided: &Decided) -> bool {
+    let Some(progress) = followed.progress else { return decided.cause == Cause::Protocol };
+    match decided.cause {
+        Cause::Waited | Cause::Ended => progress.is_closed,
+        Cause::Confident | Cause::LastStage | Cause::Full | Cause::Protocol => {
+            progress.packet_count >= usize::from(decided.packets_used)
+        }
+    }
+}
+
+impl Lens for Flows {
+    fn labels(&self) -> LabelUse {
+        LabelUse { reads: Vec::new(), gives: self.gives.into_iter().collect() }
+    }
+
+    fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
+        if self.rules.look() {
+            self.take_up_rules();
+        }
+        for &slot in piece.slots {
+            self.states.prefetch(slot);
+        }
+        let Self { states, classifier, naming, followed, gives, .. } = self;
+        for (place, frame, packet, slot) in piece.flows() {
+            let Some(Held(state)) = states.state(slot) else { continue };
+            let is_open = gives.is_some() && !matches!(state, Standing::Decided(_));
+            let names = naming.as_mut().and_then(|naming| naming.on_frame(&frame, packet, slot));
+            classifier.on_named_frame(state, &frame, packet, slot, names);
+            if is_open {
+                followed.push(Followed { slot, place, progress: classifier.progress(*state) });
+            }
+        }
+        if let Some(kind) = self.gives {
+            // Others want to know by the next packet.
+            self.pause();
+            self.label(kind, labels);
+        }
+    }
+
+    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+        for ended in ended {
+            if let Some(naming) = &mut self.naming {
+                naming.on_ended(ended);
+            }
+            if let Some(Held(state)) = self.states.state(ended.slot) {
+                self.classifier.on_end(state, ended);
+            }
+        }
+        self.pause();
+        self.label_now(labels);
+        for ended in ended {
+            self.states.state(ended.slot).map(std::mem::take);
+        }
+    }
+
+    fn on_batch_end(&mut self, labels: &mut Labels) {
+        self.pause();
+        self.label_now(labels);
+    }
+
+    fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
+        self.classifier.on_mark(&mut States::in_slab(&mut self.states), mark);
+        self.label_now(labels);
+    }
+}
+
+impl Watcher for Flows {
+    fn name(&self) -> &'static str {
+        Classify::NAME
+    }
+
+    fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
+        let other = of_same::<Self>(other)?;
+        self.found.folded.fold(&other.classifier.finish().0);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let (counts, out) = self.classifier.finish();
+        self.found.closing(counts, out, flows, self.naming.map(|naming| naming.counts()))
+    }
+}
