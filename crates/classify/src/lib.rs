@@ -24,6 +24,7 @@ pub mod columns;
 pub mod counts;
 pub mod evidence;
 pub mod latency;
+pub mod memory;
 mod model;
 pub mod serve;
 pub mod uncertainty;

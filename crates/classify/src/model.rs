@@ -143,7 +143,17 @@ impl Asking {
 
     /// Answers all rows, in the order in which they came, and forgets them. One that was refused
     /// gets an answer without any confidence, so that no flow goes without.
-    pub(crate) fn answer(&mut self, stage: &Stage, mut take: impl FnMut(Answer)) {
+    pub(crate) fn answer(&mut self, stage: &Stage, take: impl FnMut(Answer)) {
+        self.answer_beside(stage, |_, _| {}, take);
+    }
+
+    /// The same, where something beside the stage changes the probabilities of a row, by its place.
+    pub(crate) fn answer_beside(
+        &mut self,
+        stage: &Stage,
+        mut mix: impl FnMut(usize, &mut [f64]),
+        mut take: impl FnMut(Answer),
+    ) {
         let class_count = stage.model.class_count();
         self.scores.clear();
         self.scores.resize(self.waiting.len() * class_count, 0.0);
@@ -152,13 +162,20 @@ impl Asking {
         let nothing = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
             let row = if self.refused.contains(&place) { None } else { scores.next() };
-            take(match row {
-                Some(probabilities) if is_scored => match self.evidence.get(place) {
-                    Some(evidence) => stage.answer_with(probabilities, evidence),
-                    None => stage.answer(probabilities),
-                },
-                _ => nothing,
-            });
+            let Some(probabilities) = row.filter(|_| is_scored) else {
+                take(nothing);
+                continue;
+            };
+            let evidence = self.evidence.get(place);
+            if let Some(evidence) = evidence {
+                stage.mix_names(probabilities, evidence);
+            }
+            mix(place, probabilities);
+            let mut answer = stage.answer(probabilities);
+            if evidence.is_some_and(|evidence| evidence.is_unlisted) {
+                answer.confidence = 0.0;
+            }
+            take(answer);
         }
         self.evidence.clear();
         self.waiting.clear();

@@ -23,6 +23,7 @@ pub mod lanes;
 pub mod partition;
 #[allow(unsafe_code)]
 pub mod prefetch;
+pub mod recent;
 mod remembered;
 pub mod ring;
 pub mod run;

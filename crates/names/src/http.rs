@@ -14,6 +14,9 @@ const METHODS: [&[u8]; 10] = [
     b"PROPFIND ",
 ];
 
+/// SIP (RFC 3261) and RTSP (RFC 7826) ask for options as well, of other targets.
+const OTHERS: [&[u8]; 4] = [b"OPTIONS sip:", b"OPTIONS sips:", b"OPTIONS rtsp:", b"OPTIONS * RTSP"];
+
 /// How far a request was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
@@ -32,6 +35,7 @@ pub enum Request<'a> {
 #[must_use]
 pub fn begins_like_request(bytes: &[u8]) -> bool {
     METHODS.iter().any(|method| bytes.starts_with(method))
+        && !OTHERS.iter().any(|start| bytes.starts_with(start))
         && bytes.iter().take(16).all(|&byte| matches!(byte, b' '..=b'~' | b'\r' | b'\n'))
 }
 
@@ -108,6 +112,7 @@ mod tests {
     #[test]
     fn other_protocols_do_not_begin_like_a_request() {
         assert!(!begins_like_request(b"GETX"));
+        assert!(!begins_like_request(b"OPTIONS sip:b@example.org SIP/2.0\r\n"));
         assert!(!begins_like_request(b"GET \x00\x01"));
         assert!(!begins_like_request(b"\x16\x03\x01"));
     }

@@ -20,6 +20,5 @@ pub mod http;
 pub mod pseudonym;
 pub mod quic;
 pub mod reader;
-mod recent;
 pub mod text;
 pub mod tls;

@@ -142,7 +142,9 @@ class StageNames:
         return numpy.concatenate([self.model, self.kinds, self.classes])
 
     def _inputs(self, scores: Array, evidence: Evidence) -> tuple[Array, Array]:
-        return _by_state(scores, evidence, self.floor), evidence.kinds.astype(float)
+        # Flows that are judged may be of more classes than the model's.
+        kinds = evidence.kinds[:, :, : scores.shape[1]].astype(float)
+        return _by_state(scores, evidence, self.floor), kinds
 
     def told(self, classes: Sequence[str]) -> dict[str, Any]:
         """As `cascade.json` has it."""
@@ -222,7 +224,10 @@ def fit(
         value = -(scaled * likely).sum() + (held * away**2).sum() / 2
         return float(value), slope + held * away
 
-    bounds = [(0, None)] * own + [(None, None)] * free
+    # What the bytes identify outweighs the port: beside evidence the model never counts for more
+    # than its probabilities say.
+    of_model = [(0, None if state == "none" else 1) for state in STATES]
+    bounds = [*of_model, *[(0, None)] * len(KINDS), *[(None, None)] * free]
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds,
                      options={"maxiter": _ROUNDS_MAX})  # fmt: skip
     model, of_kinds, of_classes = numpy.split(found.x.round(6), [len(STATES), own])

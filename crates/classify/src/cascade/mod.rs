@@ -7,6 +7,7 @@ mod object;
 mod onnx;
 mod read;
 mod reason;
+mod remembers;
 
 pub use model::sums::SUMS_FILE;
 pub use names::StageNames;
@@ -20,6 +21,7 @@ use model::{FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
 use crate::evidence::{Evidence, NameList};
+use crate::memory::MemoryRule;
 use crate::uncertainty::{Answer, Uncertainty};
 use crate::verdict::{Label, UNKNOWN};
 use calibration::Calibration;
@@ -126,6 +128,8 @@ pub struct Cascade {
     pub(crate) window: Option<WindowFeatures>,
     /// Of which class names are, where they are evidence.
     pub(crate) names: Option<Arc<NameList>>,
+    /// How hosts are remembered, if they are.
+    pub(crate) memory: Option<MemoryRule>,
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -184,15 +188,11 @@ impl Stage {
         self.names.as_ref()
     }
 
-    /// What these probabilities, one a class, come to beside the evidence of names: the flow of a
-    /// protocol that no class has gets no confidence.
-    #[must_use]
-    pub fn answer_with(&self, probabilities: &mut [f64], evidence: &Evidence) -> Answer {
-        let Some(names) = &self.names else { return self.answer(probabilities) };
-        names.weights.mix(probabilities, evidence);
-        let answer = self.answer(probabilities);
-        let confidence = if evidence.is_unlisted { 0.0 } else { answer.confidence };
-        Answer { confidence, ..answer }
+    /// Adds what names say to these probabilities, one a class.
+    pub(crate) fn mix_names(&self, probabilities: &mut [f64], evidence: &Evidence) {
+        if let Some(names) = &self.names {
+            names.weights.mix(probabilities, evidence);
+        }
     }
 
     /// What these probabilities, one a class, come to: the confidence is calibrated, the
@@ -323,6 +323,19 @@ impl Cascade {
     #[must_use]
     pub fn names(&self) -> Option<&NameList> {
         self.names.as_deref()
+    }
+
+    /// Whether a verdict depends on its flow alone: not on what DNS answered on another, nor on
+    /// the flows of its host before.
+    #[must_use]
+    pub const fn is_by_flow(&self) -> bool {
+        self.names.is_none() && self.memory.is_none()
+    }
+
+    /// How hosts are remembered, if they are.
+    #[must_use]
+    pub const fn memory(&self) -> Option<&MemoryRule> {
+        self.memory.as_ref()
     }
 
     /// Packets of a flow that are looked at, at most.

@@ -13,6 +13,7 @@ use super::calibration::{Calibration, calibrations, unknown_below};
 use super::names::{self, StageNames};
 use super::object::Object;
 use super::reason::CascadeError;
+use super::remembers;
 use super::{Cascade, FlowTimeouts, Model, Segmentation, Stage, StageName};
 use crate::evidence::NameList;
 use crate::uncertainty::Uncertainty;
@@ -25,7 +26,7 @@ pub const CASCADE_LEN_MAX: usize = 16 << 20;
 
 const FORMAT: &str = "wirelens cascade";
 /// Version 2 added calibration, `unknown` and flows named by their protocol, version 3 names as
-/// evidence; one without them means what version 1 did.
+/// evidence and a memory of hosts; one without them means what version 1 did.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=3;
 /// Bytes of a list of names.
 const LIST_LEN_MAX: usize = 16 << 20;
@@ -159,6 +160,10 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
     if list.is_some() && every.is_some() {
         return Err(root.wrong("names", "none of windows"));
     }
+    let memory = remembers::rule(&root, version, classes.len())?;
+    if memory.is_some() && every.is_some() {
+        return Err(root.wrong("memory", "none of windows"));
+    }
     let stages = stages(&root, &classes, list.is_some())?;
     let known = [("single", Segmentation::Single), ("merged", Segmentation::Merged)];
     let names_protocols = match root.get("portless") {
@@ -179,6 +184,7 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
         every,
         window: None,
         names: None,
+        memory,
         stages: Vec::new(),
     };
     Ok((cascade, stages, list))
@@ -190,7 +196,7 @@ fn nothing() -> Result<FlowFeatures, CascadeError> {
     FlowFeatures::of_layout(model::Headers::Innermost, layout, 1, &[]).map_err(CascadeError::field)
 }
 
-fn span(object: &Object<'_>, name: &str) -> Result<Span, CascadeError> {
+pub(super) fn span(object: &Object<'_>, name: &str) -> Result<Span, CascadeError> {
     let wanted = "nanoseconds, more than 0";
     let ns = i64::try_from(object.count(name, wanted)?).ok().filter(|&ns| ns > 0);
     ns.map(Span::from_ns).ok_or_else(|| object.wrong(name, wanted))

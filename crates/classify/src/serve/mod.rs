@@ -28,6 +28,7 @@ use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp, must};
 use crate::cascade::{Cascade, Segmentation, StageName};
 use crate::counts::Counts;
 use crate::evidence::{FlowEvidence, NamesSoFar};
+use crate::memory::Memory;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
@@ -46,6 +47,8 @@ pub struct Options {
     /// Threads that answer for the stages after the first; 1 or none: the one that keeps the flows
     /// does it itself.
     pub consumer_count: usize,
+    /// Hosts that are remembered at most, where the cascade remembers any.
+    pub hosts_max: usize,
     /// Whether frames come whether we keep up or not. Where consumers do not, the last answer then
     /// stands ([`Cause::Full`]); else they are waited for, and verdicts are the same as without.
     pub is_live: bool,
@@ -54,11 +57,19 @@ pub struct Options {
 impl Options {
     /// Flows that wait unless told otherwise: ten seconds of 6,500 undecided flows a second.
     pub const WAITING_MAX_DEFAULT: usize = 1 << 16;
+
+    /// Hosts that are remembered unless told otherwise.
+    pub const HOSTS_MAX_DEFAULT: usize = 1 << 16;
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { waiting_max: Self::WAITING_MAX_DEFAULT, consumer_count: 1, is_live: false }
+        Self {
+            waiting_max: Self::WAITING_MAX_DEFAULT,
+            consumer_count: 1,
+            hosts_max: Self::HOSTS_MAX_DEFAULT,
+            is_live: false,
+        }
     }
 }
 
@@ -144,6 +155,10 @@ pub struct Classifier<C, O> {
     answers: Vec<Answer>,
     consumers: Option<Consumers>,
     answered: Vec<Answered>,
+    /// What is remembered of hosts, if anything.
+    memory: Option<Memory>,
+    /// Verdicts that are not remembered yet, with what the model says by itself.
+    unremembered: Vec<(Verdict, Vec<f64>)>,
     /// Event time.
     now: Timestamp,
     due: Vec<u32>,
@@ -161,7 +176,10 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     pub fn new(cascade: Arc<Cascade>, options: Options, clock: C, output: O) -> Self {
         let counts = Counts::new(&cascade);
         let asking = cascade.stages.iter().map(|stage| Asking::new(stage, ROWS_MAX)).collect();
-        let consumers = (options.consumer_count > 1 && cascade.stages.len() > 1)
+        let memory = cascade.memory.map(|rule| Memory::new(rule, options.hosts_max));
+        // What is remembered lies with the flows.
+        let is_divided = options.consumer_count > 1 && memory.is_none();
+        let consumers = (is_divided && cascade.stages.len() > 1)
             .then(|| Consumers::start(&cascade, options.consumer_count));
         let ready = cascade.stages.iter().map(|_| Vec::with_capacity(ROWS_MAX)).collect();
         Self {
@@ -176,6 +194,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             answers: Vec::with_capacity(ROWS_MAX),
             consumers,
             answered: Vec::new(),
+            memory,
+            unremembered: Vec::new(),
             now: Timestamp::MIN,
             due: Vec::new(),
             verdicts: Vec::new(),
@@ -403,7 +423,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     }
 
     fn ask_stage(&mut self, index: usize, places: &[u32]) {
-        let Self { cascade, undecided, asking, answers, counts, .. } = self;
+        let Self { cascade, undecided, asking, answers, memory, counts, .. } = self;
         let (Some(stage), Some(asking)) = (cascade.stages.get(index), asking.get_mut(index)) else {
             return;
         };
@@ -416,7 +436,15 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             *count += asking.len() as u64;
         }
         answers.clear();
-        asking.answer(stage, |answer| answers.push(answer));
+        let mix = |row: usize, probabilities: &mut [f64]| {
+            let Some(memory) = memory else { return };
+            let flow = places.get(row).and_then(|&place| undecided.get_mut(place));
+            let Some(flow) = must(flow, "a flow that is asked about is kept") else { return };
+            flow.own.clear();
+            flow.own.extend_from_slice(probabilities);
+            memory.mix(flow.source(), flow.first, probabilities);
+        };
+        asking.answer_beside(stage, mix, |answer| answers.push(answer));
     }
 
     fn on_answer(
@@ -463,7 +491,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// The last answer stands.
     fn decide(&mut self, place: u32, cause: Cause, states: &mut States<'_, Standing>) {
         let Self { cascade, undecided, .. } = self;
-        let Some(flow) = must(undecided.get(place), "a flow that is decided is kept") else {
+        let Some(flow) = must(undecided.get_mut(place), "a flow that is decided is kept") else {
             return;
         };
         let given = must(flow.given, "a flow is decided by an answer");
@@ -477,7 +505,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let is_merged = (1..=packets_used).contains(&flow.merged_packet);
         let packets_used = u16::try_from(packets_used).unwrap_or(u16::MAX);
         let (label, confidence, stage) = (cascade.label(&answer), answer.confidence, Some(stage));
-        self.verdicts.push(Verdict {
+        let verdict = Verdict {
             key: flow.key,
             direction: flow.direction,
             input: flow.input,
@@ -492,7 +520,11 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             cause,
             latency_ns,
             other_segmentation: is_merged && cascade.segmentation == Segmentation::Single,
-        });
+        };
+        self.verdicts.push(verdict);
+        if self.memory.is_some() {
+            self.unremembered.push((verdict, std::mem::take(&mut flow.own)));
+        }
         if let Some(state) = flow.slot.and_then(|slot| states.of(slot)) {
             *state = Standing::Decided(Decision { confidence, label, packets_used, stage });
         }
@@ -523,6 +555,18 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.verdicts.iter().for_each(|verdict| self.counts.add(verdict));
         self.output.take(&self.verdicts);
         self.verdicts.clear();
+        self.remember();
+    }
+
+    /// Remembers what was decided since the last mark.
+    fn remember(&mut self) {
+        let Self { memory: Some(memory), unremembered, .. } = self else { return };
+        // Sums depend on the order.
+        unremembered.sort_by_key(|(verdict, _)| verdict.order());
+        for (verdict, own) in unremembered.drain(..) {
+            let host = verdict.key.endpoints(verdict.direction).0.address;
+            memory.add(host, verdict.first, verdict.decided, &own);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Flows that are not decided, in the order in which they began.
 
 use std::mem;
+use std::net::IpAddr;
 
 use engine::flow::{FlowPacket, FlowSlot};
 use model::FirstPackets;
@@ -57,6 +58,8 @@ pub(super) struct Undecided {
     /// Whether it counts among those that wait for packets.
     pub(super) is_waiting: bool,
     pub(super) given: Option<Given>,
+    /// What the model that was asked last says by itself, where hosts are remembered.
+    pub(super) own: Vec<f64>,
     pub(super) closed: Option<Closed>,
     /// The first packet that was several, counted from 1; 0 for none.
     pub(super) merged_packet: usize,
@@ -82,6 +85,7 @@ impl Undecided {
             is_asked: false,
             is_waiting: false,
             given: None,
+            own: Vec::new(),
             closed: None,
             merged_packet: 0,
             previous: NONE,
@@ -105,6 +109,11 @@ impl Undecided {
             None => self.first,
             Some(place) => self.later.get(place).copied().unwrap_or(self.first),
         }
+    }
+
+    /// Who sent its first packet.
+    pub(super) fn source(&self) -> IpAddr {
+        self.key.endpoints(self.direction).0.address
     }
 
     /// What its names say to a stage.
@@ -138,7 +147,8 @@ impl Undecided {
     /// Bytes that it keeps beside itself.
     fn kept_bytes(&self) -> usize {
         let names = self.names.as_ref().map_or(0, |_| size_of::<FlowEvidence>());
-        self.packets.size_bytes() + self.later.capacity() * size_of::<Timestamp>() + names
+        let own = self.own.capacity() * size_of::<f64>();
+        own + self.packets.size_bytes() + self.later.capacity() * size_of::<Timestamp>() + names
     }
 }
 
@@ -198,6 +208,7 @@ impl Pool {
         flow.packets.clear();
         flow.later = Vec::new();
         flow.names = None;
+        flow.own = Vec::new();
         let (previous, next) = (flow.previous, flow.next);
         match self.get_mut(previous) {
             Some(neighbour) => neighbour.next = next,

@@ -89,7 +89,7 @@ fn what_cannot_be_is_told_by_its_field() {
     let json = json(STAGES);
     for (from, to, wanted) in [
         ("wirelens cascade", "something", "no cascade (\"something\")"),
-        ("\"version\": 1", "\"version\": 3", "a cascade of format version 3"),
+        ("\"version\": 1", "\"version\": 4", "a cascade of format version 4"),
         ("\"by-hand\"", "\"../x\"", "`name`: \"../x\"; wanted: 1 to 40 of"),
         ("\"flows\",", "\"windows\",", "`window_ns` is missing; wanted: nanoseconds"),
         ("\"kind\"", "\"unknown_below\":1.5,\"kind\"", "`unknown_below`: 1.5; wanted: a prob"),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod artifact;
+mod beside;
 mod build;
 mod frames;
 mod serving;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packet::{Span, Timestamp};
 
-use crate::recent::Recent;
+use engine::recent::Recent;
 
 /// Answers that are kept at most.
 pub const ANSWERS_MAX: usize = 1 << 17;

@@ -21,9 +21,9 @@ use crate::found::{Found, Seen};
 use crate::gather::{self, Gather, Handle, Pool};
 use crate::greeting;
 use crate::quic::ClientKeys;
-use crate::recent::Recent;
 use asked::{Asked, QUERIES_MAX};
 use cut::Cut;
+use engine::recent::Recent;
 use stream::Side;
 
 /// Flows cut by age or by a window of which it is remembered what was found.

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Cause, Classifier, Counts, Label, Options, TakeVerdicts, UNKNOWN, Verdict,
-    WindowClassifier,
+    Cascade, Cause, Counts, Label, Options, TakeVerdicts, UNKNOWN, Verdict, WindowClassifier,
 };
 use engine::columns::{Columns, Schema};
 use engine::flow::SideSlab;
@@ -16,7 +15,7 @@ use packet::Protocol;
 use serde::Deserialize;
 
 use super::lens::Flows;
-use super::naming::Naming;
+use super::naming::NamedClassifier;
 use super::rows::fill;
 use super::{ROWS_PER_PIECE, account_for, lines, of_model, read};
 use crate::application::{
@@ -126,6 +125,7 @@ model = \"services\"
         let options = Options {
             waiting_max: waiting_max.unwrap_or(Options::WAITING_MAX_DEFAULT),
             consumer_count: 1,
+            hosts_max: Options::HOSTS_MAX_DEFAULT,
             is_live: site.is_live,
         };
         Ok(Self {
@@ -139,8 +139,7 @@ model = \"services\"
     }
 
     fn is_by_flow(&self) -> bool {
-        // What DNS answers on one flow names another.
-        self.cascade.names().is_none()
+        self.cascade.is_by_flow()
     }
 
     fn wants(&self) -> Wants {
@@ -186,15 +185,13 @@ model = \"services\"
                 let keep = Windows::new(cascade, features, options, outside, part);
                 return Box::new(Framed::new(keep, (), found));
             }
-            let naming = cascade.names().map(|_| Naming::new(cascade.flows().idle));
-            let mut classifier = Classifier::new(cascade, options, outside, part);
+            let mut classifier = NamedClassifier::new(cascade, options, outside, part);
             if gives.is_some() {
-                classifier.note_decided();
+                classifier.by_packets.note_decided();
             }
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
             let states = SideSlab::default();
-            let mut flows =
-                Flows { found, states, classifier, naming, kind, rules, gives, followed };
+            let mut flows = Flows { found, states, classifier, kind, rules, gives, followed };
             flows.take_up_rules();
             Box::new(flows)
         });

@@ -2,13 +2,13 @@
 
 use std::any::Any;
 
-use classify::{Cause, Classifier, Decided, Progress, Standing};
+use classify::{Cause, Decided, Progress, Standing};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
 
 use super::Classify;
 use super::application::{Found, Part, label, number};
-use super::naming::Naming;
+use super::naming::{Finished, NamedClassifier};
 use crate::application::{Application as _, Closing, Refusal, Watcher, of_same};
 use crate::done::Done;
 use crate::outside::Outside;
@@ -26,9 +26,7 @@ pub(super) struct Followed {
 pub(super) struct Flows {
     pub(super) found: Found,
     pub(super) states: SideSlab<Held<Standing>>,
-    pub(super) classifier: Classifier<Outside, Part>,
-    /// Where the model takes names for evidence.
-    pub(super) naming: Option<Naming>,
+    pub(super) classifier: NamedClassifier<Outside, Part>,
     pub(super) kind: LabelKind,
     pub(super) rules: Following,
     /// The labels that are given, where somebody reads them.
@@ -41,20 +39,17 @@ impl Flows {
     pub(super) fn take_up_rules(&mut self) {
         let numbers = self.rules.rules().again(self.kind);
         let about = numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
-        self.classifier.ask_again(about);
+        self.classifier.by_packets.ask_again(about);
     }
 
     fn pause(&mut self) {
-        if let Some(naming) = &mut self.naming {
-            naming.pause();
-        }
         self.classifier.on_pause(&mut States::in_slab(&mut self.states));
     }
 
     /// Labels flows that were decided in the piece at hand, each from the packet on that comes
     /// after the deciding one.
     fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
-        for decided in self.classifier.take_decided() {
+        for decided in self.classifier.by_packets.take_decided() {
             let mut of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
             let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
             let place =
@@ -67,7 +62,7 @@ impl Flows {
     /// Labels flows that were decided between pieces.
     fn label_now(&mut self, labels: &mut Labels) {
         let Some(kind) = self.gives else { return };
-        for decided in self.classifier.take_decided() {
+        for decided in self.classifier.by_packets.take_decided() {
             labels.give_now(kind, decided.slot, number(&self.found.cascade, decided.label));
         }
     }
@@ -96,14 +91,17 @@ impl Lens for Flows {
         for &slot in piece.slots {
             self.states.prefetch(slot);
         }
-        let Self { states, classifier, naming, followed, gives, .. } = self;
+        let Self { states, classifier, followed, gives, .. } = self;
         for (place, frame, packet, slot) in piece.flows() {
             let Some(Held(state)) = states.state(slot) else { continue };
             let is_open = gives.is_some() && !matches!(state, Standing::Decided(_));
-            let names = naming.as_mut().and_then(|naming| naming.on_frame(&frame, packet, slot));
-            classifier.on_named_frame(state, &frame, packet, slot, names);
+            classifier.on_frame(state, &frame, packet, slot);
             if is_open {
-                followed.push(Followed { slot, place, progress: classifier.progress(*state) });
+                followed.push(Followed {
+                    slot,
+                    place,
+                    progress: classifier.by_packets.progress(*state),
+                });
             }
         }
         if let Some(kind) = self.gives {
@@ -115,9 +113,6 @@ impl Lens for Flows {
 
     fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
         for ended in ended {
-            if let Some(naming) = &mut self.naming {
-                naming.on_ended(ended);
-            }
             if let Some(Held(state)) = self.states.state(ended.slot) {
                 self.classifier.on_end(state, ended);
             }
@@ -147,12 +142,12 @@ impl Watcher for Flows {
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let other = of_same::<Self>(other)?;
-        self.found.folded.fold(&other.classifier.finish().0);
+        self.found.folded.fold(&other.classifier.finish().counts);
         Ok(())
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
-        let (counts, out) = self.classifier.finish();
-        self.found.closing(counts, out, flows, self.naming.map(|naming| naming.counts()))
+        let Finished { counts, output, names } = self.classifier.finish();
+        self.found.closing(counts, output, flows, names)
     }
 }

@@ -13,6 +13,7 @@ pub mod zeek;
 pub use application::{Classes, Classify, Settings};
 pub use artifact::read;
 pub use evidence::{KeepEvidence, KeptEvidence};
+pub(crate) use naming::{Finished, NamedClassifier};
 pub(crate) use summary::lines;
 
 use std::fmt;

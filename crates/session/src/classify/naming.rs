@@ -1,7 +1,10 @@
 //! Names of flows as they are read, for a model that takes them for evidence.
 
+use std::sync::Arc;
+
 use classify::evidence::NamesSoFar;
-use engine::flow::{Ended, FlowPacket, FlowSlot, FromFrames as _, Held, SideSlab, States};
+use classify::{Cascade, Classifier, Clock, Options, Standing, TakeVerdicts};
+use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, Held, SideSlab, States};
 use names::counts::Counts;
 use names::reader::{Limits, Named, Reader};
 use packet::{Frame, Span};
@@ -41,8 +44,68 @@ impl Naming {
     pub(super) fn pause(&mut self) {
         self.reader.on_pause(&mut States::in_slab(&mut self.states));
     }
+}
 
-    pub(super) fn counts(&self) -> Counts {
-        self.reader.counts()
+/// A classifier, and the names of flows where its cascade takes them for evidence.
+pub(crate) struct NamedClassifier<C, O> {
+    /// Who decides.
+    pub(crate) by_packets: Classifier<C, O>,
+    naming: Option<Naming>,
+}
+
+/// What is left in the end.
+pub(crate) struct Finished<O> {
+    /// How flows were decided.
+    pub(crate) counts: classify::Counts,
+    /// Who received the verdicts.
+    pub(crate) output: O,
+    /// What was read of names, if they were.
+    pub(crate) names: Option<Counts>,
+}
+
+impl<C: Clock, O: TakeVerdicts> NamedClassifier<C, O> {
+    pub(crate) fn new(cascade: Arc<Cascade>, options: Options, clock: C, output: O) -> Self {
+        let naming = cascade.names().map(|_| Naming::new(cascade.flows().idle));
+        Self { by_packets: Classifier::new(cascade, options, clock, output), naming }
+    }
+
+    pub(crate) fn finish(self) -> Finished<O> {
+        let (counts, output) = self.by_packets.finish();
+        Finished { counts, output, names: self.naming.map(|naming| naming.reader.counts()) }
+    }
+}
+
+impl<C: Clock, O: TakeVerdicts> FromFrames for NamedClassifier<C, O> {
+    type State = Standing;
+
+    #[inline]
+    fn on_frame(
+        &mut self,
+        standing: &mut Standing,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+    ) {
+        let naming = self.naming.as_mut();
+        let names = naming.and_then(|naming| naming.on_frame(frame, packet, slot));
+        self.by_packets.on_named_frame(standing, frame, packet, slot, names);
+    }
+
+    fn on_end(&mut self, standing: &mut Standing, ended: &Ended) {
+        if let Some(naming) = &mut self.naming {
+            naming.on_ended(ended);
+        }
+        self.by_packets.on_end(standing, ended);
+    }
+
+    fn on_pause(&mut self, states: &mut States<'_, Standing>) {
+        if let Some(naming) = &mut self.naming {
+            naming.pause();
+        }
+        self.by_packets.on_pause(states);
+    }
+
+    fn on_mark(&mut self, states: &mut States<'_, Standing>, mark: FlowMark) {
+        self.by_packets.on_mark(states, mark);
     }
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use classify::serve::Decision;
-use classify::{Cascade, Classifier, Counts, Options, StageName, Standing, TakeVerdicts, Verdict};
+use classify::{Cascade, Counts, Options, StageName, Standing, TakeVerdicts, Verdict};
 use engine::columns::{Columns, Schema, Value};
 use engine::flow::{EndedFlow, FlowRecord, FlowStatistics, Held, PerFlow, TakeEnded, With};
 
@@ -17,7 +17,8 @@ use crate::application::{
     Application as _, Closing, Framed, Framing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
 };
 use crate::captures::Captures;
-use crate::classify::{lines, of_model};
+use crate::classify::{Finished, NamedClassifier, lines, of_model};
+use crate::names_read;
 use crate::outlet::{Lay, PartOutlet};
 use crate::outside::Outside;
 
@@ -43,7 +44,7 @@ impl Ready for LabelledFlows {
     }
 
     fn is_by_flow(&self) -> bool {
-        true
+        self.cascade.is_by_flow()
     }
 
     fn wants(&self) -> Wants {
@@ -83,7 +84,8 @@ fn watch<P: Laid + PerFlow + 'static>(
     let waiting_max = options.waiting_max.div_ceil(parts.len());
     let options = Options { waiting_max, ..options };
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
-        let classifier = Classifier::new(Arc::clone(&cascade), options, Outside::None, Unwanted);
+        let classifier =
+            NamedClassifier::new(Arc::clone(&cascade), options, Outside::None, Unwanted);
         let found = Found { cascade: Arc::clone(&cascade), folded: Counts::default() };
         Box::new(Framed::new(With::new(classifier), Part(out), found))
     });
@@ -107,7 +109,7 @@ impl<P: Laid + PerFlow + 'static> TakeEnded<(Standing, P)> for Part<P> {
 }
 
 /// Who decides, and what is kept besides.
-type Deciding<P> = With<Classifier<Outside, Unwanted>, P>;
+type Deciding<P> = With<NamedClassifier<Outside, Unwanted>, P>;
 
 /// What is said at the end.
 struct Found {
@@ -120,7 +122,7 @@ impl<P: Laid + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for Found {
     const NAME: &'static str = Flows::NAME;
 
     fn fold(&mut self, keep: Deciding<P>) {
-        self.folded.fold(&keep.keep.finish().0);
+        self.folded.fold(&keep.keep.finish().counts);
     }
 
     fn close(self, keep: Deciding<P>, output: Part<P>, flows: &Done) -> Result<Closing, Refusal> {
@@ -128,10 +130,12 @@ impl<P: Laid + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for Found {
         if let Some(refusal) = output.0.into_refusal() {
             return Err(refusal);
         }
-        let (mut counts, _) = keep.keep.finish();
+        let Finished { mut counts, names, .. } = keep.keep.finish();
         counts.fold(&folded);
         let closing = flows.closing();
-        Ok(Closing { lines: flows.lines() + &lines(&cascade, &counts), ..closing })
+        let of_names = names.as_ref().map(names_read::lines).unwrap_or_default();
+        let lines = flows.lines() + &lines(&cascade, &counts) + &of_names;
+        Ok(Closing { lines, ..closing })
     }
 }
 
