@@ -2,6 +2,7 @@
 # Makes the models that ship anew, from data sets that do not:
 #   bash models/make.sh services CAPTURES RUNS   captures of many places with MANIFEST.tsv and flows.tsv, and
 #                                           runs of the testbed (docs/guide/testbed-services.md)
+#   bash models/make.sh categories CAPTURES   captures of many places with MANIFEST.tsv and flows.tsv
 #   bash models/make.sh devices CAPTURES FOREIGN   a folder of captures for each device: IoT Sentinel's;
 #                                           and a folder with the captures of other places that
 #                                           recipes/devices-foreign.txt lists, such as that of services
@@ -18,7 +19,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,15p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,16p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -59,6 +60,9 @@ case $kind in
     shift
     train -r data --flows data/flows.tsv --label ndpi_proto --manifest data/MANIFEST.tsv --testbed runs "$@"
     ;;
+  categories)
+    train -r data --flows data/flows.tsv --manifest data/MANIFEST.tsv "$@"
+    ;;
   devices)
     [ $# -ge 1 ] || { echo "devices: wanted: CAPTURES and FOREIGN" >&2; exit 2; }
     foreign=$(realpath "$1")
@@ -84,5 +88,5 @@ case $kind in
     "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o models/l4s --force \
       --note "$(cat models/recipes/l4s-note.txt)" "$@"
     ;;
-  *) echo "$kind: no model that ships; wanted: services, devices, packetlog, cca or l4s" >&2; exit 2 ;;
+  *) echo "$kind: no model that ships; wanted: services, categories, devices, packetlog, cca or l4s" >&2; exit 2 ;;
 esac

@@ -13,7 +13,7 @@ import pytest
 from command import DEMO, ROOT, wirelens
 
 MODELS = ROOT / "models"
-NAMES = ("services", "devices")
+NAMES = ("services", "categories", "devices")
 SAMPLE = ROOT / "testdata/testbed/services"
 BYTES_MAX = 8_000_000
 

@@ -40,7 +40,7 @@ impl ClassifyOptions {
     fn options(&self, is_live: bool) -> Result<Options, Refusal> {
         let waiting_max = within("waiting_max", self.waiting_max, 0, WAITING_MAX)?;
         let consumer_count = within("consumers", self.consumers, 1, CONSUMERS_MAX)?;
-        Ok(Options { waiting_max, consumer_count, is_live })
+        Ok(Options { waiting_max, consumer_count, is_live, ..Options::default() })
     }
 
     /// The probability below which flows are unknown, where one is asked for.

@@ -16,6 +16,7 @@ from wirelens.classify.families import (
 )
 from wirelens.classify.operate import Aim
 from wirelens.classify.place import STAGES, Margins
+from wirelens.classify.memory import MemoryRule
 from wirelens.classify.names import NameList
 from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
@@ -124,6 +125,11 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     add("--names-packets", metavar="N", type=whole(2, 255), default=10,
         help="await names for so many packets of a flow; models of one packet do not wait "
         "[default: 10]")
+    add("--memory", action="store_true",
+        help="remember what a host's flows were before: each flow's probabilities are multiplied "
+        "by the shares of its source's verdicts")
+    add("--memory-half-life", metavar="SECONDS", type=positive, default=600.0,
+        help="half of what is remembered is forgotten in this time [default: 600]")
     add("--manifest", metavar="TABLE", type=Path,
         help="table with the column file and that of --family [default: family], or with "
         "family=NAME in the column note")  # fmt: skip
@@ -482,6 +488,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         unknown=Settings(asked.unknown_below, asked.foreign_max, asked.named_right),
         flows_min=asked.flows_min,
         wait_ns=round(asked.wait * 1e9),
+        memory=MemoryRule(asked.memory_half_life) if asked.memory else None,
         measures=asked.uncertainty or UNCERTAINTIES,
         algorithms=asked.thresholds or ALGORITHMS,
         placed=parse_places(asked.place),

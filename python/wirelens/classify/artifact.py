@@ -11,10 +11,11 @@ from wirelens.classify.cascade import (
     CARD_FILE,
     CASCADE_FILE,
     FORMAT,
-    NAMES_VERSION,
+    BESIDE_VERSION,
     VERSION,
 )
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset
+from wirelens.classify.memory import MemoryRule
 from wirelens.classify.names import LIST_FILE
 from wirelens.classify.operate import Operation, settled
 from wirelens.classify.pool import PORT_TABLE, Trained
@@ -53,6 +54,14 @@ class Parts:
     names_protocols: bool = False
     # The list of names, where they are evidence.
     names_list: Path | None = None
+    # How hosts are remembered, if they are.
+    memory: MemoryRule | None = None
+
+    @property
+    def version(self) -> int:
+        """The first version that has what it has."""
+        is_plain = self.names_list is None and self.memory is None
+        return VERSION if is_plain else BESIDE_VERSION
 
 
 def stage_file(stage: str, model: Trained) -> str:
@@ -91,7 +100,7 @@ def head(parts: Parts) -> dict[str, Any]:
     """What `cascade.json` says."""
     found: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION if parts.names_list is None else NAMES_VERSION,
+        "version": parts.version,
         "name": check_name(parts.name),
         "kind": "flows",
         "classes": parts.dataset.classes,
@@ -104,6 +113,8 @@ def head(parts: Parts) -> dict[str, Any]:
     }
     if parts.names_list is not None:
         found["names"] = LIST_FILE
+    if parts.memory is not None:
+        found["memory"] = parts.memory.told()
     if parts.ports is not None:
         found["reference"] = {"family": PORT_TABLE, "file": f"{PORT_TABLE}.trees.jsonl"}
     return {

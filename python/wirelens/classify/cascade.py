@@ -17,6 +17,7 @@ import numpy
 from wirelens.classify import calibration
 from wirelens.classify.calibration import UNKNOWN, Line
 from wirelens.classify.dataset import Sample
+from wirelens.classify.memory import MemoryRule, Stages, remember
 from wirelens.classify.names import StageNames
 from wirelens.classify.place import STAGES
 from wirelens.classify.recipe import Recipe
@@ -29,9 +30,10 @@ from wirelens.shipped import model_folder
 
 FORMAT = "wirelens cascade"
 VERSION = 2
-# Version 2 added calibration, `unknown` and flows named by their protocol, version 3 names.
-NAMES_VERSION = 3
-_VERSIONS = (1, 2, NAMES_VERSION)
+# Version 2 added calibration, `unknown` and flows named by their protocol, version 3 names and
+# a memory of hosts.
+BESIDE_VERSION = 3
+_VERSIONS = (1, 2, BESIDE_VERSION)
 _TCP, _UDP = 6, 17
 CASCADE_FILE = "cascade.json"
 CARD_FILE = "card.md"
@@ -96,6 +98,8 @@ class Cascade:
         self.head = head
         # The list of names, where they are evidence.
         self.names_list = names_list
+        # How hosts are remembered, if they are.
+        self.memory = MemoryRule.read(head["memory"]) if "memory" in head else None
         self.name: str = head["name"]
         self.id = identity
         self.classes: list[str] = list(head["classes"])
@@ -155,6 +159,7 @@ class Cascade:
             numpy.zeros(count, dtype=bool),
         )
         undecided = numpy.arange(count)
+        with_memory = self._with_memory(sample)
         if self.names_protocols:
             is_portless = ~numpy.isin(sample.numbers(["protocol"])[:, 0], (_TCP, _UDP))
             found.stages[is_portless] = -1
@@ -163,7 +168,7 @@ class Cascade:
             if len(undecided) == 0:
                 break
             asked = sample.of(undecided)
-            scores = stage.scores(asked)
+            scores = with_memory[index][undecided] if with_memory else stage.scores(asked)
             labels, guesses, raw = calibration.best_guess(scores, self.classes)
             found.labels[undecided], found.guesses[undecided] = labels, guesses
             confidences = calibrated(stage.calibrations, guesses, raw)
@@ -181,6 +186,20 @@ class Cascade:
         is_none = numpy.array([name == UNKNOWN for name in self.classes])[found.labels]
         found.is_unknown[:] = (is_low | is_none) & ~found.is_by_protocol
         return found
+
+    def _with_memory(self, sample: Sample) -> list[Array]:
+        """By stage, probabilities of all flows with what is remembered of their hosts; nothing
+        where nothing is remembered.
+        """
+        if self.memory is None:
+            return []
+        stages = Stages(
+            [stage.packets for stage in self.stages],
+            [stage.measure for stage in self.stages],
+            [stage.thresholds for stage in self.stages if stage.thresholds is not None],
+        )
+        own = [stage.scores(sample) for stage in self.stages]
+        return remember(self.memory, sample, own, stages).scores
 
     def alone(self, sample: Sample, index: int) -> Array:
         """What one stage would say of all flows: probabilities."""

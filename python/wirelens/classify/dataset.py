@@ -153,6 +153,17 @@ class Sample:
         """What names say after so many packets, one of the numbers for which it was read."""
         return self._read.evidence[packets].of(self._rows)
 
+    @cached_property
+    def hosts(self) -> list[tuple[int, str]]:
+        """Who sent each flow's first packet: its capture and address."""
+        keys = self._read.keys
+        return [(keys["file"][row], keys["src_ip"][row]) for row in self._rows]
+
+    @cached_property
+    def first_s(self) -> Array:
+        """When each flow began."""
+        return numpy.array([(self._read.keys["first_ns"][row] or 0) / 1e9 for row in self._rows])
+
     def waiting_us(self, packets: int) -> Array:
         """How long each flow waits until a model of so many packets can be asked.
 

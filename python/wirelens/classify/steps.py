@@ -1,7 +1,7 @@
 """The steps of a training run: flows, sides, the pool, the choice, the judgement."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy
@@ -9,6 +9,7 @@ import numpy
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
 from wirelens.classify.dataset import WAIT_NS, Dataset, Source, is_sealed, load
+from wirelens.classify.memory import MemoryRule, Remembered, Stages, remember
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -69,6 +70,8 @@ class Request:
     unknown: Settings = field(default_factory=Settings)
     flows_min: int = 20
     wait_ns: int = WAIT_NS
+    # How hosts are remembered, if they are.
+    memory: MemoryRule | None = None
     measures: Sequence[str] = UNCERTAINTIES
     algorithms: Sequence[str] = ALGORITHMS
     # Stages by hand, as (stage, family, packets), in place of the rules.
@@ -154,7 +157,76 @@ def choose(
     rows, size = plan.checked, len(dataset.classes)
     chooser = _Chooser(request, dataset.labels[rows], size, dataset.families[rows], trained)
     placement, operation = chooser.choose()
+    if request.memory is not None:
+        trained, operation = _remembering(request, dataset, plan, trained, placement, operation)
     return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
+
+
+def _remembering(
+    request: Request,
+    dataset: Dataset,
+    plan: Plan,
+    trained: list[Trained],
+    placement: Placement,
+    operation: Operation,
+) -> tuple[list[Trained], Operation]:
+    """The models of the stages with scores as a memory of hosts makes them, and where they work.
+
+    What is remembered depends on which stage decides, and thresholds on what is remembered: they
+    are chosen again with the memory that the ones before give.
+    """
+    found = trained
+    for is_settled in (False, False, True):
+        found = _with_memory(request, dataset, plan, trained, placement, operation)
+        if not is_settled:
+            rows = plan.checked
+            truth, families = dataset.labels[rows], dataset.families[rows]
+            chooser = _Chooser(request, truth, len(dataset.classes), families, found)
+            operation = chooser.operate(placement)
+    return found, operation
+
+
+def _with_memory(
+    request: Request,
+    dataset: Dataset,
+    plan: Plan,
+    trained: list[Trained],
+    placement: Placement,
+    operation: Operation,
+) -> list[Trained]:
+    """Models, those of the stages with scores that memory changes, by these thresholds."""
+    assert request.memory is not None
+    by_name = {model.name: model for model in trained}
+    models = [by_name[profile.name] for _, profile in placement.stages]
+    changed = dict[str, Trained]()
+    checked = remembered(request.memory, dataset, plan.checked,
+                         [model.check_scores for model in models], models, operation)  # fmt: skip
+    for model, scores in zip(models, checked.scores, strict=True):
+        changed[model.name] = replace(model, check_scores=scores)
+    if len(plan.test):
+        test = remembered(request.memory, dataset, plan.test,
+                          [model.test_scores for model in models], models, operation)  # fmt: skip
+        for model, scores in zip(models, test.scores, strict=True):
+            changed[model.name] = replace(changed[model.name], test_scores=scores)
+    return [changed.get(model.name, model) for model in trained]
+
+
+def remembered(
+    rule: MemoryRule,
+    dataset: Dataset,
+    rows: Array,
+    own: Sequence[Array],
+    models: Sequence[Trained],
+    operation: Operation,
+) -> Remembered:
+    """What these stages say of some flows with a memory of their hosts."""
+    packets = [model.profile.packets for model in models]
+    measures = [rule.measure for rule in operation.rules]
+    thresholds = [
+        numpy.broadcast_to(numpy.asarray(some), len(dataset.classes)) for some in written(operation)
+    ]
+    stages = Stages(packets, measures, thresholds)
+    return remember(rule, dataset.sample.of(rows), own, stages)
 
 
 def _of_one_family(dataset: Dataset, rows: Array) -> list[str]:

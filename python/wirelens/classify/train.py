@@ -52,6 +52,7 @@ def _write(request: Request, outcome: Outcome, progress: Progress) -> None:
         calibrated=outcome.calibrated,
         names_protocols=request.names_protocols,
         names_list=request.pool.names.path if request.pool.names else None,
+        memory=request.memory,
     )
     artifact.write(parts, request.output, force=request.force, progress=progress)
     rows = outcome.plan.test

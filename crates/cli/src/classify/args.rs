@@ -24,8 +24,8 @@ const OF_INTERFACES: [&str; 5] =
   wirelens classify -r capture.pcap --model services --pace 2   twice as fast as recorded
   wirelens classify -r calls.pcap --model my-calls/ --every 1s  each second, by your model
 
-A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services
-or devices. docs/guide/classify.md explains verdicts, and when flows are decided.")]
+A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
+categories or devices. docs/guide/classify.md explains verdicts, and when flows are decided.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
     #[command(flatten)]

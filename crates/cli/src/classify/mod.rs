@@ -46,6 +46,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         waiting_max: arguments.waiting_max,
         consumer_count: arguments.consumers.into(),
         is_live,
+        ..Options::default()
     };
     let classify =
         |shown| Classify::shown_by(Arc::clone(&cascade), options, arguments.max_flows, shown);

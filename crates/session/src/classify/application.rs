@@ -89,7 +89,8 @@ impl Application for Classify {
     const NAME: &'static str = "classify";
     const ABOUT: &'static str = "What each flow is, from its first packets";
     const EXAMPLE: &'static str = "\
-# Folder of a model of `wirelens train classify`, or the name of one that ships: services, devices.
+# Folder of a model of `wirelens train classify`, or the name of one that ships: services,
+# categories, devices.
 model = \"services\"
 # What its classes are, for rules: service or device.
 # classes = \"service\"
