@@ -73,7 +73,7 @@ def test_an_identified_protocol_of_no_class_is_unknown(tmp_path: Path) -> None:
     flow = Connection(50005, ("198.51.100.11", 5540))
     frames = [*flow.opening(), flow.say(0, b"OPTIONS rtsp://192.0.2.1/ RTSP/1.0\r\nCSeq: 1\r\n\r\n")]
     row = said_of(frames, tmp_path)["50005"]
-    assert (row["label"], row["guess_confidence"]) == ("unknown", "0"), row
+    assert (row["label"], row["guess_confidence"]) == ("unknown", "0.0"), row
 
 
 def test_a_query_is_decided_at_its_packet_whatever_follows(tmp_path: Path) -> None:

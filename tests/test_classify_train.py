@@ -157,7 +157,7 @@ def reseal(folder, change):
     ("change", "message"),
     [
         (lambda head: head.pop("stages"), "KeyError 'stages'; wanted: what docs/specs/cascade"),
-        (lambda head: head.update(version=3), "version 3; wanted: 'wirelens cascade' 1"),
+        (lambda head: head.update(version=4), "version 4; wanted: 'wirelens cascade' 1"),
         (lambda head: head["stages"][-1].update(threshold=1), "thresholds there; wanted"),
         (
             lambda head: head["stages"][-1].update(packets=4),

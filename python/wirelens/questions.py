@@ -500,7 +500,8 @@ def classify_flows(
         can be read once.
     model
         Name of a cascade that ships, such as ``"services"``, ``"categories"`` or ``"devices"``, or
-        the folder of one of yours: a `pathlib.Path`, or a string with a separator, such as ``"./mine"``.
+        the folder of one of yours: a `pathlib.Path`, or a string with a separator, such as
+        ``"./mine"``.
     every
         With a model that was trained on windows their length, such as ``"1s"``: each flow is
         told of anew in each window in which it has packets.

@@ -14,10 +14,10 @@ from wirelens.classify.families import (
     PORT_FAMILIES,
     family,
 )
-from wirelens.classify.operate import Aim
-from wirelens.classify.place import STAGES, Margins
 from wirelens.classify.memory import MemoryRule
 from wirelens.classify.names import NameList
+from wirelens.classify.operate import Aim
+from wirelens.classify.place import STAGES, Margins
 from wirelens.classify.pool import PoolSettings
 from wirelens.classify.recipe import DROPPED, PORTS, Recipe
 from wirelens.classify.sources import source_of
@@ -119,17 +119,6 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     add("--known-ports", metavar="TABLE", type=Path,
         help="what is known of ports beforehand, for port-prior and boosted-ports, and to compare "
         "with: a table with protocol, port and class")
-    add("--names", metavar="TABLE", type=Path,
-        help="read names that packets carry as evidence, by this list: a table with kind "
-        "(protocol, label, suffix or query), value and class")
-    add("--names-packets", metavar="N", type=whole(2, 255), default=10,
-        help="await names for so many packets of a flow; models of one packet do not wait "
-        "[default: 10]")
-    add("--memory", action="store_true",
-        help="remember what a host's flows were before: each flow's probabilities are multiplied "
-        "by the shares of its source's verdicts")
-    add("--memory-half-life", metavar="SECONDS", type=positive, default=600.0,
-        help="half of what is remembered is forgotten in this time [default: 600]")
     add("--manifest", metavar="TABLE", type=Path,
         help="table with the column file and that of --family [default: family], or with "
         "family=NAME in the column note")  # fmt: skip
@@ -185,6 +174,17 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--name-protocols", action="store_true",
         help="flows that are neither TCP nor UDP are named by their IP protocol, such as icmp: no "
         "model is trained on them or asked about them")
+    add("--names", metavar="TABLE", type=Path,
+        help="read names that packets carry as evidence, by this list: a table with kind "
+        "(protocol, label, suffix or query), value and class")
+    add("--names-packets", metavar="N", type=whole(2, 255), default=10,
+        help="await names for so many packets of a flow; models of one packet do not wait "
+        "[default: 10]")
+    add("--memory", action="store_true",
+        help="remember what a host's flows were before: each flow's probabilities are multiplied "
+        "by the shares of its source's verdicts")
+    add("--memory-half-life", metavar="SECONDS", type=positive, default=600.0,
+        help="half of what is remembered is forgotten in this time [default: 600]")  # fmt: skip
     add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
     add("--wait", metavar="SECONDS", type=positive, default=10.0,
         help="decide an undecided flow by what there is after so long [default: 10]")  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any
 
 from wirelens import __version__, written
 from wirelens.classify.cascade import (
+    BESIDE_VERSION,
     CARD_FILE,
     CASCADE_FILE,
     FORMAT,
-    BESIDE_VERSION,
     VERSION,
 )
 from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Dataset

@@ -49,6 +49,12 @@ class _Read:
         # What names say after numbers of packets, where it was read.
         self.evidence: dict[int, Evidence] = {}
 
+    def read_names(
+        self, path: Path, classes: Sequence[str], depths: Sequence[int], wait_ns: int
+    ) -> None:
+        """Reads names as evidence by a list, after these numbers of packets."""
+        self.evidence = read_evidence(self.table, path, classes, depths, wait_ns)
+
     @cached_property
     def numbers(self) -> Array:
         return numpy.asarray(self.table.numbers).reshape(len(self.table), -1)
@@ -387,10 +393,7 @@ def load(
     where classes are chosen. With `names_list` names are read as evidence by it, after
     `names_depths` packets.
     """
-    steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
-    others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
-    wanted = dict.fromkeys([*recipe.number_names(packets), *others, *steps])
-    features = recipe.features(packets, list(wanted))
+    features = _features(recipe, packets, numbers)
     table = first_packets(
         [str(path) for path in source.captures],
         features,
@@ -418,10 +421,7 @@ def load(
         classes, flows_min = _with_unknown(classes), 1
     names, kept, warnings = _classes(found, flows_min, classes)
     if names_list is not None:
-        read.evidence = read_evidence(
-            [str(path) for path in source.captures], features, names_list, names, names_depths,
-            wait_ns, idle_timeout=idle_timeout_ns / 1e9, active_timeout=active_timeout_ns / 1e9,
-        )  # fmt: skip
+        read.read_names(names_list, names, names_depths, wait_ns)
     index = {name: place for place, name in enumerate(names)}
     labels = numpy.array([index[label] for label in found.labels if label in index], dtype=int)
     if len(labels) == 0:
@@ -444,6 +444,15 @@ def load(
         keys=[flow_keys[row] for row in kept],
         first_ns=[first_ns[row] for row in kept],
         warnings=[*told, *warnings],
+    )
+
+
+def _features(recipe: Recipe, packets: int, numbers: Sequence[str]) -> FlowFeatures:
+    """What models read of so many packets, and what samples need beside it."""
+    steps = [f"pkt{k}_{kind}" for k in range(packets) for kind in ("gap_ns", "direction")]
+    others = [*numbers, *PORT_NUMBERS, "client_port", _FIRST_PAYLOAD]
+    return recipe.features(
+        packets, list(dict.fromkeys([*recipe.number_names(packets), *others, *steps]))
     )
 
 

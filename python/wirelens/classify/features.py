@@ -15,7 +15,7 @@ tells what each means, to the bit.
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from wirelens import _wirelens, trees
 from wirelens._wirelens import Forest
@@ -99,6 +99,14 @@ class FlowFeatures(HeaderFields):
         )
 
 
+class Timeouts(TypedDict):
+    """When flows end, and how many are kept open."""
+
+    idle_timeout: Duration
+    active_timeout: Duration
+    max_flows: int
+
+
 class FirstPacketsTable(CaptureTable):
     """Flows of captures, a row each, in the order of the captures and in each as flows ended."""
 
@@ -109,10 +117,13 @@ class FirstPacketsTable(CaptureTable):
         files: list[str],
         counts: dict[str, Any],
         summary: str,
+        timeouts: Timeouts,
     ) -> None:
         super().__init__(rows, files, counts, summary)
         self.features = features
         """What was read of each flow."""
+        self.timeouts = timeouts
+        """When flows ended."""
         self._rows: FirstRows = _wirelens.FirstRows(rows, features._options())
 
     def __repr__(self) -> str:
@@ -257,8 +268,11 @@ def first_packets(
     DamagedCaptureWarning
         Where a capture cannot be read to its end; rows cover what came before.
     """
+    timeouts: Timeouts = {
+        "idle_timeout": idle_timeout, "active_timeout": active_timeout, "max_flows": max_flows,
+    }  # fmt: skip
     rows, files, counts, summary = read_captures(
-        _wirelens.first_packets, source, features, filter=filter, idle_timeout=idle_timeout,
-        active_timeout=active_timeout, max_flows=max_flows, snaplen=snaplen, seed=seed,
+        _wirelens.first_packets, source, features, filter=filter, snaplen=snaplen, seed=seed,
+        **timeouts,
     )  # fmt: skip
-    return FirstPacketsTable(rows, features, files, counts, summary)
+    return FirstPacketsTable(rows, features, files, counts, summary, timeouts)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from wirelens import _wirelens
-from wirelens.classify.features import FlowFeatures
+from wirelens.classify.features import FirstPacketsTable
 from wirelens.classify.tables import read_captures
 from wirelens.errors import ModelError
 from wirelens.learn.metrics import Array, softmax
-from wirelens.questions import Duration, Source
 
 if TYPE_CHECKING:
     from wirelens._wirelens import EvidenceOptions
@@ -78,26 +77,17 @@ class Evidence:
 
 
 def read_evidence(
-    source: Source,
-    features: FlowFeatures,
-    path: Path,
-    classes: Sequence[str],
-    depths: Sequence[int],
+    table: FirstPacketsTable, path: Path, classes: Sequence[str], depths: Sequence[int],
     wait_ns: int,
-    *,
-    idle_timeout: Duration,
-    active_timeout: Duration,
-    max_flows: int = 4_194_304,
-) -> dict[int, Evidence]:
-    """Evidence of every flow of some captures after these numbers of packets, by number.
+) -> dict[int, Evidence]:  # fmt: skip
+    """Evidence of the flows of a table after these numbers of packets, by number.
 
-    Rows are those of `wirelens.classify.features.first_packets` of the same captures and time-outs.
-    Each capture has names of its own.
+    The table's captures are read again, each with names of its own.
 
     Raises
     ------
     OptionError
-        Where the list cannot be read or names other classes.
+        Where the list cannot be read or has other classes.
     """
     told = list(dict.fromkeys(depths))
     options: EvidenceOptions = {
@@ -105,12 +95,11 @@ def read_evidence(
         "classes": list(classes),
         "depths": told,
         "wait_ns": wait_ns,
-        "inner": features.headers == "innermost",
+        "inner": table.features.headers == "innermost",
     }
     rows, *_ = read_captures(
         lambda inputs, _, first: _wirelens.name_evidence(inputs, options, first),
-        source, features, filter=None, idle_timeout=idle_timeout, active_timeout=active_timeout,
-        max_flows=max_flows, snaplen=None, seed=None,
+        table.files, table.features, filter=None, snaplen=None, seed=None, **table.timeouts,
     )  # fmt: skip
     cells = [value for batch in rows.batches() for value in batch.column("evidence")]
     words = numpy.frombuffer(b"".join(cells), dtype=numpy.uint64)

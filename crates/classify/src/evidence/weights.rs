@@ -2,8 +2,8 @@
 
 use super::{Evidence, Kind, State};
 
-/// Weights of one stage: `score(class) = a[state] · ln p(class) + Σ k[kind] + b(class)`, and softmax
-/// of the scores. `p` is what the model says, raised so that no class is below `floor`.
+/// Weights of one stage: `score(class) = a[state] · ln p(class) + Σ k[kind] + b(class)`, and the
+/// softmax of the scores. `p` is what the model says, raised so that no class is below `floor`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Weights {
     /// No class is less probable by the model; what it never saw it rates badly.

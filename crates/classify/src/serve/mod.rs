@@ -17,15 +17,16 @@
 //! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
 mod consumers;
+mod first;
+mod standing;
 mod undecided;
 
 use std::sync::Arc;
 
 use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
-use model::block::Block;
-use packet::{BATCH_LEN_MAX, Frame, Layers, Protocol, Timestamp, must};
+use packet::{BATCH_LEN_MAX, Frame, Timestamp, must};
 
-use crate::cascade::{Cascade, Segmentation, StageName};
+use crate::cascade::{Cascade, Segmentation};
 use crate::counts::Counts;
 use crate::evidence::{FlowEvidence, NamesSoFar};
 use crate::memory::Memory;
@@ -33,6 +34,9 @@ use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
 use consumers::{Answered, Consumers};
+pub(crate) use first::is_cut;
+use first::{is_portless, named_by_protocol};
+pub use standing::{Decided, Decision, Progress, Standing};
 use undecided::{Given, Pool, Undecided};
 
 /// Rows that a model is asked about at once. So many go down a tree together; more would only make
@@ -91,53 +95,6 @@ pub trait TakeVerdicts {
     /// Takes the verdicts since the last call, in the order of [`Verdict::order`]. Called at each
     /// mark, also where there are none.
     fn take(&mut self, verdicts: &[Verdict]);
-}
-
-/// How it stands with a flow; what is kept for each in the flow table.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Standing {
-    /// None of its packets was seen.
-    #[default]
-    New,
-    /// Not decided: its place among those.
-    Undecided(u32),
-    /// Decided.
-    Decided(Decision),
-}
-
-/// What a verdict says, in few bytes.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Decision {
-    /// How likely the best guess is right.
-    pub confidence: f64,
-    /// What the flow is called.
-    pub label: Label,
-    /// Packets that the model was shown.
-    pub packets_used: u16,
-    /// Which model decided; none where the protocol did.
-    pub stage: Option<StageName>,
-}
-
-/// A flow that was decided, for who is to know before its verdict is handed over at a mark.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Decided {
-    /// Where the flow stands.
-    pub slot: FlowSlot,
-    /// What it is called.
-    pub label: Label,
-    /// How many packets the model was shown: the last of them decided, unless the flow was closed.
-    pub packets_used: u16,
-    /// Why then.
-    pub cause: Cause,
-}
-
-/// How far an undecided flow is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// Its packets that were looked at.
-    pub packet_count: usize,
-    /// Whether no more are looked at: it has waited long enough, or may not wait.
-    pub is_closed: bool,
 }
 
 /// Asks the models of a cascade about flows.
@@ -572,44 +529,6 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 
 /// What is kept for a packet beside its record: its stamp, and a step where numbers need one.
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
-
-/// Whether flows of a protocol have no ports that models look at.
-pub(crate) fn is_portless(protocol: Protocol) -> bool {
-    protocol != Protocol::TCP && protocol != Protocol::UDP
-}
-
-/// What is said of a flow of a protocol without ports, at its first packet.
-pub(crate) fn named_by_protocol(packet: &FlowPacket, latency_ns: Option<u64>) -> Verdict {
-    Verdict {
-        key: packet.key(),
-        direction: packet.direction,
-        input: packet.input(),
-        first: packet.timestamp,
-        window: None,
-        label: Label::Protocol(packet.key().protocol()),
-        confidence: 1.0,
-        stage: None,
-        packets_used: 1,
-        deciding: packet.timestamp,
-        decided: packet.timestamp,
-        cause: Cause::Protocol,
-        latency_ns,
-        other_segmentation: false,
-    }
-}
-
-/// Whether the capture cut a frame before the bytes that models look at.
-pub(crate) fn is_cut(frame: &Frame<'_>, cascade: &Cascade) -> bool {
-    let (record, layout) = (frame.record, cascade.features.layout());
-    if record.captured_len >= record.wire_len {
-        return false;
-    }
-    if !record.layers.has(Layers::TRANSPORT) {
-        return record.layers.is_cut();
-    }
-    let payload_len = record.layers.payload_len.min(layout.len(Block::Payload).into());
-    u32::from(record.layers.payload_offset) + payload_len > record.captured_len
-}
 
 impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// As [`on_frame`](FromFrames::on_frame), with what is known of the flow's names, for a cascade

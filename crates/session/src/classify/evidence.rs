@@ -24,8 +24,8 @@ pub struct KeptEvidence {
 }
 
 impl KeepEvidence {
-    /// Evidence by `list` at `depths`; packets that come `wait` after the first do not count, nor do
-    /// those after them.
+    /// Evidence by `list` at `depths`; packets that come `wait` after the first do not count, nor
+    /// do those after them.
     #[must_use]
     pub fn new(list: NameList, depths: Vec<usize>, wait: Span, idle_timeout: Span) -> Self {
         Self { naming: Naming::new(idle_timeout), list, depths, wait }
