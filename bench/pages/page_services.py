@@ -19,6 +19,7 @@ SETS = {
     "attacks": "attacks, with the benign traffic around them",
     "formats": "captures that show file formats and link types",
 }
+CATEGORIES = "2026-11-25-categories"
 NAMES_MAX = 3
 """Names that a cell of foreign flows lists."""
 
@@ -50,6 +51,32 @@ def worth(folder: str = SERVICES) -> str:
     found = rows(folder, "sealed", "worth")
     lines = [[str(row["system"]), *(figure(row, name) for name in WORTH)] for row in found]
     return grid(["", *WORTH_HEAD], lines)
+
+
+def categories() -> str:
+    """The model of names on sealed families and on the testbed, compared with known ports."""
+    lines = []
+    for name, where in (("sealed", "sealed families"), ("testbed", "testbed")):
+        wanted = ("this cascade", "table of known ports (known-ports.tsv)")
+        for row in rows(CATEGORIES, name, "worth"):
+            if row["system"] in wanted or str(row["system"]).startswith("majority"):
+                lines.append([where, str(row["system"]), *(figure(row, one) for one in WORTH[:4])])
+        for row in rows(CATEGORIES, name, "system"):
+            kind = {"port-prior/1": "first stage alone, names at the first packet",
+                    "boosted-ports/3": "last stage alone", "cascade": "every flow named"}
+            told = kind[str(row["system"])]
+            lines.append([where, told, "1.000", "", "", figure(row, "macro_f1")])
+    return grid(["flows", "", *WORTH_HEAD[:4]], lines, texts=2)
+
+
+def category_classes() -> str:
+    """F1 of each class on the testbed, where truth is known."""
+    lines = [
+        [str(row["class"]), str(row["flows"]),
+         *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1"))]
+        for row in rows(CATEGORIES, "testbed", "class") if row["flows"]
+    ]  # fmt: skip
+    return grid(["class", "flows", "precision", "recall", "F1"], lines)
 
 
 def confidence(folder: str = SERVICES) -> str:

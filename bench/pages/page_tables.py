@@ -81,6 +81,7 @@ def crowded() -> str:
 
 MODELS = {
     "services": "cascade.json",
+    "categories": "cascade.json",
     "devices": "cascade.json",
     "packetlog": "model.json",
     "cca": "model.safetensors",
@@ -179,6 +180,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "names-tshark": plain(page_read_names.agreement),
     "names-speed": plain(page_read_names.speed),
     "services-worth": plain(page_services.worth),
+    "categories": plain(page_services.categories),
+    "categories-classes": plain(page_services.category_classes),
     "services-confidence": plain(page_services.confidence),
     "services-systems": plain(page_services.systems),
     "services-stages": plain(page_services.stages),
