@@ -85,3 +85,27 @@ def changed() -> str:
             lines.append(cells)
     return grid(["memory", "changed", "macro-F1, own address", "decided", "macro-F1, 4 captures",
                  "decided"], lines, texts=2)  # fmt: skip
+
+
+SERVED = "2026-11-25-devices-served/served.jsonl"
+
+
+def served() -> str:
+    """The model that ships, by the command, on captures that trained nothing."""
+    lines = []
+    for row in chosen(read(SERVED), {"kind": "flows"}):
+        f1 = f"{row['macro_f1']:.3f} [{row['macro_f1_low']:.3f}, {row['macro_f1_high']:.3f}]"
+        names = ("right", "at_first_packet", "named", "right_of_named")
+        figures = [f"{row[name]:.3f}" for name in names]
+        lines.append([str(row["system"]), f"{row['flows']:,}", f1, *figures])
+    head = ["", "flows", "macro-F1 [95 %]", "right", "decided at the first packet", "named",
+            "right of named"]  # fmt: skip
+    return grid(head, lines)
+
+
+def served_hosts() -> str:
+    """Verdicts on hosts of the same captures."""
+    (row,) = chosen(read(SERVED), {"kind": "hosts"})
+    cells = [f"{row['hosts']:,}", *(f"{row[n]:.3f}" for n in ("right", "named", "right_of_named"))]
+    head = ["hosts of three flows or more", "right", "named", "right of named"]
+    return grid(head, [cells], texts=0)

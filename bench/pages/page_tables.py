@@ -142,6 +142,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "memory-units": plain(page_memory.units),
     "memory-hosts": plain(page_memory.memory),
     "memory-changed": plain(page_memory.changed),
+    "memory-served": plain(page_memory.served),
+    "memory-served-hosts": plain(page_memory.served_hosts),
     "names-splits": plain(page_names.splits),
     "names-ladder": plain(page_names.ladder),
     "names-classes": plain(page_names.classes),
