@@ -13,13 +13,16 @@
 #                                           drawn from them in KEPT, or in a folder of its own, and
 #                                           scores in ROWS
 #   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
+#   bash models/make.sh video-rate CALLS CAPTURES   runs of the testbed's data set calls; and captures
+#                                           without calls, such as those of services; keeps rows in
+#                                           ROWS; more folders of captures are judged and train nothing
 # More options of `wirelens train classify`, such as --report, may follow. Recipes are beside this.
 # WORK=DIR keeps trained models there, for the next run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,16p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,19p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -88,5 +91,14 @@ case $kind in
     "$python" -m wirelens.l4s train "${traces[@]}" --window 64 --steps 100 --head-steps 10000 -o models/l4s --force \
       --note "$(cat models/recipes/l4s-note.txt)" "$@"
     ;;
-  *) echo "$kind: no model that ships; wanted: services, categories, devices, packetlog, cca or l4s" >&2; exit 2 ;;
+  video-rate)
+    [ $# -ge 1 ] || { echo "video-rate: wanted: CALLS and CAPTURES" >&2; exit 2; }
+    captures=$(realpath "$1")
+    shift
+    "$python" "$here/../bench/evaluation/classify/qoe.py" artifact "$place/data" "$place/work" \
+      "$captures" "$place/video-rate" "${ROWS:-$place/rows}" "$@"
+    rm -rf "$here/video-rate"
+    cp -r "$place/video-rate" "$here/video-rate"
+    ;;
+  *) echo "$kind: no model that ships; wanted: services, categories, devices, packetlog, cca, l4s or video-rate" >&2; exit 2 ;;
 esac

@@ -28,8 +28,8 @@ TIME_MAX_S = 60
 
 # Pages that begin with the line that wrote them; it is marked where it is meant to be typed.
 WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/devices/card.md",
-              "models/packetlog/card.md",
-              "models/cca/card.md", "models/l4s/card.md", "docs/evaluation/services.md",
+              "models/packetlog/card.md", "models/cca/card.md", "models/l4s/card.md",
+              "models/video-rate/card.md", "docs/evaluation/services.md",
               "docs/evaluation/devices.md")  # fmt: skip
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.

@@ -14,6 +14,7 @@ import page_names
 import page_packetlog
 import page_read_names
 import page_services
+import page_video
 from page_rows import RESULTS, ROOT, Missing, read
 
 
@@ -86,6 +87,7 @@ MODELS = {
     "packetlog": "model.json",
     "cca": "model.safetensors",
     "l4s": "model.safetensors",
+    "video-rate": "cascade.json",
 }
 """Of each model that ships the file whose SHA-256 is its fingerprint, as `wirelens eval` prints it."""
 
@@ -181,6 +183,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-verdict": plain(page_marking.verdict),
     "names-tshark": plain(page_read_names.agreement),
     "names-speed": plain(page_read_names.speed),
+    "video-models": plain(page_video.models),
+    "video-foreign": plain(page_video.foreign),
     "services-worth": plain(page_services.worth),
     "categories": plain(page_services.categories),
     "categories-classes": plain(page_services.category_classes),

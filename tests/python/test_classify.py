@@ -99,7 +99,7 @@ def test_models_that_ship_are_found_by_name_from_any_folder(tmp_path: Path) -> N
     assert found.model.str.startswith("services@").all()
     # Nor is the checkout looked at: the package has its own.
     models = Path(wirelens.__file__).parent / "models"
-    for name in ("services", "categories", "devices"):
+    for name in ("services", "categories", "devices", "video-rate"):
         for shipped in (ROOT / "models" / name).iterdir():
             assert (models / name / shipped.name).read_bytes() == shipped.read_bytes()
     ran = subprocess.run(

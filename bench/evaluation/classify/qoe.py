@@ -3,9 +3,12 @@
     python bench/evaluation/classify/qoe.py train RUNS OUT [FOLD …]   models by fold; resumes
     python bench/evaluation/classify/qoe.py leaky RUNS OUT            some with a call on both sides
     python bench/evaluation/classify/qoe.py report RUNS OUT RESULTS   tables and rows of them
-    python bench/evaluation/classify/qoe.py artifact RUNS OUT FOLDER  a cascade of all calls
+    python bench/evaluation/classify/qoe.py artifact RUNS OUT CAPTURES FOLDER RESULTS [OTHERS …]
+                                                    a cascade of all calls, with its card and rows
 
-RUNS is the folder of `wirelens testbed make testbed/datasets/calls.toml`. Calls are never
+RUNS is the folder of `wirelens testbed make testbed/datasets/calls.toml`, CAPTURES one of captures
+without calls, from which the cascade learns what it has no answer to; OTHERS are more of them, that
+train nothing and are judged. Calls are never
 divided: each is held out in one of five folds, and the others train. These choose thresholds as
 well, by what models say of each call that were trained without it.
 """
@@ -208,7 +211,7 @@ def main() -> None:
     elif what == "artifact":
         from qoe_artifact import artifact
 
-        artifact(calls, Path(sys.argv[4]))
+        artifact(calls, *map(Path, sys.argv[4:]))
     else:
         from qoe_report import report
 

@@ -1,115 +1,152 @@
-"""A cascade of all calls for `wirelens classify --every 1s`."""
+"""The cascade that ships as `video-rate`: trained on all calls, its card from folds of them."""
 
 import hashlib
 import importlib.metadata
+import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
-from qoe import COUNTS, FEATURES, STAGES, Learner
-from qoe_data import CLASSES, Call
-from qoe_report import stage_scores
+from qoe import COUNTS, FEATURES
+from qoe_card import card
+from qoe_data import Call
+from qoe_foreign import Foreign, captures_of, read
+from qoe_gated import NAMES, STAGES, Answers, Chosen, Fitted, Stage, choose, cross_validated
+from qoe_rows import OTHER_CALLS, Figures, write_rows
 from wirelens import _wirelens
 from wirelens.classify.families import family, library_version
-from wirelens.classify.steps import written
-from wirelens.classify.window_cascade import (
-    STAGE_NAMES,
-    WindowCascade,
-    WindowStage,
-    where_it_works,
-)
+from wirelens.classify.window_cascade import WindowCascade, WindowStage
 from wirelens.classify.windows import WindowFeatures
-from wirelens.trees import Trees, load, score, to_forest
+from wirelens.trees import Trees, load, score
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+import environment  # noqa: E402
 
 Array = Any
-CARD = """# {name}
-
-Tells, for each second of a flow, how many frames of video a browser shows of it: eleven tiers of 3
-frames a second, 0-3 to 30+. Give it video calls over RTP: of other flows it says something as well,
-and means nothing by it.
-
-- Trained on {seconds} s of {calls} calls of the testbed between two Chromium (VP8, VP9 and H264;
-  one way; links of 0.1 to 3 Mbit/s); thresholds by models of other calls among these. Calls of
-  other programs, screens shared, and several videos in one flow were not among them.
-- It judges the way of a flow that has carried more bytes: of a call with video both ways, one.
-- Models, in order: {models}.
-- How good it is on calls that it has not seen: docs/guide/video-frame-rate.md.
-
-    wirelens classify -r call.pcapng --model {name} --every 1s
-"""
 
 
-def _scored(file: Path, tree: Trees, calls: list[Call], rows: Array) -> Array:
-    """What the runtime says of some seconds; no header bit is read."""
-    places = [list(FEATURES.numbers).index(name) for name in tree.head["numbers"]]
-    numbers = numpy.concatenate([call.numbers for call in calls])[rows][:, places]
+@dataclass(frozen=True)
+class Cascade:
+    """Stages of all calls, and when each decides."""
+
+    stages: list[Stage]
+    fitted: list[Fitted]
+    chosen: Chosen
+
+    def answers(self, numbers: Array) -> Answers:
+        """What it says of windows."""
+        found = Answers.empty(len(numbers))
+        scores = [s.said(f, numbers) for s, f in zip(self.stages, self.fitted, strict=True)]
+        found.put(numpy.arange(len(numbers)), self.chosen, scores)
+        return found
+
+
+def trained(calls: list[Call], foreign: Foreign) -> Cascade:
+    """On all calls and windows; thresholds by stages of the other calls."""
+    stages = [Stage(calls, foreign, *stage) for stage in STAGES]
+    learner = stages[0].learner
+    own, others = numpy.arange(len(learner.labels)), numpy.arange(len(foreign.numbers))
+    held = [stage.held_out(own, others) for stage in stages]
+    chosen = choose(learner.labels, learner.call_of, held)
+    return Cascade(stages, [stage.fit(own, others) for stage in stages], chosen)
+
+
+def trees_of(stage: Stage, fitted: Fitted) -> Trees:
+    """What is served of a stage: no header bit is read, and all stages have the same layout."""
+    numbers = [*fitted.columns, *(n for n in stage.gate.numbers if n not in fitted.columns)]
+    read_of = WindowFeatures(blocks=FEATURES.blocks, packets=1, numbers=numbers).header_bits()
+    own = stage.learner.kind.trees(fitted.model, fitted.columns, NAMES[:-1], read_of)
+    return stage.gate.trees(fitted.gate, own, read_of)
+
+
+def difference(file: Path, stage: Stage, fitted: Fitted, numbers: Array) -> float:
+    """How far the runtime's probabilities are from the library's, at most."""
     forest = load(file)
-    record_len = len(_wirelens.header_columns(tree.head["blocks"], 0)) // 8
+    places = [list(FEATURES.numbers).index(name) for name in forest.numbers]
+    record_len = len(_wirelens.header_columns(list(FEATURES.blocks), 0)) // 8
     record_len += -(-record_len // 8)
-    records = bytes(record_len * len(rows))
-    return numpy.asarray(score(forest, records, numbers=numbers.astype(numpy.float64)))
+    seen = numpy.ascontiguousarray(numbers[:, places].astype(numpy.float64))
+    said = numpy.asarray(score(forest, bytes(record_len * len(numbers)), numbers=seen))
+    return float(abs(said - stage.said(fitted, numbers)).max())
 
 
-def artifact(calls: list[Call], folder: Path) -> None:
-    """Trains the stages, sets their thresholds and writes the folder."""
-    learners = [Learner(calls, *stage) for stage in STAGES]
-    truth, everything = learners[0].labels, numpy.arange(len(learners[0].labels))
-    stages = stage_scores([learner.held_out(everything) for learner in learners])
-    kept, chosen, reasons = where_it_works(truth, learners[0].call_of, stages, len(CLASSES))
-    trees, scores, made = [], [], []
-    for index, place in enumerate(kept):
-        learner, name = learners[place], STAGES[place][2]
-        model, columns = learner.fit(everything)
-        # All stages have the same layout; no header bit is read.
-        read = WindowFeatures(blocks=FEATURES.blocks, packets=1, numbers=columns).header_bits()
-        tree = learner.kind.trees(model, columns, CLASSES, read) if name == COUNTS else to_forest(
-            model, columns, CLASSES, read
+def fingerprint(calls: list[Call], foreign: Foreign) -> str:
+    """Of calls, their labels and the other captures: the same ones have the same."""
+    parts = [call.numbers.tobytes() + call.fps.tobytes() for call in calls]
+    return hashlib.sha256(b"".join([*parts, *map(str.encode, sorted(foreign.hashes))])).hexdigest()
+
+
+def training_of(calls: list[Call], foreign: Foreign, truth: Array) -> dict[str, Any]:
+    """For readers of `cascade.json`."""
+    seconds = numpy.bincount(truth, minlength=len(NAMES)).tolist()
+    seconds[-1] = len(foreign.numbers)
+    return {
+        "fingerprint": f"sha256:{fingerprint(calls, foreign)}",
+        "captures": len(calls) + len(foreign.names),
+        "families": len(calls) + len(set(foreign.families)),
+        "windows": sum(seconds),
+        "windows_by_class": dict(zip(NAMES, seconds, strict=True)),
+        "seeds": {call.name: call.seed for call in calls},
+        "seed": 1,
+        "split": "all calls train; thresholds by models of other calls",
+        "libraries": {"lightgbm": library_version(family("lightgbm"))},
+        "wirelens": importlib.metadata.version("wirelens"),
+    }
+
+
+def artifact(
+    calls: list[Call], captures: Path, folder: Path, results: Path, *elsewhere: Path
+) -> None:
+    """Judges by folds, trains on everything, and writes the folder and the rows.
+
+    Captures of the folders `elsewhere` train nothing: the rows say what the cascade makes of them.
+    """
+    foreign = read(captures_of(captures), FEATURES)
+    others = read(captures_of(captures, real_time=True), FEATURES, known=foreign.hashes)
+    judged = cross_validated(calls, foreign)
+    cascade = trained(calls, foreign)
+    made = []
+    for index, place in enumerate(cascade.chosen.kept):
+        stage, fitted = cascade.stages[place], cascade.fitted[place]
+        is_last = index == len(cascade.chosen.kept) - 1
+        rule = None if is_last else cascade.chosen.operation.rules[index]
+        made.append(
+            WindowStage(
+                stage.name, COUNTS, trees_of(stage, fitted),
+                None if rule is None else rule.measure,
+                () if is_last else cascade.chosen.thresholds[index],
+                cascade.chosen.lines[index],
+            )
         )  # fmt: skip
-        scores.append(learner.kind.predict(model, learner.rows(everything, columns)))
-        trees.append(tree)
-        if index < len(chosen.rules):
-            measure, thresholds = chosen.rules[index].measure, written(chosen)[index]
-            made.append(WindowStage(STAGE_NAMES[place], name, tree, measure, thresholds))
-        else:
-            made.append(WindowStage(STAGE_NAMES[place], name, tree))
-    fingerprint = hashlib.sha256(
-        b"".join(call.numbers.tobytes() + call.fps.tobytes() for call in calls)
-    ).hexdigest()
-    seconds = numpy.bincount(truth, minlength=len(CLASSES)).tolist()
-    cascade = WindowCascade(
-        name=folder.name,
-        classes=CLASSES,
-        stages=made,
-        profile={
-            "operating_point": chosen.why,
-            "decided": {
-                stage.name: float(part) for stage, part in zip(made, chosen.decided, strict=True)
-            },
-            "reasons": reasons,
-            "macro_f1_choosing": chosen.macro_f1,
-        },
-        training={
-            "fingerprint": f"sha256:{fingerprint}",
-            "captures": len(calls),
-            "windows": len(truth),
-            "windows_by_class": dict(zip(CLASSES, seconds, strict=True)),
-            "seed": 1,
-            "split": "all calls train; thresholds by models of other calls",
-            "libraries": {
-                name: library_version(family("lightgbm" if name == COUNTS else name))
-                for _, _, name in (STAGES[place] for place in kept)
-            },
-            "wirelens": importlib.metadata.version("wirelens"),
-        },
+    of_others = cascade.answers(others.numbers)
+    profile = {
+        "judged_on": "held-out calls, five folds",
+        "operating_point": {"why": cascade.chosen.operation.why},
+        "placement": cascade.chosen.reasons,
+        "macro_f1": round(Figures(judged, "this model").macro_f1.value, 4),
+    }
+    head = WindowCascade(
+        folder.name, NAMES, made, profile=profile,
+        training=training_of(calls, foreign, judged.truth),
+    )  # fmt: skip
+    head.write(folder, card(folder.name, judged, cascade.chosen, others, of_others, head.training))
+    known = {*foreign.hashes, *others.hashes}
+    strangers = {place.name: read(captures_of(place), FEATURES, known) for place in elsewhere}
+    write_rows(
+        results,
+        judged,
+        [
+            (OTHER_CALLS, others, of_others),
+            *((n, one, cascade.answers(one.numbers)) for n, one in strangers.items()),
+        ],
     )
-    models = ", ".join(
-        f"{name} ({what}, packets {depth})" for what, depth, name in (STAGES[p] for p in kept)
-    )
-    card = CARD.format(name=folder.name, seconds=len(truth), calls=len(calls), models=models)
-    cascade.write(folder, card)
-    for stage, tree, told in zip(made, trees, scores, strict=True):
-        difference = abs(
-            told - _scored(folder / f"{stage.name}.trees.jsonl", tree, calls, everything)
-        )
-        print(f"{stage.name}: library and runtime differ by at most {difference.max():.2g}")
-    print(chosen.why, chosen.decided, chosen.macro_f1, reasons)
+    facts = environment.facts([], 1) | {"lightgbm": head.training["libraries"]["lightgbm"]}
+    facts["fingerprint"] = head.training["fingerprint"]
+    (results / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
+    everything = numpy.concatenate([*(call.numbers for call in calls), foreign.numbers])
+    for one, place in zip(made, cascade.chosen.kept, strict=True):
+        file = folder / f"{one.name}.trees.jsonl"
+        gap = difference(file, cascade.stages[place], cascade.fitted[place], everything)
+        print(f"{one.name}: library and runtime differ by at most {gap:.2g}")

@@ -1,6 +1,7 @@
 """The testbed's calls as windows of a second with the tier of their frame rate."""
 
 import csv
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ class Call:
     fps: Array
     window_ns: Array
     left_out: int
+    seed: int
+    # Numbers of its windows with RTP that have no label here, such as those of the warm-up.
+    unlabelled: Array
 
 
 def load(folder: Path, features: WindowFeatures, bit_names: list[str]) -> Call:
@@ -67,13 +71,19 @@ def load(folder: Path, features: WindowFeatures, bit_names: list[str]) -> Call:
     callee = flow["src_ip"] if flow["src_ip"].startswith("10.2.") else flow["dst_ip"]
     if not ((source == callee) != forward).all():
         print(f"{folder.name}: {int(((source == callee) == forward).sum())} s of another way")
+    numbers = numpy.asarray(table.numbers).astype(numpy.float32)
+    # By place: any number of the window itself that counts RTP packets.
+    rtp = [list(features.numbers).index(f"{way}_rtp_packets") for way in ("main", "back")]
+    rest = numpy.setdiff1d(numpy.array(list(place.values())), chosen)
     return Call(
         folder.name,
         flow["codec"],
         "audio" in flow["media"],
-        numpy.asarray(table.numbers)[chosen].astype(numpy.float32),
+        numbers[chosen],
         numpy.asarray(table.bits(bit_names))[chosen],
         numpy.array(fps),
         numpy.array([keys["window_start_ns"][row] for row in rows]),
         len(labels) - len(rows),
+        int(json.loads((folder / "run.json").read_text())["seed"]),
+        numbers[rest[(numbers[rest][:, rtp] > 0).any(axis=1)]],
     )

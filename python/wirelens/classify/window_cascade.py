@@ -69,6 +69,8 @@ class WindowStage:
     # How its uncertainty is measured, and the threshold of each class; none of the last stage.
     uncertainty: str | None = None
     thresholds: Sequence[float] = ()
+    # Points (probability, share right), as `wirelens.classify.calibration` settles them.
+    calibration: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ class WindowCascade:
             "file": f"{stage.name}.trees.jsonl",
             "packets": stage.trees.head["packets"],
         }
+        if stage.calibration:
+            told["calibration"] = [list(point) for point in stage.calibration]
         if stage is self.stages[-1]:
             return told
         thresholds = [float(value) for value in stage.thresholds]

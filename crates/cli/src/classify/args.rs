@@ -22,10 +22,11 @@ const OF_INTERFACES: [&str; 5] =
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
   wirelens classify -r capture.pcap --model services --pace 2   twice as fast as recorded
-  wirelens classify -r calls.pcap --model my-calls/ --every 1s  each second, by your model
+  wirelens classify -r call.pcapng --model video-rate --every 1s  frame rate, each second
 
 A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
-categories or devices. docs/guide/classify.md explains verdicts, and when flows are decided.")]
+categories, devices or video-rate. docs/guide/classify.md explains verdicts, and when flows are
+decided.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
     #[command(flatten)]
