@@ -19,7 +19,7 @@ import os
 import struct
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,14 @@ class Trees:
     head: dict[str, Any]
     tests: list[str]
     trees: list[dict[str, Any]]
+
+    def with_read_numbers(self, features: HeaderBits) -> "Trees":
+        """The same without the numbers of `features` that no split compares: whoever serves it does
+        not extract them.
+        """
+        read = {test.partition(" ")[0] for test in self.tests}
+        own = replace(features, numbers=[name for name in features.numbers if name in read])
+        return replace(self, head={**self.head, **own.told()})
 
     def text(self) -> str:
         """The whole file, sealed."""

@@ -1,7 +1,7 @@
 """Captures of loads: held-out flows drawn anew, each under addresses of its own, gaps kept.
 
 What `loads.py` emulates, as a file that `wirelens classify --pace` replays. Frames are cut behind
-their headers; the address of a flow's first sender is replaced by one that no other flow has, which
+their headers unless more of them is asked for; the address of a flow's first sender is replaced by one that no other flow has, which
 also tells afterwards which flow it was. Checksums are left as they were.
 """
 
@@ -19,7 +19,7 @@ from wirelens.classify.labels import FlowKey, flow_key
 Array = Any
 
 BENCH = Path("target/release/wirelens-bench")
-# Of each frame; the bench's converter cuts there.
+# Of each frame, unless told otherwise: headers.
 WIDTH = 96
 _GLOBAL, _RECORD = 24, 16
 _NS_MAGIC = 0xA1B23C4D
@@ -82,11 +82,12 @@ def _key(frame: bytes) -> FlowKey | None:
     return flow_key(protocol, str(ends[0]), ports[0], str(ends[1]), ports[1])
 
 
-def _frames_of(capture: Path) -> list[tuple[int, bytes, int]]:
+def _frames_of(capture: Path, width: int) -> list[tuple[int, bytes, int]]:
     """Time, bytes and length on the wire of each frame, in the capture's order."""
     with tempfile.TemporaryDirectory() as folder:
-        cut = Path(folder) / "headers.pcap"
-        typed = [BENCH, "convert", "--read", capture, "--headers", cut, "--resolution", "ns"]
+        cut = Path(folder) / "cut.pcap"
+        typed = [BENCH, "convert", "--read", capture, "--resolution", "ns"]
+        typed += ["--output", cut, "--snaplen", str(width)]
         subprocess.run(typed, check=True, capture_output=True)
         content = cut.read_bytes()
     found, at = [], _GLOBAL
@@ -98,9 +99,9 @@ def _frames_of(capture: Path) -> list[tuple[int, bytes, int]]:
     return found
 
 
-def read(dataset: Dataset, rows: Array, packets_max: int | None) -> Frames:
-    """Frames of labelled flows, at most so many of each. Flows in tunnels are left out: their
-    frames have the tunnel's addresses.
+def read(dataset: Dataset, rows: Array, packets_max: int | None, width: int = WIDTH) -> Frames:
+    """Frames of labelled flows, at most so many of each, cut at so many bytes. Flows in tunnels are
+    left out: their frames have the tunnel's addresses.
     """
     # By capture and key, the flows in order of time: when one begins, the one before is over.
     known: dict[tuple[int, FlowKey], list[tuple[int, int]]] = {}
@@ -109,7 +110,7 @@ def read(dataset: Dataset, rows: Array, packets_max: int | None) -> Frames:
         known.setdefault(key, []).append((dataset.first_ns[row], place))
     of_flow: list[list[tuple[int, bytes, int]]] = [[] for _ in rows]
     for capture in sorted({capture for capture, _ in known}):
-        for now, data, on_wire in _frames_of(dataset.captures[capture]):
+        for now, data, on_wire in _frames_of(dataset.captures[capture], width):
             key_of_frame = _key(data)
             begun = known.get((capture, key_of_frame), []) if key_of_frame else []
             places = [place for first_ns, place in begun if first_ns <= now]
@@ -117,22 +118,22 @@ def read(dataset: Dataset, rows: Array, packets_max: int | None) -> Frames:
             if mine is not None and (packets_max is None or len(mine) < packets_max):
                 mine.append((now, data, on_wire))
     kept = [place for place, frames in enumerate(of_flow) if frames]
-    return _packed(rows[kept], [of_flow[place] for place in kept])
+    return _packed(rows[kept], [of_flow[place] for place in kept], width)
 
 
-def _packed(rows: Array, of_flow: list[list[tuple[int, bytes, int]]]) -> Frames:
+def _packed(rows: Array, of_flow: list[list[tuple[int, bytes, int]]], width: int) -> Frames:
     count = numpy.array([len(frames) for frames in of_flow])
     total, at = int(count.sum()), 0
-    data = numpy.zeros((total, WIDTH), dtype=numpy.uint8)
+    data = numpy.zeros((total, width), dtype=numpy.uint8)
     captured, on_wire, offset_ns, address = (numpy.zeros(total, dtype=numpy.int64) for _ in "1234")
     for frames in of_flow:
         begin_ns, begin, _ = frames[0]
-        for now, frame, length in frames:
+        for now, frame, wire_len in frames:
             data[at, : len(frame)] = numpy.frombuffer(frame, dtype=numpy.uint8)
-            captured[at], on_wire[at], offset_ns[at] = len(frame), length, now - begin_ns
+            captured[at], on_wire[at], offset_ns[at] = len(frame), wire_len, now - begin_ns
             source, target = _ENDS[frame[12:14]]
-            width = source - _ETHERNET - 8 if frame[12:14] == _IPV6 else 4
-            sent_first = frame[source - width : source] == begin[source - width : source]
+            length = source - _ETHERNET - 8 if frame[12:14] == _IPV6 else 4
+            sent_first = frame[source - length : source] == begin[source - length : source]
             address[at] = source if sent_first else target
             at += 1
     first = numpy.concatenate([[0], numpy.cumsum(count)[:-1]])
@@ -156,7 +157,7 @@ def write(frames: Frames, path: Path, per_s: float, seconds: float, seed: int) -
     is_in = now_ns <= round((seconds + 10) * 1e9)
     order = numpy.flatnonzero(is_in)
     order = order[numpy.argsort(now_ns[order], kind="stable")]
-    head = numpy.array([_NS_MAGIC, 4 << 16 | 2, 0, 0, WIDTH, 1], dtype="<u4")
+    head = numpy.array([_NS_MAGIC, 4 << 16 | 2, 0, 0, frames.data.shape[1], 1], dtype="<u4")
     with path.open("wb") as out:
         out.write(head.tobytes())
         for at in range(0, len(order), _CHUNK):
@@ -167,7 +168,8 @@ def write(frames: Frames, path: Path, per_s: float, seconds: float, seed: int) -
 
 def _records(frames: Frames, frame: Array, flow: Array, now_ns: Array) -> bytes:
     """Frames as pcap has them, each with its flow's address."""
-    whole = numpy.zeros((len(frame), _RECORD + WIDTH), dtype=numpy.uint8)
+    width = _RECORD + frames.data.shape[1]
+    whole = numpy.zeros((len(frame), width), dtype=numpy.uint8)
     head = whole[:, :_RECORD].view("<u4")
     head[:, 0], head[:, 1] = now_ns // 10**9 + _EPOCH, now_ns % 10**9
     head[:, 2], head[:, 3] = frames.captured[frame], frames.on_wire[frame]
@@ -177,7 +179,7 @@ def _records(frames: Frames, frame: Array, flow: Array, now_ns: Array) -> bytes:
         # 10.0.0.0/8 of IPv4, the last four bytes of IPv6: room for 16.8 million flows.
         value = 10 if byte == 0 else flow >> (8 * (3 - byte)) & 255
         whole[lines, _RECORD + frames.address[frame] - 4 + byte] = value
-    kept = numpy.arange(_RECORD + WIDTH) < _RECORD + frames.captured[frame][:, None]
+    kept = numpy.arange(width) < _RECORD + frames.captured[frame][:, None]
     return bytes(whole[kept].tobytes())
 
 

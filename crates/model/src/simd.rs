@@ -6,7 +6,8 @@
 use crate::conv::{self, Convolution};
 use crate::encoder::Step;
 use crate::trees::{
-    Column, LANE_COUNT, Lanes, Places, STRIDE, Split, Tree, descend, follow, name, pack,
+    Column, Four, LANE_COUNT, Lanes, Mask, Places, STRIDE, Split, Tree, descend, follow,
+    follow_fours, name, pack,
 };
 
 /// A way to walk.
@@ -157,7 +158,7 @@ pub(crate) fn slice(
 
 /// Packs the bits of a row that masks have into bytes that are zeros.
 #[inline]
-pub(crate) fn pack_row(path: Path, row: &[u32], masks: &[u64], packed: &mut [u8]) {
+pub(crate) fn pack_row(path: Path, row: &[u32], masks: &[Mask], packed: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if path == Path::Avx512Vbmi && path.is_there() {
         // SAFETY: the processor has BMI2.
@@ -190,6 +191,31 @@ pub(crate) fn whole_trees(
     follow(trees, pages, packed, numbers);
 }
 
+/// The same for trees of sixteen splits at most, four together.
+#[inline]
+pub(crate) fn fours(
+    path: Path,
+    (trees, far): (&[Four], &[u64]),
+    packed: &[u8],
+    doublings: u32,
+    numbers: &mut [u8; LANE_COUNT],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if path == Path::Avx512Vbmi && path.is_there() {
+        let x86 = match (doublings, packed.len() / crate::trees::PAGE_LEN) {
+            (0..=3, 1) => x86::fours::<3, 1>,
+            (0..=3, 2) => x86::fours::<3, 2>,
+            (0..=3, _) => x86::fours::<3, 4>,
+            (_, 1) => x86::fours::<4, 1>,
+            (_, 2) => x86::fours::<4, 2>,
+            (_, _) => x86::fours::<4, 4>,
+        };
+        // SAFETY: the processor has AVX-512, of bytes as well, and VBMI.
+        return unsafe { x86(trees, far, packed, numbers) };
+    }
+    follow_fours(trees, far, packed, numbers);
+}
+
 /// Asks memory for what will be read soon.
 #[inline]
 pub(crate) fn fetch<T>(items: &[T]) {
@@ -206,11 +232,11 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{
-        Column, Convolution, HELD_WORDS_MAX, LANE_COUNT, Lanes, Places, STRIDE, Split, Step, Tree,
-        descend, name,
+        Column, Convolution, Four, HELD_WORDS_MAX, LANE_COUNT, Lanes, Mask, Places, STRIDE, Split,
+        Step, Tree, descend, name,
     };
     use crate::conv;
-    use crate::trees::{LEAF, PAGE_LEN};
+    use crate::trees::{LEAF, LEAF_BYTE, PAGE_LEN, TOGETHER};
 
     /// Seven groups of two steps are fourteen of sixteen registers.
     #[target_feature(enable = "avx2")]
@@ -505,10 +531,11 @@ mod x86 {
     }
 
     #[target_feature(enable = "bmi2")]
-    pub(super) fn pack(row: &[u32], masks: &[u64], packed: &mut [u8]) {
+    pub(super) fn pack(row: &[u32], masks: &[Mask], packed: &mut [u8]) {
         let mut eights = packed.as_chunks_mut::<8>().0.iter_mut();
         let (mut waiting, mut count) = (0_u64, 0);
-        for (column, &mask) in masks.iter().enumerate() {
+        for &Mask { column, bits: mask } in masks {
+            let column = column as usize;
             let word = |at: usize| row.get(at).copied().map_or(0, u64::from);
             let found = _pext_u64(word(column * 2) | word(column * 2 + 1) << 32, mask);
             waiting |= found << count;
@@ -567,6 +594,51 @@ mod x86 {
             let goes_on = _mm512_movepi8_mask(first);
             let last = _mm512_mask2_permutex2var_epi8(first, first, goes_on, second);
             *number = _mm512_cvtsi512_si32(last) as u8;
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn fours<const DOUBLINGS: usize, const PAGES: usize>(
+        fours: &[Four],
+        far: &[u64],
+        packed: &[u8],
+        numbers: &mut [u8; LANE_COUNT],
+    ) {
+        let page = |at: usize| {
+            let at = at.min(PAGES - 1) * PAGE_LEN;
+            (bytes(packed, at), bytes(packed, at + 64))
+        };
+        let pages = [page(0), page(1), page(2), page(3)];
+        let look_up = |at: usize, place| {
+            let (low, high) = pages[at];
+            _mm512_permutex2var_epi8(low, place, high)
+        };
+        let leaf = _mm512_set1_epi8(LEAF_BYTE.cast_signed());
+        let roots = _mm512_set1_epi32(0x3020_1000);
+        let each = fours.iter().zip(numbers.as_chunks_mut::<TOGETHER>().0);
+        for (index, (four, to)) in each.enumerate() {
+            let place = bytes(&four.bytes, 0);
+            let mut found = look_up(0, place);
+            if PAGES > 1 {
+                // The highest bit of a place makes no difference to a look-up.
+                let is_second = _mm512_movepi8_mask(place);
+                found = _mm512_mask_mov_epi8(found, is_second, look_up(1, place));
+                if PAGES > 2 {
+                    let is_far = far.get(index).copied().unwrap_or(0);
+                    let third = look_up(2, place);
+                    let there = _mm512_mask_mov_epi8(third, is_second, look_up(3, place));
+                    found = _mm512_mask_mov_epi8(found, is_far, there);
+                }
+            }
+            let is_right = _mm512_test_epi8_mask(found, bytes(&four.bits, 0));
+            let left = bytes(&four.left, 0);
+            let mut next = _mm512_mask_mov_epi8(left, is_right, bytes(&four.right, 0));
+            for _ in 0..DOUBLINGS {
+                let goes_on = _mm512_testn_epi8_mask(next, leaf);
+                next = _mm512_mask_shuffle_epi8(next, goes_on, next, next);
+            }
+            let four = _mm512_permutexvar_epi8(roots, _mm512_andnot_si512(leaf, next));
+            *to = _mm512_cvtsi512_si32(four).to_le_bytes();
         }
     }
 

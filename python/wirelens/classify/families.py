@@ -105,7 +105,7 @@ class _Trees:
     suffix = ".trees.jsonl"
 
     def save(self, model: Any, path: Path, rows: Rows, training: Training, f: HeaderBits) -> None:
-        to_forest(model, rows.columns, training.classes, f).save(path)
+        to_forest(model, rows.columns, training.classes, f).with_read_numbers(f).save(path)
 
 
 class DecisionTree(_Trees):

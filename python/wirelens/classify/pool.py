@@ -49,7 +49,7 @@ from wirelens.learn.progress import Progress
 PORT_TABLE = "port-table"
 # Scores of the file that is served and of the library that trained it are the same but for this.
 _DIFFERENCE_MAX = 1e-5
-_VERSION = 4
+_VERSION = 5
 # As families of networks name them.
 ONNX_NAMES = {"input": "row", "output": "probabilities"}
 

@@ -132,6 +132,7 @@ impl FirstPackets {
         self.records.capacity() + self.steps.size_bytes()
     }
 
+    #[inline]
     pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
         const MISSING: f64 = -1.0;
         let port = |port| f64::from(layout.identity().port(port));
@@ -159,13 +160,14 @@ impl FirstPackets {
         &self.steps
     }
 
+    /// Records are whole, so a byte that is there has its presence behind it.
+    #[inline]
     fn payload_byte(&self, layout: Layout, packet: u8, index: u16) -> Option<u8> {
-        let record_len = layout.record_len();
-        let record = self.records.get(usize::from(packet) * record_len..)?.get(..record_len)?;
+        let start = usize::from(packet) * layout.record_len();
         let place = layout.offset(Block::Payload) + usize::from(index);
-        let presence = record.get(layout.data_len() + place / 8)?;
+        let presence = self.records.get(start + layout.data_len() + place / 8)?;
         let is_there = presence << (place % 8) & 0x80 != 0;
-        record.get(place).copied().filter(|_| is_there)
+        self.records.get(start + place).copied().filter(|_| is_there)
     }
 }
 

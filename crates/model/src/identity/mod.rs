@@ -101,17 +101,24 @@ impl<'a> View<'a> {
 
     /// Writes bytes that are features.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if self.is_full() {
-                return;
+        let Some(room) = self.data.get_mut(self.at..self.end) else { return };
+        let len = bytes.len().min(room.len());
+        for (to, &from) in room.iter_mut().zip(bytes) {
+            *to = from;
+        }
+        self.mark(len);
+    }
+
+    /// Says of so many bytes that they are there, a byte of eight at once.
+    fn mark(&mut self, len: usize) {
+        let end = self.at + len;
+        while self.at < end {
+            let shift = self.at % 8;
+            let count = (8 - shift).min(end - self.at);
+            if let Some(presence) = self.presence.get_mut(self.at / 8) {
+                *presence |= (u8::MAX << (8 - count)) >> shift;
             }
-            if let (Some(to), Some(presence)) =
-                (self.data.get_mut(self.at), self.presence.get_mut(self.at / 8))
-            {
-                *to = byte;
-                *presence |= 0x80 >> (self.at % 8);
-            }
-            self.at += 1;
+            self.at += count;
         }
     }
 

@@ -8,7 +8,7 @@
 //! the root's is a leaf, where a tree is at most sixteen deep.
 
 use super::nodes::LANE_COUNT;
-use super::slices::{FIRST_SPLIT, LEAF_COUNT_MAX, Slices, Split};
+use super::slices::{FIRST_SPLIT, LEAF_COUNT_MAX, Mask, Slices, Split};
 
 /// Packed bytes that are looked up in at once.
 pub(crate) const PAGE_LEN: usize = 128;
@@ -114,10 +114,10 @@ impl Columns {
 }
 
 /// Packs the tested bits of a row.
-pub(crate) fn pack(row: &[u32], masks: &[u64], packed: &mut [u8]) {
+pub(crate) fn pack(row: &[u32], masks: &[Mask], packed: &mut [u8]) {
     let mut at = 0;
-    for (column, &mask) in masks.iter().enumerate() {
-        let mut mask = mask;
+    for &Mask { column, bits: mut mask } in masks {
+        let column = column as usize;
         while mask != 0 {
             let bit = mask.trailing_zeros() as usize;
             let word = row.get(column * 2 + bit / 32).copied().unwrap_or(0);

@@ -18,6 +18,7 @@
 
 mod columns;
 mod file;
+mod fours;
 mod nodes;
 mod reason;
 mod rows;
@@ -29,10 +30,11 @@ mod tests;
 
 pub(crate) use columns::{Column, PAGE_LEN, Tree, follow, pack};
 pub use file::{CLASS_COUNT_MAX, FILE_LEN_MAX, NUMBER_COUNT_MAX, ROW_LEN_MAX, TREE_COUNT_MAX};
+pub(crate) use fours::{Four, LEAF_BYTE, TOGETHER, follow_fours};
 pub(crate) use nodes::{LANE_COUNT, LEAF, Lanes};
 pub use reason::{ForestError, RowError};
 pub use rows::Rows;
-pub(crate) use slices::{Places, STRIDE, Split, descend, name};
+pub(crate) use slices::{Mask, Places, STRIDE, Split, descend, name};
 
 use crate::layout::Layout;
 use crate::schema::Headers;

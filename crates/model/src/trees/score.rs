@@ -1,6 +1,7 @@
 //! From leaves to probabilities.
 
 use super::columns::{Columns, PACKED_LEN};
+use super::fours::Fours;
 use super::nodes::LANE_COUNT;
 use super::slices::{LEAF_COUNT_MAX, Scratch, Slices};
 use super::{Forest, Kind, RowError, Rows};
@@ -9,11 +10,55 @@ use crate::simd::{self, Path};
 /// From so many rows on a tree is gone through by all of them, and stays in the first cache
 /// meanwhile; fewer go one by one...
 const MANY_ROWS: usize = 8;
-/// ... and so do some more, where a row is followed through whole trees.
+/// ... and so do some more, where a row is followed through whole trees ...
 const MANY_ROWS_WHOLE: usize = 20;
+/// ... and all, where it goes down four of them at once.
+const MANY_ROWS_FOURS: usize = usize::MAX;
 
 /// Of fewer trees, what has to be done with rows first would cost more than is saved.
 const SMALL_TREES_MIN: usize = 8;
+
+/// Small trees that one row goes down as a whole.
+#[derive(Clone, Copy)]
+enum Whole<'a> {
+    Fours(&'a Fours),
+    Columns(&'a Columns),
+}
+
+impl<'a> Whole<'a> {
+    fn of(slices: &'a Slices) -> Option<Self> {
+        let columns = || slices.columns().map(Self::Columns);
+        slices.fours().map(Self::Fours).or_else(columns)
+    }
+
+    /// From so many rows on it takes longer than going through trees by all rows.
+    const fn many_rows(self) -> usize {
+        match self {
+            Self::Fours(_) => MANY_ROWS_FOURS,
+            Self::Columns(_) => MANY_ROWS_WHOLE,
+        }
+    }
+
+    const fn row_len(self) -> usize {
+        match self {
+            Self::Fours(fours) => fours.row_len(),
+            Self::Columns(columns) => columns.row_len(),
+        }
+    }
+
+    /// The numbers of the leaves of a packed row, of 64 trees from one on.
+    fn find(self, path: Path, first: usize, packed: &[u8], numbers: &mut [u8; LANE_COUNT]) {
+        match self {
+            Self::Fours(fours) => {
+                simd::fours(path, fours.trees(first), packed, fours.doublings(), numbers);
+            }
+            Self::Columns(columns) => {
+                let trees = columns.trees(first);
+                simd::whole_trees(path, trees, packed, columns.doublings(), numbers);
+            }
+        }
+    }
+}
 
 /// What the scores of 64 rows are made with, and of the next.
 #[derive(Debug)]
@@ -71,9 +116,9 @@ impl Forest {
         let row_words = self.nodes.row_words();
         let row_count = words.len() / row_words;
         let slices = self.nodes.slices().filter(|_| self.tree_count() >= SMALL_TREES_MIN);
-        let columns = slices.and_then(Slices::columns).filter(|_| path.looks_up_bytes());
-        let is_few = row_count < if columns.is_some() { MANY_ROWS_WHOLE } else { MANY_ROWS };
-        match (slices, columns) {
+        let whole = slices.and_then(Whole::of).filter(|_| path.looks_up_bytes());
+        let is_few = row_count < whole.map_or(MANY_ROWS, Whole::many_rows);
+        match (slices, whole) {
             (Some(slices), _) if !is_few => {
                 let sliced = sliced.get_or_insert_with(|| Sliced {
                     scratch: slices.scratch(),
@@ -81,8 +126,8 @@ impl Forest {
                 });
                 self.add_slices(path, slices, sliced, words, scores);
             }
-            (Some(slices), Some(columns)) => {
-                self.add_whole_trees(path, slices, columns, words, scores);
+            (Some(slices), Some(whole)) => {
+                self.add_whole_trees(path, slices, whole, words, scores);
             }
             _ if self.tree_count() > 1
                 && (row_count < MANY_ROWS || path.prefers_one_row(row_words)) =>
@@ -176,12 +221,12 @@ impl Forest {
         &self,
         path: Path,
         slices: &Slices,
-        columns: &Columns,
+        whole: Whole<'_>,
         words: &[u32],
         scores: &mut [f64],
     ) {
         let (row_words, class_count) = (self.nodes.row_words(), self.classes.len());
-        let row_len = columns.row_len();
+        let row_len = whole.row_len();
         let mut packed = [0; PACKED_LEN];
         let together = PACKED_LEN / row_len;
         let blocks = words.chunks(together * row_words);
@@ -193,26 +238,39 @@ impl Forest {
                 simd::pack_row(path, row, slices.tested().masks(), packed);
             }
             let packed = packed[..row_count * row_len].chunks_exact(row_len);
-            self.add_packed(path, (slices, columns), packed, scores);
+            self.add_packed(path, (slices, whole), packed, scores);
         }
     }
 
     fn add_packed<'a>(
         &self,
         path: Path,
-        (slices, columns): (&Slices, &Columns),
+        (slices, whole): (&Slices, Whole<'_>),
         rows: impl Iterator<Item = &'a [u8]> + Clone,
         scores: &mut [f64],
     ) {
         let class_count = self.classes.len();
+        if let Whole::Fours(fours) = whole
+            && self.kind != Kind::Mean
+            && fours.is_in_order()
+        {
+            let mut numbers = [0; LANE_COUNT];
+            for (packed, row) in rows.zip(scores.chunks_exact_mut(class_count)) {
+                for first in (0..self.tree_count()).step_by(LANE_COUNT) {
+                    whole.find(path, first, packed, &mut numbers);
+                    let classes = self.tree_classes.get(first..).unwrap_or_default();
+                    fours.add(first, &numbers, classes, &self.values, row);
+                }
+            }
+            return;
+        }
         // Values come from far away. They are asked for as soon as it is known which, and added
         // when the next trees have been gone through.
         let (mut numbers, mut before) = ([0; LANE_COUNT], [0; LANE_COUNT]);
         let mut waiting: Option<(usize, usize)> = None;
         for first in (0..self.tree_count()).step_by(LANE_COUNT) {
             for (row, packed) in rows.clone().enumerate() {
-                let trees = columns.trees(first);
-                simd::whole_trees(path, trees, packed, columns.doublings(), &mut numbers);
+                whole.find(path, first, packed, &mut numbers);
                 self.fetch_values(slices, first, &numbers);
                 if let Some((first, row)) = waiting.replace((first, row)) {
                     self.add_numbered(slices, first, &before, &mut scores[row * class_count..]);

@@ -9,7 +9,10 @@
 //! Their nodes have a number of one byte: leaves from 0 and splits from 128, each in the order in
 //! which they stand in the file. [`Columns`] has the same numbers.
 
+use std::collections::BTreeMap;
+
 use super::columns::Columns;
+use super::fours::Fours;
 use super::nodes::{LANE_COUNT, LEAF};
 
 /// Leaves of a small tree.
@@ -48,17 +51,26 @@ pub(super) struct Slices {
     splits: Vec<Split>,
     /// Of each leaf where its values are; empty where those of a tree lie one behind the other.
     leaves: Vec<u32>,
+    fours: Option<Fours>,
     columns: Option<Columns>,
 }
 
 /// The bits of a row that any split tests. Counted from the lowest on, they are its tests.
 #[derive(Clone, Debug)]
 pub(super) struct Tested {
-    /// For each 64 bits of a row, those of them.
-    masks: Vec<u64>,
+    /// For each 64 bits of a row that have some, their place and those of them.
+    masks: Vec<Mask>,
     /// For each mask, how many there are below it.
     before: Vec<u32>,
     count: usize,
+}
+
+/// Tested bits out of 64 of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mask {
+    /// Which 64, from 0.
+    pub(crate) column: u32,
+    pub(crate) bits: u64,
 }
 
 /// What is computed of 64 rows, and used again for the next.
@@ -70,31 +82,29 @@ pub(super) struct Scratch {
 
 impl Tested {
     fn new(bits: impl Iterator<Item = u32>) -> Self {
-        let mut masks: Vec<u64> = Vec::new();
+        let mut columns: BTreeMap<u32, u64> = BTreeMap::new();
         for bit in bits {
-            let at = bit as usize / 64;
-            if at >= masks.len() {
-                masks.resize(at + 1, 0);
-            }
-            masks[at] |= 1 << (bit % 64);
+            *columns.entry(bit / 64).or_default() |= 1 << (bit % 64);
         }
+        let masks: Vec<_> =
+            columns.into_iter().map(|(column, bits)| Mask { column, bits }).collect();
         let mut count = 0;
         let mut before = Vec::with_capacity(masks.len());
         for mask in &masks {
             before.push(count);
-            count += mask.count_ones();
+            count += mask.bits.count_ones();
         }
         Self { masks, before, count: count as usize }
     }
 
     /// The test of a bit, which must be one of them.
     fn test(&self, bit: u32) -> Option<u16> {
-        let at = bit as usize / 64;
-        let below = self.masks.get(at)? & ((1 << (bit % 64)) - 1);
+        let at = self.masks.binary_search_by_key(&(bit / 64), |mask| mask.column).ok()?;
+        let below = self.masks.get(at)?.bits & ((1 << (bit % 64)) - 1);
         u16::try_from(self.before[at] + below.count_ones()).ok()
     }
 
-    pub(super) fn masks(&self) -> &[u64] {
+    pub(super) fn masks(&self) -> &[Mask] {
         &self.masks
     }
 
@@ -124,6 +134,7 @@ impl Slices {
             trees: Vec::with_capacity(tree_count),
             splits: Vec::with_capacity((node_count - tree_count) / 2),
             leaves: Vec::with_capacity(node_count.div_ceil(2)),
+            fours: None,
             columns: None,
         };
         for tree in trees {
@@ -137,7 +148,10 @@ impl Slices {
         if is_in_order {
             slices.leaves = Vec::new();
         }
-        slices.columns = Columns::new(&slices);
+        slices.fours = Fours::new(&slices);
+        if slices.fours.is_none() {
+            slices.columns = Columns::new(&slices);
+        }
         Some(slices)
     }
 
@@ -173,7 +187,13 @@ impl Slices {
         size_of_val(self.trees.as_slice())
             + size_of_val(self.splits.as_slice())
             + size_of_val(self.leaves.as_slice())
+            + self.fours.as_ref().map_or(0, Fours::size_bytes)
             + self.columns.as_ref().map_or(0, Columns::size_bytes)
+    }
+
+    /// The same trees where all of them are as small as that.
+    pub(super) const fn fours(&self) -> Option<&Fours> {
+        self.fours.as_ref()
     }
 
     pub(super) const fn columns(&self) -> Option<&Columns> {
@@ -241,7 +261,8 @@ impl Scratch {
     /// Turns over up to 64 rows of so many words.
     pub(super) fn turn(&mut self, tested: &Tested, words: &[u32], row_words: usize) {
         let mut bits = self.bits.iter_mut();
-        for (column, &mask) in tested.masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+        for &Mask { column, bits: mask } in &tested.masks {
+            let column = column as usize;
             let mut block = [0; LANE_COUNT];
             for (to, row) in block.iter_mut().zip(words.chunks_exact(row_words)) {
                 let word = |at: usize| row.get(at).copied().map_or(0, u64::from);
@@ -418,6 +439,23 @@ mod tests {
                 }
             }
 
+            if let Some(fours) = slices.fours() {
+                prop_assert!(slices.columns().is_none());
+                for (index, row) in rows.iter().enumerate() {
+                    for path in Path::ALL {
+                        let mut packed = vec![0; fours.row_len()];
+                        simd::pack_row(path, row, slices.tested().masks(), &mut packed);
+                        for first in [0, LANE_COUNT] {
+                            let trees = fours.trees(first);
+                            simd::fours(path, trees, &packed, fours.doublings(), &mut numbers);
+                            let wanted = wanted.iter().skip(first).map(|of_rows| of_rows[index]);
+                            for (number, wanted) in numbers.into_iter().zip(wanted) {
+                                prop_assert_eq!(number, wanted, "{:?}", path);
+                            }
+                        }
+                    }
+                }
+            }
             let Some(columns) = slices.columns() else { return Ok(()) };
             for (index, row) in rows.iter().enumerate() {
                 for path in Path::ALL {
