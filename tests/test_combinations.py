@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from captures import Frame, write_pcap
-from command import DEMO, wirelens
+from command import DEMO, ROOT, wirelens
 
 MANY = "manyflows"
+HOSTS = str(ROOT / "testdata/cascade-hosts")
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,32 @@ COMMANDS = {
             "--consumers": Option(("2",), "", "table csv eve pace live live-csv"),
             "--waiting-max": Option(("1024",), "", "table csv eve pace live live-csv"),
             "--max-flows": Option(("64",), "table csv eve pace", "live live-csv", read=MANY),
+            # The model that is named remembers no hosts.
+            "--by": Option(("host",)),
+            "--hosts-max": Option(("64",), "", "table csv eve pace live live-csv"),
         },
         frozenset({"--help", "--read", "--interface", "--format", "--output", "--force",
                    "--model"}),
+    ),
+    "classify --by host": Command(
+        ("classify", "--model", HOSTS),
+        {name: (*way, "--by", "host") for name, way in FILE.items()},
+        inputs("table csv", live="live live-csv") | of_interface("live live-csv") | {
+            "--no-decap": Option(),
+            "--snapshot-length": Option(("200",), "", "table csv live live-csv"),
+            "--pcapng": Option(("out.pcapng",)),
+            # What hosts are does not depend on how sure a flow's verdict has to be.
+            "--unknown-below": Option(("0.99",), "", "table csv live live-csv"),
+            "--every": Option(("1s",)),
+            "--pace": Option(("1000",), "", "table csv"),
+            "--consumers": Option(("2",)),
+            "--waiting-max": Option(("1024",), "", "table csv live live-csv"),
+            "--max-flows": Option(("64",), "", "table csv live live-csv"),
+            # Each host there has one flow, of which its row says all.
+            "--hosts-max": Option(("64",), "table", "csv live live-csv", read=MANY),
+        },
+        frozenset({"--help", "--read", "--interface", "--format", "--output", "--force",
+                   "--model", "--by"}),
     ),
     "latency": Command(
         ("latency",),

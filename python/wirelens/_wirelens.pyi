@@ -117,6 +117,8 @@ class ClassifyOptions(TypedDict):
     consumers: int
     waiting_max: int
     max_flows: int
+    by: str
+    hosts_max: int
     batch_size: int
     seed: int | None
 

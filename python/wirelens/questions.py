@@ -91,6 +91,25 @@ class _FlowsArguments(TypedDict, total=False):
     duration: Duration | None
 
 
+class _ClassifyArguments(TypedDict, total=False):
+    """The same of `classify_flows`."""
+
+    every: Duration | None
+    unknown_below: float | None
+    filter: str | None
+    consumers: int
+    waiting_max: int
+    max_flows: int
+    hosts_max: int
+    seed: int | None
+    count: int | None
+    snaplen: int | None
+    drop_duplicates: Duration | None
+    batch_size: int
+    interface: str | None
+    duration: Duration | None
+
+
 @overload
 def top(
     source: Source,
@@ -470,16 +489,34 @@ def flows(
     return Stream(_named("flows", inputs), start, functools.partial(row_of, kind))
 
 
+@overload
 def classify_flows(
     source: Source | None = None,
     model: Path | None = None,
     *,
+    by: Literal["flow"] = "flow",
+    **arguments: Unpack[_ClassifyArguments],
+) -> Stream[rows.Verdict]: ...
+@overload
+def classify_flows(
+    source: Source | None = None,
+    model: Path | None = None,
+    *,
+    by: Literal["host"],
+    **arguments: Unpack[_ClassifyArguments],
+) -> Stream[rows.HostVerdict]: ...
+def classify_flows(
+    source: Source | None = None,
+    model: Path | None = None,
+    *,
+    by: Literal["flow", "host"] = "flow",
     every: Duration | None = None,
     unknown_below: float | None = None,
     filter: str | None = None,
     consumers: int = 1,
     waiting_max: int = 65_536,
     max_flows: int = 4_194_304,
+    hosts_max: int = 65_536,
     seed: int | None = None,
     count: int | None = None,
     snaplen: int | None = None,
@@ -487,7 +524,7 @@ def classify_flows(
     batch_size: int = 8192,
     interface: str | None = None,
     duration: Duration | None = None,
-) -> Stream[rows.Verdict]:
+) -> Stream[Any]:
     """What flows are, such as a service or a device, from their first packets, by a trained model.
 
     The same verdicts as those of the command `wirelens classify`, which
@@ -502,6 +539,9 @@ def classify_flows(
         Name of a cascade that ships, such as ``"services"``, ``"categories"`` or ``"devices"``, or
         the folder of one of yours: a `pathlib.Path`, or a string with a separator, such as
         ``"./mine"``.
+    by
+        What a row is of: a ``"flow"``, or a ``"host"``, whenever its label changes and at the end,
+        so that the last row of a host is its verdict. Hosts need a model with a memory of them.
     every
         With a model that was trained on windows their length, such as ``"1s"``: each flow is
         told of anew in each window in which it has packets.
@@ -516,6 +556,9 @@ def classify_flows(
         Flows that wait for more packets at most; one more is decided by the last model asked.
     max_flows
         Flows kept at most; beyond, idle ones make room.
+    hosts_max
+        Hosts that a model with a memory of them remembers at most; beyond, those without flows for
+        the longest are forgotten.
     seed
         Seed of the hash that spreads flows, drawn by default.
     count
@@ -579,11 +622,14 @@ def classify_flows(
         "consumers": consumers,
         "waiting_max": waiting_max,
         "max_flows": max_flows,
+        "by": by,
+        "hosts_max": hosts_max,
         "batch_size": batch_size,
         "seed": seed,
     }
     start = functools.partial(_wirelens.classify_flows, inputs, options)
-    return Stream(_named("classify_flows", inputs), start, functools.partial(row_of, rows.Verdict))
+    kind: type[Row] = rows.HostVerdict if by == "host" else rows.Verdict
+    return Stream(_named("classify_flows", inputs), start, functools.partial(row_of, kind))
 
 
 def latency(

@@ -17,6 +17,7 @@ __all__ = [
     "FlowStatistics",
     "FlowTotals",
     "HeavyFlow",
+    "HostVerdict",
     "NameTotals",
     "NamedFlow",
     "NamedFlowStatistics",
@@ -343,6 +344,22 @@ class Verdict(Row):
     capture: str | None
 
 
+class HostVerdict(Row):
+    """What a host is, by the verdicts on its flows."""
+
+    __slots__ = ()
+
+    host: str
+    label: str
+    confidence: float | None
+    guess: str
+    guess_confidence: float
+    flow_count: int
+    first_ns: int | None
+    decided_ns: int | None
+    model: str
+
+
 class QueuedFlow(Row):
     """A heavy flow in a period, of two taps: bytes in the queue and congestion control."""
 
@@ -586,6 +603,7 @@ ALL: Final[tuple[type[Row], ...]] = (
     NamedFlowStatistics,
     NfstreamFlow,
     Verdict,
+    HostVerdict,
     QueuedFlow,
     HeavyFlow,
     FlowLatency,

@@ -15,6 +15,7 @@ from wirelens import _wirelens, rows
 from wirelens.row import Row
 
 FILE = ROOT / "python/wirelens/rows.py"
+HOSTS = ROOT / "testdata/cascade-hosts"
 HEAD = '''"""What the columns of rows are, for type checkers and editors.
 
 Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
@@ -58,6 +59,12 @@ KINDS = [
         "A flow with the names and units of NFStream.",
     ),
     ("Verdict", "wirelens classify", "Row", "What a flow is, by a model."),
+    (
+        "HostVerdict",
+        "wirelens classify --by host",
+        "Row",
+        "What a host is, by the verdicts on its flows.",
+    ),
     (
         "QueuedFlow",
         "wirelens cca",
@@ -112,6 +119,8 @@ def annotations(table: str, above: str) -> list[str]:
 
 def has(table: str, sometimes: str) -> bool:
     question = table.split()[1].strip(",")
+    if table.endswith("--by host"):
+        return False
     if sometimes == "capture":
         return question not in WITHOUT_CAPTURE
     return question not in ("run", "cca", "latency") and "nfstream" not in table
@@ -146,6 +155,7 @@ def test_the_types_are_the_declared_columns() -> None:
         (lambda: wirelens.flows([DEMO, DEMO], stats=True, window="1s"), "FlowStatistics"),
         (lambda: wirelens.flows(DEMO, names="nfstream"), "NfstreamFlow"),
         (lambda: wirelens.classify_flows(DEMO, "services"), "Verdict"),
+        (lambda: wirelens.classify_flows(DEMO, HOSTS, by="host"), "HostVerdict"),
         (lambda: wirelens.top(DEMO, by="port", window="1s"), "PortTotals"),
         (lambda: wirelens.run({"flows": {}}, read=DEMO).tables["flows"], "Flow"),
         (

@@ -56,6 +56,9 @@ def typed_rows(path: Path) -> None:
     assert_type(wirelens.top(interface="eth0", by="port", duration="5s"), wirelens.Table[Any])
     for verdict in wirelens.classify_flows(path, "services"):
         assert_type(verdict.label, str)
+    for host in wirelens.classify_flows(path, "devices", by="host", hosts_max=1000):
+        assert_type(host, rows.HostVerdict)
+        assert_type(host.confidence, float | None)
 
 
 class Counts:

@@ -5,6 +5,7 @@ use packet::Timestamp;
 use packet::community_id::CommunityId;
 
 use crate::cascade::Cascade;
+use crate::host::HostVerdict;
 use crate::verdict::Verdict;
 
 /// What both kinds of rows tell.
@@ -94,6 +95,39 @@ pub const SCHEMAS: [Schema; 2] = [&VERDICT, &joined::<20>(&VERDICT, &CAPTURE)];
 pub const WINDOW_SCHEMAS: [Schema; 2] =
     [&joined::<20>(&WINDOW, &VERDICT), &joined::<21>(&joined::<20>(&WINDOW, &VERDICT), &CAPTURE)];
 
+/// A row for each host, whenever its label changes and at the end.
+pub const HOST_SCHEMA: Schema = &[
+    Field::new("host", Kind::Text, "Address of the host, which is the source of its flows."),
+    Field::new(
+        "label",
+        Kind::Text,
+        "What the host is: a class of the model, or unknown, where no class has half of its flows.",
+    ),
+    Field::new(
+        "confidence",
+        Kind::F64,
+        "Smoothed share of the label among the host's flows, recent flows first; empty for unknown.",
+    )
+    .nullable(),
+    Field::new("guess", Kind::Text, "The likeliest class, also where the label is unknown."),
+    Field::new("guess_confidence", Kind::F64, "Smoothed share of the guess."),
+    Field::new("flow_count", Kind::U64, "Flows of the host that the model has decided so far."),
+    Field::new(
+        "first_ns",
+        Kind::TimestampNs,
+        "Stamp of the first packet of the first of them; empty where the capture tells no time.",
+    )
+    .nullable(),
+    Field::new(
+        "decided_ns",
+        Kind::TimestampNs,
+        "Event time of the last verdict on a flow that counts here; empty where the capture tells \
+         no time.",
+    )
+    .nullable(),
+    Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),
+];
+
 const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
     let mut fields = [WINDOW[0]; N];
     let mut place = 0;
@@ -153,6 +187,30 @@ pub fn push(
     ];
     let wanted = usize::from(verdict.window.is_none())..row.len() - usize::from(capture.is_none());
     columns.push_row(row.get(wanted).unwrap_or_default())
+}
+
+/// Appends a verdict on a host.
+///
+/// # Errors
+/// [`RowRefused`] where columns hold over 4 GiB of text.
+pub fn push_host(
+    columns: &mut Columns,
+    cascade: &Cascade,
+    verdict: &HostVerdict,
+) -> Result<(), RowRefused> {
+    let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
+    let confidence = Value::F64(verdict.confidence);
+    columns.push_row(&[
+        Value::Address(verdict.host),
+        Value::Str(&label),
+        if verdict.label.is_unknown() { Value::Null } else { confidence },
+        Value::Str(&guess),
+        confidence,
+        Value::U64(verdict.flow_count),
+        known(verdict.first),
+        known(verdict.decided),
+        Value::Str(cascade.id()),
+    ])
 }
 
 /// A stamp, where there is one.

@@ -46,6 +46,10 @@ pub struct Counts {
     pub unfollowed: u64,
     /// Most flows that waited, or were followed from window to window, at once.
     pub waiting_most: u64,
+    /// Hosts that are remembered in the end.
+    pub hosts: u64,
+    /// Hosts that were forgotten to make room for others.
+    pub hosts_forgotten: u64,
     /// How long verdicts took, where the door keeps time.
     pub latencies: Latencies,
 }
@@ -137,6 +141,8 @@ impl Counts {
         self.other_segmentation += other.other_segmentation;
         self.unfollowed += other.unfollowed;
         self.waiting_most += other.waiting_most;
+        self.hosts += other.hosts;
+        self.hosts_forgotten += other.hosts_forgotten;
         self.latencies.fold(&other.latencies);
     }
 }

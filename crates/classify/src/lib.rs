@@ -6,6 +6,7 @@
 //! - [`Classifier`] keeps what is needed of flows that are not decided, asks the models and gives
 //!   each flow one [`Verdict`]. It runs in [`engine::flow::FlowFrames`].
 //! - [`WindowClassifier`] gives each flow a verdict for each window of time instead.
+//! - [`HostVerdict`] is what its flows together say of a host, where the cascade remembers hosts.
 //! - [`columns`] is how verdicts leave.
 //!
 //! The three queues of the paper (section 3.1) are here: rows of first packets that wait for the
@@ -23,6 +24,7 @@ pub mod cascade;
 pub mod columns;
 pub mod counts;
 pub mod evidence;
+pub mod host;
 pub mod latency;
 pub mod memory;
 mod model;
@@ -34,6 +36,7 @@ pub mod windows;
 pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
 pub use evidence::NamesSoFar;
+pub use host::HostVerdict;
 pub use serve::{Classifier, Clock, Decided, Options, Progress, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
 pub use verdict::{Cause, Label, UNKNOWN, Verdict};

@@ -11,10 +11,14 @@
 //! confirmed by its own echo. They are remembered at marks, which stand at the same place in the
 //! input however it is cut into batches.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use engine::recent::Recent;
 use packet::{Span, Timestamp};
+
+use crate::cascade::Cascade;
+use crate::host::{HostVerdict, Judge, label_class};
 
 /// How a cascade remembers, as its artifact says.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,6 +34,8 @@ pub struct MemoryRule {
 /// What is remembered of one host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostMemory {
+    /// Its address.
+    pub address: IpAddr,
     /// How much of the verdicts each class had, as of `updated`.
     pub shares: Vec<f64>,
     /// When the last verdict was remembered.
@@ -38,6 +44,47 @@ pub struct HostMemory {
     pub first: Timestamp,
     /// How many verdicts were remembered.
     pub verdict_count: u64,
+    /// What was reported of it last.
+    pub(crate) reported: Reported,
+}
+
+/// What the last row of a host said.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Reported {
+    /// The class that was its label, if it had one.
+    pub(crate) label: Option<u16>,
+    /// How many verdicts there were; none before the first row.
+    pub(crate) verdict_count: u64,
+}
+
+/// Verdicts on hosts since the last mark.
+#[derive(Debug)]
+struct Noted {
+    judge: Judge,
+    verdicts: Vec<HostVerdict>,
+}
+
+impl Noted {
+    /// Notes a host of which more is remembered than was reported.
+    fn note_rest(&mut self, kept: &mut HostMemory, rule: &MemoryRule) {
+        if kept.reported.verdict_count < kept.verdict_count {
+            self.note(kept, self.judge.verdict(kept, rule));
+        }
+    }
+
+    fn note(&mut self, kept: &mut HostMemory, verdict: HostVerdict) {
+        let label = label_class(verdict.label);
+        kept.reported = Reported { label, verdict_count: kept.verdict_count };
+        self.verdicts.push(verdict);
+    }
+}
+
+/// A host has to go for another one: what was not reported of it is, the last time.
+fn forget(mut kept: HostMemory, rule: &MemoryRule, forgotten: &mut u64, noted: Option<&mut Noted>) {
+    *forgotten += 1;
+    if let Some(noted) = noted {
+        noted.note_rest(&mut kept, rule);
+    }
 }
 
 /// Hosts, those of late: beyond a number those that were not asked for the longest are forgotten.
@@ -46,6 +93,8 @@ pub struct Memory {
     rule: MemoryRule,
     hosts: Recent<IpAddr, HostMemory>,
     forgotten: u64,
+    /// Where verdicts on hosts are wanted.
+    noted: Option<Noted>,
 }
 
 impl HostMemory {
@@ -55,17 +104,18 @@ impl HostMemory {
         0.5_f64.powf(passed / rule.half_life.as_ns() as f64)
     }
 
-    /// The class with the largest share, with that share of all; the first of equals.
+    /// The class with the largest share; the first of equals. With it its smoothed share: the
+    /// prior is spread evenly over the classes, so that few flows say little.
     #[must_use]
-    pub fn likeliest(&self) -> (u16, f64) {
+    pub fn smoothed(&self, rule: &MemoryRule) -> (u16, f64) {
         let mut best = (0, 0.0);
         for (class, &share) in (0..).zip(&self.shares) {
             if share > best.1 {
                 best = (class, share);
             }
         }
-        let total = self.shares.iter().sum::<f64>();
-        (best.0, if total > 0.0 { best.1 / total } else { 0.0 })
+        let (total, count) = (self.shares.iter().sum::<f64>(), self.shares.len().max(1) as f64);
+        (best.0, (best.1 + rule.prior / count) / (total + rule.prior))
     }
 }
 
@@ -73,19 +123,49 @@ impl Memory {
     /// Nothing remembered; room for so many hosts.
     #[must_use]
     pub fn new(rule: MemoryRule, host_count_max: usize) -> Self {
-        Self { rule, hosts: Recent::new(host_count_max), forgotten: 0 }
+        Self { rule, hosts: Recent::new(host_count_max), forgotten: 0, noted: None }
+    }
+
+    /// From here on also notes verdicts on hosts, for [`take_verdicts`](Self::take_verdicts).
+    pub fn note_hosts(&mut self, cascade: &Cascade) {
+        self.noted = Some(Noted { judge: Judge::new(cascade), verdicts: Vec::new() });
+    }
+
+    /// The verdicts on hosts since the last call, by address, those of one host in order: one
+    /// whenever a host's label changed, and one of each host that had to go and had not been
+    /// reported as it was. With `is_last` also one of every host that is remembered and was not.
+    /// None unless hosts are [noted](Self::note_hosts).
+    pub fn take_verdicts(&mut self, is_last: bool) -> Vec<HostVerdict> {
+        let Self { rule, hosts, noted: Some(noted), .. } = self else { return Vec::new() };
+        if is_last {
+            hosts.values_mut().for_each(|kept| noted.note_rest(kept, rule));
+        }
+        noted.verdicts.sort_by_key(|verdict| verdict.host);
+        std::mem::take(&mut noted.verdicts)
+    }
+
+    /// What is said of each host that is remembered, most flows first and of equals by address.
+    /// None unless hosts are [noted](Self::note_hosts).
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<HostVerdict> {
+        let Self { rule, hosts, noted: Some(noted), .. } = self else { return Vec::new() };
+        let mut verdicts: Vec<_> =
+            hosts.values().map(|kept| noted.judge.verdict(kept, rule)).collect();
+        verdicts.sort_by_key(|verdict| (Reverse(verdict.flow_count), verdict.host));
+        verdicts
     }
 
     /// Puts the probabilities of a flow of this host, which began at `time`, in the place of the
     /// model's own.
     pub fn mix(&mut self, host: IpAddr, time: Timestamp, probabilities: &mut [f64]) {
-        let Self { rule, hosts, forgotten } = self;
+        let Self { rule, hosts, forgotten, noted } = self;
         let count = probabilities.len() as f64;
         let scale = 1.0 - rule.floor * count;
         for probability in probabilities.iter_mut() {
             *probability = *probability * scale + rule.floor;
         }
-        if let Some(kept) = hosts.get(&host, |_| *forgotten += 1) {
+        let on_forgotten = |gone| forget(gone, rule, forgotten, noted.as_mut());
+        if let Some(kept) = hosts.get(&host, on_forgotten) {
             let left = kept.left(rule, time);
             let even = rule.prior / count;
             for (probability, share) in probabilities.iter_mut().zip(&kept.shares) {
@@ -107,12 +187,14 @@ impl Memory {
         decided: Timestamp,
         probabilities: &[f64],
     ) -> &HostMemory {
-        let Self { rule, hosts, forgotten } = self;
+        let Self { rule, hosts, forgotten, noted } = self;
         let mut kept = hosts.take(&host).unwrap_or_else(|| HostMemory {
+            address: host,
             shares: vec![0.0; probabilities.len()],
             updated: decided,
             first,
             verdict_count: 0,
+            reported: Reported::default(),
         });
         let left = kept.left(rule, decided);
         for (share, probability) in kept.shares.iter_mut().zip(probabilities) {
@@ -121,7 +203,13 @@ impl Memory {
         kept.updated = kept.updated.max(decided);
         kept.first = kept.first.min(first);
         kept.verdict_count += 1;
-        hosts.insert_and_get(host, kept, |_| *forgotten += 1)
+        if let Some(noted) = noted {
+            let verdict = noted.judge.verdict(&kept, rule);
+            if verdict.has_new_label {
+                noted.note(&mut kept, verdict);
+            }
+        }
+        hosts.insert_and_get(host, kept, |gone| forget(gone, rule, forgotten, noted.as_mut()))
     }
 
     /// Hosts that were forgotten to make room.
@@ -188,8 +276,10 @@ mod tests {
         let mut memory = Memory::new(RULE, 16);
         memory.add(host(1), START, START, &[0.1, 0.9]);
         let kept = memory.add(host(1), START, START, &[0.4, 0.6]).clone();
-        assert_eq!((kept.likeliest().0, kept.verdict_count), (1, 2));
-        assert!((kept.likeliest().1 - 0.75).abs() < 1e-12);
+        // (1.5 + 0.5) : (2 + 1).
+        let (class, share) = kept.smoothed(&RULE);
+        assert_eq!((class, kept.verdict_count), (1, 2));
+        assert!((share - 2.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -58,6 +58,16 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.young.entry(key).insert_entry(value).into_mut()
     }
 
+    /// All values, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.young.values().chain(self.old.values())
+    }
+
+    /// The same, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.young.values_mut().chain(self.old.values_mut())
+    }
+
     /// Takes a value out.
     pub fn take(&mut self, key: &K) -> Option<V> {
         self.young.remove(key).or_else(|| self.old.remove(key))

@@ -8,13 +8,14 @@ use packet::Span;
 use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::application::Application as _;
-use session::classify::{Classify, read, wants_inner};
+use session::choice::Choice as _;
+use session::classify::{By, Classify, Shown, no_memory, read, wants_inner};
 use session::reading::InputRequest;
 
 use crate::alone::{self, Asked};
 use crate::handed::BATCH_ROWS_MAX;
 use crate::onnx::host;
-use crate::options::{InputOptions, duration, refused, seed, within};
+use crate::options::{InputOptions, duration, refused, refused_name, seed, within};
 use crate::reader::Reader;
 use crate::refusal::{Kind, Refusal};
 use crate::world::environment;
@@ -32,6 +33,8 @@ pub(crate) struct ClassifyOptions {
     consumers: i64,
     waiting_max: i64,
     max_flows: i64,
+    by: String,
+    hosts_max: i64,
     batch_size: i64,
     seed: Option<i128>,
 }
@@ -40,7 +43,30 @@ impl ClassifyOptions {
     fn options(&self, is_live: bool) -> Result<Options, Refusal> {
         let waiting_max = within("waiting_max", self.waiting_max, 0, WAITING_MAX)?;
         let consumer_count = within("consumers", self.consumers, 1, CONSUMERS_MAX)?;
-        Ok(Options { waiting_max, consumer_count, is_live, ..Options::default() })
+        let (least, most) = KEY_COUNTS.into_inner();
+        let hosts_max = within("hosts_max", self.hosts_max, least, most)?;
+        Ok(Options { waiting_max, consumer_count, hosts_max, is_live })
+    }
+
+    /// What rows are of, where this model and the other options have such rows.
+    fn by(&self, cascade: &Cascade) -> Result<By, Refusal> {
+        let by = By::named(&self.by).map_err(|wanted| refused_name("by", &wanted))?;
+        if by == By::Host {
+            if let Some(every) = &self.every {
+                return Err(refused("every", every, "not with by=\"host\"; leave one of them out"));
+            }
+            if cascade.memory().is_none() {
+                return Err(refused("by", &self.by, &no_memory(cascade)));
+            }
+            if self.consumers > 1 {
+                return Err(refused(
+                    "consumers",
+                    self.consumers,
+                    "hosts are reported by one thread",
+                ));
+            }
+        }
+        Ok(by)
     }
 
     /// The probability below which flows are unknown, where one is asked for.
@@ -90,13 +116,14 @@ pub(crate) fn classify_flows(
     let read = py.detach(|| read(&options.model, &host, environment));
     let cascade = read.map_err(|error| Refusal::new(Kind::Model, error))?;
     let cascade = Arc::new(options.with_unknown(cascade)?);
+    let by = options.by(&cascade)?;
     options.match_windows(&cascade)?;
     let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let (least, most) = KEY_COUNTS.into_inner();
     let flow_count_max = within("max_flows", options.max_flows, least, most)?;
     let (answers, seed) = (options.options(is_live)?, seed(options.seed)?);
     let inputs = InputRequest { decapsulate: wants_inner(&cascade), ..inputs.request()? };
-    let classify = Classify::shown_by(cascade, answers, flow_count_max, None);
+    let classify = Classify::shown_by(cascade, answers, flow_count_max, by, Shown::Nothing);
     let columns = classify.schema(inputs.asks_for_several());
     let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {

@@ -29,6 +29,7 @@ use packet::{BATCH_LEN_MAX, Frame, Timestamp, must};
 use crate::cascade::{Cascade, Segmentation};
 use crate::counts::Counts;
 use crate::evidence::{FlowEvidence, NamesSoFar};
+use crate::host::HostVerdict;
 use crate::memory::Memory;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
@@ -95,6 +96,10 @@ pub trait TakeVerdicts {
     /// Takes the verdicts since the last call, in the order of [`Verdict::order`]. Called at each
     /// mark, also where there are none.
     fn take(&mut self, verdicts: &[Verdict]);
+
+    /// Takes the verdicts on hosts since the last call, by address, where they are
+    /// [noted](Classifier::note_hosts). Called at each mark then, after [`take`](Self::take).
+    fn take_hosts(&mut self, _verdicts: &[HostVerdict]) {}
 }
 
 /// Asks the models of a cascade about flows.
@@ -114,6 +119,8 @@ pub struct Classifier<C, O> {
     answered: Vec<Answered>,
     /// What is remembered of hosts, if anything.
     memory: Option<Memory>,
+    /// Whether verdicts on hosts are wanted.
+    notes_hosts: bool,
     /// Verdicts that are not remembered yet, with what the model says by itself.
     unremembered: Vec<(Verdict, Vec<f64>)>,
     /// Event time.
@@ -152,6 +159,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             consumers,
             answered: Vec::new(),
             memory,
+            notes_hosts: false,
             unremembered: Vec::new(),
             now: Timestamp::MIN,
             due: Vec::new(),
@@ -166,6 +174,22 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// [`take_decided`](Self::take_decided).
     pub fn note_decided(&mut self) {
         self.decided.get_or_insert_default();
+    }
+
+    /// From here on also hands over verdicts on hosts, where the cascade remembers any. The last one
+    /// of a host, at the latest at the end, is the verdict on it.
+    pub fn note_hosts(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.note_hosts(&self.cascade);
+            self.notes_hosts = true;
+        }
+    }
+
+    /// What is said of the hosts that are remembered, most flows first, where they are
+    /// [noted](Self::note_hosts).
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostVerdict> {
+        self.memory.as_ref().map(Memory::verdicts).unwrap_or_default()
     }
 
     /// From the next answer on, the last stage is asked about a flow with one of these labels,
@@ -201,7 +225,11 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 
     /// What became of the flows, and who received the verdicts.
     #[must_use]
-    pub fn finish(self) -> (Counts, O) {
+    pub fn finish(mut self) -> (Counts, O) {
+        if let Some(memory) = &self.memory {
+            self.counts.hosts = memory.host_count() as u64;
+            self.counts.hosts_forgotten = memory.forgotten();
+        }
         (self.counts, self.output)
     }
 
@@ -507,12 +535,17 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.due = due;
     }
 
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, is_last: bool) {
         self.verdicts.sort_by_key(Verdict::order);
         self.verdicts.iter().for_each(|verdict| self.counts.add(verdict));
         self.output.take(&self.verdicts);
         self.verdicts.clear();
         self.remember();
+        if self.notes_hosts
+            && let Some(memory) = &mut self.memory
+        {
+            self.output.take_hosts(&memory.take_verdicts(is_last));
+        }
     }
 
     /// Remembers what was decided since the last mark.
@@ -600,6 +633,6 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         }
         self.close_due(is_last);
         settle(self, states);
-        self.hand_over();
+        self.hand_over(is_last);
     }
 }

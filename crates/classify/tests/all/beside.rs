@@ -1,10 +1,11 @@
 //! What a cascade knows beside a flow's packets: names, and what its host was before.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use classify::Cascade;
+use classify::{Cascade, HostVerdict, Label, Options};
 
-use crate::build::{CLASSES, FASTEST, Files, artifact_of, json, read, sealed};
+use crate::build::{CLASSES, FASTEST, Files, artifact_of, class_of, json, read, sealed};
 use crate::frames::{SECOND, Sent, Way, serve};
 
 const STAGE: &str =
@@ -117,5 +118,85 @@ fn what_is_remembered_does_not_depend_on_batches() {
     for batch_len in [3, 64, 1000] {
         let other = serve(&cascade, &sent, Way { batch_len, ..Way::default() });
         assert_eq!(whole.verdicts, other.verdicts, "{batch_len}");
+        assert_eq!(whole.hosts, other.hosts, "{batch_len}");
     }
+}
+
+/// What was said of a host: the names of its labels, in order, each with its flows.
+fn said(hosts: &[HostVerdict], client: u8) -> Vec<(&'static str, u64)> {
+    let of_host = hosts.iter().filter(|row| row.host == IpAddr::from([10, 0, 0, client]));
+    let named = of_host.map(|row| match row.label {
+        Label::Class(class) => (CLASSES[usize::from(class)], row.flow_count),
+        _ => ("unknown", row.flow_count),
+    });
+    named.collect()
+}
+
+/// Flows of one packet, minutes apart.
+fn each_minute(flows: impl IntoIterator<Item = Sent>) -> Vec<Sent> {
+    let minutes = (0..).map(|minute| minute * 60 * SECOND);
+    flows.into_iter().zip(minutes).map(|(sent, ns)| Sent { ns, ..sent }).collect()
+}
+
+#[test]
+fn a_host_has_a_row_when_its_label_changes_and_one_at_the_end() {
+    let ports = [53, 20, 21, 22, 23, 24, 25, 26];
+    let mut sent = each_minute(ports.map(|port| Sent::udp(1, port, 0)));
+    // What one unsure flow says is not enough for a label.
+    sent.push(Sent::udp(2, 9000, SECOND));
+    // All is said already when the label is decided.
+    sent.extend([Sent::udp(3, 53, 2 * SECOND)]);
+    sent.sort_by_key(|sent| sent.ns);
+    let served = serve(&remembering(), &sent, Way::default());
+    // Then other flows are more and more of its recent ones.
+    let wanted = [("dns", 1), ("unknown", 2), ("other", 4), ("other", 8)];
+    assert_eq!(said(&served.hosts, 1), wanted);
+    let has_new: Vec<_> = served.hosts.iter().map(|row| row.has_new_label).collect();
+    assert_eq!(has_new.iter().filter(|is_new| **is_new).count(), 4);
+    assert_eq!(said(&served.hosts, 2), [("unknown", 1)]);
+    assert_eq!(said(&served.hosts, 3), [("dns", 1)]);
+    for host in &served.remembered {
+        let last = served.hosts.iter().rfind(|row| row.host == host.host).unwrap();
+        assert_eq!((last.label, last.flow_count), (host.label, host.flow_count));
+        assert_eq!((last.confidence, last.decided), (host.confidence, host.decided));
+    }
+    assert_eq!(served.remembered[0].flow_count, 8, "most flows first");
+    assert_eq!((served.counts.hosts, served.counts.hosts_forgotten), (3, 0));
+}
+
+#[test]
+fn hosts_that_are_forgotten_have_their_row_before() {
+    let sent: Vec<_> = (1..=200).map(|client| Sent::udp(client, 9000, SECOND)).collect();
+    let options = Options { hosts_max: 64, ..Options::default() };
+    let served = serve(&remembering(), &sent, Way { options, ..Way::default() });
+    assert_eq!(served.hosts.len(), 200);
+    assert!(served.remembered.len() <= 64);
+    assert_eq!(served.counts.hosts + served.counts.hosts_forgotten, 200);
+}
+
+/// Devices of three kinds; a flow in five, of the one that sends most, says nothing by itself.
+#[test]
+fn behind_a_shared_address_flows_are_named_no_worse_than_without_memory() {
+    let of_devices = [
+        (Sent::udp(1, 20, 0), "other"),
+        (Sent::udp(1, 53, 0), "dns"),
+        (Sent::udp(1, 21, 0), "other"),
+        (Sent::tcp(1, 80, 2, 0), "web"),
+        (Sent::udp(1, 9000, 0), "other"),
+    ];
+    let sent = each_minute((0..60).map(|number| of_devices[number % of_devices.len()].0));
+    let right = |cascade: Cascade| {
+        let served = serve(&Arc::new(cascade), &sent, Way::default());
+        assert_eq!(served.verdicts.len(), sent.len());
+        let mut right = [0; 5];
+        for (number, verdict) in served.verdicts.iter().enumerate() {
+            let truth = of_devices[number % of_devices.len()].1;
+            let is_right = CLASSES[usize::from(class_of(verdict))] == truth;
+            right[number % of_devices.len()] += usize::from(is_right);
+        }
+        right
+    };
+    let with = right(read(&files(&format!("\"memory\": {MEMORY},"), "")).unwrap());
+    let without = right(read(&files("", "")).unwrap());
+    assert_eq!((with, without), ([12; 5], [12, 12, 12, 12, 0]));
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use classify::{
-    Cascade, Classifier, Clock, Counts, Label, Options, Standing, TakeVerdicts, Verdict,
-    WindowClassifier,
+    Cascade, Classifier, Clock, Counts, HostVerdict, Label, Options, Standing, TakeVerdicts,
+    Verdict, WindowClassifier,
 };
 use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
 use engine::run::{Control, run_one};
@@ -114,11 +114,16 @@ impl Source for Frames {
 
 /// Keeps all verdicts.
 #[derive(Default)]
-pub(crate) struct All(pub(crate) Vec<Verdict>);
+pub(crate) struct All(pub(crate) Vec<Verdict>, pub(crate) Vec<HostVerdict>);
 
 impl TakeVerdicts for All {
     fn take(&mut self, verdicts: &[Verdict]) {
         self.0.extend_from_slice(verdicts);
+    }
+
+    fn take_hosts(&mut self, verdicts: &[HostVerdict]) {
+        assert!(verdicts.is_sorted_by_key(|verdict| verdict.host), "{verdicts:?}");
+        self.1.extend_from_slice(verdicts);
     }
 }
 
@@ -152,6 +157,10 @@ impl Default for Way {
 
 pub(crate) struct Served {
     pub(crate) verdicts: Vec<Verdict>,
+    /// Verdicts on hosts, as they came.
+    pub(crate) hosts: Vec<HostVerdict>,
+    /// And on those that are remembered in the end.
+    pub(crate) remembered: Vec<HostVerdict>,
     pub(crate) ends: Vec<EndedFlow<Standing>>,
     pub(crate) counts: Counts,
     pub(crate) flow_count: u64,
@@ -171,6 +180,7 @@ pub(crate) fn serve_with(
 ) -> Served {
     let mut source = Frames::new(packets, way.batch_len);
     let mut classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
+    classifier.note_hosts();
     classifier.ask_again(way.again.into_iter().collect());
     let timeouts = cascade.flows();
     let options = FlowOptions {
@@ -185,8 +195,9 @@ pub(crate) fn serve_with(
     let FramesDone { keep, output: Ends(ends), counts: flows, .. } = stage.finish();
     let size_bytes = keep.size_bytes();
     assert!(size_bytes <= keep.size_bytes_max(), "{size_bytes}");
-    let (counts, All(verdicts)) = keep.finish();
-    Served { verdicts, ends, counts, flow_count: flows.total(), size_bytes }
+    let remembered = keep.hosts();
+    let (counts, All(verdicts, hosts)) = keep.finish();
+    Served { verdicts, hosts, remembered, ends, counts, flow_count: flows.total(), size_bytes }
 }
 
 /// What becomes of states that are not looked at.
@@ -216,6 +227,6 @@ pub(crate) fn serve_windows(
     let seed = HashSeed::new(way.seed);
     let mut stage = FlowFrames::new(options, seed, classifier, Nothing);
     run_one(&mut source, &mut stage, &Control::default());
-    let (counts, All(verdicts)) = stage.finish().keep.finish();
+    let (counts, All(verdicts, _)) = stage.finish().keep.finish();
     (verdicts, counts)
 }

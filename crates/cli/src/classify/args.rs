@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use packet::Span;
+use session::classify::By;
 use session::duration::parse_duration;
 
 use super::lines::Style;
-use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, parse_key_count};
+use crate::args::{
+    InputArguments, LiveArguments, OutputArguments, OutputFormat, choice, parse_key_count,
+};
 
 /// What captures have nothing to do with. All are named: an option that another conflicts with is
 /// no longer missed where it is required.
@@ -22,6 +25,7 @@ const OF_INTERFACES: [&str; 5] =
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
   wirelens classify -r capture.pcap --model services --pace 2   twice as fast as recorded
+  wirelens classify -r capture.pcap --model devices --by host   what each host is
   wirelens classify -r call.pcapng --model video-rate --every 1s  frame rate, each second
 
 A model is the folder that `wirelens train classify` wrote, or the name of one that ships: services,
@@ -40,6 +44,9 @@ pub struct ClassifyArguments {
     /// Folder of a trained cascade, or the name of one that ships
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
+    /// What a row is of; hosts need a model with a memory of them
+    #[arg(long, value_name = "KEY", default_value = "flow", value_parser = choice::<By>())]
+    pub by: By,
     /// Call a flow unknown where its best guess is less likely right than P, 0 to 1, whatever the
     /// model says: 0 gives every flow a class [default: as the model says]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
@@ -65,6 +72,11 @@ pub struct ClassifyArguments {
     /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
+    /// Hosts that a model with a memory of them remembers at most; beyond, those without flows for
+    /// the longest are forgotten
+    #[arg(long, value_name = "HOSTS", default_value_t = classify::Options::HOSTS_MAX_DEFAULT)]
+    #[arg(value_parser = parse_key_count)]
+    pub hosts_max: usize,
 }
 
 /// Where verdicts go, and how they look.

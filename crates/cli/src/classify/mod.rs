@@ -9,12 +9,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use classify::{Cascade, Counts, Options, Verdict};
+use classify::{Cascade, HostVerdict, Options, Verdict};
 use session::Host;
 use session::application::Application as _;
 use session::captures::Captures;
-use session::classify::{Classify, read, wants_inner};
-use session::outlet::{RowsError, Taker};
+use session::classify::{By, Classify, Shown as ShownAs, Totals, no_memory, read, wants_inner};
+use session::outlet::{OutletWriter, RowsError, Taker};
 use session::reading::Inputs;
 
 use crate::alone::{self, Typed, Ways};
@@ -40,17 +40,18 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
     asked::spare(&inputs, files.map(Option::as_ref))?;
     match_headers(&mut inputs, &cascade, &arguments.model, arguments.input.no_decap)?;
     let shown = Shown::of(arguments)?;
-    match_windows(&cascade, arguments, shown)?;
+    match_rows(&cascade, arguments, shown)?;
     let is_live = inputs.interface.is_some();
     let options = Options {
         waiting_max: arguments.waiting_max,
         consumer_count: arguments.consumers.into(),
+        hosts_max: arguments.hosts_max,
         is_live,
         ..Options::default()
     };
-    let classify =
-        |shown| Classify::shown_by(Arc::clone(&cascade), options, arguments.max_flows, shown);
-    let opened = alone::open(&mut inputs, typed, &classify(None))?;
+    let (by, max_flows) = (arguments.by, arguments.max_flows);
+    let classify = |shown| Classify::shown_by(Arc::clone(&cascade), options, max_flows, by, shown);
+    let opened = alone::open(&mut inputs, typed, &classify(ShownAs::Nothing))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
             None
         }
         Shown::Plain(Show::Table) if is_live => {
-            table::begin()?;
+            table::begin(by)?;
             Some(Form::Table(Arc::clone(&cascade)))
         }
         // Of captures what was counted is shown, at the end.
@@ -77,23 +78,40 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         }
     };
     let kept = commented.as_ref().map(Commented::kept);
-    let outlet = (form.is_some() || kept.is_some()).then(|| {
-        let (outlet, writer) = alone::show(Classify::NAME, Written { form, kept }, &inputs);
-        ways.shown = Some(writer);
-        outlet
-    });
-    let finished = alone::run(classify(outlet), ways, typed, inputs, opened)?;
+    let mut shown_as = ShownAs::Nothing;
+    if form.is_some() || kept.is_some() {
+        let (shown, writer) = begin(by, Written { form, kept }, &inputs);
+        (shown_as, ways.shown) = (shown, Some(writer));
+    }
+    let finished = alone::run(classify(shown_as), ways, typed, inputs, opened)?;
     if let Some(commented) = commented {
         commented.finish(&finished.inputs, &cascade, finished.received.handed_out())?;
     }
     let found = finished.closings.first().and_then(|(_, closing)| closing.found.as_ref());
     if shown == Shown::Plain(Show::Table)
         && !is_live
-        && let Some(counts) = found.and_then(|found| found.downcast_ref::<Counts>())
+        && let Some(totals) = found.and_then(|found| found.downcast_ref::<Totals>())
     {
-        table::print(&cascade, counts)?;
+        match by {
+            By::Flow => table::print(&cascade, &totals.counts)?,
+            By::Host => table::print_hosts(&cascade, &totals.hosts)?,
+        }
     }
     summary::finished(&finished, arguments.input.quiet)
+}
+
+/// Begins to show verdicts as they come.
+fn begin(by: By, written: Written, inputs: &Inputs) -> (ShownAs, OutletWriter) {
+    match by {
+        By::Flow => {
+            let (outlet, writer) = alone::show(Classify::NAME, written, inputs);
+            (ShownAs::Flows(outlet), writer)
+        }
+        By::Host => {
+            let (outlet, writer) = alone::show(Classify::NAME, written, inputs);
+            (ShownAs::Hosts(outlet), writer)
+        }
+    }
 }
 
 /// Tunnels are opened as they were in training.
@@ -114,17 +132,23 @@ pub(crate) fn match_headers(
     Ok(())
 }
 
-/// Windows are those of training, and what cannot show them is not asked to.
-fn match_windows(
+/// Windows are those of training, hosts those of a model that remembers them; and what cannot show
+/// either is not asked to.
+fn match_rows(
     cascade: &Cascade,
     arguments: &ClassifyArguments,
     shown: Shown,
 ) -> Result<(), Failure> {
     let model = arguments.model.display();
-    let refused =
-        |what: &str| Err(Failure::usage(format_args!("{what}: not with --every; {WAYS}")));
+    let by_host = arguments.by == By::Host;
+    let kind = if by_host { "--by host" } else { "--every" };
+    let refused = |what: &str| Err(Failure::usage(format_args!("{what}: not with {kind}; {WAYS}")));
     match (cascade.every(), arguments.every) {
-        (None, None) => Ok(()),
+        (_, Some(_)) if by_host => refused("--every"),
+        _ if by_host && cascade.memory().is_none() => {
+            Err(Failure::usage(format_args!("--by host: {}", no_memory(cascade))))
+        }
+        (None, None) if !by_host => Ok(()),
         (None, Some(_)) => Err(Failure::usage(format_args!(
             "--every: {model} was trained on flows, each reported once; leave it out, or give a \
              model of windows"
@@ -140,8 +164,9 @@ fn match_windows(
     }
 }
 
-/// What windows can be told by.
-const WAYS: &str = "windows are reported by one thread, as a table, csv, jsonl, parquet or arrow";
+/// What windows and hosts can be reported by.
+const WAYS: &str =
+    "windows and hosts are reported by one thread, as a table, csv, jsonl, parquet or arrow";
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,5 +235,21 @@ impl Taker<Vec<Verdict>> for Written {
             Some(Form::Lines(lines)) => lines.finish(),
             _ => Ok(std::io::stdout().flush()?),
         }
+    }
+}
+
+impl Taker<Vec<HostVerdict>> for Written {
+    fn take(&mut self, verdicts: &Vec<HostVerdict>) -> Result<(), RowsError> {
+        let Some(Form::Table(cascade)) = &self.form else { return Ok(()) };
+        let mut changed = verdicts.iter().filter(|verdict| verdict.has_new_label);
+        Ok(changed.try_for_each(|verdict| table::host(cascade, verdict))?)
+    }
+
+    fn reopen(self) -> Result<Self, RowsError> {
+        Ok(self)
+    }
+
+    fn finish(self) -> Result<(), RowsError> {
+        Ok(std::io::stdout().flush()?)
     }
 }

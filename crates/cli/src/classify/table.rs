@@ -4,11 +4,13 @@ use std::io::{self, Write as _};
 
 use classify::counts::LabelCounts;
 use classify::verdict::UNKNOWN;
-use classify::{Cascade, Counts, Label, StageName, Verdict};
+use classify::{Cascade, Counts, HostVerdict, Label, StageName, Verdict};
 use comfy_table::{CellAlignment, Table};
 use packet::{Protocol, Timestamp};
+use session::classify::{By, HOST_TITLES, host_cells};
 use session::share;
 
+use crate::latency::table::aligned;
 use crate::top::grouped;
 
 /// Prints a line a label.
@@ -103,16 +105,41 @@ const TITLES: [&str; 9] = [
 /// Widths of the columns of lines: what IPv4 takes, since lines are not known in advance.
 const WIDTHS: [usize; 9] = [30, 9, 21, 21, 16, 10, 7, 7, 10];
 
+/// The same of hosts.
+const HOST_WIDTHS: [usize; HOST_TITLES.len()] = [15, 16, 10, 8, 30, 30];
+
+/// Hosts that a table shows.
+const HOSTS_SHOWN: usize = 50;
+
+/// Prints the first hosts, a line each, and how many others there are.
+pub(super) fn print_hosts(cascade: &Cascade, hosts: &[HostVerdict]) -> io::Result<()> {
+    let shown = hosts.iter().take(HOSTS_SHOWN);
+    let rows = shown.map(|host| host_cells(cascade, host, grouped).into()).collect();
+    write!(io::stdout(), "{}", aligned(&HOST_TITLES, &[0, 1, 4, 5], rows))?;
+    match hosts.len().saturating_sub(HOSTS_SHOWN) {
+        0 => Ok(()),
+        others => writeln!(io::stdout(), "… and {others} more (--format csv shows all)"),
+    }
+}
+
 /// Prints the titles of lines.
-pub(super) fn begin() -> io::Result<()> {
-    line(&TITLES.map(str::to_owned))
+pub(super) fn begin(by: By) -> io::Result<()> {
+    match by {
+        By::Flow => line(&TITLES.map(str::to_owned), &WIDTHS),
+        By::Host => line(&HOST_TITLES.map(str::to_owned), &HOST_WIDTHS),
+    }
+}
+
+/// Prints a host of an interface.
+pub(super) fn host(cascade: &Cascade, verdict: &HostVerdict) -> io::Result<()> {
+    line(&host_cells(cascade, verdict, grouped), &HOST_WIDTHS)
 }
 
 /// Prints a verdict of an interface.
 pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> io::Result<()> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let is_known = verdict.decided != Timestamp::UNKNOWN;
-    line(&[
+    let cells = [
         if is_known { verdict.decided.to_string() } else { "-".to_owned() },
         verdict.key.protocol().to_string(),
         source.to_string(),
@@ -122,11 +149,12 @@ pub(super) fn verdict(cascade: &Cascade, verdict: &Verdict) -> io::Result<()> {
         verdict.stage_name().to_owned(),
         verdict.packets_used.to_string(),
         verdict.cause.name().to_owned(),
-    ])
+    ];
+    line(&cells, &WIDTHS)
 }
 
-fn line(cells: &[String; TITLES.len()]) -> io::Result<()> {
+fn line(cells: &[String], widths: &[usize]) -> io::Result<()> {
     let cells: Vec<_> =
-        cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}")).collect();
+        cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
     writeln!(io::stdout(), "{}", cells.join("  ").trim_end())
 }

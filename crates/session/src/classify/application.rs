@@ -1,13 +1,10 @@
 //! `classify` on a pass that others share.
 
-use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use classify::{
-    Cascade, Cause, Counts, Label, Options, TakeVerdicts, UNKNOWN, Verdict, WindowClassifier,
-};
-use engine::columns::{Columns, Schema};
+use classify::{Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier};
+use engine::columns::Schema;
 use engine::flow::SideSlab;
 use engine::flow::pass::LabelKind;
 use names::counts::Counts as NameCounts;
@@ -16,19 +13,17 @@ use serde::Deserialize;
 
 use super::lens::Flows;
 use super::naming::NamedClassifier;
-use super::rows::fill;
-use super::{ROWS_PER_PIECE, account_for, lines, of_model, read};
+use super::out::{By, Part, Shown, Ways, no_memory, schema};
+use super::{account_for, lines, of_model, read};
 use crate::application::{
     Application, Closing, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
-use crate::captures::Captures;
-use crate::choice::choice;
+use crate::choice::{Choice, choice};
 use crate::done::Done;
 use crate::names_read;
-use crate::outlet::{Lay, Outlet, PartOutlet};
 use crate::outside::Outside;
 use crate::rules::Following;
-use crate::written;
+use crate::{KEY_COUNTS, written};
 
 choice! {
     /// What a model's classes are.
@@ -53,9 +48,18 @@ pub struct Settings {
     pub waiting_max: Option<usize>,
     /// Flows kept at most.
     pub max_flows: Option<usize>,
+    /// What a row is of; a flow where it is left out.
+    #[serde(deserialize_with = "choice_if_any")]
+    pub by: Option<By>,
+    /// Hosts that a model with a memory of them remembers at most.
+    pub hosts_max: Option<usize>,
 }
 
-fn choice_if_any<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Classes>, D::Error> {
+fn choice_if_any<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Choice,
+{
     written::choice(from).map(Some)
 }
 
@@ -65,24 +69,34 @@ pub struct Classify {
     kind: LabelKind,
     options: Options,
     flow_count_max: Option<usize>,
-    shown: Option<Outlet<Vec<Verdict>>>,
+    by: By,
+    shown: Shown,
     /// Whether its closing lines say of flows how they ended, which else `flows` does.
     tells_flows: bool,
 }
 
 impl Classify {
-    /// For a front door, which may show verdicts as they come. What is found as a whole is
-    /// [`Counts`].
+    /// For a front door, which may show verdicts as they come: those that rows are of, by a model
+    /// that has a memory of hosts where rows are of these. What is found as a whole is [`Totals`].
     #[must_use]
     pub const fn shown_by(
         cascade: Arc<Cascade>,
         options: Options,
         flow_count_max: usize,
-        shown: Option<Outlet<Vec<Verdict>>>,
+        by: By,
+        shown: Shown,
     ) -> Self {
         let (kind, flow_count_max) = (LabelKind::Service, Some(flow_count_max));
-        Self { cascade, kind, options, flow_count_max, shown, tells_flows: true }
+        Self { cascade, kind, options, flow_count_max, by, shown, tells_flows: true }
     }
+}
+
+/// What is found as a whole.
+pub struct Totals {
+    /// How flows were decided.
+    pub counts: Counts,
+    /// The hosts that are remembered in the end, most flows first, where rows are of hosts.
+    pub hosts: Vec<HostVerdict>,
 }
 
 impl Application for Classify {
@@ -98,6 +112,10 @@ model = \"services\"
 # unknown-below = 0.5
 # waiting-max = 65536
 # max-flows = 4194304
+# A row for each flow, or for each host when its label changes and at the end: flow or host. The
+# second needs a model that remembers hosts.
+# by = \"flow\"
+# hosts-max = 65536
 ";
 
     const BY_FLOW: bool = true;
@@ -105,7 +123,8 @@ model = \"services\"
     type Settings = Settings;
 
     fn ready(settings: Settings, site: &Site<'_>) -> Result<Self, Refusal> {
-        let Settings { model, classes, unknown_below, waiting_max, max_flows } = settings;
+        let Settings { model, classes, unknown_below, waiting_max, max_flows, by, hosts_max } =
+            settings;
         let Some(folder) = model else {
             return Err(Refusal::new("no model; give model = \"services\", or the folder of one"));
         };
@@ -118,6 +137,15 @@ model = \"services\"
             Some(below) => cascade.with_unknown_below(below),
             None => cascade,
         };
+        let by = by.unwrap_or(By::Flow);
+        if by == By::Host && cascade.memory().is_none() {
+            return Err(Refusal::of("by", no_memory(&cascade)));
+        }
+        let hosts_max = hosts_max.unwrap_or(Options::HOSTS_MAX_DEFAULT);
+        if !KEY_COUNTS.contains(&hosts_max) {
+            let (least, most) = KEY_COUNTS.into_inner();
+            return Err(Refusal::of("hosts-max", format_args!("wanted {least} to {most}")));
+        }
         let kind = match classes {
             Some(Classes::Device) => LabelKind::Device,
             None if cascade.name().contains("device") => LabelKind::Device,
@@ -126,7 +154,7 @@ model = \"services\"
         let options = Options {
             waiting_max: waiting_max.unwrap_or(Options::WAITING_MAX_DEFAULT),
             consumer_count: 1,
-            hosts_max: Options::HOSTS_MAX_DEFAULT,
+            hosts_max,
             is_live: site.is_live,
         };
         Ok(Self {
@@ -134,7 +162,8 @@ model = \"services\"
             kind,
             options,
             flow_count_max: max_flows,
-            shown: None,
+            by,
+            shown: Shown::Nothing,
             tells_flows: false,
         })
     }
@@ -148,7 +177,7 @@ model = \"services\"
     }
 
     fn schema(&self, has_capture: bool) -> Schema {
-        self.cascade.schema(has_capture)
+        schema(self.by, &self.cascade, has_capture)
     }
 
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
@@ -161,25 +190,25 @@ model = \"services\"
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { cascade, kind, options, shown, tells_flows, .. } = self;
+        let Self { cascade, kind, options, by, shown, tells_flows, .. } = self;
         let outside = match opening.pace {
             Some(pace) => Outside::Paced(pace),
             None if opening.is_live => Outside::Live(opening.clock),
             None => Outside::None,
         };
-        let is_wanted = opening.outlet.is_some() || shown.is_some();
-        let has_columns = opening.outlet.is_some();
-        let out =
-            Out { cascade: Arc::clone(&cascade), captures: opening.captures, has_columns, shown };
-        let (parts, merge) =
-            PartOutlet::for_passes(opening.outlet.as_ref(), || out.clone(), opening.sharing);
+        let ways = Ways {
+            cascade: &cascade,
+            captures: &opening.captures,
+            outlet: opening.outlet.as_ref(),
+            sharing: opening.sharing,
+        };
+        let (parts, merge) = ways.parts(by, shown);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
         // Who shares the flows shares the room for those that wait.
         let waiting_max = options.waiting_max.div_ceil(parts.len());
         let options = Options { waiting_max, ..options };
-        let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
+        let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
-            let part = Part { out, is_wanted };
             let found =
                 Found { cascade: Arc::clone(&cascade), folded: Counts::default(), tells_flows };
             if let Some(features) = cascade.window().cloned() {
@@ -189,6 +218,9 @@ model = \"services\"
             let mut classifier = NamedClassifier::new(cascade, options, outside, part);
             if gives.is_some() {
                 classifier.by_packets.note_decided();
+            }
+            if by == By::Host {
+                classifier.by_packets.note_hosts();
             }
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
             let states = SideSlab::default();
@@ -226,54 +258,6 @@ pub(super) fn label(cascade: &Cascade, number: u16) -> Label {
     if is_class { Label::Class(number) } else { Label::Unknown(0) }
 }
 
-/// Verdicts on their way out.
-#[derive(Clone)]
-struct Out {
-    cascade: Arc<Cascade>,
-    captures: Captures,
-    has_columns: bool,
-    shown: Option<Outlet<Vec<Verdict>>>,
-}
-
-impl Lay for Out {
-    type Row = Verdict;
-
-    fn compare(one: &Verdict, other: &Verdict) -> Ordering {
-        one.order().cmp(&other.order())
-    }
-
-    fn lay(&mut self, rows: &[Verdict], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
-        let Self { cascade, captures, has_columns, shown } = self;
-        if let Some(shown) = shown {
-            shown.put(rows.to_vec());
-        }
-        if !*has_columns {
-            return Ok(());
-        }
-        for piece in rows.chunks(ROWS_PER_PIECE) {
-            let mut columns = Columns::new(cascade.schema(captures.are_named()));
-            fill(&mut columns, cascade, captures, piece).map_err(Refusal::new)?;
-            put(columns);
-        }
-        Ok(())
-    }
-}
-
-/// Verdicts of one pass.
-pub(super) struct Part {
-    out: PartOutlet<Out>,
-    /// Whether anybody takes verdicts; else they are only counted.
-    is_wanted: bool,
-}
-
-impl TakeVerdicts for Part {
-    fn take(&mut self, verdicts: &[Verdict]) {
-        if self.is_wanted {
-            self.out.put(&mut verdicts.to_vec());
-        }
-    }
-}
-
 /// Verdicts on each window of each flow.
 type Windows = WindowClassifier<Outside, Part>;
 
@@ -286,7 +270,7 @@ impl Framing<Windows, ()> for Found {
 
     fn close(self, keep: Windows, (): (), flows: &Done) -> Result<Closing, Refusal> {
         let (counts, out) = keep.finish();
-        self.closing(counts, out, flows, None)
+        self.closing(counts, out, flows, Vec::new(), None)
     }
 }
 
@@ -304,10 +288,11 @@ impl Found {
         counts: Counts,
         out: Part,
         flows: &Done,
+        hosts: Vec<HostVerdict>,
         names: Option<NameCounts>,
     ) -> Result<Closing, Refusal> {
         let Self { cascade, folded, tells_flows } = self;
-        if let Some(refusal) = out.out.into_refusal() {
+        if let Some(refusal) = out.into_refusal() {
             return Err(refusal);
         }
         let mut counts = counts;
@@ -316,12 +301,16 @@ impl Found {
         let of_flows = if tells_flows { flows.lines() } else { String::new() };
         let mut closing = flows.closing();
         closing.counts.extend(odd(&counts));
+        if cascade.memory().is_some() {
+            let remembered = [("hosts", counts.hosts), ("hosts_forgotten", counts.hosts_forgotten)];
+            closing.counts.extend(remembered);
+        }
         closing.lines = of_flows + &lines(&cascade, &counts);
         if let Some(names) = &names {
             closing.lines.push_str(&names_read::lines(names));
             closing.counts.extend(names_read::counts(names));
         }
-        Ok(Closing { found: Some(Box::new(counts)), ..closing })
+        Ok(Closing { found: Some(Box::new(Totals { counts, hosts })), ..closing })
     }
 }
 

@@ -7,8 +7,9 @@ use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
 
 use super::Classify;
-use super::application::{Found, Part, label, number};
+use super::application::{Found, label, number};
 use super::naming::{Finished, NamedClassifier};
+use super::out::Part;
 use crate::application::{Application as _, Closing, Refusal, Watcher, of_same};
 use crate::done::Done;
 use crate::outside::Outside;
@@ -147,7 +148,8 @@ impl Watcher for Flows {
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+        let hosts = self.classifier.by_packets.hosts();
         let Finished { counts, output, names } = self.classifier.finish();
-        self.found.closing(counts, output, flows, names)
+        self.found.closing(counts, output, flows, hosts, names)
     }
 }

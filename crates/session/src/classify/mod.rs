@@ -6,14 +6,15 @@ pub mod eve;
 mod evidence;
 mod lens;
 mod naming;
-mod rows;
+mod out;
 mod summary;
 pub mod zeek;
 
-pub use application::{Classes, Classify, Settings};
+pub use application::{Classes, Classify, Settings, Totals};
 pub use artifact::read;
 pub use evidence::{KeepEvidence, KeptEvidence};
 pub(crate) use naming::{Finished, NamedClassifier};
+pub use out::{By, HOST_TITLES, Shown, host_cells, no_memory};
 pub(crate) use summary::lines;
 
 use std::fmt;
@@ -40,6 +41,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens classify", columns::SCHEMAS[0]),
         ("wirelens classify -r FOLDER", columns::SCHEMAS[1]),
         ("wirelens classify --every DURATION", columns::WINDOW_SCHEMAS[0]),
+        ("wirelens classify --by host", columns::HOST_SCHEMA),
     ]
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         (counts.unknown.total(), "flows are unknown: the best guess is not likely enough"),
         (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
         (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),
+        (counts.hosts, "hosts are remembered"),
+        (counts.hosts_forgotten, "hosts were forgotten to make room (more with --hosts-max)"),
         (counts.unfollowed, "flows found no room to be followed (more with --waiting-max)"),
         (
             counts.of(Cause::Full),
