@@ -106,7 +106,7 @@ pub const HOST_SCHEMA: Schema = &[
     Field::new(
         "confidence",
         Kind::F64,
-        "Smoothed share of the label among the host's flows, recent flows first; empty for unknown.",
+        "Smoothed share of the label among the host's flows, recent ones first; empty for unknown.",
     )
     .nullable(),
     Field::new("guess", Kind::Text, "The likeliest class, also where the label is unknown."),

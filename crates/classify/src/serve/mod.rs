@@ -17,8 +17,12 @@
 //! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
 mod consumers;
+<<<<<<< HEAD
 mod first;
 mod standing;
+=======
+mod hosts;
+>>>>>>> 914e3dae (Classify: what serves hosts in a file of its own)
 mod undecided;
 
 use std::sync::Arc;
@@ -174,22 +178,6 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// [`take_decided`](Self::take_decided).
     pub fn note_decided(&mut self) {
         self.decided.get_or_insert_default();
-    }
-
-    /// From here on also hands over verdicts on hosts, where the cascade remembers any. The last one
-    /// of a host, at the latest at the end, is the verdict on it.
-    pub fn note_hosts(&mut self) {
-        if let Some(memory) = &mut self.memory {
-            memory.note_hosts(&self.cascade);
-            self.notes_hosts = true;
-        }
-    }
-
-    /// What is said of the hosts that are remembered, most flows first, where they are
-    /// [noted](Self::note_hosts).
-    #[must_use]
-    pub fn hosts(&self) -> Vec<HostVerdict> {
-        self.memory.as_ref().map(Memory::verdicts).unwrap_or_default()
     }
 
     /// From the next answer on, the last stage is asked about a flow with one of these labels,
@@ -540,23 +528,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.verdicts.iter().for_each(|verdict| self.counts.add(verdict));
         self.output.take(&self.verdicts);
         self.verdicts.clear();
-        self.remember();
-        if self.notes_hosts
-            && let Some(memory) = &mut self.memory
-        {
-            self.output.take_hosts(&memory.take_verdicts(is_last));
-        }
-    }
-
-    /// Remembers what was decided since the last mark.
-    fn remember(&mut self) {
-        let Self { memory: Some(memory), unremembered, .. } = self else { return };
-        // Sums depend on the order.
-        unremembered.sort_by_key(|(verdict, _)| verdict.order());
-        for (verdict, own) in unremembered.drain(..) {
-            let host = verdict.key.endpoints(verdict.direction).0.address;
-            memory.add(host, verdict.first, verdict.decided, &own);
-        }
+        self.remember(is_last);
     }
 }
 
