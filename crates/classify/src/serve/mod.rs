@@ -17,12 +17,9 @@
 //! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
 
 mod consumers;
-<<<<<<< HEAD
 mod first;
-mod standing;
-=======
 mod hosts;
->>>>>>> 914e3dae (Classify: what serves hosts in a file of its own)
+mod standing;
 mod undecided;
 
 use std::sync::Arc;
