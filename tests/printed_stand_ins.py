@@ -36,7 +36,6 @@ _CAPTURES = {
     "sender.pcapng": ROOT / "testdata/l4s/sender.pcap.gz",
     "call.pcapng": _SAMPLES / "calls/sender.pcapng.gz",
     "my-model": ROOT / "testdata/cascade",
-    "my-devices": ROOT / "testdata/cascade-hosts",
     "RUN": _SAMPLES / "congestion",
     "testbed-runs/congestion-1": _SAMPLES / "congestion",
     "testbed-runs/congestion-7": _SAMPLES / "congestion",
