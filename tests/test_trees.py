@@ -189,6 +189,15 @@ def test_what_cannot_be_exported_is_named() -> None:
     assert refused(DecisionTreeClassifier(), columns=strange).startswith("pkt0_tcp_sin_0: no col")
 
 
+def test_numbers_that_no_split_compares_can_be_left_out():
+    features = HeaderBits(packets=1, numbers=["server_port", "protocol", "pkt0_size_bytes"])
+    tests = ["pkt0_size_bytes > 99.5", "pkt0_tcp_syn_0 is 1", "protocol > 6.5"]
+    written = trees.Trees(features.told(), tests, []).with_read_numbers(features)
+    own = HeaderBits(packets=1, numbers=["protocol", "pkt0_size_bytes"])
+    assert written.head == own.told()
+    assert (written.tests, written.trees) == (tests, [])
+
+
 def stopped_early(x: Any, y: Any, _: int) -> Any:
     from xgboost import XGBClassifier
 

@@ -37,8 +37,10 @@ impl Forest {
         let numbers_len = self.numbers_len();
         let mut numbers = numbers.chunks_exact(numbers_len.max(1));
         let mut of_row = Vec::with_capacity(self.trees.numbers().len());
-        let mut rows = Rows::for_forest(&self.trees, ROWS_TOGETHER);
-        let mut scores = vec![0.0; ROWS_TOGETHER * class_count];
+        // One row does not pay for the room of a thousand.
+        let together = ROWS_TOGETHER.min(records.len() / row_len);
+        let mut rows = Rows::for_forest(&self.trees, together);
+        let mut scores = vec![0.0; together * class_count];
         let mut bytes = Vec::with_capacity(records.len() / row_len * class_count * 8);
         for block in records.chunks(row_len * ROWS_TOGETHER) {
             rows.clear();

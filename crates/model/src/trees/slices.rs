@@ -404,8 +404,12 @@ mod tests {
 
         #[test]
         fn rows_end_where_walks_end(
-            leaf_counts in prop::collection::vec(
-                prop_oneof![1_usize..=LEAF_COUNT_MAX, Just(LEAF_COUNT_MAX)], 1..70),
+            leaf_counts in prop_oneof![
+                prop::collection::vec(
+                    prop_oneof![1_usize..=LEAF_COUNT_MAX, Just(LEAF_COUNT_MAX)], 1..70),
+                // As small as those that go down four at a time.
+                prop::collection::vec(prop_oneof![1_usize..=17, Just(17)], 1..260),
+            ],
             bits in prop::collection::vec(0_u32..1 << WIDTH, 1..3_000),
             seed in 1_u64..,
             row_count in 1_usize..=LANE_COUNT,
@@ -445,7 +449,7 @@ mod tests {
                     for path in Path::ALL {
                         let mut packed = vec![0; fours.row_len()];
                         simd::pack_row(path, row, slices.tested().masks(), &mut packed);
-                        for first in [0, LANE_COUNT] {
+                        for first in (0..trees.len()).step_by(LANE_COUNT) {
                             let trees = fours.trees(first);
                             simd::fours(path, trees, &packed, fours.doublings(), &mut numbers);
                             let wanted = wanted.iter().skip(first).map(|of_rows| of_rows[index]);
