@@ -46,7 +46,8 @@ BATCHES = {"one by one": 1, "in batches": 4096}
 def sealed_flows() -> tuple[Dataset, Array]:
     """All labelled flows of this folder, and the rows of those that are sealed."""
     typed = ["train", *recipe_file.options(RECIPE), "--read=data", "--read=foreign"]
-    typed += ["--flows=devices.tsv", "--output=none"]
+    # As many packets as a model of any age reads.
+    typed += ["--flows=devices.tsv", "--output=none", f"--depths=1,{PACKETS}"]
     request = arguments.train_request(arguments.parser().parse_args(typed), typed[1:])
     progress = Progress(False)
     dataset = steps.read_flows(request, progress)
