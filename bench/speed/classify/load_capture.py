@@ -1,8 +1,9 @@
 """Captures of loads: held-out flows drawn anew, each under addresses of its own, gaps kept.
 
 What `loads.py` emulates, as a file that `wirelens classify --pace` replays. Frames are cut behind
-their headers unless more of them is asked for; the address of a flow's first sender is replaced by one that no other flow has, which
-also tells afterwards which flow it was. Checksums are left as they were.
+their headers unless more of them is asked for; the address of a flow's first sender is replaced by
+one that no other flow has, which also tells afterwards which flow it was. Checksums are left as
+they were.
 """
 
 import ipaddress

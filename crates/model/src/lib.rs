@@ -33,6 +33,7 @@ pub mod layout;
 pub mod numeric;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+mod path;
 pub mod schema;
 pub mod sequence;
 #[allow(unsafe_code)]

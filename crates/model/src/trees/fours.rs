@@ -1,8 +1,9 @@
 //! One row down four small trees at once, which lie in the 64 bytes of a vector.
 //!
-//! As [`columns`](super::columns) does it, but for trees of sixteen splits at most: each has sixteen
-//! bytes, a lane of the vector, within which a processor looks up bytes without a wait. Boosted
-//! trees of fifteen leaves, of which there are hundreds, go down in a tenth of the time of a walk.
+//! As [`columns`](super::columns) does it, but for trees of sixteen splits at most: each has
+//! sixteen bytes, a lane of the vector, within which a processor looks up bytes without a wait.
+//! Boosted trees of fifteen leaves, of which there are hundreds, go down in a tenth of the time of
+//! a walk.
 
 use super::columns::PAGE_LEN;
 use super::nodes::LANE_COUNT;
