@@ -41,7 +41,8 @@ def answered(capture: Path, model: Path, *options: str) -> list[dict[str, str]]:
 
 def sealed_captures(folder: Path) -> list[tuple[Path, str]]:
     """Captures with their class; a family's name is that of the capture in training's layout."""
-    named = {row["label"]: row["class"] for row in read_table(MODEL.parent / "recipes/devices-classes.tsv")}
+    table = read_table(MODEL.parent / "recipes/devices-classes.tsv")
+    named = {row["label"]: row["class"] for row in table}
     found = []
     for capture in sorted(folder.glob("*/*.pcap")):
         device = capture.parent.name
