@@ -29,8 +29,7 @@ const OF_INTERFACES: [&str; 5] =
   wirelens classify -r call.pcapng --model video-rate --every 1s  frame rate, each second
 
 A model is the folder that `wirelens train classify` wrote, or the name of one that ships:
-services, categories, devices or video-rate. docs/guide/classify.md explains verdicts, and when
-flows are decided.")]
+services, categories, devices or video-rate. docs/guide/classify.md explains verdicts.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
     #[command(flatten)]
