@@ -19,6 +19,8 @@ from wirelens.learn.metrics import Array
 
 # The runtime remembers at marks, which are at each second.
 _MARK_S = 1.0
+# Whoever has no address yet sends from these.
+_NOBODY = ("0.0.0.0", "::")
 _NS_PER_S = 1e9
 
 
@@ -119,6 +121,8 @@ def remember(
         found[stage][row] = mixed
         if is_open[row] and _is_enough(stages, stage, mixed):
             is_open[row], decided[row] = False, stage
+            if host[1] in _NOBODY:
+                continue
             mark_s = (time_s // _MARK_S + 1) * _MARK_S
             heapq.heappush(events, (mark_s, 0, stage, row))
     shares = {host: kept for host, (kept, _) in memory.kept.items()}

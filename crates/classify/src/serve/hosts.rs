@@ -28,6 +28,10 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         unremembered.sort_by_key(|(verdict, _)| verdict.order());
         for (verdict, own) in unremembered.drain(..) {
             let host = verdict.key.endpoints(verdict.direction).0.address;
+            if host.is_unspecified() {
+                // Whoever has no address yet sends from it.
+                continue;
+            }
             memory.add(host, verdict.first, verdict.decided, &own);
         }
         if self.notes_hosts {
