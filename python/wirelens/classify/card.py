@@ -18,7 +18,7 @@ def text(request: "Request", outcome: "Outcome") -> str:
     parts = [
         _about(request, outcome),
         strangers_section(request, outcome),
-        _stages(outcome),
+        _stages(request, outcome),
         _quality(outcome),
         _data(request, outcome),
     ]
@@ -53,7 +53,25 @@ $ wirelens classify -r capture.pcap --model {request.output.name}
     return found
 
 
-def _stages(outcome: "Outcome") -> str:
+def _beside(request: "Request") -> str:
+    """What is known beside a flow's packets."""
+    parts = []
+    if request.pool.names is not None:
+        parts.append(
+            "Names that packets carry are evidence: `names.tsv` says of which class protocols, domains and words of names\n"
+            "are. A stage of one packet has the names known with it, the others await them for "
+            f"{request.pool.names.packets} packets at most."
+        )
+    if request.memory is not None:
+        parts.append(
+            "Hosts are remembered: a flow's probabilities are multiplied by the shares of what its source's flows were\n"
+            f"taken for before, of which half is forgotten in {request.memory.half_life_s:g} s. All figures here are "
+            "with it, each capture from its beginning."
+        )
+    return "".join(f"{part}\n\n" for part in parts)
+
+
+def _stages(request: "Request", outcome: "Outcome") -> str:
     rows = []
     operation = outcome.operation
     for index, (stage, model) in enumerate(outcome.stage_models()):
@@ -74,7 +92,7 @@ def _stages(outcome: "Outcome") -> str:
     return f"""## Stages
 
 {table(header, rows)}
-A flow goes on to the next stage where this one is less sure than its threshold. The operating
+{_beside(request)}A flow goes on to the next stage where this one is less sure than its threshold. The operating
 point is {operation.why}.
 
 Why these models:
