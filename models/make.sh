@@ -2,7 +2,7 @@
 # Makes the models that ship anew, from data sets that do not:
 #   bash models/make.sh services CAPTURES RUNS   captures of many places with MANIFEST.tsv and flows.tsv, and
 #                                           runs of the testbed (docs/guide/testbed-services.md)
-#   bash models/make.sh categories CAPTURES   captures of many places with MANIFEST.tsv and flows.tsv
+#   bash models/make.sh categories CAPTURES RUNS   the same
 #   bash models/make.sh devices CAPTURES FOREIGN   a folder of captures for each device: IoT Sentinel's;
 #                                           and a folder with the captures of other places that
 #                                           recipes/devices-foreign.txt lists, such as that of services
@@ -64,7 +64,10 @@ case $kind in
     train -r data --flows data/flows.tsv --label ndpi_proto --manifest data/MANIFEST.tsv --testbed runs "$@"
     ;;
   categories)
-    train -r data --flows data/flows.tsv --manifest data/MANIFEST.tsv "$@"
+    [ $# -ge 1 ] || { echo "categories: wanted: CAPTURES and RUNS" >&2; exit 2; }
+    ln -s "$(realpath "$1")" "$place/runs"
+    shift
+    train -r data --flows data/flows.tsv --manifest data/MANIFEST.tsv --testbed runs "$@"
     ;;
   devices)
     [ $# -ge 1 ] || { echo "devices: wanted: CAPTURES and FOREIGN" >&2; exit 2; }
