@@ -58,15 +58,16 @@ def _beside(request: "Request") -> str:
     parts = []
     if request.pool.names is not None:
         parts.append(
-            "Names that packets carry are evidence: `names.tsv` says of which class protocols, domains and words of names\n"
-            "are. A stage of one packet has the names known with it, the others await them for "
-            f"{request.pool.names.packets} packets at most."
+            "Names that packets carry are evidence: `names.tsv` says of which class protocols, "
+            "domains and words of names\nare. A stage of one packet has the names known with it, "
+            f"the others await them for {request.pool.names.packets} packets at most."
         )
     if request.memory is not None:
         parts.append(
-            "Hosts are remembered: a flow's probabilities are multiplied by the shares of what its source's flows were\n"
-            f"taken for before, of which half is forgotten in {request.memory.half_life_s:g} s. All figures here are "
-            "with it, each capture from its beginning."
+            "Hosts are remembered: a flow's probabilities are multiplied by the shares of what its "
+            "source's flows were\ntaken for before, of which half is forgotten in "
+            f"{request.memory.half_life_s:g} s. All figures here are with it, each capture from its "
+            "beginning."
         )
     return "".join(f"{part}\n\n" for part in parts)
 
