@@ -34,8 +34,9 @@ Row = dict[str, Any]
 
 def answered(capture: Path, model: Path, *options: str) -> list[dict[str, str]]:
     """Rows of the command."""
-    command = [PROGRAM, "classify", "-q", "-r", capture, "--model", model, "--format", "csv"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    command = [str(PROGRAM), "classify", "-q", "-r", str(capture), "--model", str(model)]
+    command += ["--format", "csv", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return list(csv.DictReader(io.StringIO(done.stdout)))
 
 

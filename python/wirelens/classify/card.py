@@ -90,10 +90,10 @@ def _stages(request: "Request", outcome: "Outcome") -> str:
         )  # fmt: skip
     header = ["stage", "family", "packets", "µs alone", "µs in batches", "uncertainty", "threshold"]
     reasons = "\n".join(f"- {reason}" for reason in outcome.placement.reasons)
+    said = f"{table(header, rows)}\n{_beside(request)}"
     return f"""## Stages
 
-{table(header, rows)}
-{_beside(request)}A flow goes on to the next stage where this one is less sure than its threshold. The operating
+{said}A flow goes on to the next stage where this one is less sure than its threshold. The operating
 point is {operation.why}.
 
 Why these models:
