@@ -64,14 +64,26 @@ def splits() -> str:
     return text
 
 
+def wilson(share: float, count: int) -> str:
+    """The 95 % interval of a share of so many flows (Wilson 1927), as if each were by itself."""
+    z2 = 1.96**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = (z2 * (share * (1 - share) / count + z2 / (4 * count**2))) ** 0.5 / (1 + z2 / count)
+    return f"[{middle - half:.2f}, {middle + half:.2f}]"
+
+
 def units() -> str:
     """The share named right of each unit that trained nothing."""
-    text = "| held-out `unit` | flows | right | port table | majority class |\n"
-    text += "|---|---:|---:|---:|---:|\n"
+    text = "| held-out `unit` | flows | right | 95 % over flows | port table | majority class |\n"
+    text += "|---|---:|---:|---:|---:|---:|\n"
     for unit in (one for pair in PAIRS for one in pair):
         where = {"split": f"unit {unit}"}
-        cells = [over_seeds({**where, "system": system}, "share") for system in SYSTEMS]
-        text += f"| {unit} | {flows(where)} | {' | '.join(cells)} |\n"
+        first, *others = (over_seeds({**where, "system": system}, "share") for system in SYSTEMS)
+        found = chosen(rows(), {**where, "system": SYSTEMS[0]})
+        mean = sum(float(row["share"]) for row in found) / len(found)
+        interval = wilson(mean, int(found[0]["flows"]))
+        cells = [flows(where), first, interval, *others]
+        text += f"| {unit} | {' | '.join(cells)} |\n"
     return text
 
 
