@@ -1,6 +1,8 @@
 """Seals models that tests write or change, as training does."""
 
 import hashlib
+import json
+import shutil
 from pathlib import Path
 
 
@@ -9,3 +11,13 @@ def seal(folder: Path, *names: str) -> None:
     files = [folder / name for name in names or ("model.safetensors",)]
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+def forgetting(model: Path, folder: Path) -> Path:
+    """A copy of a cascade that remembers nothing of hosts."""
+    copy = Path(shutil.copytree(model, folder / model.name, dirs_exist_ok=True))
+    head = json.loads((copy / "cascade.json").read_text(encoding="utf-8"))
+    del head["memory"]
+    (copy / "cascade.json").write_text(json.dumps(head), encoding="utf-8")
+    seal(copy, *(path.name for path in copy.iterdir() if path.name != "SHA256SUMS"))
+    return copy

@@ -15,15 +15,40 @@ from command import ENVIRONMENT, PROGRAM, ROOT
 from test_flows_limits import PARENT, write_flood
 
 FLOWS = 300_000
-MODEL = ROOT / "models/devices"
+MODEL = ROOT / "models/categories"
 # What the guide promises of each flow that is known, and of each that waits: 300 bytes and its
 # records, in lists that have room for twice what is in them.
 BYTES_PER_FLOW = 200
 RECORD_BYTES = 144
 PACKETS = 10
 BYTES_PER_WAITING = 2 * (300 + RECORD_BYTES * PACKETS)
+# What is kept of a host, of 17 classes, in lists and tables that have room for more.
+BYTES_PER_HOST = 700
 # The program, its model of 5.5 MB as trees, pages of the capture, and a piece of rows.
 FIXED_BYTES = 48 << 20
+
+
+def taken_by(flood: Path, model: Path, verdicts: Path, *options: object) -> int:
+    """Bytes that a run takes."""
+    command = [PROGRAM, "classify", "-q", "-r", flood, "--model", model, "-o", verdicts]
+    run = subprocess.run(
+        [sys.executable, "-c", PARENT, *command, *map(str, options)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True,
+    )  # fmt: skip
+    return int(run.stdout) * 1024
+
+
+@pytest.mark.parametrize("hosts_max", [1_024, 65_536])
+def test_a_flood_of_hosts_takes_what_their_limit_allows(tmp_path: Path, hosts_max: int) -> None:
+    flood = tmp_path / "flood.pcap"
+    write_flood(flood, FLOWS, with_established=False)
+    taken = taken_by(
+        flood, ROOT / "models/devices", tmp_path / "v.csv", "--max-flows", 20_000,
+        "--waiting-max", 2_000, "--hosts-max", hosts_max,
+    )  # fmt: skip
+    # Its trees are larger.
+    bound = 20_000 * BYTES_PER_FLOW + 2_000 * BYTES_PER_WAITING + FIXED_BYTES + (8 << 20)
+    assert taken <= bound + hosts_max * BYTES_PER_HOST, (taken, bound)
 
 
 @pytest.mark.parametrize(("flows_max", "waiting_max"), [(20_000, 2_000), (100_000, 20_000)])
@@ -32,15 +57,9 @@ def test_a_flood_takes_what_the_limits_allow(
 ) -> None:
     flood, verdicts = tmp_path / "flood.pcap", tmp_path / "verdicts.csv"
     write_flood(flood, FLOWS, with_established=False)
-    command = [
-        PROGRAM, "classify", "-q", "-r", flood, "--model", MODEL, "-o", verdicts,
-        "--max-flows", str(flows_max), "--waiting-max", str(waiting_max),
-    ]  # fmt: skip
-    run = subprocess.run(
-        [sys.executable, "-c", PARENT, *command],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENVIRONMENT, check=True,
-    )  # fmt: skip
-    taken = int(run.stdout) * 1024
+    taken = taken_by(
+        flood, MODEL, verdicts, "--max-flows", flows_max, "--waiting-max", waiting_max
+    )
     bound = flows_max * BYTES_PER_FLOW + waiting_max * BYTES_PER_WAITING + FIXED_BYTES
     assert taken <= bound, (taken, bound)
     with verdicts.open() as file:
