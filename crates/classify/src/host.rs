@@ -39,7 +39,7 @@ pub struct HostVerdict {
 /// Makes verdicts of what is remembered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
-    /// The class that says that the class cannot be told, where the cascade has one.
+    /// The class of flows of no other, where the cascade has one.
     unknown: Option<u16>,
 }
 

@@ -87,7 +87,7 @@ fn forget(mut kept: HostMemory, rule: &MemoryRule, forgotten: &mut u64, noted: O
     }
 }
 
-/// Hosts, those of late: beyond a number those that were not asked for the longest are forgotten.
+/// Hosts: beyond a number those that were not asked for the longest are forgotten.
 #[derive(Debug)]
 pub struct Memory {
     rule: MemoryRule,
@@ -178,15 +178,14 @@ impl Memory {
         }
     }
 
-    /// Remembers what the model says by itself of a flow, which began at `first`; and what is known
-    /// of the host with it.
+    /// Remembers what the model says by itself of a flow, which began at `first`.
     pub fn add(
         &mut self,
         host: IpAddr,
         first: Timestamp,
         decided: Timestamp,
         probabilities: &[f64],
-    ) -> &HostMemory {
+    ) {
         let Self { rule, hosts, forgotten, noted } = self;
         let mut kept = hosts.take(&host).unwrap_or_else(|| HostMemory {
             address: host,
@@ -209,7 +208,7 @@ impl Memory {
                 noted.note(&mut kept, verdict);
             }
         }
-        hosts.insert_and_get(host, kept, |gone| forget(gone, rule, forgotten, noted.as_mut()))
+        hosts.insert(host, kept, |gone| forget(gone, rule, forgotten, noted.as_mut()));
     }
 
     /// Hosts that were forgotten to make room.
@@ -275,7 +274,8 @@ mod tests {
     fn a_verdict_of_a_host_is_its_largest_share() {
         let mut memory = Memory::new(RULE, 16);
         memory.add(host(1), START, START, &[0.1, 0.9]);
-        let kept = memory.add(host(1), START, START, &[0.4, 0.6]).clone();
+        memory.add(host(1), START, START, &[0.4, 0.6]);
+        let kept = memory.hosts.get(&host(1), |_| {}).unwrap();
         // (1.5 + 0.5) : (2 + 1).
         let (class, share) = kept.smoothed(&RULE);
         assert_eq!((class, kept.verdict_count), (1, 2));

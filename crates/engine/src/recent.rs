@@ -37,25 +37,11 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     /// with each one of another key that has to go for it.
     pub fn insert(&mut self, key: K, value: V, on_forgotten: impl FnMut(V)) -> Option<V> {
         let before = self.old.remove(&key);
-        self.make_room(&key, on_forgotten);
-        self.young.insert(key, value).or(before)
-    }
-
-    fn make_room(&mut self, key: &K, on_forgotten: impl FnMut(V)) {
-        if self.young.len() >= self.generation_len && !self.young.contains_key(key) {
+        if self.young.len() >= self.generation_len && !self.young.contains_key(&key) {
             std::mem::swap(&mut self.young, &mut self.old);
             self.young.drain().map(|(_, value)| value).for_each(on_forgotten);
         }
-    }
-
-    /// As [`insert`](Self::insert), and the value where it is kept.
-    pub fn insert_and_get(&mut self, key: K, value: V, on_forgotten: impl FnMut(V)) -> &mut V
-    where
-        K: Clone,
-    {
-        self.old.remove(&key);
-        self.make_room(&key, on_forgotten);
-        self.young.entry(key).insert_entry(value).into_mut()
+        self.young.insert(key, value).or(before)
     }
 
     /// All values, in no order.

@@ -178,7 +178,7 @@ def row_weights(families: Array, truth: Array, ports: Array, evidence: Evidence)
     the root of their number together, so that one place that asks again and again is not many.
     """
     ports = numpy.minimum(ports, _DRAWN_PORT)
-    protocols = evidence.kinds[:, : len(KINDS)].any(axis=2)
+    protocols = evidence.kinds.any(axis=2)
     keys = list(zip(families.tolist(), truth.tolist(), ports.tolist(),
                     map(bytes, protocols), strict=True))  # fmt: skip
     counts = Counter(keys)

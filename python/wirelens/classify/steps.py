@@ -48,6 +48,9 @@ from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array, confusion, macro_f1
 from wirelens.learn.progress import Progress
 
+# How often thresholds are chosen again, with the memory that those before give.
+_MEMORY_ROUNDS = 2
+
 
 @dataclass(frozen=True)
 class Request:
@@ -154,12 +157,18 @@ def choose(
     work = request.work_folder
     pool = Pool(dataset, request.recipe, matrix, plan, request.pool, work, progress)
     trained = pool.train()
-    rows, size = plan.checked, len(dataset.classes)
-    chooser = _Chooser(request, dataset.labels[rows], size, dataset.families[rows], trained)
-    placement, operation = chooser.choose()
+    placement, operation = _chooser(request, dataset, plan, trained).choose()
     if request.memory is not None:
         trained, operation = _remembering(request, dataset, plan, trained, placement, operation)
     return _judge(request, dataset, plan, told, trained, placement, operation, matrix)
+
+
+def _chooser(
+    request: Request, dataset: Dataset, plan: Plan, trained: list[Trained]
+) -> "_Chooser":
+    """Who chooses among these models, on all flows that choose."""
+    rows, size = plan.checked, len(dataset.classes)
+    return _Chooser(request, dataset.labels[rows], size, dataset.families[rows], trained)
 
 
 def _remembering(
@@ -175,15 +184,10 @@ def _remembering(
     What is remembered depends on which stage decides, and thresholds on what is remembered: they
     are chosen again with the memory that the ones before give.
     """
-    found = trained
-    for is_settled in (False, False, True):
+    for _ in range(_MEMORY_ROUNDS):
         found = _with_memory(request, dataset, plan, trained, placement, operation)
-        if not is_settled:
-            rows = plan.checked
-            truth, families = dataset.labels[rows], dataset.families[rows]
-            chooser = _Chooser(request, truth, len(dataset.classes), families, found)
-            operation = chooser.operate(placement)
-    return found, operation
+        operation = _chooser(request, dataset, plan, found).operate(placement)
+    return _with_memory(request, dataset, plan, trained, placement, operation), operation
 
 
 def _with_memory(

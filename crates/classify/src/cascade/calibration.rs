@@ -46,6 +46,14 @@ pub(super) fn share(value: &Value) -> Option<f64> {
     value.as_f64().filter(|share| (0.0..=1.0).contains(share))
 }
 
+/// The least probability of a class, which all can have: a class that is held for impossible has no
+/// logarithm, and nothing can make it good.
+pub(super) fn floor(object: &Object<'_>, class_count: usize) -> Result<f64, CascadeError> {
+    let floor = object.get("floor").and_then(share);
+    let floor = floor.filter(|floor| *floor > 0.0 && floor * class_count as f64 <= 1.0);
+    floor.ok_or_else(|| object.wrong("floor", "a probability that all classes can have"))
+}
+
 const POINTS: &str = "points [probability, share right] from 0 to 1 that rise";
 
 /// Of a stage: for all classes, for each, or none.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::calibration::floor;
 use super::object::Object;
 use super::reason::CascadeError;
 use crate::evidence::{Kind, State, Weights};
@@ -41,17 +42,9 @@ pub(super) fn stage(
         (_, true) => {}
     }
     let names = object.object("names")?;
-    let wanted = "a number of packets from 1 to 255";
-    let packets = usize::try_from(names.count("packets", wanted)?).unwrap_or(usize::MAX);
-    if !(1..=model::DEPTH_MAX).contains(&packets) {
-        return Err(names.wrong("packets", wanted));
-    }
-    let share = |value: &Value| value.as_f64().filter(|floor| *floor > 0.0);
-    // Else a class that the model holds for impossible has no logarithm.
-    let floor = names.get("floor").and_then(share);
-    let floor = floor.filter(|floor| floor * classes.len() as f64 <= 1.0);
+    let packets = super::read::depth(&names)?;
     let weights = Weights {
-        floor: floor.ok_or_else(|| names.wrong("floor", "a probability that all can have"))?,
+        floor: floor(&names, classes.len())?,
         model: numbers(&names.object("a")?, State::ALL.map(State::name))?,
         kinds: numbers(&names.object("k")?, Kind::ALL.map(Kind::name))?,
         classes: {

@@ -257,11 +257,7 @@ fn declared<'a>(
     if !is_file_name(file) {
         return Err(object.wrong("file", wanted));
     }
-    let wanted = "a number of packets from 1 to 255";
-    let packets = usize::try_from(object.count("packets", wanted)?).unwrap_or(usize::MAX);
-    if !(1..=model::DEPTH_MAX).contains(&packets) {
-        return Err(object.wrong("packets", wanted));
-    }
+    let packets = depth(object)?;
     let family = object.text("family", "the kind of model")?.to_owned();
     let known = Uncertainty::ALL.map(|uncertainty| (uncertainty.name(), uncertainty));
     let uncertainty = match object.get("uncertainty") {
@@ -283,6 +279,14 @@ fn declared<'a>(
         value,
         path,
     })
+}
+
+/// How many packets of a flow are looked at.
+pub(super) fn depth(object: &Object<'_>) -> Result<usize, CascadeError> {
+    let wanted = "a number of packets from 1 to 255";
+    let packets = usize::try_from(object.count("packets", wanted)?).unwrap_or(usize::MAX);
+    let is_fine = (1..=model::DEPTH_MAX).contains(&packets);
+    if is_fine { Ok(packets) } else { Err(object.wrong("packets", wanted)) }
 }
 
 /// Whether a name is plain, so that nothing outside the artifact is read.

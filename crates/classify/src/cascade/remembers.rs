@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::calibration::share;
+use super::calibration::floor;
 use super::object::Object;
 use super::read::span;
 use super::reason::CascadeError;
@@ -23,12 +23,9 @@ pub(super) fn rule(
     let memory = root.object("memory")?;
     let prior = memory.get("prior").and_then(Value::as_f64);
     let prior = prior.filter(|prior| prior.is_finite() && *prior > 0.0);
-    let floor = memory.get("floor").and_then(share);
-    let floor = floor.filter(|floor| *floor > 0.0 && floor * class_count as f64 <= 1.0);
     Ok(Some(MemoryRule {
         half_life: span(&memory, "half_life_ns")?,
         prior: prior.ok_or_else(|| memory.wrong("prior", "a number above 0"))?,
-        floor: floor
-            .ok_or_else(|| memory.wrong("floor", "a probability that all classes can have"))?,
+        floor: floor(&memory, class_count)?,
     }))
 }

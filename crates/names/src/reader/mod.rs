@@ -87,7 +87,7 @@ pub struct Named {
 
 impl Named {
     /// Whether its protocol and its name are found, or will not be. What follows may change how
-    /// they are told: the fingerprint of a hello, or TLS on top of the protocol.
+    /// they are reported: the fingerprint of a hello, or TLS on top of the protocol.
     #[must_use]
     pub fn is_identified(&self) -> bool {
         let is_named = self
