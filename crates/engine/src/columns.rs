@@ -3,6 +3,7 @@
 mod address;
 mod bytes;
 mod filling;
+mod kept;
 mod text;
 
 use std::fmt;

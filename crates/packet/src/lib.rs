@@ -31,6 +31,7 @@ pub mod reach;
 pub mod record;
 pub mod tap_slot;
 pub mod time;
+pub mod when;
 pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};

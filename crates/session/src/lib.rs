@@ -32,6 +32,7 @@ pub mod onnx;
 pub mod outlet;
 pub mod outside;
 pub mod packetlog;
+pub mod page;
 pub mod predictor;
 pub mod rate;
 pub mod reading;
@@ -44,7 +45,7 @@ pub mod summary;
 pub mod toml_text;
 pub mod top;
 mod weight;
-pub mod when;
+pub use packet::when;
 pub mod windows;
 pub mod written;
 

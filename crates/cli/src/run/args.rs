@@ -1,5 +1,6 @@
 //! What can be typed after `wirelens run`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use clap::Args;
   wirelens run -c wirelens.toml                  all of its applications on one pass
   wirelens run -c wirelens.toml -r day/          the same on other captures
   wirelens run -c wirelens.toml -i eth0 -i eth1  or on interfaces, until Ctrl-C
+  wirelens run -r capture.pcap --page            all usual applications, seen in a browser
 
 Each table of the settings is an application; its rows are those of the command of the same name.
 Rules let a verdict change what happens to the next packets of its flow: packets of a service are
@@ -24,7 +26,7 @@ pub struct RunArguments {
         short = 'c',
         long = "config",
         value_name = "FILE.toml",
-        required_unless_present = "init"
+        required_unless_present_any = ["init", "page"]
     )]
     pub config: Option<PathBuf>,
     /// Read these captures instead of those in the settings
@@ -41,13 +43,17 @@ pub struct RunArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     #[arg(conflicts_with_all = ["interface", "pace"])]
     pub threads: Option<u16>,
+    /// Serve the page, the API and /metrics at this address [default: 127.0.0.1:9417]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
+    #[arg(value_parser = session::page::parse_listen)]
+    pub page: Option<SocketAddr>,
     /// Check settings, models, inputs and filter, then stop
     #[arg(long)]
     pub check: bool,
     /// Print a settings file with every application and key, explained
     #[arg(
         long,
-        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "check", "quiet"]
+        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "check", "quiet"]
     )]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed

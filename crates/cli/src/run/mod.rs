@@ -1,22 +1,26 @@
 //! `wirelens run`: any set of applications on one pass.
 
 pub mod args;
+mod page;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use session::Host;
 use session::application::Site;
 use session::outlet::RowsError;
+use session::page::PageSettings;
 use session::reading::{Inputs, Opened};
 use session::run::{
-    Again, Doors, InputSettings, Plan, RunError, RunSettings, Session, example, read,
+    Again, Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, USUAL, example,
+    read,
 };
 use session::toml_text::Mistake;
+use store::Store;
 
 use crate::asked;
 use crate::clock::CLOCK;
@@ -51,16 +55,20 @@ fn settings(mistakes: &[Mistake]) -> Failure {
 
 /// Runs `wirelens run`.
 pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failure> {
-    let Some(path) = arguments.config.as_deref() else {
+    if arguments.init {
         io::stdout().write_all(example().as_bytes())?;
         return Ok(Status::Fine);
-    };
-    let plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    }
+    let path = arguments.config.as_deref();
+    let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    let served = plan.page.clone().map(|page| (page, Store::new()));
+    plan.store = served.as_ref().map(|(_, store)| Arc::clone(store));
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
             let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
-            eprintln!("{}: fine: {}", path.display(), names.join(", "));
+            let path = path.unwrap_or(Path::new(NO_FILE)).display();
+            eprintln!("{path}: fine: {}", names.join(", "));
         }
         return Ok(Status::Fine);
     }
@@ -71,6 +79,14 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, arguments.quiet);
     })?;
+    let served = served.map(|(page, store)| page::begin(&page, &store, session.inputs()));
+    let server = match served.transpose() {
+        Ok(server) => server,
+        Err(failure) => {
+            session.abandon();
+            return Err(failure);
+        }
+    };
     let again = || match plan_again(path, arguments, host) {
         Ok(plan) => plan,
         Err(mistake) => Err(vec![mistake]),
@@ -90,7 +106,11 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         };
         session.run(hangup, tell_line)
     })?;
-    summary::finished(&finished, arguments.quiet)
+    let status = summary::finished(&finished, arguments.quiet);
+    if let Some(server) = server {
+        page::stay(server, &finished.inputs.control, arguments.quiet);
+    }
+    status
 }
 
 /// Tells people what happens.
@@ -106,11 +126,31 @@ pub(crate) fn stdout() -> io::Result<File> {
 type Read = Result<Plan, Vec<Mistake>>;
 
 /// Reads the settings, and what was typed instead of some of them.
-fn plan(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read, Failure> {
+fn plan(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Read, Failure> {
     plan_again(path, arguments, host).map_err(|mistake| Failure::error(mistake.message))
 }
 
-fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read, Mistake> {
+fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Read, Mistake> {
+    let (path, text) = match path {
+        Some(path) => (path, text(path)?),
+        None => (Path::new(NO_FILE), String::from(USUAL)),
+    };
+    let instead = instead(arguments);
+    let takes_rows = arguments.page.is_some();
+    let site = Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows };
+    Ok(read(path, &text, &instead, &site).map(|plan| with_page(plan, arguments)))
+}
+
+/// The page is where it was typed, or else where the settings have it.
+fn with_page(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    if let Some(listen) = arguments.page {
+        plan.page = Some(PageSettings { listen, ..plan.page.unwrap_or_default() });
+    }
+    plan
+}
+
+/// The settings, as they are written.
+fn text(path: &Path) -> Result<String, Mistake> {
     let name = path.display();
     let unreadable = |message: String| Mistake { line: 1, path: path.to_owned(), message };
     let len = fs::metadata(path).map(|metadata| metadata.len());
@@ -118,14 +158,10 @@ fn plan_again(path: &Path, arguments: &RunArguments, host: &Host) -> Result<Read
         let wanted = "wanted: settings in TOML of at most 1 MiB";
         return Err(unreadable(format!("{name}: too large; {wanted}")));
     }
-    let text = fs::read_to_string(path).map_err(|error| {
+    fs::read_to_string(path).map_err(|error| {
         let hint = "settings to begin with are printed by `wirelens run --init`";
         unreadable(format!("{name}: {error}; {hint}"))
-    })?;
-    let instead = instead(arguments);
-    let site =
-        Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: false };
-    Ok(read(path, &text, &instead, &site))
+    })
 }
 
 /// What was typed instead of settings.

@@ -4,11 +4,13 @@
 //! looked at, one thread reads them and keeps the table as well: it touches each packet once, while
 //! its headers are still in the cache.
 
+use std::ops::Range;
+
 use packet::{Batch, Frame, HashSeed};
 
 use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
-use super::pass::{Labels, Lens, Pass, PassDone, Piece};
+use super::pass::{Labels, Lens, Now, Pass, PassDone, Piece};
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::Left;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
@@ -24,7 +26,7 @@ const FLOWS_PER_PIECE: usize = 1 << 12;
 /// what is asked of many flows at once is gathered, and answered at a [`pause`](Self::on_pause).
 pub trait FromFrames {
     /// What is kept; the default is that of a flow without packets.
-    type State: Clone + Default + Send;
+    type State: Clone + Default + Send + Sync;
 
     /// Takes in a frame of a flow, which stands in `slot` until it has ended.
     fn on_frame(
@@ -58,13 +60,13 @@ pub(super) trait OfSlot<S> {
     fn of(&mut self, slot: FlowSlot) -> Option<&mut S>;
 }
 
-impl<S: Clone + Default + Send> OfSlot<S> for SideSlab<Held<S>> {
+impl<S: Clone + Default + Send + Sync> OfSlot<S> for SideSlab<Held<S>> {
     fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
         self.existing(slot).map(|Held(state)| state)
     }
 }
 
-impl<'a, S: Clone + Default + Send> States<'a, S> {
+impl<'a, S: Clone + Default + Send + Sync> States<'a, S> {
     /// Those that a lens keeps by itself.
     pub fn in_slab(slab: &'a mut SideSlab<Held<S>>) -> Self {
         Self(slab)
@@ -83,7 +85,7 @@ impl<S> States<'_, S> {
 #[derive(Clone, Debug, Default)]
 pub struct Held<S>(pub S);
 
-impl<S: Clone + Default + Send> PerFlow for Held<S> {
+impl<S: Clone + Default + Send + Sync> PerFlow for Held<S> {
     fn on_packet(&mut self, _: &FlowPacket) {}
 }
 
@@ -124,6 +126,14 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FrameLens<K, T> {
     #[must_use]
     pub fn new(keep: K, output: T) -> Self {
         Self { states: SideSlab::default(), ended: Vec::new(), keep, output }
+    }
+
+    /// The flows in these slots that have not ended, with what is kept for them so far.
+    #[must_use]
+    pub fn open(&self, now: &Now<'_>, slots: Range<u32>) -> Vec<EndedFlow<K::State>> {
+        let mut open = Vec::new();
+        now.flows(slots, |record, slot| open.push((record, self.states.kept(slot))));
+        open
     }
 }
 

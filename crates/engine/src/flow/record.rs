@@ -23,10 +23,12 @@ pub enum EndReason {
     Evicted,
     /// The input has ended, or reading was interrupted.
     End,
+    /// It has not ended: of what is shown while a run goes on.
+    Open,
 }
 
 impl EndReason {
-    /// Every reason, in the order of the numbers.
+    /// Every reason for an end, in the order of the numbers.
     pub const ALL: [Self; 8] = [
         Self::Idle,
         Self::Active,
@@ -50,6 +52,7 @@ impl EndReason {
             Self::Emergency => "emergency",
             Self::Evicted => "evicted",
             Self::End => "end",
+            Self::Open => "open",
         }
     }
 }
@@ -111,7 +114,7 @@ impl FlowRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounts {
     /// Ended flows by [`EndReason`].
-    pub ended: [u64; EndReason::ALL.len()],
+    pub ended: [u64; EndReason::ALL.len() + 1],
     /// Packets of ended flows.
     pub packets: u64,
     /// Bytes of ended flows.

@@ -6,7 +6,7 @@ use super::extract::FlowPacket;
 use super::segmented::Segmented;
 
 /// What is kept for a flow; the default is that of a flow without packets.
-pub trait PerFlow: Clone + Default + Send {
+pub trait PerFlow: Clone + Default + Send + Sync {
     /// Takes in a packet. Who is the source is not known here: keep directions
     /// apart as the packet's key has them, and turn them when the flow has ended.
     fn on_packet(&mut self, packet: &FlowPacket);

@@ -537,6 +537,21 @@ impl FlowTable {
         is_it.then(|| record(hot, cold, self.reason_at(hot, end)))
     }
 
+    /// Slots that there are, those included whose flows have ended.
+    #[must_use]
+    pub const fn slot_count(&self) -> u32 {
+        self.hot.len()
+    }
+
+    /// The flow in this slot, if there is one that has not ended, as it would be at `end`.
+    #[must_use]
+    pub fn live_at(&self, index: u32, end: Timestamp) -> Option<(FlowRecord, FlowSlot)> {
+        let hot = self.hot.get(index)?;
+        let slot = FlowSlot { index, generation: hot.generation };
+        let has_packets = hot.packets_total() > 0;
+        has_packets.then(|| Some((self.live(slot, end)?, slot))).flatten()
+    }
+
     /// Every flow that has not ended and has packets, with what it would say
     /// if the input ended at `end`: why, packets, bytes, its slot, and the rest on demand.
     pub fn for_each_live(

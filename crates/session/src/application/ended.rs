@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use engine::columns::Columns;
-use engine::flow::pass::{Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::{EndReason, Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
 
-use super::{Closing, Opening, Refusal, Watcher, Watchers};
+use super::{Closing, Count, OpenRows, Opening, Refusal, Watcher, Watchers};
 use crate::done::Done;
 use crate::outlet::{Lay, PartOutlet};
 
@@ -15,7 +16,7 @@ use crate::outlet::{Lay, PartOutlet};
 pub const ENDED_PER_PIECE: usize = 1 << 14;
 
 /// How flows that have ended become rows.
-pub trait EndedRows: Clone + Send + 'static {
+pub trait EndedRows: Clone + Send + Sync + 'static {
     /// What is kept for a flow while its packets come; `()` for nothing.
     type Kept: PerFlow + 'static;
     /// The application's name.
@@ -55,8 +56,8 @@ pub fn watch_ended<R: EndedRows>(
     let lay = || InOrder(rows.clone());
     let (parts, merge) = PartOutlet::for_passes(opening.outlet.as_ref(), lay, opening.sharing);
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
-        let (states, ended) = (SideSlab::default(), Vec::new());
-        Box::new(Watching { states, ended, takes: takes.clone(), out })
+        let (states, ended, rows) = (SideSlab::default(), Vec::new(), rows.clone());
+        Box::new(Watching { states, ended, takes: takes.clone(), out, rows })
     });
     Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
 }
@@ -82,6 +83,8 @@ struct Watching<R: EndedRows, T> {
     ended: Vec<(FlowRecord, R::Kept)>,
     takes: T,
     out: PartOutlet<InOrder<R>>,
+    /// How rows are made of flows that have not ended.
+    rows: R,
 }
 
 impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
@@ -101,7 +104,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
     }
 
     fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
-        let Self { states, ended, takes, out } = self;
+        let Self { states, ended, takes, out, .. } = self;
         left.in_order(ENDED_PER_PIECE, |flows| {
             let taken = flows.iter().filter(|(record, _)| takes(record));
             ended.extend(taken.map(|&(record, slot)| (record, states.kept(slot))));
@@ -115,6 +118,24 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
         R::NAME
     }
 
+    fn counts(&self, now: &Now<'_>) -> Vec<Count> {
+        flow_counts(now)
+    }
+
+    fn open_rows(&self, now: &Now<'_>, slots: Range<u32>) -> Option<(usize, OpenRows)> {
+        if !R::HAS_COLUMNS {
+            return None;
+        }
+        let mut open = Vec::new();
+        now.flows(slots, |record, slot| {
+            if (self.takes)(&record) {
+                open.push((record, self.states.kept(slot)));
+            }
+        });
+        let rows = self.rows.clone();
+        Some((open.len(), Box::new(move || columns(rows.clone(), &open))))
+    }
+
     fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
         // All that is said is said of the passes.
         Ok(())
@@ -126,4 +147,27 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
             None => Ok(Closing { lines: R::lines(flows), ..flows.closing() }),
         }
     }
+}
+
+/// Rows of flows that have not ended; those that its columns do not take are left out.
+fn columns<R: EndedRows>(mut rows: R, flows: &[(FlowRecord, R::Kept)]) -> Columns {
+    let mut columns: Option<Columns> = None;
+    let mut put = |laid: Columns| match &mut columns {
+        Some(columns) => columns.append(&laid),
+        None => columns = Some(laid),
+    };
+    // What was laid before a refusal is shown.
+    let _ = rows.lay(flows, &mut put);
+    columns.unwrap_or_else(|| Columns::new(&[]))
+}
+
+/// What applications that look at flows count of them.
+pub(crate) fn flow_counts(now: &Now<'_>) -> Vec<Count> {
+    #[allow(clippy::cast_precision_loss)]
+    let open = Count::gauge("open_flows", "Flows that have not ended.", now.flow_count() as f64);
+    let ended = |reason: EndReason| {
+        let count = Count::total("ended", "Flows that have ended.", now.ended.of(reason));
+        count.with("reason", reason.name())
+    };
+    EndReason::ALL.into_iter().map(ended).chain([open]).collect()
 }

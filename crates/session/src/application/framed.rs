@@ -2,14 +2,17 @@
 
 use std::any::Any;
 
-use engine::flow::pass::{Labels, Lens, Piece};
-use engine::flow::{Ended, FlowMark, FrameLens, FromFrames, Left, TakeEnded};
+use std::ops::Range;
 
-use super::{Closing, Refusal, Watcher, of_same};
+use engine::columns::Columns;
+use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::{Ended, EndedFlow, FlowMark, FrameLens, FromFrames, Left, TakeEnded};
+
+use super::{Closing, Count, OpenRows, Refusal, Watcher, of_same};
 use crate::done::Done;
 
 /// What an application makes of who decided, and of who received flows, at the end.
-pub(crate) trait Framing<K, T>: Send + 'static {
+pub(crate) trait Framing<K: FromFrames, T>: Send + 'static {
     /// The application's name.
     const NAME: &'static str;
 
@@ -19,9 +22,23 @@ pub(crate) trait Framing<K, T>: Send + 'static {
     /// Flows that had ended by a mark were handed over.
     fn on_marked(&mut self, _output: &mut T, _mark: FlowMark) {}
 
+    /// As [`Watcher::counts`].
+    fn counts(&self, _keep: &K, _now: &Now<'_>) -> Vec<Count> {
+        Vec::new()
+    }
+
+    /// Rows of flows that have not ended, where it has such.
+    fn open_rows(_output: &T) -> Option<OpenFlows<K>> {
+        None
+    }
+
     /// As [`Watcher::close`].
     fn close(self, keep: K, output: T, flows: &Done) -> Result<Closing, Refusal>;
 }
+
+/// Makes rows of flows that have not ended, and of what is kept of them so far.
+pub(crate) type OpenFlows<K> =
+    Box<dyn Fn(&[EndedFlow<<K as FromFrames>::State>]) -> Columns + Send + Sync>;
 
 /// The lens.
 pub(crate) struct Framed<K: FromFrames, T, F> {
@@ -70,6 +87,16 @@ where
 {
     fn name(&self) -> &'static str {
         F::NAME
+    }
+
+    fn counts(&self, now: &Now<'_>) -> Vec<Count> {
+        self.framing.counts(&self.lens.keep, now)
+    }
+
+    fn open_rows(&self, now: &Now<'_>, slots: Range<u32>) -> Option<(usize, OpenRows)> {
+        let rows = F::open_rows(&self.lens.output)?;
+        let open = self.lens.open(now, slots);
+        Some((open.len(), Box::new(move || rows(&open))))
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {

@@ -15,20 +15,23 @@ use std::any::Any;
 
 use engine::columns::Schema;
 use engine::flow::FlowCounts;
-use engine::flow::pass::{LabelKind, Lens};
+use engine::flow::pass::{LabelKind, Lens, Now};
 use engine::group::Outcome;
 use engine::run::Control;
 use packet::HashSeed;
 use packet::file::Interface;
 use serde::de::DeserializeOwned;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideDone};
+pub(crate) use ended::flow_counts;
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
-pub(crate) use framed::{Framed, Framing};
+pub(crate) use framed::{Framed, Framing, OpenFlows};
 pub use ready::{Entry, Reading, Ready};
+pub use store::{Count, OpenRows};
 pub use wants::{Clash, United, Wants};
 
 use crate::captures::Captures;
@@ -201,6 +204,17 @@ pub trait Watcher: Lens + Send + Any {
     /// of the same type. Only of who is [`Application::BY_FLOW`], or in any order.
     fn fold(&mut self, _other: Box<dyn Any>) -> Result<(), Refusal> {
         Err(Refusal::new("no application that looks at a part of the flows"))
+    }
+
+    /// What it counted so far, for those who look while the run goes on.
+    fn counts(&self, _now: &Now<'_>) -> Vec<Count> {
+        Vec::new()
+    }
+
+    /// Rows that are not final, of the flows in these slots; none where it has no such rows. What
+    /// costs time is left to who looks: packets wait.
+    fn open_rows(&self, _now: &Now<'_>, _slots: Range<u32>) -> Option<(usize, OpenRows)> {
+        None
     }
 
     /// The pass is over: hands on what is left, and says what became of everything. `flows` is what

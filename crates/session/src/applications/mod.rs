@@ -1,5 +1,6 @@
 //! The applications there are: what a settings file may have tables of.
 
+mod traffic;
 mod unanswered;
 
 use crate::application::Entry;
@@ -10,6 +11,7 @@ use crate::l4s::L4s;
 use crate::latency::Latency;
 use crate::packetlog::Packetlog;
 use crate::top::Top;
+use traffic::Traffic;
 use unanswered::Unanswered;
 
 /// All of them, in the order of their pages.
@@ -22,4 +24,5 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<Latency>(),
     Entry::of::<L4s>(),
     Entry::of::<Unanswered>(),
+    Entry::of::<Traffic>(),
 ];

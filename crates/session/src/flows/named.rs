@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use engine::columns::{Columns, Schema, Value};
+use engine::flow::pass::Now;
 use engine::flow::{
     EndedFlow, FlowRecord, FlowStatistics, Heaviest, Held, PerFlow, TakeEnded, With,
 };
@@ -18,7 +19,8 @@ use super::layout::{Laid, Layout};
 use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
-    Application as _, Closing, Framed, Framing, Opening, Refusal, Watcher, Watchers,
+    Application as _, Closing, Count, Framed, Framing, OpenFlows, Opening, Refusal, Watcher,
+    Watchers, flow_counts,
 };
 use crate::captures::Captures;
 use crate::names_read::{Text, counts, lines};
@@ -64,8 +66,8 @@ fn rows<P: Laid + PerFlow + 'static>(
         kept: PhantomData,
     };
     let (mut parts, merge) = PartOutlet::for_passes(Some(&outlet), lay, opening.sharing);
-    let Some(part) = parts.pop() else { return Err(Refusal::new("rows go nowhere")) };
-    Ok(Watchers { merge, ..frame::<P, _>(limits, Part(part)) })
+    let Some(out) = parts.pop() else { return Err(Refusal::new("rows go nowhere")) };
+    Ok(Watchers { merge, ..frame::<P, _>(limits, Part { out, rows: lay() }) })
 }
 
 /// The lens: one, since what DNS answers on one flow names another.
@@ -82,6 +84,14 @@ trait TakeNamed<P>: TakeEnded<(Named, P)> + Send + 'static {
         None
     }
 
+    /// How flows that have not ended are shown.
+    fn open_rows(&self) -> Option<OpenFlows<With<Reader, P>>>
+    where
+        P: PerFlow,
+    {
+        None
+    }
+
     /// What is found as a whole.
     fn found(&mut self) -> Option<Vec<ShownFlow>> {
         None
@@ -89,20 +99,38 @@ trait TakeNamed<P>: TakeEnded<(Named, P)> + Send + 'static {
 }
 
 /// Flows on their way out.
-struct Part<P: Laid + PerFlow + 'static>(PartOutlet<Rows<P>>);
+struct Part<P: Laid + PerFlow + 'static> {
+    out: PartOutlet<Rows<P>>,
+    /// How rows are made of flows that have not ended.
+    rows: Rows<P>,
+}
 
 impl<P: Laid + PerFlow + 'static> TakeEnded<(Named, P)> for Part<P> {
     fn take(&mut self, flows: &[EndedFlow<(Named, P)>]) {
         let flows = flows
             .iter()
             .map(|(record, Held((named, kept)))| (*record, named.seen.clone(), kept.clone()));
-        self.0.put(&mut flows.collect());
+        self.out.put(&mut flows.collect());
     }
 }
 
 impl<P: Laid + PerFlow + 'static> TakeNamed<P> for Part<P> {
     fn refusal(&mut self) -> Option<Refusal> {
-        self.0.take_refusal()
+        self.out.take_refusal()
+    }
+
+    fn open_rows(&self) -> Option<OpenFlows<With<Reader, P>>> {
+        let rows = self.rows.clone();
+        Some(Box::new(move |flows| {
+            let flow = |(record, Held((named, kept))): &EndedFlow<(Named, P)>| {
+                (*record, named.seen.clone(), kept.clone())
+            };
+            let flows: Vec<_> = flows.iter().map(flow).collect();
+            let mut columns = Columns::new(rows.schema);
+            // What was laid before a refusal is shown.
+            let _ = rows.clone().lay(&flows, &mut |laid| columns.append(&laid));
+            columns
+        }))
     }
 }
 
@@ -146,6 +174,9 @@ impl TakeNamed<()> for Largest {
     }
 }
 
+/// What is said of counts of names, which their names explain.
+const NAMES_ABOUT: &str = "Names that payload shows, and what was not read of it.";
+
 /// What is reported at the end.
 struct Finish;
 
@@ -153,6 +184,16 @@ impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> f
     const NAME: &'static str = Flows::NAME;
 
     fn fold(&mut self, _: With<Reader, P>) {}
+
+    fn counts(&self, keep: &With<Reader, P>, now: &Now<'_>) -> Vec<Count> {
+        let names = counts(&keep.keep.counts()).into_iter();
+        let names = names.map(|(name, value)| Count::total(name, NAMES_ABOUT, value));
+        flow_counts(now).into_iter().chain(names).collect()
+    }
+
+    fn open_rows(output: &T) -> Option<OpenFlows<With<Reader, P>>> {
+        output.open_rows()
+    }
 
     fn close(self, keep: With<Reader, P>, mut output: T, flows: &Done) -> Result<Closing, Refusal> {
         if let Some(refusal) = output.refusal() {
@@ -198,6 +239,7 @@ impl<P: Kept> Kept for WithNames<'_, P> {
 }
 
 /// Flows and their names as columns, piece by piece.
+#[derive(Clone)]
 struct Rows<P> {
     schema: Schema,
     window: Option<Span>,

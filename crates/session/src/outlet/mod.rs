@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use engine::columns::Columns;
 use engine::run::Control;
+use store::Count;
 
 pub use parts::{Lay, Merge, PartOutlet, Sections, Sharing};
 pub use writer::{Rows, RowsError, RowsWriter, TakeRows, Taker};
@@ -222,6 +223,24 @@ impl OutletWriter {
     #[must_use]
     pub fn counts(&self) -> &OutletCounts {
         &self.shared.counts
+    }
+
+    /// The same, for whoever asks while the run goes on.
+    #[must_use]
+    pub fn counting(&self) -> store::Counting {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || {
+            let counts = &shared.counts;
+            let of = |name, about, count: &AtomicU64| {
+                Count::total(name, about, count.load(Ordering::Relaxed))
+            };
+            vec![
+                of("rows_received", "Rows handed in.", &counts.received),
+                of("rows_written", "Rows written.", &counts.written),
+                of("rows_dropped", "Rows for which the queue had no room.", &counts.dropped),
+                of("rows_failed", "Rows that could not be written.", &counts.failed),
+            ]
+        })
     }
 
     /// Has the file finished, and a new one begun, behind the rows that were handed in; where the

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use engine::columns::{Columns, Schema};
 use sink::{Format, FormatError, OutputError, OutputFile, WriteError, Writer};
+use store::Table;
 
 /// Why rows cannot be written.
 #[derive(Debug)]
@@ -149,6 +151,9 @@ pub enum RowsWriter {
     Stream(Box<Writer<File>>),
     /// A front door takes them.
     Door(Box<dyn TakeRows>),
+    /// They are kept for those who look while the run goes on, and go on from there if there is
+    /// a file for them.
+    Shown(Arc<Table>, Option<Box<RowsWriter>>),
 }
 
 impl RowsWriter {
@@ -182,6 +187,10 @@ impl Taker<Columns> for RowsWriter {
             Self::File(writer) => writer.write(rows)?,
             Self::Stream(writer) => writer.write(rows)?,
             Self::Door(door) => door.take(rows)?,
+            Self::Shown(table, writer) => {
+                table.push(rows);
+                return writer.as_mut().map_or(Ok(()), |writer| writer.take(rows));
+            }
         }
         Ok(())
     }
@@ -190,7 +199,8 @@ impl Taker<Columns> for RowsWriter {
         match self {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
-            Self::Door(_) => {}
+            Self::Shown(_, Some(writer)) => writer.flush_held()?,
+            Self::Shown(_, None) | Self::Door(_) => {}
         }
         Ok(())
     }
@@ -201,7 +211,10 @@ impl Taker<Columns> for RowsWriter {
                 let (writer, _) = writer.reopen()?;
                 Ok(Self::File(Box::new(writer)))
             }
-            other @ (Self::Stream(_) | Self::Door(_)) => Ok(other),
+            Self::Shown(table, Some(writer)) => {
+                Ok(Self::Shown(table, Some(Box::new(writer.reopen()?))))
+            }
+            other @ (Self::Stream(_) | Self::Door(_) | Self::Shown(_, None)) => Ok(other),
         }
     }
 
@@ -214,6 +227,7 @@ impl Taker<Columns> for RowsWriter {
                 writer.finish()?.flush()?;
             }
             Self::Door(door) => door.finish()?,
+            Self::Shown(_, writer) => return writer.map_or(Ok(()), |writer| writer.finish()),
         }
         Ok(())
     }

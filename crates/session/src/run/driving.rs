@@ -136,7 +136,7 @@ struct Parts(Vec<Watched>);
 
 fn part(make: &MakeWatcher) -> Watched {
     // The only application of the run.
-    Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher: make() })))
+    Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher: make(), shown: None })))
 }
 
 impl Stage for Parts {

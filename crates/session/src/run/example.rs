@@ -1,6 +1,7 @@
 //! The settings file that `wirelens run --init` writes.
 
 use crate::applications::APPLICATIONS;
+use crate::page;
 
 const HEAD: &str = "\
 # Settings of `wirelens run -c wirelens.toml`. Commented settings show the defaults or an example.
@@ -68,5 +69,18 @@ pub fn example() -> String {
         text.push_str(entry.example);
     }
     text.push_str(RULES);
+    text.push_str(page::EXAMPLE);
     text
 }
+
+/// What a page shows where no settings say otherwise: everything that asks for none.
+pub const USUAL: &str = "\
+[traffic]
+[flows]
+read-names = true
+[classify]
+model = \"services\"
+[cca]
+[latency]
+[unanswered]
+";

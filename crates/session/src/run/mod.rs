@@ -12,10 +12,11 @@ mod plan;
 mod reload;
 mod seat;
 mod session;
+mod shown;
 mod spare;
 
 pub use crate::input::InputSettings;
-pub use example::example;
+pub use example::{USUAL, example};
 pub use plan::{NO_FILE, OutputSettings, Plan, Planned, RunSettings, open_alone, read};
 pub use reload::Reload;
 pub use session::{Again, Doors, Finished, RunError, Session};

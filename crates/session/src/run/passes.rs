@@ -17,6 +17,7 @@ use engine::{PARTITION_COUNT, Stage as _};
 use packet::{HashSeed, Source};
 
 use super::seat::{Border, Seat};
+use super::shown::Shown;
 use crate::application::{Refusal, Watcher, Watchers};
 use crate::flows::Done;
 use crate::outlet::{Merge, Sharing};
@@ -109,10 +110,19 @@ pub(super) struct Seats {
 
 impl Seats {
     /// Takes in the lenses of the application at a place.
-    pub(super) fn add(&mut self, place: usize, has_flows: bool, watchers: Watchers) {
+    pub(super) fn add(
+        &mut self,
+        place: usize,
+        has_flows: bool,
+        watchers: Watchers,
+        shown: Option<&Shown>,
+    ) {
         let Watchers { lenses, merge, .. } = watchers;
         let is_shared = lenses.len() > 1;
-        let seats = lenses.into_iter().map(|watcher| Seat { place, watcher });
+        let seats = lenses.into_iter().enumerate().map(|(part, watcher)| {
+            let shown = shown.map(|shown| shown.of_part(part));
+            Seat { place, watcher, shown }
+        });
         if !is_shared {
             self.whole.extend(seats.map(|seat| (has_flows, seat)));
             return;
@@ -159,7 +169,7 @@ impl Seats {
         }
         let parts = parts.into_iter().zip(borders).map(|(mut seats, border)| {
             let watcher: Box<dyn Watcher> = Box::new(Border(border));
-            seats.push(Seat { place: usize::MAX, watcher });
+            seats.push(Seat { place: usize::MAX, watcher, shown: None });
             Ok(Pass::new(options, seed, in_order(seats)?))
         });
         let parts = parts.collect::<Result<_, Refusal>>()?;

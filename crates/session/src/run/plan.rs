@@ -2,9 +2,11 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use sink::Format;
+use store::Store;
 use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Spanned, Table};
 
@@ -12,6 +14,7 @@ use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
 use crate::input::InputSettings;
 use crate::outlet::{OutletWriter, TakeRows};
+use crate::page::PageSettings;
 use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
@@ -31,6 +34,10 @@ pub struct Plan {
     pub rules: Rules,
     /// What all applications want.
     pub wants: United,
+    /// Where the run is looked at, if the settings say so.
+    pub page: Option<PageSettings>,
+    /// Where rows are kept for those who look while the run goes on, if anyone does.
+    pub store: Option<Arc<Store>>,
     /// Which frames, where arguments asked for them.
     asked: Option<InputRequest>,
     /// All tables as they are written, to see at a reload what was changed: made here, as whoever
@@ -48,6 +55,8 @@ pub struct Planned {
     pub wants_door: bool,
     /// Who takes those.
     pub door: Option<Box<dyn TakeRows>>,
+    /// What it answers, in a line.
+    pub about: &'static str,
     /// Who shows values of its own, which it has been given the outlet for.
     pub shown: Option<OutletWriter>,
     /// Where it stands in the file, for what is wrong when it begins; nothing where it was asked
@@ -59,7 +68,8 @@ impl Planned {
     /// An application that was asked for by arguments; its rows go nowhere yet.
     #[must_use]
     pub fn asked(ready: Box<dyn Ready>) -> Self {
-        Self { ready, output: None, wants_door: false, door: None, shown: None, place: None }
+        let about = "";
+        Self { ready, output: None, wants_door: false, door: None, about, shown: None, place: None }
     }
 }
 
@@ -76,6 +86,8 @@ impl Plan {
             applications: vec![planned],
             rules: Rules::default(),
             wants,
+            page: None,
+            store: None,
             asked: Some(asked),
             tables: Table::new(),
         }
@@ -238,6 +250,9 @@ fn plan(
     let is_live = input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
+    let page = table_of("page", root.remove("page"), mistakes);
+    let page = page.and_then(|table| read_table::<PageSettings>("page", &table, mistakes));
+    let site = Site { takes_rows: site.takes_rows || page.is_some(), ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
     for entry in APPLICATIONS {
@@ -264,7 +279,8 @@ fn plan(
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && output.is_none();
             let place = Some(place);
-            planned.push(Planned { output, wants_door, place, ..Planned::asked(ready) });
+            let about = entry.about;
+            planned.push(Planned { output, wants_door, place, about, ..Planned::asked(ready) });
         }
     }
     refuse_shared(&planned, mistakes);
@@ -284,11 +300,21 @@ fn plan(
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
-    Some(Plan { input, run, applications: planned, rules, wants, asked: None, tables })
+    Some(Plan {
+        input,
+        run,
+        applications: planned,
+        rules,
+        wants,
+        page,
+        store: None,
+        asked: None,
+        tables,
+    })
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
-    let mut names = vec!["input", "run", "rule"];
+    let mut names = vec!["input", "run", "page", "rule"];
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {
         let name = key.get_ref().as_ref();

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{Ended, FlowMark, Left, MarkKind};
 use packet::Timestamp;
 
@@ -10,12 +10,16 @@ use crate::application::{Closing, Refusal, Watcher};
 use crate::flows::Done;
 use crate::outlet::Sections;
 
+use super::shown::Shown;
+
 /// A lens of an application.
 pub(super) struct Seat {
     /// The application's place in the run.
     pub place: usize,
     /// Who looks.
     pub watcher: Box<dyn Watcher>,
+    /// Who is shown what goes on.
+    pub shown: Option<Shown>,
 }
 
 impl Lens for Seat {
@@ -53,6 +57,17 @@ impl Lens for Seat {
 
     fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
         self.watcher.on_left(left, labels);
+    }
+
+    fn is_asked(&self) -> bool {
+        self.shown.as_ref().is_some_and(Shown::is_asked)
+    }
+
+    fn on_asked(&mut self, now: &Now<'_>) {
+        let Self { watcher, shown, .. } = self;
+        if let Some(shown) = shown {
+            shown.answer(&**watcher, now);
+        }
     }
 }
 

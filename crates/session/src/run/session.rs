@@ -11,6 +11,7 @@ use capture::Input;
 use engine::flow::pass::LabelKind;
 use packet::{HashSeed, must};
 use sink::{Existing, OutputError, OutputFile};
+use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
 use super::driving::{Driving, Looking};
@@ -18,6 +19,7 @@ use super::passes::{Left, Looked, Making, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
 use super::seat::Seat;
+use super::shown::{Shown, put_outcome};
 use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
@@ -94,6 +96,7 @@ pub struct Session {
     writers: Vec<OutletWriter>,
     reload: Reload,
     besides: Besides,
+    store: Option<Arc<Store>>,
 }
 
 /// What a hangup asks for.
@@ -132,7 +135,7 @@ impl Session {
         announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
-        let Plan { input, run, applications, rules, wants, tables, .. } = plan;
+        let Plan { input, run, applications, rules, wants, tables, store, .. } = plan;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
@@ -148,14 +151,16 @@ impl Session {
             payload_len_max: has_frames.then_some(wants.needs.payload_len_max() as usize),
         };
         let any_order = match applications.as_slice() {
+            // Who looks at it while it goes on wants one order.
             [one] if one.ready.is_in_any_order() && pace.is_none() && !making.is_steered => {
-                inputs.can_be_unordered(&opened)
+                inputs.can_be_unordered(&opened).filter(|_| store.is_none())
             }
             _ => None,
         };
         let captures = Captures::of(&inputs);
+        let (rules, shown) = (in_force, store.as_ref());
         let lent =
-            Lent { inputs: &inputs, doors, request, captures, pace, rules: in_force, read_labels };
+            Lent { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = Begun(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -166,10 +171,10 @@ impl Session {
         let names = waiting.iter().map(|one| one.ready.name()).collect();
         let (mut seats, mut besides) = (Seats::default(), Besides::default());
         if has_sizes {
-            seats.add(usize::MAX, true, Weight::new(&lent.rules).into());
+            seats.add(usize::MAX, true, Weight::new(&lent.rules).into(), None);
         }
         let mut any = None;
-        for (at, Waiting { ready, outlet, place }) in waiting.into_iter().enumerate() {
+        for (at, Waiting { ready, outlet, place, table }) in waiting.into_iter().enumerate() {
             let (name, has_flows) = (ready.name(), ready.wants().has_flows);
             let sharing = match any_order {
                 Some(is_merged) => Sharing::AnyOrder { is_merged },
@@ -181,7 +186,8 @@ impl Session {
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
             any = watchers.any.take();
-            seats.add(at, has_flows, watchers);
+            let shown = store.as_ref().map(|store| Shown::new(Arc::clone(store), table));
+            seats.add(at, has_flows, watchers, shown.as_ref());
         }
         besides.are_alone = seats.are_empty() && any.is_none();
         let looking = Looking::new(any, seats, making);
@@ -191,7 +197,13 @@ impl Session {
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
         let clock = doors.clock;
-        Ok(Self { inputs, clock, driving, names, writers, reload, besides })
+        Ok(Self { inputs, clock, driving, names, writers, reload, besides, store })
+    }
+
+    /// What is read.
+    #[must_use]
+    pub const fn inputs(&self) -> &Inputs {
+        &self.inputs
     }
 
     /// Ends before anything is read: there is nothing to be kept.
@@ -212,7 +224,7 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, clock, driving, names, writers, reload, besides } = self;
+        let Self { inputs, clock, driving, names, writers, reload, besides, store } = self;
         let mut after_batch = || {
             let Some(again) = hangup() else { return };
             let begun = (clock.now)();
@@ -237,6 +249,12 @@ impl Session {
         };
         let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
+        if let Some(store) = store {
+            for (name, closing) in &closings {
+                put_outcome(&store, name, &closing.outcome);
+            }
+            store.end();
+        }
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, besides, dropped }),
@@ -253,6 +271,7 @@ struct Lent<'a> {
     pace: Option<Arc<Pace>>,
     rules: InForce,
     read_labels: Vec<LabelKind>,
+    shown: Option<&'a Arc<Store>>,
 }
 
 /// An application whose outputs are open.
@@ -260,6 +279,8 @@ struct Waiting {
     ready: Box<dyn Ready>,
     outlet: Option<Outlet>,
     place: Option<Mistake>,
+    /// Where its rows are kept for those who look while the run goes on.
+    table: Option<Arc<Table>>,
 }
 
 impl Lent<'_> {
@@ -269,19 +290,28 @@ impl Lent<'_> {
 
     /// Opens where an application's rows go.
     fn outlet(&self, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
-        let Planned { ready, output, door, shown, place, .. } = planned;
+        let Planned { ready, output, door, shown, place, about, wants_door } = planned;
         begun.0.extend(shown);
-        let Some(to) = RowsTo::of(door, output) else {
-            return Ok(Waiting { ready, outlet: None, place });
-        };
         let (name, schema) = (ready.name(), ready.schema(self.captures.are_named()));
-        let rows = open_rows(to, schema, self.doors)
-            .map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let to = RowsTo::of(door, output);
+        let has_rows = wants_door || to.is_some();
+        let shown = self.shown.filter(|_| has_rows);
+        let table = shown.map(|store| store.add(name, about, schema, TableLimits::default()));
+        let rows = to.map(|to| open_rows(to, schema, self.doors)).transpose();
+        let rows = rows.map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let rows = match (&table, rows) {
+            (None, None) => return Ok(Waiting { ready, outlet: None, place, table }),
+            (None, Some(rows)) => rows,
+            (Some(table), rows) => RowsWriter::Shown(Arc::clone(table), rows.map(Box::new)),
+        };
         let when = if self.is_live() { WhenBehind::Drop } else { WhenBehind::Wait };
         let (now, control) = (self.doors.clock.now, Arc::clone(&self.inputs.control));
         let (outlet, writer) = outlet::begin(name, rows, when, now, control);
+        if let Some(store) = self.shown {
+            store.count_by(name, writer.counting());
+        }
         begun.0.push(writer);
-        Ok(Waiting { ready, outlet: Some(outlet), place })
+        Ok(Waiting { ready, outlet: Some(outlet), place, table })
     }
 
     /// Whether several passes may share the flows of an application: nobody waits for its labels.
@@ -347,7 +377,7 @@ fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>,
     let mut refused = refusals;
     for Looked { seats, flows } in looked {
         let mut first: BTreeMap<usize, Box<dyn Watcher>> = BTreeMap::new();
-        for Seat { place, watcher } in seats {
+        for Seat { place, watcher, .. } in seats {
             match first.entry(place) {
                 Entry::Vacant(entry) => {
                     entry.insert(watcher);

@@ -10,6 +10,7 @@ use super::super::rest::Left;
 use super::super::slab::FlowSlot;
 use super::super::table::Ended;
 use super::labels::{LabelKind, Labels};
+use super::now::Now;
 
 /// Some consecutive frames between two marks, at most 64 of them with a flow; lent. A pass that has
 /// a part of the flows lends their frames alone ([`flows`](Self::flows)), one of frames alone lends
@@ -99,6 +100,18 @@ pub trait Lens {
     /// What ended by the mark has been handed to [`on_ended`](Self::on_ended).
     #[inline]
     fn on_marked(&mut self, _mark: FlowMark) {}
+
+    /// Whether it is asked for what goes on now: then [`on_asked`](Self::on_asked) follows the end
+    /// of the batch.
+    #[inline]
+    fn is_asked(&self) -> bool {
+        false
+    }
+
+    /// Hands over what goes on now, in little time: packets wait. Nothing that is computed may
+    /// depend on it, as it comes at any time.
+    #[inline]
+    fn on_asked(&mut self, _now: &Now<'_>) {}
 
     /// The input has ended, and its last mark was told. These flows had not ended.
     #[inline]
@@ -213,5 +226,13 @@ impl<L: Lens + ?Sized> Lens for Lenses<L> {
 
     fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_left(left, labels));
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.iter().any(|lens| lens.is_asked())
+    }
+
+    fn on_asked(&mut self, now: &Now<'_>) {
+        self.0.iter_mut().for_each(|lens| lens.on_asked(now));
     }
 }

@@ -5,16 +5,18 @@
 
 mod labels;
 mod lens;
+mod now;
 mod prepared;
 
 pub use labels::{LabelKind, Labels};
 pub use lens::{LabelClash, LabelUse, Lens, Lenses, Piece};
+pub use now::Now;
 pub use prepared::{Prepared, Preparer};
 
 use std::mem::take;
 use std::ops::Range;
 
-use packet::{BATCH_LEN_MAX, Batch, HashSeed};
+use packet::{BATCH_LEN_MAX, Batch, HashSeed, Timestamp};
 
 use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
 use super::options::FlowOptions;
@@ -107,6 +109,24 @@ impl<L: Lens> Pass<L> {
         }
         self.take_in_part(&batch, packets, places, start..packets.len());
         self.lens.on_batch_end(&mut self.labels);
+        self.answer_after(&batch);
+    }
+
+    #[inline]
+    fn answer_after(&mut self, batch: &Batch<'_>) {
+        let last = batch.records.last().map(|record| record.timestamp);
+        if let Some(time) = batch.tick.or(last) {
+            self.answer(time);
+        }
+    }
+
+    /// Between batches there is time to say what goes on.
+    #[inline]
+    fn answer(&mut self, time: Timestamp) {
+        if self.lens.is_asked() {
+            let Self { table, outcome, counts: ended, lens, .. } = self;
+            lens.on_asked(&Now { table, time, outcome, ended, is_last: false });
+        }
     }
 
     fn take_in_part(
@@ -149,6 +169,8 @@ impl<L: Lens> Pass<L> {
         if has_flows {
             lens.on_left(&Left::new(&table, last.watermark), &labels);
         }
+        let (time, is_last) = (last.watermark, true);
+        lens.on_asked(&Now { table: &table, time, outcome: &outcome, ended: &counts, is_last });
         PassDone { lens, outcome, clock, counts }
     }
 
@@ -212,7 +234,8 @@ impl<L: Lens> crate::Stage for Pass<L> {
             let piece = Piece { batch, records, packets: &[], places: &[], slots: &[] };
             self.lens.on_piece(&piece, &mut self.labels);
             self.lens.on_batch_end(&mut self.labels);
-            return batch.tick.into_iter().for_each(|time| self.lens.on_tick(time));
+            batch.tick.into_iter().for_each(|time| self.lens.on_tick(time));
+            return self.answer_after(batch);
         }
         self.start = 0;
         for (index, frame) in batch.frames().enumerate() {
@@ -235,11 +258,13 @@ impl<L: Lens> crate::Stage for Pass<L> {
         }
         self.take_in(batch, batch.records.len());
         self.lens.on_batch_end(&mut self.labels);
-        let Some(time) = batch.tick else { return };
-        self.lens.on_tick(time);
-        if let Some(mark) = self.clock.on_tick(time) {
-            self.on_mark(mark);
+        if let Some(time) = batch.tick {
+            self.lens.on_tick(time);
+            if let Some(mark) = self.clock.on_tick(time) {
+                self.on_mark(mark);
+            }
         }
+        self.answer_after(batch);
     }
 
     fn on_source(&mut self, index: usize) {

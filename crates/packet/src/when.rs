@@ -1,7 +1,7 @@
 //! Moments as people type them.
 
-use packet::Timestamp;
-use packet::time::NS_PER_SECOND;
+use crate::Timestamp;
+use crate::time::NS_PER_SECOND;
 
 const WANTED: &str =
     "wanted a time in UTC, such as 2026-03-01T10:00:00Z or 2026-03-01, or seconds since 1970";

@@ -1,0 +1,82 @@
+//! `wirelens run --page`: the run, looked at over HTTP.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use engine::run::Control;
+use server::{Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use session::page::PageSettings;
+use session::reading::Inputs;
+use session::summary;
+use store::Store;
+
+use crate::clock;
+use crate::failure::Failure;
+
+/// Characters of a token, which has to be hard to guess.
+const TOKEN_LEN_MIN: usize = 16;
+
+/// How often it is looked whether Ctrl-C was pressed.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        Self::error(format_args!("page: {error}"))
+    }
+}
+
+/// Begins to serve, and says where.
+pub(super) fn begin(
+    settings: &PageSettings,
+    store: &Arc<Store>,
+    inputs: &Inputs,
+) -> Result<Server, Failure> {
+    let token = settings.token_file.as_deref().map(token).transpose()?;
+    let (mode, names) = match &inputs.interface {
+        Some(interface) => (Mode::Live, interface.names.clone()),
+        None => (Mode::Captures, vec![summary::names(inputs)]),
+    };
+    let progress = Arc::clone(&inputs.options.progress);
+    let facts = Facts {
+        version: env!("CARGO_PKG_VERSION"),
+        mode,
+        inputs: names,
+        now_ns: || clock::realtime().as_ns(),
+        packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
+    };
+    let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
+    let server = Server::begin(Options { listen: settings.listen, token }, store.clone(), facts)?;
+    let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
+    eprintln!("wirelens: {what}: http://{}/{query}", server.address());
+    Ok(server)
+}
+
+/// The first line of a file.
+fn token(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::error(format_args!("token-file: {name}: {error}")))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-_.~".contains(c));
+    if token.len() < TOKEN_LEN_MIN || !is_plain {
+        return Err(Failure::usage(format_args!(
+            "token-file: {name}: wanted a first line of {TOKEN_LEN_MIN} or more letters, digits, \
+             - _ . ~; try: openssl rand -hex 16 > {name}"
+        )));
+    }
+    Ok(token.to_owned())
+}
+
+/// What was found of captures is looked at until someone has seen enough.
+pub(super) fn stay(server: Server, control: &Control, is_quiet: bool) {
+    if !control.is_interrupted() && !is_quiet {
+        eprintln!("wirelens: all was read; the page stays open until Ctrl-C");
+    }
+    while !control.is_interrupted() {
+        thread::sleep(LOOK_EVERY);
+    }
+    server.end();
+}

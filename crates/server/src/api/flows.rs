@@ -1,0 +1,129 @@
+//! One flow: what every table says of it.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use store::query::{Filter, Order, RowsQuery, TimeRange};
+use store::{Store, Table};
+use utoipa::{IntoParams, ToSchema};
+
+use super::json;
+use super::parameters::{Asked, Named};
+use crate::app::App;
+use crate::json as write;
+use crate::problem::Problem;
+
+/// Rows of each table at most.
+const ROWS_MAX: usize = 1_000;
+
+/// Rows by table.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "the schema of what is written as text")]
+pub(super) struct TablesAnswer {
+    /// What was asked for.
+    id: String,
+    /// For each table that says something of it: columns and rows.
+    tables: serde_json::Value,
+}
+
+/// Which of the flows of a Community ID.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FlowParameters {
+    /// First time stamp of the flow, nanoseconds since the epoch: a connection may come again.
+    first_ns: Option<String>,
+}
+
+/// One flow: what every table says of it.
+#[utoipa::path(
+    get,
+    path = "/api/v1/flows/{community_id}",
+    tag = "views",
+    params(
+        ("community_id" = String, Path, description = "Community ID v1, percent-encoded"),
+        FlowParameters
+    ),
+    responses(
+        (status = 200, description = "Rows by table", body = TablesAnswer),
+        (status = 400, description = "A parameter is wrong", body = Problem),
+        (status = 404, description = "No table has rows of it", body = Problem),
+        (status = 503, description = "Too many queries wait", body = Problem)
+    )
+)]
+pub(super) async fn flow(
+    State(app): State<App>,
+    Named(id): Named,
+    Asked(asked): Asked<FlowParameters>,
+) -> Result<Response, Problem> {
+    if asked.first_ns.as_deref().is_some_and(|ns| ns.parse::<i64>().is_err()) {
+        return Err(Problem::bad("first_ns: wanted nanoseconds since the epoch"));
+    }
+    let of = app.clone();
+    let query = move || {
+        let has_first = |table: &Table| has(table, "first_ns");
+        let filter = |table: &Table| {
+            has(table, "community_id").then(|| {
+                let id = format!("community_id == {}", quoted(&id));
+                match &asked.first_ns {
+                    Some(ns) if has_first(table) => format!("{id} && first_ns == {ns}"),
+                    _ => id,
+                }
+            })
+        };
+        of_tables(&of.store, "community_id", &id, filter)
+    };
+    Ok(json(app.query(query).await?))
+}
+
+pub(super) fn has(table: &Table, column: &str) -> bool {
+    table.schema().iter().any(|field| field.name == column)
+}
+
+/// A value for a filter, which has no escapes: no flow and no host has quotes in its name.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', ""))
+}
+
+/// The rows of all tables for which there is a filter.
+pub(super) fn of_tables(
+    store: &Store,
+    key: &str,
+    value: &str,
+    filter: impl Fn(&Table) -> Option<String>,
+) -> Result<String, Problem> {
+    let mut text = format!("{{\"{key}\":");
+    write::push_text(&mut text, value);
+    text.push_str(",\"tables\":{");
+    let mut is_first = true;
+    for table in store.tables() {
+        let Some(filter) = filter(&table) else { continue };
+        let schema = table.schema();
+        let query = RowsQuery {
+            filter: Filter::new(&filter, schema)?,
+            range: TimeRange::default(),
+            order: Vec::<Order>::new(),
+            offset: 0,
+            limit: ROWS_MAX,
+        };
+        let found = query.run(&table.view());
+        if found.is_empty() {
+            continue;
+        }
+        if !is_first {
+            text.push(',');
+        }
+        is_first = false;
+        write::push_text(&mut text, table.name());
+        text.push(':');
+        let places: Vec<_> = (0..schema.len()).collect();
+        text.push_str(&write::table(schema, &places, found.each()));
+    }
+    text.push_str("}}");
+    if is_first {
+        return Err(Problem::not_found(format!(
+            "no rows of {value:?} in memory; it may be older than what is kept"
+        )));
+    }
+    Ok(text)
+}

@@ -1,0 +1,138 @@
+//! Whether all is well: losses, limits, resources.
+
+use std::fs;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::state::RunState;
+use crate::app::App;
+
+/// How the run is.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Health {
+    /// `ok`, or `degraded` where any check is not.
+    status: &'static str,
+    /// What was looked at.
+    checks: Vec<Check>,
+    /// Seconds since the server began.
+    uptime_s: f64,
+    /// Resident memory of the process.
+    memory_bytes: Option<u64>,
+    /// Processor time of the process so far.
+    cpu_seconds: Option<f64>,
+    /// What is in memory, by table.
+    tables: Vec<TableHealth>,
+}
+
+/// A check.
+#[derive(Serialize, ToSchema)]
+struct Check {
+    /// What is looked at.
+    name: &'static str,
+    /// `ok`, `warning` or `error`.
+    status: &'static str,
+    /// What was seen.
+    seen: String,
+    /// What is wanted, or what to try.
+    wanted: &'static str,
+}
+
+/// A table in memory.
+#[derive(Serialize, ToSchema)]
+struct TableHealth {
+    name: String,
+    rows: usize,
+    evicted: u64,
+    bytes: usize,
+    /// Rows for which the queue to their writer had no room.
+    dropped: u64,
+}
+
+/// Losses, limits and resources.
+#[utoipa::path(
+    get,
+    path = "/api/v1/health",
+    tag = "run",
+    responses((status = 200, description = "How the run is", body = Health))
+)]
+pub(super) async fn health(State(app): State<App>) -> Json<Health> {
+    let state = RunState::of(&app, false);
+    let counts = app.store.counts();
+    let dropped_rows = |name: &str| {
+        let of = counts.iter().filter(|(application, _)| *application == name);
+        let rows = of.flat_map(|(_, counts)| counts).filter(|count| count.name == "rows_dropped");
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        rows.map(|count| count.value as u64).sum::<u64>()
+    };
+    let tables: Vec<_> = app
+        .store
+        .tables()
+        .iter()
+        .map(|table| {
+            let held = table.state();
+            TableHealth {
+                name: table.name().to_owned(),
+                rows: held.row_count,
+                evicted: held.evicted,
+                bytes: held.byte_count,
+                dropped: dropped_rows(table.name()),
+            }
+        })
+        .collect();
+    let rows_dropped: u64 = tables.iter().map(|table| table.dropped).sum();
+    let checks = vec![
+        share(
+            "packets dropped by the capture",
+            state.packets.dropped,
+            state.packets.received,
+            "none; try a larger ring buffer (buffer-size), a filter, or a smaller snaplen",
+        ),
+        share(
+            "malformed packets",
+            state.packets.malformed,
+            state.packets.received,
+            "few; `wirelens info` lists the causes",
+        ),
+        Check {
+            name: "rows dropped on the way out",
+            status: if rows_dropped == 0 { "ok" } else { "error" },
+            seen: rows_dropped.to_string(),
+            wanted: "none; a faster disk, or fewer rows",
+        },
+    ];
+    let is_well = checks.iter().all(|check| check.status == "ok");
+    #[allow(clippy::cast_precision_loss)]
+    let uptime_s = ((app.facts.now_ns)() - app.started_ns) as f64 / 1e9;
+    let (memory_bytes, cpu_seconds) = process();
+    Json(Health {
+        status: if is_well { "ok" } else { "degraded" },
+        checks,
+        uptime_s,
+        memory_bytes,
+        cpu_seconds,
+        tables,
+    })
+}
+
+/// A loss, as a share: up to a thousandth it is a warning.
+fn share(name: &'static str, lost: u64, of: u64, wanted: &'static str) -> Check {
+    let status = match lost {
+        0 => "ok",
+        _ if lost.saturating_mul(1_000) <= of => "warning",
+        _ => "error",
+    };
+    Check { name, status, seen: format!("{lost} of {of}"), wanted }
+}
+
+/// Resident memory, and processor time in seconds.
+fn process() -> (Option<u64>, Option<f64>) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = kib.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let stat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let ns = stat.split(' ').next().and_then(|text| text.parse::<f64>().ok());
+    (kib.map(|kib| kib * 1024), ns.map(|ns| ns / 1e9))
+}

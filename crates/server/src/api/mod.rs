@@ -1,0 +1,88 @@
+//! The API, version 1: every path with its parameters and answers, as OpenAPI describes them.
+
+mod flows;
+mod health;
+mod hosts;
+mod parameters;
+mod state;
+mod stream;
+mod tables;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::{guard, metrics, page};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Wirelens",
+        description = "What a run has found so far: tables of rows, queries over them, counts. \
+                       Everything is read-only. Times are decimal text of nanoseconds since the \
+                       epoch; other numbers are numbers.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    tags(
+        (name = "run", description = "The run as a whole"),
+        (name = "tables", description = "Rows of applications, and queries over them"),
+        (name = "views", description = "Rows of several tables, put together")
+    )
+)]
+struct Description;
+
+/// All that is served.
+pub(crate) fn router(app: &App) -> Router {
+    let (api, mut description) = OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(state::state))
+        .routes(routes!(health::health))
+        .routes(routes!(stream::stream))
+        .routes(routes!(tables::rows))
+        .routes(routes!(tables::groups))
+        .routes(routes!(tables::series))
+        .routes(routes!(flows::flow))
+        .routes(routes!(hosts::hosts))
+        .routes(routes!(hosts::host))
+        .split_for_parts();
+    app.facts.version.clone_into(&mut description.info.version);
+    let description = get(move || async move { Json(description) });
+    api.route("/api/v1/openapi.json", description)
+        .route("/metrics", get(metrics))
+        .fallback(other)
+        .layer(middleware::from_fn_with_state(app.clone(), guard::check))
+        .with_state(app.clone())
+}
+
+async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    let of = app.clone();
+    let text = app.query(move || Ok(metrics::text(&of))).await?;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+/// The page, or nothing.
+async fn other(request: Request) -> Response {
+    let path = request.uri().path();
+    if path.starts_with("/api/") {
+        let wanted = "no such path; /api/v1/openapi.json lists those that there are";
+        return Problem::not_found(wanted).into_response();
+    }
+    if request.method() != axum::http::Method::GET {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        return Problem::new(status, "the page is read by GET").into_response();
+    }
+    page::file(path, request.headers())
+}
+
+/// JSON that is text already.
+fn json(text: String) -> Response {
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
+}

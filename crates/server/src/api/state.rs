@@ -1,0 +1,182 @@
+//! The run as a whole.
+
+use axum::Json;
+use axum::extract::State;
+use engine::columns::{Field, Kind, Schema};
+use serde::Serialize;
+use store::Table;
+use store::query::{cell, time_column};
+use utoipa::ToSchema;
+
+use crate::app::App;
+
+/// A run: what it reads, how far it is, and which tables it has.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunState {
+    /// Of the program.
+    pub version: &'static str,
+    /// `live` or `captures`.
+    pub mode: &'static str,
+    /// Captures or interfaces.
+    pub inputs: Vec<String>,
+    /// Whether all input was read.
+    pub is_over: bool,
+    /// When the server began, nanoseconds since the epoch.
+    pub started: String,
+    /// How far event time has come; null before the first packet.
+    pub now: Option<String>,
+    /// Changes when anything does.
+    pub sequence: u64,
+    /// Packets so far.
+    pub packets: Packets,
+    /// The tables of this run.
+    pub tables: Vec<TableAbout>,
+}
+
+/// Packets so far, by what became of them.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Packets {
+    /// Received by the capture.
+    pub received: u64,
+    /// Lost before they were looked at.
+    pub dropped: u64,
+    /// With headers that cannot be true.
+    pub malformed: u64,
+    /// Flows that have not ended.
+    pub open_flows: u64,
+}
+
+/// A table: its columns, and how much of it there is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TableAbout {
+    /// Its name in paths.
+    pub name: String,
+    /// What it answers.
+    pub about: &'static str,
+    /// Rows in memory.
+    pub rows: usize,
+    /// Rows that are not final, such as flows that go on.
+    pub open_rows: usize,
+    /// Rows so far.
+    pub received: u64,
+    /// Rows that went for later ones.
+    pub evicted: u64,
+    /// The column by which a row has its place in time.
+    pub time: Option<&'static str>,
+    /// Time of the earliest chunk in memory.
+    pub first: Option<String>,
+    /// Time of the latest row.
+    pub last: Option<String>,
+    /// Its columns; left out in events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnAbout>,
+}
+
+/// A column.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ColumnAbout {
+    /// Its name.
+    pub name: &'static str,
+    /// `text`, `u64`, `u32`, `u16`, `i8`, `f64`, `timestamp` or `bytes`.
+    pub r#type: &'static str,
+    /// What it says.
+    pub about: &'static str,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+impl RunState {
+    pub(crate) fn of(app: &App, has_columns: bool) -> Self {
+        let (received, dropped) = (app.facts.packets)();
+        let counts = app.store.counts();
+        // Every application on a pass meets the same packets.
+        let of_first = |name: &str| {
+            let sums = counts.iter().map(|(_, counts)| {
+                let named = counts.iter().filter(|count| count.name == name);
+                named.map(|count| count.value).sum::<f64>()
+            });
+            whole(sums.fold(0.0, f64::max))
+        };
+        Self {
+            version: app.facts.version,
+            mode: app.facts.mode.name(),
+            inputs: app.facts.inputs.clone(),
+            is_over: app.store.is_over(),
+            started: app.started_ns.to_string(),
+            now: app.store.time_ns().map(|ns| ns.to_string()),
+            sequence: app.store.sequence(),
+            packets: Packets {
+                received,
+                dropped,
+                malformed: of_first("packets_malformed"),
+                open_flows: of_first("open_flows"),
+            },
+            tables: app.store.tables().iter().map(|table| about(table, has_columns)).collect(),
+        }
+    }
+}
+
+/// A count, which is whole and far below 2^53.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+fn about(table: &Table, has_columns: bool) -> TableAbout {
+    let (state, schema) = (table.state(), table.schema());
+    let time = time_column(schema);
+    let (first, last) = time.map_or((None, None), |time| ends(table, time));
+    TableAbout {
+        name: table.name().to_owned(),
+        about: table.about(),
+        rows: state.row_count,
+        open_rows: state.open_row_count,
+        received: state.received,
+        evicted: state.evicted,
+        time: time.and_then(|time| schema.get(time)).map(|field| field.name),
+        first,
+        last,
+        columns: if has_columns { columns(schema) } else { Vec::new() },
+    }
+}
+
+/// Times of the first and the last row.
+fn ends(table: &Table, time: usize) -> (Option<String>, Option<String>) {
+    let view = table.view();
+    let chunks = view.final_rows();
+    let first = chunks.first().and_then(|columns| cell(columns, time, 0).time());
+    let last = chunks
+        .last()
+        .and_then(|columns| cell(columns, time, columns.row_count().saturating_sub(1)).time());
+    (first.map(|ns| ns.to_string()), last.map(|ns| ns.to_string()))
+}
+
+fn columns(schema: Schema) -> Vec<ColumnAbout> {
+    let about = |field: &Field| ColumnAbout {
+        name: field.name,
+        r#type: match field.kind {
+            Kind::U64 => "u64",
+            Kind::U32 => "u32",
+            Kind::U16 => "u16",
+            Kind::I8 => "i8",
+            Kind::TimestampNs => "timestamp",
+            Kind::F64 => "f64",
+            Kind::Text => "text",
+            Kind::Bytes => "bytes",
+        },
+        about: field.about,
+        nullable: field.is_nullable,
+    };
+    schema.iter().map(about).collect()
+}
+
+/// What is read, how far it is, and which tables there are.
+#[utoipa::path(
+    get,
+    path = "/api/v1/state",
+    tag = "run",
+    responses((status = 200, description = "The run", body = RunState))
+)]
+pub(super) async fn state(State(app): State<App>) -> Json<RunState> {
+    Json(RunState::of(&app, true))
+}

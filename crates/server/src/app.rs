@@ -1,0 +1,148 @@
+//! What requests share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use store::{Store, Table};
+use tokio::sync::Semaphore;
+
+use crate::problem::Problem;
+
+/// Queries that run or wait at most.
+const QUERIES_WAITING_MAX: usize = 64;
+
+/// Where packets come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// An interface.
+    Live,
+    /// Captures.
+    Captures,
+}
+
+impl Mode {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Captures => "captures",
+        }
+    }
+}
+
+/// What there is to say of a run as a whole.
+pub struct Facts {
+    /// The program's version.
+    pub version: &'static str,
+    /// Where packets come from.
+    pub mode: Mode,
+    /// The names of captures or interfaces.
+    pub inputs: Vec<String>,
+    /// The clock of the front door, in nanoseconds since the epoch.
+    pub now_ns: fn() -> i64,
+    /// Packets so far, as the source counts them: received, and dropped.
+    pub packets: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
+}
+
+/// What every request is given.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub store: Arc<Store>,
+    pub facts: Facts,
+    pub started_ns: i64,
+    pub address: SocketAddr,
+    pub token: Option<String>,
+    pub served: Served,
+    queries: Arc<Semaphore>,
+    /// When someone asked last, so that nothing is handed over that no one looks at.
+    asked_ns: std::sync::atomic::AtomicI64,
+}
+
+/// What became of requests and connections.
+#[derive(Default)]
+pub(crate) struct Served {
+    pub requests: AtomicU64,
+    pub refused: AtomicU64,
+    pub connections: AtomicU64,
+    pub connections_refused: AtomicU64,
+    pub connections_open: AtomicU64,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        facts: Facts,
+        address: SocketAddr,
+        token: Option<String>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            store,
+            started_ns: (facts.now_ns)(),
+            facts,
+            address,
+            token,
+            served: Served::default(),
+            queries: Arc::new(Semaphore::new(QUERIES_WAITING_MAX)),
+            asked_ns: i64::MIN.into(),
+        }))
+    }
+
+    /// Someone looks.
+    pub(crate) fn note_request(&self) {
+        self.served.requests.fetch_add(1, Ordering::Relaxed);
+        self.note_look();
+    }
+
+    /// The same, of one who listens to events.
+    pub(crate) fn note_look(&self) {
+        self.asked_ns.store((self.facts.now_ns)(), Ordering::Relaxed);
+    }
+
+    /// Whether someone has looked within the last seconds.
+    pub(crate) fn is_watched(&self) -> bool {
+        let asked = self.asked_ns.load(Ordering::Relaxed);
+        (self.facts.now_ns)().saturating_sub(asked) < 5_000_000_000
+    }
+
+    /// A table.
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>, Problem> {
+        self.store.find(name).ok_or_else(|| {
+            let tables = self.store.tables();
+            let names: Vec<_> = tables.iter().map(|table| table.name()).collect();
+            Problem::not_found(match names.as_slice() {
+                [] => format!("no table {name:?}; this run has none"),
+                _ => format!("no table {name:?}; this run has: {}", names.join(", ")),
+            })
+        })
+    }
+
+    /// Runs a query where it holds up no other request.
+    pub(crate) async fn query<T: Send + 'static>(
+        &self,
+        query: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Ok(permit) = Arc::clone(&self.queries).try_acquire_owned() else {
+            return Err(Problem::busy());
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            query()
+        });
+        done.await.unwrap_or_else(|_| {
+            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+            Err(Problem::new(status, "the query was given up"))
+        })
+    }
+}

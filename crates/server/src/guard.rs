@@ -1,0 +1,120 @@
+//! What every request has to pass, and what every answer carries.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, REFERRER_POLICY,
+    SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::problem::Problem;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'";
+
+const COOKIE_NAME: &str = "wirelens";
+
+/// Lets a request through, or says why not.
+pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    app.note_request();
+    let mut response = match admit(&app, &request) {
+        Ok(None) => next.run(request).await,
+        Ok(Some(redirect)) => redirect,
+        Err(problem) => {
+            app.served.refused.fetch_add(1, Ordering::Relaxed);
+            problem.into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    set(CONTENT_SECURITY_POLICY, POLICY);
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(REFERRER_POLICY, "no-referrer");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    set(CACHE_CONTROL, "no-store");
+    response
+}
+
+/// Nothing where the request may go on, or where it is sent instead.
+fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
+    let headers = request.headers();
+    check_host(app, headers)?;
+    check_site(headers)?;
+    let Some(token) = app.token.as_deref() else { return Ok(None) };
+    let bearer = header(headers, AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let cookie = header(headers, COOKIE).and_then(|cookies| {
+        cookies.split(';').find_map(|one| one.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+    });
+    if [bearer, cookie].into_iter().flatten().any(|seen| is_same(seen, token)) {
+        return Ok(None);
+    }
+    // The address with the token is typed or clicked once; from then on a cookie carries it.
+    let typed = request
+        .uri()
+        .query()
+        .and_then(|query| query.split('&').find_map(|part| part.strip_prefix("token=")));
+    if request.uri().path() == "/" && typed.is_some_and(|seen| is_same(seen, token)) {
+        return Ok(Some(welcome(token)));
+    }
+    let wanted = "a token is wanted: Authorization: Bearer TOKEN, or open the address with \
+                  ?token=TOKEN that was printed at start";
+    Err(Problem::new(StatusCode::UNAUTHORIZED, wanted))
+}
+
+fn welcome(token: &str) -> Response {
+    let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict");
+    let mut response = (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// A name of another site that leads here is not answered (DNS rebinding).
+fn check_host(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    let seen = header(headers, HOST).unwrap_or_default();
+    let name = seen.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    let name = name.map_or(seen, |(name, _)| name);
+    let address: Option<IpAddr> = name.trim_matches(['[', ']']).parse().ok();
+    let is_known = match address {
+        Some(address) => address.is_loopback() || !app.address.ip().is_loopback(),
+        // Where a token is asked for, names that lead here are welcome.
+        None => name.eq_ignore_ascii_case("localhost") || app.token.is_some(),
+    };
+    if is_known {
+        return Ok(());
+    }
+    let wanted = format!("host {seen:?}; wanted: {} or localhost", app.address);
+    Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, wanted))
+}
+
+/// A page of another site gets nothing.
+fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = header(headers, HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
+    let mode = header(headers, HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
+    // A link on another page may lead here.
+    if matches!(site, "same-origin" | "none") || mode == "navigate" {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::FORBIDDEN, "a page of another site asks; that is not allowed"))
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// In the same time whatever the first difference.
+fn is_same(seen: &str, wanted: &str) -> bool {
+    let difference = seen.bytes().zip(wanted.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    seen.len() == wanted.len() && difference == 0
+}

@@ -1,0 +1,120 @@
+//! What a run has found, over HTTP: an API, events, metrics, and the page that shows it.
+//!
+//! A server is a thread of its own with an asynchronous runtime; queries run on two more. It reads
+//! the [`Store`], which those who compute fill; no packet waits for a request.
+
+mod api;
+mod app;
+mod guard;
+mod json;
+mod listen;
+mod metrics;
+mod page;
+mod problem;
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use store::Store;
+use tokio::sync::watch;
+
+pub use app::{Facts, Mode};
+pub use page::HAS_PAGE;
+
+use app::App;
+
+/// Where a server listens, and whom it answers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address and port; port 0 is any that is free.
+    pub listen: SocketAddr,
+    /// Whoever asks has to know this; nothing on loopback alone.
+    pub token: Option<String>,
+}
+
+/// Why a server does not begin.
+#[derive(Debug)]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// Beyond this machine it needs a token.
+    NeedsToken(SocketAddr),
+    /// The runtime or its thread does not start.
+    Start(io::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "{address}: another program listens there; try another port, or port 0 for any \
+                 that is free"
+            ),
+            Self::Listen(address, error) => write!(f, "{address}: {error}"),
+            Self::NeedsToken(address) => write!(
+                f,
+                "{address} can be reached from other machines; wanted: 127.0.0.1 or [::1], or a \
+                 token"
+            ),
+            Self::Start(error) => write!(f, "server: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// A server that runs.
+pub struct Server {
+    address: SocketAddr,
+    over: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+/// Threads on which queries run.
+const QUERY_THREADS: usize = 2;
+
+impl Server {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// [`ServerError`]
+    pub fn begin(options: Options, store: Arc<Store>, facts: Facts) -> Result<Self, ServerError> {
+        let Options { listen, token } = options;
+        if !listen.ip().is_loopback() && token.is_none() {
+            return Err(ServerError::NeedsToken(listen));
+        }
+        let failed = |error| ServerError::Listen(listen, error);
+        let listener = TcpListener::bind(listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(QUERY_THREADS)
+            .build()
+            .map_err(ServerError::Start)?;
+        let app = App::new(store, facts, address, token);
+        let (over, ends) = watch::channel(false);
+        let serve = move || runtime.block_on(listen::serve(listener, app, ends));
+        let thread = thread::Builder::new().name("server".into()).spawn(serve);
+        Ok(Self { address, over, thread: thread.map_err(ServerError::Start)? })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends, with all connections.
+    pub fn end(self) {
+        let Self { over, thread, .. } = self;
+        // Where the thread has ended already, no one listens.
+        let _ = over.send(true);
+        let _ = thread.join();
+    }
+}

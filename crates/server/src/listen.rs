@@ -1,0 +1,80 @@
+//! Connections: accepted up to a limit, dropped where they are slow or idle.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::api;
+use crate::app::App;
+
+/// Connections at most; whoever comes beyond them is turned away.
+const CONNECTIONS_MAX: usize = 512;
+
+/// A connection that has sent no whole request head within this time is dropped.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it is asked what goes on, while someone looks.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// Answers requests until it is over.
+pub(crate) async fn serve(listener: TcpListener, app: App, mut ends: watch::Receiver<bool>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let router = api::router(&app);
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut asking = interval(ASK_EVERY);
+    asking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ends.changed() => return,
+            _ = asking.tick() => if app.is_watched() { app.store.ask() },
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => take(stream, &room, &router, &app, &ends),
+                // Mostly too many open files: those that are served will be closed.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            },
+        }
+    }
+}
+
+fn take(
+    stream: TcpStream,
+    room: &Arc<Semaphore>,
+    router: &Router,
+    app: &App,
+    ends: &watch::Receiver<bool>,
+) {
+    let served = &app.served;
+    let Ok(place) = Arc::clone(room).try_acquire_owned() else {
+        served.connections_refused.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    served.connections.fetch_add(1, Ordering::Relaxed);
+    served.connections_open.fetch_add(1, Ordering::Relaxed);
+    let (router, app, mut ends) = (router.clone(), app.clone(), ends.clone());
+    // What cannot be set has no effect beyond some milliseconds.
+    let _ = stream.set_nodelay(true);
+    tokio::spawn(async move {
+        let _place = place;
+        let service = TowerToHyperService::new(router);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WITHIN)
+            .max_buf_size(64 << 10)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // How a connection ends is its client's business.
+            _ = connection => {}
+            _ = ends.changed() => {}
+        }
+        app.served.connections_open.fetch_sub(1, Ordering::Relaxed);
+    });
+}

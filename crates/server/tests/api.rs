@@ -1,0 +1,305 @@
+//! Requests over real connections to a server with a small store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::columns::{Columns, Field, Kind, Schema, Value};
+use serde_json::{Value as Json, json};
+use server::{Facts, Mode, Options, Server, ServerError};
+use store::{Count, Store, TableLimits};
+
+const SCHEMA: Schema = &[
+    Field::new("community_id", Kind::Text, "Community ID."),
+    Field::new("src_ip", Kind::Text, "Source."),
+    Field::new("dst_ip", Kind::Text, "Destination."),
+    Field::new("first_ns", Kind::TimestampNs, "First.").nullable(),
+    Field::new("last_ns", Kind::TimestampNs, "Last.").nullable(),
+    Field::new("src_packets", Kind::U64, "Packets."),
+    Field::new("src_bytes", Kind::U64, "Bytes."),
+    Field::new("dst_packets", Kind::U64, "Packets."),
+    Field::new("dst_bytes", Kind::U64, "Bytes."),
+    Field::new("server_name", Kind::Text, "Name.").nullable(),
+];
+
+const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J";
+
+fn push(store: &Store, at: i64, name: Option<&str>) {
+    let mut columns = Columns::new(SCHEMA);
+    let id = format!("1:{at}");
+    let ns = 1_764_113_831_123_456_789 + at;
+    columns
+        .push_row(&[
+            Value::Str(&id),
+            Value::Str("10.0.0.1"),
+            Value::Str("192.0.2.7"),
+            Value::TimestampNs(ns),
+            Value::TimestampNs(ns + 1),
+            Value::U64(2),
+            Value::U64(100),
+            Value::U64(1),
+            Value::U64(1_000 + at.unsigned_abs()),
+            name.map(Value::Str).into(),
+        ])
+        .unwrap();
+    store.find("flows").unwrap().push(&columns);
+}
+
+fn store() -> Arc<Store> {
+    let store = Store::new();
+    store.add("flows", "Flows.", SCHEMA, TableLimits::default());
+    push(&store, 0, Some("one.example"));
+    push(&store, 1, Some(HOSTILE));
+    push(&store, 2, None);
+    store.put_counts("flows", 0, vec![Count::total("ended", "Flows.", 3).with("reason", "fin")]);
+    store
+}
+
+fn begin(store: &Arc<Store>, token: Option<&str>) -> Server {
+    let facts = Facts {
+        version: "1.2.3",
+        mode: Mode::Live,
+        inputs: vec!["eth0".into()],
+        now_ns: || 1_764_113_831_000_000_000,
+        packets: Box::new(|| (9, 1)),
+    };
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let token = token.map(str::to_owned);
+    Server::begin(Options { listen, token }, Arc::clone(store), facts).unwrap()
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Json {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("JSON: {}", self.body))
+    }
+
+    fn error(&self) -> String {
+        self.json()["error"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Sends a request as it stands, and reads one answer.
+fn send(address: SocketAddr, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n"
+    );
+    send(address, &request)
+}
+
+fn get(server: &Server, path: &str) -> Answer {
+    get_with(server.address(), path, "")
+}
+
+#[test]
+fn the_state_names_tables_and_columns() {
+    let server = begin(&store(), None);
+    let state = get(&server, "/api/v1/state").json();
+    assert_eq!(state["packets"]["received"], 9);
+    assert_eq!(state["inputs"], json!(["eth0"]));
+    let flows = &state["tables"][0];
+    assert_eq!((&flows["rows"], &flows["time"]), (&json!(3), &json!("last_ns")));
+    assert_eq!(flows["last"], "1764113831123456792", "all digits");
+    assert_eq!(flows["columns"][0]["about"], "Community ID.");
+    server.end();
+}
+
+#[test]
+fn rows_groups_and_series_are_answered() {
+    let server = begin(&store(), None);
+    let rows = get(&server, "/api/v1/tables/flows?sort=-dst_bytes&limit=2&columns=dst_bytes").json();
+    assert_eq!(rows["rows"], json!([[1002], [1001]]));
+    assert_eq!((&rows["matched"], &rows["searched"]), (&json!(3), &json!(3)));
+    let found = get(&server, "/api/v1/tables/flows?where=server_name%20contains%20%22ONE%22").json();
+    assert_eq!(found["matched"], 1);
+    assert_eq!(found["rows"][0][3], "1764113831123456789");
+    let path = "/api/v1/tables/flows/groups?by=src_ip&sum=dst_bytes,src_bytes&sort=-sum_dst_bytes";
+    let groups = get(&server, path).json();
+    assert_eq!(groups["columns"], json!(["src_ip", "rows", "sum_dst_bytes", "sum_src_bytes"]));
+    assert_eq!(groups["rows"], json!([["10.0.0.1", 3, 3003, 300]]));
+    let series = get(&server, "/api/v1/tables/flows/series?value=dst_bytes&step=1s").json();
+    assert_eq!(series["series"], json!([{"name": "dst_bytes", "values": [3003]}]));
+    server.end();
+}
+
+#[test]
+fn flows_and_hosts_are_put_together() {
+    let server = begin(&store(), None);
+    let flow = get(&server, "/api/v1/flows/1:1?first_ns=1764113831123456790").json();
+    assert_eq!(flow["tables"]["flows"]["rows"][0][9], HOSTILE, "as it was seen");
+    assert_eq!(get(&server, "/api/v1/flows/1:1?first_ns=1").status, 404);
+    let hosts = get(&server, "/api/v1/hosts?sort=-bytes_sent").json();
+    assert_eq!(hosts["rows"][0][0], "192.0.2.7");
+    assert_eq!(hosts["rows"][0][1], 3003);
+    assert_eq!(hosts["rows"][1][6], 1, "peers");
+    let host = get(&server, "/api/v1/hosts/10.0.0.1").json();
+    assert_eq!(host["tables"]["flows"]["rows"].as_array().unwrap().len(), 3);
+    assert_eq!(get(&server, "/api/v1/hosts/10.0.0.9").status, 404);
+    server.end();
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let server = begin(&store(), None);
+    for (path, status, wanted) in [
+        ("/api/v1/tables/flow", 404, "this run has: flows"),
+        ("/api/v1/tables/flows?limit=99999", 400, "10000 at most"),
+        ("/api/v1/tables/flows?limit=-1", 400, "limit"),
+        ("/api/v1/tables/flows?colour=1", 400, "colour"),
+        ("/api/v1/tables/flows?where=colour%20%3D%3D%201", 400, "no column"),
+        ("/api/v1/tables/flows?sort=colour", 400, "no column"),
+        ("/api/v1/tables/flows?from=noon", 400, "wanted"),
+        ("/api/v1/tables/flows/groups", 400, "by"),
+        ("/api/v1/tables/flows/groups?by=", 400, "by: empty"),
+        ("/api/v1/tables/flows/series?step=0", 400, "step"),
+        ("/api/v1/tables/flows/series?aggregate=median", 400, "sum, max"),
+        ("/api/v1/hosts/nobody", 400, "an IP address"),
+        ("/api/v1/nothing", 404, "openapi.json"),
+    ] {
+        let answer = get(&server, path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.error().contains(wanted), "{path}: {}", answer.body);
+    }
+    assert_eq!(get(&server, "/../../etc/passwd").status, 404);
+    assert_eq!(get(&server, "/%2e%2e/%2e%2e/etc/passwd").status, 404);
+    server.end();
+}
+
+#[test]
+fn every_answer_is_guarded() {
+    let server = begin(&store(), None);
+    let address = server.address();
+    let answer = get(&server, "/api/v1/state");
+    for header in ["content-security-policy: default-src 'none'", "nosniff", "no-store"] {
+        assert!(answer.head.contains(header), "{}", answer.head);
+    }
+    let of_host = |host: &str| {
+        send(address, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+    };
+    assert_eq!(of_host("attacker.example").status, 421, "DNS rebinding");
+    assert_eq!(of_host("localhost:9417").status, 200);
+    assert_eq!(of_host("[::1]:80").status, 200);
+    let cross = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n";
+    assert_eq!(get_with(address, "/api/v1/state", cross).status, 403);
+    let posted = send(address, "POST /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
+                      Connection: close\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(posted.status, 405);
+    // Two lengths are how requests are smuggled.
+    let smuggled = send(address, "GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
+                        Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+                        0\r\n\r\n");
+    assert!(smuggled.status == 400 || smuggled.status == 200, "{}", smuggled.head);
+    assert_eq!(smuggled.head.matches("http/1.1").count(), 1);
+    server.end();
+}
+
+#[test]
+fn with_a_token_nothing_is_said_without_it() {
+    let server = begin(&store(), Some("0123456789abcdef"));
+    let address = server.address();
+    assert_eq!(get(&server, "/api/v1/state").status, 401);
+    assert_eq!(get(&server, "/metrics").status, 401);
+    assert_eq!(get(&server, "/?token=wrong").status, 401);
+    let bearer = "Authorization: Bearer 0123456789abcdef\r\n";
+    assert_eq!(get_with(address, "/api/v1/state", bearer).status, 200);
+    let welcome = get(&server, "/?token=0123456789abcdef");
+    assert_eq!(welcome.status, 303);
+    assert!(welcome.head.contains("httponly; samesite=strict"), "{}", welcome.head);
+    let cookie = "Cookie: other=1; wirelens=0123456789abcdef\r\n";
+    assert_eq!(get_with(address, "/api/v1/state", cookie).status, 200);
+    server.end();
+}
+
+#[test]
+fn beyond_this_machine_a_token_is_needed() {
+    let facts = Facts {
+        version: "1",
+        mode: Mode::Captures,
+        inputs: Vec::new(),
+        now_ns: || 0,
+        packets: Box::new(|| (0, 0)),
+    };
+    let listen = "0.0.0.0:0".parse().unwrap();
+    let begun = Server::begin(Options { listen, token: None }, store(), facts);
+    assert!(matches!(begun.err(), Some(ServerError::NeedsToken(_))));
+}
+
+#[test]
+fn prometheus_is_given_its_type_and_names() {
+    let server = begin(&store(), None);
+    let answer = get(&server, "/metrics");
+    assert!(answer.head.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    for line in [
+        "wirelens_flows_ended_total{reason=\"fin\"} 3",
+        "wirelens_packets_dropped_total{stage=\"capture\"} 1",
+        "wirelens_store_rows_kept{table=\"flows\"} 3",
+        "# EOF",
+    ] {
+        assert!(answer.body.contains(line), "{line}: {}", answer.body);
+    }
+    assert!(!answer.body.contains("10.0.0.1") && !answer.body.contains("example"));
+    server.end();
+}
+
+#[test]
+fn events_say_what_has_changed() {
+    let store = store();
+    let server = begin(&store, None);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let request = "GET /api/v1/stream?table=flows&where=1:77 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut next = |start: &str| lines.find(|line| line.starts_with(start)).unwrap();
+    assert_eq!(next("event"), "event: state");
+    assert!(next("data").contains("\"received\":9"));
+    push(&store, 5, None);
+    push(&store, 77, None);
+    let data = loop {
+        if next("event") == "event: rows" {
+            break next("data");
+        }
+    };
+    assert!(data.contains("1:77") && !data.contains("1:5"), "{data}");
+    server.end();
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_dropped() {
+    let server = begin(&store(), None);
+    let mut idle = TcpStream::connect(server.address()).unwrap();
+    idle.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut none = [0; 64];
+    let _ = idle.read(&mut none).expect("closed, not waited for");
+    server.end();
+}
+
+#[test]
+fn the_description_has_every_path() {
+    let server = begin(&store(), None);
+    let description = get(&server, "/api/v1/openapi.json").json();
+    assert_eq!(description["openapi"], "3.1.0");
+    assert_eq!(description["info"]["version"], "1.2.3");
+    let paths: Vec<_> = description["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(paths.len(), 9, "{paths:?}");
+    server.end();
+}

@@ -1,0 +1,81 @@
+//! Where a run is looked at, as a file of settings says it: `[page]`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, de};
+
+/// The port, unless another is asked for.
+pub const PORT: u16 = 9417;
+
+/// Settings of `[page]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PageSettings {
+    /// Where the page and the API are served.
+    #[serde(deserialize_with = "address")]
+    pub listen: SocketAddr,
+    /// A file whose first line whoever asks has to know.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Default for PageSettings {
+    fn default() -> Self {
+        let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
+        Self { listen, token_file: None }
+    }
+}
+
+/// Its keys with their defaults, as `--init` prints them.
+pub(crate) const EXAMPLE: &str = "
+# The page, the API and /metrics, over HTTP: every table of this file, live.
+# [page]
+# Address and port. One that other machines can reach needs a token.
+# listen = \"127.0.0.1:9417\"
+# A file with the token, its first line; read at the start.
+# token-file = \"token\"
+";
+
+fn address<'d, D: Deserializer<'d>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_listen(&text).map_err(de::Error::custom)
+}
+
+/// Reads `127.0.0.1:9417`, an address alone, or a port alone, which is one of this machine.
+///
+/// # Errors
+/// What was wanted, for the message of the argument.
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let local = PageSettings::default().listen;
+    let host = text.trim_matches(['[', ']']).parse::<IpAddr>();
+    if let Ok(address) = host {
+        return Ok(SocketAddr::new(address, local.port()));
+    }
+    if let Ok(port) = text.trim_start_matches(':').parse() {
+        return Ok(SocketAddr::new(local.ip(), port));
+    }
+    let wanted = "wanted: an address and a port, such as 127.0.0.1:9417 or [::1]:9417, or a port";
+    text.parse().map_err(|_| format!("{text:?}; {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_in_all_their_forms() {
+        for (text, wanted) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("8080", "127.0.0.1:8080"),
+            (":0", "127.0.0.1:0"),
+            ("::1", "[::1]:9417"),
+            ("[::1]", "[::1]:9417"),
+            ("[::]:99", "[::]:99"),
+        ] {
+            assert_eq!(parse_listen(text).unwrap().to_string(), wanted, "{text}");
+        }
+        for text in ["", "localhost", "1.2.3.4:x", "99999"] {
+            assert!(parse_listen(text).unwrap_err().contains("wanted"), "{text}");
+        }
+    }
+}

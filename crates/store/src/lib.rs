@@ -1,0 +1,148 @@
+//! The rows of every table of a run, bounded, and queries over them.
+//!
+//! Whoever computes hands rows in ([`Table::push`]); whoever serves asks ([`query`]). Neither waits
+//! for the other longer than it takes to append some rows: a query reads chunks that no one changes
+//! any more.
+
+pub mod counts;
+pub mod query;
+mod table;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use engine::columns::Schema;
+
+pub use counts::{Count, CountKind};
+pub use table::{Held, OpenRows, Table, TableLimits, TableState, View};
+
+use counts::AllCounts;
+
+/// Counts that are made when someone asks.
+pub type Counting = Box<dyn Fn() -> Vec<Count> + Send + Sync>;
+
+/// What a run has found, for those who look at it while it goes on.
+#[derive(Default)]
+pub struct Store {
+    tables: RwLock<Vec<Arc<Table>>>,
+    counts: Mutex<AllCounts>,
+    countings: RwLock<Vec<(&'static str, Counting)>>,
+    sequence: Arc<AtomicU64>,
+    asked: AtomicU64,
+    time_ns: AtomicI64,
+    is_over: AtomicBool,
+}
+
+impl Store {
+    /// Without tables.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        let store = Self::default();
+        store.time_ns.store(i64::MIN, Ordering::Relaxed);
+        Arc::new(store)
+    }
+
+    /// Adds a table. A name that there is gets a number, as do the tables of two applications of
+    /// one kind.
+    pub fn add(
+        &self,
+        name: &str,
+        about: &'static str,
+        schema: Schema,
+        limits: TableLimits,
+    ) -> Arc<Table> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let is_taken = |name: &str| tables.iter().any(|table| table.name() == name);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+        let table = Table::new(name, about, schema, limits, Arc::clone(&self.sequence));
+        let table = Arc::new(table);
+        tables.push(Arc::clone(&table));
+        table
+    }
+
+    /// The tables, in the order in which they were added.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A table by its name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<Table>> {
+        self.tables().into_iter().find(|table| table.name() == name)
+    }
+
+    /// Changes with every row and count that is handed in.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
+    }
+
+    /// Asks those who compute for what goes on now: open flows and counts. They answer at the end
+    /// of a batch.
+    pub fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often it was asked so far.
+    #[must_use]
+    #[inline]
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Event time has come so far.
+    pub fn put_time(&self, ns: i64) {
+        self.time_ns.fetch_max(ns, Ordering::AcqRel);
+    }
+
+    /// How far event time has come; nothing before the first packet with a time.
+    #[must_use]
+    pub fn time_ns(&self) -> Option<i64> {
+        Some(self.time_ns.load(Ordering::Acquire)).filter(|&ns| ns != i64::MIN)
+    }
+
+    /// Nothing comes any more.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether nothing comes any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Takes in the counts of a part of an application, in place of those before.
+    pub fn put_counts(&self, application: &'static str, part: usize, counts: Vec<Count>) {
+        self.lock_counts().put(application, part, counts);
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Adds counts that are made when someone asks.
+    pub fn count_by(&self, application: &'static str, counting: Counting) {
+        let mut countings = self.countings.write().unwrap_or_else(PoisonError::into_inner);
+        countings.push((application, counting));
+    }
+
+    /// All counts, those of several parts added up: application, counts.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, Vec<Count>)> {
+        let mut summed = self.lock_counts().summed();
+        let countings = self.countings.read().unwrap_or_else(PoisonError::into_inner);
+        for (application, counting) in countings.iter() {
+            match summed.iter_mut().find(|(name, _)| name == application) {
+                Some((_, counts)) => counts.extend(counting()),
+                None => summed.push((application, counting())),
+            }
+        }
+        summed
+    }
+
+    fn lock_counts(&self) -> MutexGuard<'_, AllCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,180 @@
+//! Values over time, in steps of one length.
+
+use std::collections::HashMap;
+
+use engine::columns::Schema;
+
+use super::cell::cell;
+use super::filter::Filter;
+use super::groups::{Aggregate, Key, Sum};
+use super::span::{TimeRange, time_column};
+use crate::table::Held;
+
+/// Steps at most: more than a screen has columns.
+const STEP_COUNT_MAX: usize = 4_000;
+
+/// Names that are kept apart while summing; rows of later ones are "other".
+const NAME_COUNT_MAX: usize = 10_000;
+
+/// Which values.
+pub struct SeriesQuery {
+    /// Rows that are wanted.
+    pub filter: Filter,
+    /// Of this time; where an end is left out, that of the rows.
+    pub range: TimeRange,
+    /// The column; nothing counts rows.
+    pub value: Option<usize>,
+    /// How values of a step are put together.
+    pub aggregate: Aggregate,
+    /// A series for each value of this column.
+    pub by: Option<usize>,
+    /// So many of them, the largest; the rest is one.
+    pub series_count: usize,
+    /// The length of a step in nanoseconds; chosen where it is left out or too short.
+    pub step_ns: Option<i64>,
+}
+
+/// Values over time.
+#[derive(Debug)]
+pub struct Series {
+    /// When each step begins.
+    pub times: Vec<i64>,
+    /// How long it is.
+    pub step_ns: i64,
+    /// The name of each series, nothing for the rest; and its values.
+    pub series: Vec<(Option<Key>, Vec<Option<f64>>)>,
+    /// Rows that were wanted.
+    pub matched: usize,
+    /// Rows that were looked at.
+    pub searched: usize,
+}
+
+/// Lengths that people read: 1, 2, 5 and 10 of seconds, then minutes, hours and days.
+const STEPS_S: [i64; 14] =
+    [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
+
+/// Steps where nothing else is asked for.
+const STEP_COUNT_USUAL: i64 = 120;
+
+fn step_ns(asked: Option<i64>, length_ns: i64) -> i64 {
+    let least = length_ns / i64::try_from(STEP_COUNT_MAX - 1).unwrap_or(i64::MAX) + 1;
+    let usual = || {
+        let wanted = length_ns / STEP_COUNT_USUAL / 1_000_000_000;
+        STEPS_S.iter().find(|&&step| step >= wanted).unwrap_or(&86_400) * 1_000_000_000
+    };
+    asked.filter(|&step| step > 0).unwrap_or_else(usual).max(least)
+}
+
+impl SeriesQuery {
+    /// Puts them together.
+    #[must_use]
+    pub fn run(&self, chunks: &[Held], schema: Schema) -> Series {
+        let searched = chunks.iter().map(|held| held.columns().row_count()).sum();
+        let none = |step_ns| Series {
+            times: Vec::new(),
+            step_ns,
+            series: Vec::new(),
+            matched: 0,
+            searched,
+        };
+        let Some(time) = time_column(schema) else { return none(0) };
+        let found = self.found(chunks, time);
+        let times = || found.iter().map(|one| one.0);
+        let from = self.range.from_ns.or_else(|| times().min());
+        let to = self.range.to_ns.or_else(|| times().max().map(|last| last.saturating_add(1)));
+        let Some((from, to)) = from.zip(to).filter(|(from, to)| from < to) else {
+            return none(step_ns(self.step_ns, 0));
+        };
+        let step_ns = step_ns(self.step_ns, to.saturating_sub(from));
+        let first = from.div_euclid(step_ns);
+        let place = |ns: i64| usize::try_from(ns.div_euclid(step_ns) - first).unwrap_or(0);
+        let step_count = place(to - 1) + 1;
+        let start = |at: usize| (first + i64::try_from(at).unwrap_or(0)) * step_ns;
+        let names = self.names(chunks, &found);
+        let mut sums = vec![vec![Sum::NONE; step_count]; names.series_count()];
+        for &(ns, chunk, row, value) in &found {
+            let series = names.of(self.key(chunks, chunk, row).as_ref());
+            if let Some(sum) = sums.get_mut(series).and_then(|sums| sums.get_mut(place(ns))) {
+                sum.add(value);
+            }
+        }
+        let values = |sums: &Vec<Sum>| sums.iter().map(|sum| sum.value(self.aggregate)).collect();
+        let series = names.each().zip(sums.iter().map(values)).collect();
+        let times = (0..step_count).map(start).collect();
+        Series { times, step_ns, series, matched: found.len(), searched }
+    }
+
+    /// Rows that are wanted: when, where, and the value.
+    fn found(&self, chunks: &[Held], time: usize) -> Vec<(i64, u32, u32, f64)> {
+        let mut found = Vec::new();
+        for (chunk, held) in (0..).zip(chunks) {
+            let columns = held.columns();
+            for (row, at) in (0..columns.row_count()).zip(0..) {
+                if !self.range.has(columns, Some(time), row) || !self.filter.has(columns, row) {
+                    continue;
+                }
+                let value = match self.value {
+                    Some(value) => cell(columns, value, row).number(),
+                    None => Some(1.0),
+                };
+                if let Some((ns, value)) = cell(columns, time, row).time().zip(value) {
+                    found.push((ns, chunk, at, value));
+                }
+            }
+        }
+        found
+    }
+
+    fn key(&self, chunks: &[Held], chunk: u32, row: u32) -> Option<Key> {
+        let held = chunks.get(chunk as usize)?;
+        self.by.map(|by| Key::of(cell(held.columns(), by, row as usize)))
+    }
+
+    /// The largest series get their names.
+    fn names(&self, chunks: &[Held], found: &[(i64, u32, u32, f64)]) -> Names {
+        if self.by.is_none() {
+            return Names { names: Vec::new(), has_rest: true };
+        }
+        let mut totals: HashMap<Key, Sum> = HashMap::new();
+        let mut has_rest = false;
+        for &(_, chunk, row, value) in found {
+            let Some(key) = self.key(chunks, chunk, row) else { continue };
+            if totals.len() >= NAME_COUNT_MAX && !totals.contains_key(&key) {
+                has_rest = true;
+                continue;
+            }
+            let one = Sum::NONE;
+            let sum = totals.entry(key).or_insert(one);
+            sum.add(value);
+        }
+        let mut names: Vec<_> = totals.into_iter().collect();
+        let size = |sum: &Sum| sum.value(self.aggregate).unwrap_or(f64::NEG_INFINITY);
+        names.sort_by(|one, other| {
+            size(&other.1).total_cmp(&size(&one.1)).then_with(|| one.0.cmp(&other.0))
+        });
+        has_rest |= names.len() > self.series_count;
+        names.truncate(self.series_count);
+        Names { names: names.into_iter().map(|(key, _)| key).collect(), has_rest }
+    }
+}
+
+struct Names {
+    names: Vec<Key>,
+    has_rest: bool,
+}
+
+impl Names {
+    fn series_count(&self) -> usize {
+        self.names.len() + usize::from(self.has_rest)
+    }
+
+    fn of(&self, key: Option<&Key>) -> usize {
+        let place = key.and_then(|key| self.names.iter().position(|name| name == key));
+        place.unwrap_or(self.names.len())
+    }
+
+    fn each(&self) -> impl Iterator<Item = Option<Key>> {
+        let rest = self.has_rest.then_some(None);
+        self.names.iter().cloned().map(Some).chain(rest)
+    }
+}

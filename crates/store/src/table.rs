@@ -1,0 +1,392 @@
+//! The recent rows of one table: bounded by rows and by bytes, the oldest go first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::columns::{Columns, Schema};
+
+/// Rows that are appended to one chunk. A reader holds whole chunks, so that a chunk is copied
+/// where rows come while it is read: few rows keep that cheap.
+const ROWS_PER_CHUNK: usize = 2048;
+
+/// How much of a table is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct TableLimits {
+    /// Rows.
+    pub row_count: usize,
+    /// Their bytes in memory.
+    pub byte_count: usize,
+    /// Rows that are not final, of all parts.
+    pub open_row_count: usize,
+}
+
+impl Default for TableLimits {
+    fn default() -> Self {
+        Self { row_count: 200_000, byte_count: 64 << 20, open_row_count: 50_000 }
+    }
+}
+
+/// Rows that are not final, such as flows that go on: made when someone asks for them.
+pub type OpenRows = Box<dyn Fn() -> Columns + Send + Sync>;
+
+/// A table.
+pub struct Table {
+    name: String,
+    about: &'static str,
+    schema: Schema,
+    limits: TableLimits,
+    rows: Mutex<Rows>,
+    /// Of the store; see [`Store::sequence`](crate::Store::sequence).
+    sequence: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Rows {
+    chunks: VecDeque<Arc<Chunk>>,
+    row_count: usize,
+    byte_count: usize,
+    received: u64,
+    evicted: u64,
+    open: BTreeMap<(usize, usize), Open>,
+}
+
+struct Open {
+    rows: Arc<OpenRows>,
+    row_count: usize,
+    /// Rows that had been received by then: one that comes later may be the same, final.
+    received: u64,
+}
+
+/// Some rows, in the order in which they came.
+#[derive(Clone)]
+struct Chunk {
+    columns: Columns,
+    byte_count: usize,
+}
+
+/// How much of a table there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableState {
+    /// Rows that are kept.
+    pub row_count: usize,
+    /// Bytes that they take.
+    pub byte_count: usize,
+    /// Rows that came.
+    pub received: u64,
+    /// Rows that went for later ones.
+    pub evicted: u64,
+    /// Rows that are not final.
+    pub open_row_count: usize,
+}
+
+/// Rows as they are at a moment, for a query.
+pub struct View {
+    schema: Schema,
+    chunks: Vec<Arc<Chunk>>,
+    open: Vec<(Arc<OpenRows>, u64)>,
+    received: u64,
+}
+
+/// A chunk of rows of a [`View`].
+pub struct Held(Source);
+
+enum Source {
+    Shared(Arc<Chunk>),
+    Own(Columns),
+}
+
+impl Held {
+    /// Rows that are not of a table in memory.
+    #[must_use]
+    pub const fn own(columns: Columns) -> Self {
+        Self(Source::Own(columns))
+    }
+
+    /// The rows.
+    #[must_use]
+    pub fn columns(&self) -> &Columns {
+        match &self.0 {
+            Source::Shared(chunk) => &chunk.columns,
+            Source::Own(columns) => columns,
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(
+        name: String,
+        about: &'static str,
+        schema: Schema,
+        limits: TableLimits,
+        sequence: Arc<AtomicU64>,
+    ) -> Self {
+        Self { name, about, schema, limits, rows: Mutex::default(), sequence }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it answers, in a line.
+    #[must_use]
+    pub const fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub const fn schema(&self) -> Schema {
+        self.schema
+    }
+
+    /// How much of it there is.
+    #[must_use]
+    pub fn state(&self) -> TableState {
+        let rows = self.lock();
+        let Rows { row_count, byte_count, received, evicted, .. } = *rows;
+        let open_row_count = rows.open.values().map(|open| open.row_count).sum();
+        TableState { row_count, byte_count, received, evicted, open_row_count }
+    }
+
+    /// Takes in rows; the oldest go where there are more than are kept. Rows of other columns are
+    /// no rows of this table, and are not taken.
+    pub fn push(&self, added: &Columns) {
+        if added.schema() != self.schema || added.row_count() == 0 {
+            return;
+        }
+        self.lock().push(added, &self.limits);
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes in rows that are not final, in place of those of the same part and segment before.
+    /// Beyond the limit they are not taken.
+    pub fn put_open(&self, part: usize, segment: usize, row_count: usize, open: OpenRows) {
+        let mut rows = self.lock();
+        rows.open.remove(&(part, segment));
+        let sum: usize = rows.open.values().map(|open| open.row_count).sum();
+        if row_count > 0 && sum + row_count <= self.limits.open_row_count {
+            let received = rows.received;
+            let open = Open { rows: Arc::new(open), row_count, received };
+            rows.open.insert((part, segment), open);
+        }
+        drop(rows);
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Forgets the segments of a part from this one on: there are no rows in them.
+    pub fn end_open(&self, part: usize, segment: usize) {
+        self.lock().open.retain(|&(of, at), _| of != part || at < segment);
+    }
+
+    /// The rows as they are now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let rows = self.lock();
+        View {
+            schema: self.schema,
+            chunks: rows.chunks.iter().cloned().collect(),
+            open: rows.open.values().map(|open| (Arc::clone(&open.rows), open.received)).collect(),
+            received: rows.received,
+        }
+    }
+
+    /// The rows that came after so many; of those that went already, none.
+    #[must_use]
+    pub fn since(&self, received: u64) -> View {
+        let mut view = self.view();
+        view.open.clear();
+        let mut first = view.received - view.row_count() as u64;
+        view.chunks.retain(|chunk| {
+            first += chunk.columns.row_count() as u64;
+            first > received
+        });
+        view
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    fn push(&mut self, added: &Columns, limits: &TableLimits) {
+        let (row_count, byte_count) = (added.row_count(), added.byte_count());
+        match self.chunks.back_mut() {
+            Some(chunk) if chunk.columns.row_count() + row_count <= ROWS_PER_CHUNK => {
+                let chunk = Arc::make_mut(chunk);
+                chunk.columns.append(added);
+                chunk.byte_count += byte_count;
+            }
+            _ => self.chunks.push_back(Arc::new(Chunk { columns: added.clone(), byte_count })),
+        }
+        self.row_count += row_count;
+        self.byte_count += byte_count;
+        self.received += row_count as u64;
+        let is_over =
+            |rows: &Self| rows.row_count > limits.row_count || rows.byte_count > limits.byte_count;
+        while is_over(self) && self.chunks.len() > 1 {
+            let Some(chunk) = self.chunks.pop_front() else { break };
+            self.row_count -= chunk.columns.row_count();
+            self.byte_count -= chunk.byte_count;
+            self.evicted += chunk.columns.row_count() as u64;
+        }
+    }
+}
+
+impl View {
+    /// Rows of somewhere else than memory.
+    #[must_use]
+    pub const fn empty(schema: Schema) -> Self {
+        Self { schema, chunks: Vec::new(), open: Vec::new(), received: 0 }
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub const fn schema(&self) -> Schema {
+        self.schema
+    }
+
+    /// Rows that were received when it was made.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Final rows in it.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.columns.row_count()).sum()
+    }
+
+    /// All rows, chunk by chunk in the order in which they came, open ones last. An open row goes
+    /// where a final one of the same flow came after it.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<Held> {
+        let shared = |chunk: &Arc<Chunk>| Held(Source::Shared(Arc::clone(chunk)));
+        let mut held: Vec<_> = self.chunks.iter().map(shared).collect();
+        let ended = super::query::Ended::since(self.open.iter().map(|(_, at)| *at).min(), self);
+        for (rows, _) in &self.open {
+            held.push(Held(Source::Own(ended.without(rows()))));
+        }
+        held
+    }
+
+    /// The final rows, chunk by chunk.
+    #[must_use]
+    pub fn final_rows(&self) -> Vec<&Columns> {
+        self.chunks.iter().map(|chunk| &chunk.columns).collect()
+    }
+
+    /// The last so many of the final rows.
+    #[must_use]
+    pub fn latest(&self, row_count: usize) -> Vec<Held> {
+        let mut skipped = self.row_count().saturating_sub(row_count);
+        let mut held = Vec::new();
+        for chunk in &self.chunks {
+            let len = chunk.columns.row_count();
+            if skipped == 0 {
+                held.push(Held(Source::Shared(Arc::clone(chunk))));
+            } else if skipped < len {
+                let places: Vec<_> = (skipped..len).collect();
+                held.push(Held(Source::Own(chunk.columns.picked(&places))));
+            }
+            skipped = skipped.saturating_sub(len);
+        }
+        held
+    }
+
+    /// The chunks of final rows, with how many rows came before each.
+    pub(crate) fn final_chunks(&self) -> impl Iterator<Item = (u64, &Columns)> {
+        let mut before = self.received - self.row_count() as u64;
+        self.chunks.iter().map(move |chunk| {
+            let at = before;
+            before += chunk.columns.row_count() as u64;
+            (at, &chunk.columns)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::columns::{Field, Kind, Value};
+
+    use super::*;
+
+    const SCHEMA: Schema = &[
+        Field::new("community_id", Kind::Text, ""),
+        Field::new("first_ns", Kind::TimestampNs, "").nullable(),
+        Field::new("bytes", Kind::U64, ""),
+    ];
+
+    fn rows(range: std::ops::Range<u64>) -> Columns {
+        let mut rows = Columns::new(SCHEMA);
+        for at in range {
+            let id = format!("1:{at}");
+            rows.push_row(&[Value::Str(&id), Value::TimestampNs(1), Value::U64(at)]).unwrap();
+        }
+        rows
+    }
+
+    fn table(limits: TableLimits) -> Table {
+        Table::new("flows".into(), "", SCHEMA, limits, Arc::default())
+    }
+
+    fn ids(view: &View) -> Vec<String> {
+        let of = |held: &Held| {
+            let columns = held.columns();
+            let id = |row| crate::query::cell(columns, 0, row).text().unwrap_or_default().into();
+            (0..columns.row_count()).map(id).collect::<Vec<String>>()
+        };
+        view.chunks().iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn the_oldest_rows_go_and_are_counted() {
+        let limits = TableLimits { row_count: 10_000, ..TableLimits::default() };
+        let table = table(limits);
+        for start in (0..50_000).step_by(100) {
+            table.push(&rows(start..start + 100));
+        }
+        let state = table.state();
+        assert_eq!(state.received, 50_000);
+        assert_eq!(state.evicted + state.row_count as u64, 50_000);
+        assert!(state.row_count <= 10_000 && state.row_count > 7_000, "{state:?}");
+        assert_eq!(ids(&table.view()).last().unwrap(), "1:49999");
+    }
+
+    #[test]
+    fn rows_are_bounded_by_bytes_too() {
+        let table = table(TableLimits { byte_count: 100_000, ..TableLimits::default() });
+        for start in (0..50_000).step_by(100) {
+            table.push(&rows(start..start + 100));
+        }
+        assert!(table.state().byte_count < 200_000, "{:?}", table.state());
+    }
+
+    #[test]
+    fn an_open_flow_goes_once_it_has_ended() {
+        let table = table(TableLimits::default());
+        table.push(&rows(0..3));
+        table.put_open(0, 0, 2, Box::new(|| rows(10..12)));
+        assert_eq!(ids(&table.view()), ["1:0", "1:1", "1:2", "1:10", "1:11"]);
+        table.push(&rows(10..11));
+        assert_eq!(ids(&table.view()), ["1:0", "1:1", "1:2", "1:10", "1:11"]);
+        table.end_open(0, 0);
+        assert_eq!(ids(&table.view()), ["1:0", "1:1", "1:2", "1:10"]);
+    }
+
+    #[test]
+    fn what_a_reader_holds_does_not_change() {
+        let table = table(TableLimits::default());
+        table.push(&rows(0..3));
+        let view = table.view();
+        table.push(&rows(3..6));
+        assert_eq!(ids(&view).len(), 3);
+        assert_eq!(ids(&table.view()).len(), 6);
+        assert_eq!(ids(&table.since(3)).len(), 6, "whole chunks");
+        assert_eq!(ids(&table.since(6)).len(), 0);
+    }
+}

@@ -1,0 +1,190 @@
+//! Questions over small tables, by hand.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use engine::columns::{Columns, Field, Kind, Schema, Value};
+use proptest::prelude::*;
+use store::query::{
+    Aggregate, Filter, GroupsQuery, Order, OrderBy, RowsQuery, SeriesQuery, TimeRange, cell,
+};
+use store::{Store, Table, TableLimits};
+
+const SCHEMA: Schema = &[
+    Field::new("first_ns", Kind::TimestampNs, "").nullable(),
+    Field::new("src_ip", Kind::Text, ""),
+    Field::new("dst_ip", Kind::Text, ""),
+    Field::new("dst_port", Kind::U16, ""),
+    Field::new("src_bytes", Kind::U64, ""),
+    Field::new("dst_bytes", Kind::U64, ""),
+    Field::new("label", Kind::Text, "").nullable(),
+    Field::new("confidence", Kind::F64, "").nullable(),
+];
+
+const SECOND: i64 = 1_000_000_000;
+
+fn table() -> std::sync::Arc<Table> {
+    let store = Store::new();
+    let table = store.add("flows", "", SCHEMA, TableLimits::default());
+    let rows = [
+        (0, "10.0.0.1", "192.0.2.7", 443, 100, 2_000, Some("video"), Some(0.9)),
+        (1, "10.0.0.2", "2001:db8::1", 53, 60, 90, Some("dns"), Some(0.5)),
+        (61, "10.1.0.3", "192.0.2.7", 443, 700, 70_000, Some("video"), Some(0.99)),
+        (62, "10.0.0.1", "192.0.2.9", 80, 10, 20, None, None),
+    ];
+    for (s, src, dst, port, up, down, label, confidence) in rows {
+        let mut columns = Columns::new(SCHEMA);
+        let row = [
+            Value::TimestampNs(s * SECOND),
+            Value::Str(src),
+            Value::Str(dst),
+            Value::U16(port),
+            Value::U64(up),
+            Value::U64(down),
+            label.map(Value::Str).into(),
+            confidence.map(Value::F64).into(),
+        ];
+        columns.push_row(&row).unwrap();
+        table.push(&columns);
+    }
+    table
+}
+
+fn query(filter: &str, order: &str) -> RowsQuery {
+    RowsQuery {
+        filter: Filter::new(filter, SCHEMA).unwrap(),
+        range: TimeRange::default(),
+        order: Order::read(order, SCHEMA).unwrap(),
+        offset: 0,
+        limit: 100,
+    }
+}
+
+/// Seconds of the rows that are found, in their order.
+fn found(query: &RowsQuery) -> Vec<i64> {
+    let rows = query.run(&table().view());
+    rows.each().map(|(columns, row)| cell(columns, 0, row).time().unwrap() / SECOND).collect()
+}
+
+#[test]
+fn filters_choose_rows() {
+    let cases: &[(&str, &[i64])] = &[
+        ("", &[0, 1, 61, 62]),
+        ("src_ip == 10.0.0.0/16", &[0, 1, 62]),
+        ("ip == 192.0.2.0/24 && dst_port == 443", &[0, 61]),
+        ("ip == 2001:db8::/32", &[1]),
+        ("label == \"video\" and confidence > 0.95", &[61]),
+        ("label != video", &[1]),
+        ("not label == video", &[1, 62]),
+        ("bytes > 70k", &[61]),
+        ("bytes >= 2.1k and bytes <= 70.7k", &[0, 61]),
+        ("dst_port in {53, 80}", &[1, 62]),
+        ("label contains ID", &[0, 61]),
+        ("VIDEO", &[0, 61]),
+        ("\"10.1.\"", &[61]),
+        ("(dns or video) and !(dst_port == 443)", &[1]),
+        ("first_ns >= 1970-01-01T00:01:00Z", &[61, 62]),
+        ("port == 0x35", &[1]),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(found(&query(text, "first_ns")), *wanted, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_filter_is_refused_in_words() {
+    let cases = [
+        ("colour == 1", "no column \"colour\""),
+        ("dst_port == https", "wanted: a number"),
+        ("dst_port contains 4", "is a number"),
+        ("(dns", "not closed"),
+        ("dns video", "wanted: and, or, or the end"),
+        ("label == ", "wanted: a value"),
+        ("label in video", "in braces"),
+        ("label == \"video", "does not end"),
+        ("first_ns > noon", "wanted: a time"),
+        ("&& dns", "wanted: a column"),
+    ];
+    for (text, wanted) in cases {
+        let error = Filter::new(text, SCHEMA).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+    let deep = "(".repeat(100_000);
+    assert!(Filter::new(&deep, SCHEMA).is_err());
+    let deep = "!".repeat(4_000);
+    assert!(Filter::new(&deep, SCHEMA).unwrap_err().to_string().contains("too deep"));
+}
+
+#[test]
+fn rows_come_in_order_and_in_pages() {
+    assert_eq!(found(&query("", "")), [62, 61, 1, 0], "the latest first");
+    assert_eq!(found(&query("", "-dst_bytes")), [61, 0, 1, 62]);
+    assert_eq!(found(&query("", "-confidence")), [61, 0, 1, 62], "missing last");
+    assert_eq!(found(&query("", "confidence")), [1, 0, 61, 62], "missing last");
+    let page = RowsQuery { offset: 1, limit: 2, ..query("", "src_ip,-dst_port") };
+    assert_eq!(found(&page), [62, 1]);
+    let rows = page.run(&table().view());
+    assert_eq!((rows.matched, rows.searched, rows.len()), (4, 4, 2));
+    let range = TimeRange { from_ns: Some(SECOND), to_ns: Some(62 * SECOND) };
+    assert_eq!(found(&RowsQuery { range, ..query("", "first_ns") }), [1, 61]);
+    assert!(Order::read("-colour", SCHEMA).unwrap_err().to_string().contains("dst_port"));
+}
+
+#[test]
+fn rows_are_put_together_by_columns() {
+    let query = GroupsQuery {
+        filter: Filter::all(),
+        range: TimeRange::default(),
+        by: vec![6],
+        aggregates: vec![(Aggregate::Sum, 5), (Aggregate::Mean, 7)],
+        order: (OrderBy::Rows, true),
+        offset: 0,
+        limit: 10,
+    };
+    assert_eq!(query.names(SCHEMA), ["label", "rows", "sum_dst_bytes", "mean_confidence"]);
+    let order = query.order("-sum_dst_bytes", SCHEMA).unwrap();
+    let groups = GroupsQuery { order, ..query }.run(&table().view().chunks(), SCHEMA);
+    let rows: Vec<_> =
+        groups.rows.iter().map(|row| (row.row_count, row.values[0], row.values[1])).collect();
+    let mean = Some((0.9 + 0.99) / 2.0);
+    assert_eq!(
+        rows,
+        [(2, Some(72_000.0), mean), (1, Some(90.0), Some(0.5)), (1, Some(20.0), None)]
+    );
+}
+
+#[test]
+fn values_are_put_together_over_time() {
+    let query = SeriesQuery {
+        filter: Filter::all(),
+        range: TimeRange::default(),
+        value: Some(5),
+        aggregate: Aggregate::Sum,
+        by: Some(6),
+        series_count: 1,
+        step_ns: Some(60 * SECOND),
+    };
+    let series = query.run(&table().view().chunks(), SCHEMA);
+    assert_eq!(series.times, [0, 60 * SECOND]);
+    let values: Vec<_> = series.series.iter().map(|(_, values)| values.clone()).collect();
+    assert_eq!(values, [vec![Some(2_000.0), Some(70_000.0)], vec![Some(90.0), Some(20.0)]]);
+    assert!(series.series[1].0.is_none(), "the rest");
+    let whole = SeriesQuery { by: None, value: None, ..query };
+    let series = whole.run(&table().view().chunks(), SCHEMA);
+    assert_eq!(series.series[0].1, [Some(2.0), Some(2.0)]);
+    let short = SeriesQuery { step_ns: Some(1), ..whole };
+    let series = short.run(&table().view().chunks(), SCHEMA);
+    assert!(series.times.len() <= 4_000 && series.matched == 4, "{}", series.times.len());
+}
+
+proptest! {
+    #[test]
+    fn no_text_stops_the_process(text in "[a-z0-9(){}!&|<>=,.\"'/:% \\u{80}-\\u{ff}]{0,60}") {
+        if let Ok(filter) = Filter::new(&text, SCHEMA) {
+            let view = table().view();
+            for held in view.chunks() {
+                (0..held.columns().row_count()).for_each(|row| {
+                    let _ = filter.has(held.columns(), row);
+                });
+            }
+        }
+    }
+}
