@@ -108,6 +108,7 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 	@bash tools/setup.sh test
 	cargo fmt --all --check
 	$(if $(wildcard fuzz/Cargo.toml),cargo fmt --manifest-path fuzz/Cargo.toml --check)
+	$(if $(wildcard fuzz/Cargo.toml),cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null)
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	$(if $(PYTHON_CODE),.venv/bin/ruff check --quiet --config tools/ruff.toml $(PYTHON_CODE))
 	bash tools/bpf.sh check

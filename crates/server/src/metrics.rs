@@ -6,7 +6,7 @@
 use std::fmt;
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use store::{Count, CountKind};
@@ -116,15 +116,20 @@ impl prometheus_client::collector::Collector for Collector {
             let help = about.trim_end_matches('.');
             let mut metric = encoder.encode_descriptor(name, help, None, metric_type)?;
             for (labels, value) in samples {
-                let mut sample = metric.encode_family(labels)?;
-                match kind {
-                    CountKind::Counter => {
-                        sample.encode_counter::<NoLabelSet, f64, f64>(value, None)?;
-                    }
-                    CountKind::Gauge => sample.encode_gauge(value)?,
+                if labels.is_empty() {
+                    push(&mut metric, *kind, *value)?;
+                } else {
+                    push(&mut metric.encode_family(labels)?, *kind, *value)?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+fn push(metric: &mut MetricEncoder<'_>, kind: CountKind, value: f64) -> Result<(), fmt::Error> {
+    match kind {
+        CountKind::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+        CountKind::Gauge => metric.encode_gauge(&value),
     }
 }

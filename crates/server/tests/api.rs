@@ -100,9 +100,8 @@ fn send(address: SocketAddr, request: &str) -> Answer {
 }
 
 fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n"
-    );
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
     send(address, &request)
 }
 
@@ -126,10 +125,12 @@ fn the_state_names_tables_and_columns() {
 #[test]
 fn rows_groups_and_series_are_answered() {
     let server = begin(&store(), None);
-    let rows = get(&server, "/api/v1/tables/flows?sort=-dst_bytes&limit=2&columns=dst_bytes").json();
+    let rows =
+        get(&server, "/api/v1/tables/flows?sort=-dst_bytes&limit=2&columns=dst_bytes").json();
     assert_eq!(rows["rows"], json!([[1002], [1001]]));
     assert_eq!((&rows["matched"], &rows["searched"]), (&json!(3), &json!(3)));
-    let found = get(&server, "/api/v1/tables/flows?where=server_name%20contains%20%22ONE%22").json();
+    let found =
+        get(&server, "/api/v1/tables/flows?where=server_name%20contains%20%22ONE%22").json();
     assert_eq!(found["matched"], 1);
     assert_eq!(found["rows"][0][3], "1764113831123456789");
     let path = "/api/v1/tables/flows/groups?by=src_ip&sum=dst_bytes,src_bytes&sort=-sum_dst_bytes";
@@ -193,20 +194,29 @@ fn every_answer_is_guarded() {
         assert!(answer.head.contains(header), "{}", answer.head);
     }
     let of_host = |host: &str| {
-        send(address, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+        send(
+            address,
+            &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"),
+        )
     };
     assert_eq!(of_host("attacker.example").status, 421, "DNS rebinding");
     assert_eq!(of_host("localhost:9417").status, 200);
     assert_eq!(of_host("[::1]:80").status, 200);
     let cross = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n";
     assert_eq!(get_with(address, "/api/v1/state", cross).status, 403);
-    let posted = send(address, "POST /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
-                      Connection: close\r\nContent-Length: 0\r\n\r\n");
+    let posted = send(
+        address,
+        "POST /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
+                      Connection: close\r\nContent-Length: 0\r\n\r\n",
+    );
     assert_eq!(posted.status, 405);
     // Two lengths are how requests are smuggled.
-    let smuggled = send(address, "GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
+    let smuggled = send(
+        address,
+        "GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
                         Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
-                        0\r\n\r\n");
+                        0\r\n\r\n",
+    );
     assert!(smuggled.status == 400 || smuggled.status == 200, "{}", smuggled.head);
     assert_eq!(smuggled.head.matches("http/1.1").count(), 1);
     server.end();

@@ -109,7 +109,7 @@ impl RunState {
                 received,
                 dropped,
                 malformed: of_first("packets_malformed"),
-                open_flows: of_first("open_flows"),
+                open_flows: of_first("open").max(of_first("flows_open")),
             },
             tables: app.store.tables().iter().map(|table| about(table, has_columns)).collect(),
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use engine::columns::Columns;
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{EndReason, Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
+use engine::flow::{Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
 
 use super::{Closing, Count, OpenRows, Opening, Refusal, Watcher, Watchers};
 use crate::done::Done;
@@ -33,6 +33,12 @@ pub trait EndedRows: Clone + Send + Sync + 'static {
         flows: &[(FlowRecord, Self::Kept)],
         put: &mut dyn FnMut(Columns),
     ) -> Result<(), Refusal>;
+
+    /// As [`Watcher::counts`].
+    #[must_use]
+    fn counts(_now: &Now<'_>) -> Vec<Count> {
+        Vec::new()
+    }
 
     /// Closing lines of its own, each ended.
     #[must_use]
@@ -119,7 +125,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
     }
 
     fn counts(&self, now: &Now<'_>) -> Vec<Count> {
-        flow_counts(now)
+        R::counts(now)
     }
 
     fn open_rows(&self, now: &Now<'_>, slots: Range<u32>) -> Option<(usize, OpenRows)> {
@@ -159,15 +165,4 @@ fn columns<R: EndedRows>(mut rows: R, flows: &[(FlowRecord, R::Kept)]) -> Column
     // What was laid before a refusal is shown.
     let _ = rows.lay(flows, &mut put);
     columns.unwrap_or_else(|| Columns::new(&[]))
-}
-
-/// What applications that look at flows count of them.
-pub(crate) fn flow_counts(now: &Now<'_>) -> Vec<Count> {
-    #[allow(clippy::cast_precision_loss)]
-    let open = Count::gauge("open_flows", "Flows that have not ended.", now.flow_count() as f64);
-    let ended = |reason: EndReason| {
-        let count = Count::total("ended", "Flows that have ended.", now.ended.of(reason));
-        count.with("reason", reason.name())
-    };
-    EndReason::ALL.into_iter().map(ended).chain([open]).collect()
 }

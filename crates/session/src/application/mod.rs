@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideDone};
-pub(crate) use ended::flow_counts;
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub(crate) use framed::{Framed, Framing, OpenFlows};
 pub use ready::{Entry, Reading, Ready};

@@ -12,7 +12,6 @@ use std::ops::Range;
 
 use crate::application::{
     Application, Closing, Count, OpenRows, Opening, Refusal, Site, Wants, Watcher, Watchers,
-    flow_counts,
 };
 use crate::done::Done;
 use crate::flows::NEEDS;
@@ -241,9 +240,12 @@ impl Watcher for Counting {
 
     fn counts(&self, now: &Now<'_>) -> Vec<Count> {
         let about = "Packets of periods that were written already, or without a time.";
-        let mut counts = flow_counts(now);
-        counts.push(Count::total("packets_late", about, self.late));
-        counts
+        #[allow(clippy::cast_precision_loss)]
+        let open_count = now.flow_count() as f64;
+        vec![
+            Count::total("packets_late", about, self.late),
+            Count::gauge("flows_open", "Flows that have not ended.", open_count),
+        ]
     }
 
     fn open_rows(&self, _: &Now<'_>, slots: Range<u32>) -> Option<(usize, OpenRows)> {

@@ -4,13 +4,14 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use engine::columns::{Columns, Schema};
+use engine::flow::pass::Now;
 use engine::flow::{FlowRecord, FlowStatistics, PerFlow};
 use packet::Span;
 use serde::Deserialize;
 
 use super::{Done, Laid, Layout, Names, Rows, heaviest, named, needs};
 use crate::application::{
-    Application, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
+    Application, Count, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
 };
 use crate::outlet::Outlet;
 use crate::{names_read, written};
@@ -220,6 +221,10 @@ impl EndedRows for Each {
         Ok(())
     }
 
+    fn counts(now: &Now<'_>) -> Vec<Count> {
+        super::counts(now)
+    }
+
     fn lines(flows: &Done) -> String {
         flows.lines()
     }
@@ -245,6 +250,10 @@ impl<S: PerFlow + Laid + 'static> EndedRows for Out<S> {
             put(columns.map_err(Refusal::new)?.clone());
             Ok(())
         })
+    }
+
+    fn counts(now: &Now<'_>) -> Vec<Count> {
+        super::counts(now)
     }
 
     fn lines(flows: &Done) -> String {

@@ -15,9 +15,11 @@ pub use brought::Brought;
 pub use labelled::LabelledFlows;
 
 use engine::columns::Schema;
+use engine::flow::EndReason;
+use engine::flow::pass::Now;
 use layout::{Laid, Layout, Rows};
 
-use crate::application::ENDED_PER_PIECE;
+use crate::application::{Count, ENDED_PER_PIECE};
 use crate::choice::choice;
 use crate::reading::Needs;
 
@@ -54,4 +56,15 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
         ("wirelens flows --model DIR", row::LABELLED[0]),
         ("wirelens flows --model DIR --stats", row::LABELLED_WITH_STATISTICS[0]),
     ]
+}
+
+/// What is counted of flows while a run goes on.
+fn counts(now: &Now<'_>) -> Vec<Count> {
+    #[allow(clippy::cast_precision_loss)]
+    let open = Count::gauge("open", "Flows that have not ended.", now.flow_count() as f64);
+    let ended = |reason: EndReason| {
+        let count = Count::total("ended", "Flows that have ended.", now.ended.of(reason));
+        count.with("reason", reason.name())
+    };
+    EndReason::ALL.into_iter().map(ended).chain([open]).collect()
 }

@@ -20,7 +20,7 @@ use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
     Application as _, Closing, Count, Framed, Framing, OpenFlows, Opening, Refusal, Watcher,
-    Watchers, flow_counts,
+    Watchers,
 };
 use crate::captures::Captures;
 use crate::names_read::{Text, counts, lines};
@@ -188,7 +188,7 @@ impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> f
     fn counts(&self, keep: &With<Reader, P>, now: &Now<'_>) -> Vec<Count> {
         let names = counts(&keep.keep.counts()).into_iter();
         let names = names.map(|(name, value)| Count::total(name, NAMES_ABOUT, value));
-        flow_counts(now).into_iter().chain(names).collect()
+        super::counts(now).into_iter().chain(names).collect()
     }
 
     fn open_rows(output: &T) -> Option<OpenFlows<With<Reader, P>>> {

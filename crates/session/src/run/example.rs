@@ -82,5 +82,4 @@ read-names = true
 model = \"services\"
 [cca]
 [latency]
-[unanswered]
 ";
