@@ -1,0 +1,87 @@
+import { type Answer, useAnswer } from "../answer.ts";
+import { tableOf, useApp } from "../context.ts";
+import { usePlace } from "../navigate.ts";
+import { type Rec, recordsOf, textOf } from "../source/records.ts";
+import { Table, type TableColumn } from "./table.tsx";
+import { Text } from "./text.tsx";
+import { Time } from "./time.tsx";
+
+/** Alerts beyond these are counted by the alerts view, not by the badge. */
+const FIRING_MAX = 500;
+
+function identityOf(alert: Rec): string {
+  return JSON.stringify(
+    ["name", "table", "community_id", "host", "labels"].map((each) => alert[each]),
+  );
+}
+
+/** Of alerts, newest first: those whose newest row fires. */
+export function firingOf(alerts: Rec[]): Rec[] {
+  const newest = new Map<string, Rec>();
+  for (const alert of alerts) {
+    const identity = identityOf(alert);
+    if (!newest.has(identity)) newest.set(identity, alert);
+  }
+  return [...newest.values()].filter((alert) => alert.state === "firing");
+}
+
+export function useFiring(): Answer<Rec[]> {
+  const { source, state } = useApp();
+  const hasAlerts = tableOf(state, "alerts") !== null;
+  return useAnswer(`firing ${hasAlerts}`, async (signal) => {
+    if (!hasAlerts) return [];
+    const query = { sort: "-time_ns", limit: FIRING_MAX };
+    return firingOf(recordsOf(await source.rows("alerts", query, signal)));
+  });
+}
+
+export function Severity({ name }: { name: string | null }) {
+  const known = ["critical", "error", "warning", "info"].includes(name ?? "") ? name : "info";
+  return (
+    <span class={`severity severity-${known}`}>
+      <Text value={name} none="info" />
+    </span>
+  );
+}
+
+export function alertHref(place: ReturnType<typeof usePlace>, alert: Rec): string | null {
+  const flow = textOf(alert, "community_id");
+  if (flow) return place.to(["flow", flow]);
+  const host = textOf(alert, "host");
+  return host ? place.to(["host", host]) : null;
+}
+
+const COLUMNS: TableColumn<Rec>[] = [
+  { name: "name", label: "Alert", render: (row) => <Text value={textOf(row, "name")} /> },
+  { name: "time_ns", label: "Time", render: (row) => <Time ns={textOf(row, "time_ns")} hasDate /> },
+  {
+    name: "severity",
+    label: "Severity",
+    render: (row) => <Severity name={textOf(row, "severity")} />,
+  },
+  { name: "state", label: "State", render: (row) => <Text value={textOf(row, "state")} /> },
+  {
+    name: "text",
+    label: "What was seen",
+    isWide: true,
+    render: (row) => <Text value={textOf(row, "text")} />,
+  },
+  {
+    name: "about",
+    label: "Host or flow",
+    render: (row) => <Text value={textOf(row, "host") ?? textOf(row, "community_id")} />,
+  },
+];
+
+export function AlertTable({ caption, alerts }: { caption: string; alerts: Rec[] }) {
+  const place = usePlace();
+  return (
+    <Table
+      caption={caption}
+      columns={COLUMNS}
+      rows={alerts}
+      keyOf={(row) => `${row.time_ns} ${identityOf(row)}`}
+      hrefOf={(row) => alertHref(place, row)}
+    />
+  );
+}

@@ -1,0 +1,30 @@
+import { useApp } from "../context.ts";
+import { formatCount, formatShare } from "../format.ts";
+import { usePlace } from "../navigate.ts";
+
+/** What the reader must know before any number below is believed. */
+export function Banners() {
+  const { state, connection } = useApp();
+  const place = usePlace();
+  const { received, dropped } = state.packets;
+  return (
+    <>
+      {connection === "lost" && (
+        <div class="banner banner-error" role="alert">
+          <strong>Connection lost, trying again.</strong> The numbers below are the last ones
+          received.
+        </div>
+      )}
+      {dropped > 0 && (
+        <div class="banner banner-warning" role="status">
+          <strong>
+            {formatCount(dropped)} of {formatCount(received)} packets (
+            {formatShare(received > 0 ? dropped / received : null)}) were dropped.
+          </strong>{" "}
+          Totals and flows are lower than the traffic. Set a filter, a larger{" "}
+          <code>buffer-size</code> or fewer tables. <a href={place.to(["health"])}>Causes</a>
+        </div>
+      )}
+    </>
+  );
+}

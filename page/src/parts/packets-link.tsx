@@ -1,0 +1,28 @@
+import { useAnswerOnce } from "../answer.ts";
+import { useApp } from "../context.ts";
+import { usePlace } from "../navigate.ts";
+import type { LogSearch } from "../source/source.ts";
+
+/** Packets of a host or flow, where a packet log was recorded and can be read. */
+export function PacketsLink({ search }: { search: LogSearch }) {
+  const { source } = useApp();
+  const place = usePlace();
+  const answer = useAnswerOnce("has packet log", async (signal) => {
+    const log = await source.packetLog(signal);
+    return log !== null;
+  });
+  const address = source.pcapngAddress(search);
+  if (answer.data !== true || address === null) return null;
+  const query = { host: search.host, flow: search.flow };
+  return (
+    <>
+      {" "}
+      <a class="button" href={place.to(["packetlog"], query)}>
+        Show packets
+      </a>{" "}
+      <a class="button" href={address} download>
+        Download pcapng
+      </a>
+    </>
+  );
+}

@@ -1,0 +1,43 @@
+import { formatBytes, formatFraction } from "../format.ts";
+import { Chart } from "../parts/chart.tsx";
+import { Panel } from "../parts/panel.tsx";
+import { Text } from "../parts/text.tsx";
+import { numberOf, type Rec, textOf } from "../source/records.ts";
+
+/** One flow in the queue, or in flight where there is a single tap. */
+export function FlowQueue({ rows }: { rows: Rec[] }) {
+  const hasQueue = rows.some((row) => "cbiq_bytes" in row);
+  const sorted = [...rows].sort((a, b) => {
+    const [left, right] = [BigInt(a.start_ns ?? 0), BigInt(b.start_ns ?? 0)];
+    return left < right ? -1 : left > right ? 1 : 0;
+  });
+  const named = sorted.findLast((row) => textOf(row, "control"));
+  const column = hasQueue ? "cbiq_bytes" : "flight_bytes";
+  return (
+    <Panel
+      title={hasQueue ? "Bytes in the queue (CBIQ)" : "Bytes in flight"}
+      note={
+        named && (
+          <>
+            Congestion control: <Text value={textOf(named, "control")} />,{" "}
+            {formatFraction(numberOf(named, "confidence"))}
+          </>
+        )
+      }
+    >
+      <Chart
+        label={hasQueue ? "Bytes of this flow in the queue" : "Bytes of this flow in flight"}
+        times={sorted.map((row) => textOf(row, "start_ns") ?? "0")}
+        lines={[
+          { name: "Mean", values: sorted.map((row) => numberOf(row, column)) },
+          {
+            name: "Highest",
+            color: "grey",
+            values: sorted.map((row) => numberOf(row, column.replace("_bytes", "_max_bytes"))),
+          },
+        ]}
+        format={formatBytes}
+      />
+    </Panel>
+  );
+}
