@@ -23,14 +23,16 @@ fn main() -> io::Result<()> {
             continue;
         };
         let compressed = path.with_file_name(format!("{name}.gz"));
-        if !compressed.is_file() {
-            continue;
-        }
+        let compressed = if compressed.is_file() {
+            format!("Some(include_bytes!({compressed:?}))")
+        } else {
+            String::from("None")
+        };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "File {{ path: \"/{name}\", content_type: {content_type:?}, \
-             bytes: include_bytes!({path:?}), compressed: include_bytes!({compressed:?}) }},"
+             bytes: include_bytes!({path:?}), compressed: {compressed} }},"
         );
     }
     text.push_str("];\n");

@@ -16,6 +16,7 @@ use crate::l4s::args::L4sArguments;
 use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
+use crate::report::ReportArguments;
 use crate::run::args::RunArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
@@ -77,6 +78,8 @@ pub enum Command {
     /// Predict the latency of packets in either queue of an L4S router, and re-mark those of named
     /// flows to take the faster one
     L4s(L4sArguments),
+    /// Write a report on captures: flows, services, queues and latency as a page in one file
+    Report(ReportArguments),
     /// Run several applications in one pass over the packets, from a settings file
     Run(RunArguments),
     /// List interfaces that can be captured on; also -D

@@ -29,6 +29,7 @@ pub mod packetlog;
 mod progress;
 mod python;
 mod recover;
+mod report;
 pub mod run;
 mod summary;
 pub mod testbed;
@@ -147,6 +148,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Cca(arguments)) => cca::run(&arguments, host),
         Some(Command::Latency(arguments)) => latency::run(&arguments),
         Some(Command::L4s(arguments)) => l4s::run(&arguments, host),
+        Some(Command::Report(arguments)) => report::run(&arguments, host),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
         Some(Command::Info(arguments)) => info::run(&arguments),

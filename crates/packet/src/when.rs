@@ -13,8 +13,27 @@ const WANTED: &str =
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     let text = text.trim();
     let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let ns = if is_number { seconds(text) } else { calendar(text.trim_end_matches('Z')) };
+    let ns = if is_number { seconds(text) } else { zoned(text) };
     ns.map(Timestamp::from_ns).ok_or_else(|| String::from(WANTED))
+}
+
+/// A time in UTC, or with its distance from that as RFC 3339 has it: `+01:00`.
+fn zoned(text: &str) -> Option<i64> {
+    let split = text.len().checked_sub("+01:00".len()).and_then(|at| text.split_at_checked(at));
+    let offset = split.and_then(|(time, offset)| Some((time, offset_ns(offset)?)));
+    match offset {
+        Some((time, offset)) if time.contains(['T', ' ']) => calendar(time)?.checked_sub(offset),
+        _ => calendar(text.trim_end_matches('Z')),
+    }
+}
+
+fn offset_ns(text: &str) -> Option<i64> {
+    let (hours, minutes) = text.split_once(':')?;
+    let sign = if hours.starts_with('-') { -1 } else { 1 };
+    let hours: i64 = hours.strip_prefix(['+', '-'])?.parse().ok()?;
+    let minutes: i64 = minutes.parse().ok()?;
+    let is_offset = hours < 24 && (0..60).contains(&minutes);
+    is_offset.then_some(sign * (hours * 60 + minutes) * 60 * NS_PER_SECOND)
 }
 
 /// A decimal number of seconds, to the nanosecond.
@@ -73,6 +92,8 @@ mod tests {
             ("1970-01-01", 0),
             ("2000-02-29T12:34:56.25Z", 951_827_696_250_000_000),
             ("2026-03-01 10:00", 1_772_359_200_000_000_000),
+            ("2026-03-01T11:30:00+01:30", 1_772_359_200_000_000_000),
+            ("2026-03-01T09:00:00.000-01:00", 1_772_359_200_000_000_000),
             ("1772359200.000000001", 1_772_359_200_000_000_001),
         ];
         for (text, ns) in cases {

@@ -19,6 +19,8 @@ pub enum Mode {
     Live,
     /// Captures.
     Captures,
+    /// Captures that were read to the end, for a report.
+    Report,
 }
 
 impl Mode {
@@ -28,6 +30,7 @@ impl Mode {
         match self {
             Self::Live => "live",
             Self::Captures => "captures",
+            Self::Report => "report",
         }
     }
 }

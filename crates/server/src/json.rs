@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use engine::columns::{Columns, Schema};
-use store::query::{Cell, Groups, Key, Rows, Series, cell};
+use store::query::{Cell, Groups, Key, Measure, Number, Rows, Series};
 
 /// Appends text with quotes.
 pub(crate) fn push_text(json: &mut String, text: &str) {
@@ -39,13 +39,25 @@ fn push_list<T>(json: &mut String, items: impl Iterator<Item = T>, one: impl Fn(
     json.push(']');
 }
 
-fn push_row(json: &mut String, columns: &Columns, row: usize, places: &[usize]) {
-    push_list(json, places.iter(), |json, &place| push_cell(json, cell(columns, place, row)));
+fn push_row(json: &mut String, columns: &Columns, row: usize, wanted: &[Measure]) {
+    push_list(json, wanted.iter(), |json, one| push_cell(json, one.cell(columns, row)));
+}
+
+/// All columns.
+pub(crate) fn all(schema: Schema) -> Vec<Measure> {
+    (0..schema.len()).map(|column| Measure::column(schema, column)).collect()
+}
+
+/// A row alone.
+pub(crate) fn row(columns: &Columns, row: usize, wanted: &[Measure]) -> String {
+    let mut json = String::new();
+    push_row(&mut json, columns, row, wanted);
+    json
 }
 
 /// What was found, with these columns of it.
-pub(crate) fn rows(found: &Rows, schema: Schema, places: &[usize], sequence: u64) -> String {
-    let mut json = table(schema, places, found.each());
+pub(crate) fn rows(found: &Rows, wanted: &[Measure], sequence: u64) -> String {
+    let mut json = table(wanted, found.each());
     json.pop();
     let (matched, searched) = (found.matched, found.searched);
     let _ =
@@ -55,51 +67,44 @@ pub(crate) fn rows(found: &Rows, schema: Schema, places: &[usize], sequence: u64
 
 /// Columns and rows alone.
 pub(crate) fn table<'a>(
-    schema: Schema,
-    places: &[usize],
+    wanted: &[Measure],
     rows: impl Iterator<Item = (&'a Columns, usize)>,
 ) -> String {
     let mut json = String::from("{\"columns\":");
-    let names = places.iter().filter_map(|&place| schema.get(place)).map(|field| field.name);
-    push_list(&mut json, names, push_text);
+    push_list(&mut json, wanted.iter(), |json, one| push_text(json, one.name()));
     json.push_str(",\"rows\":");
-    push_list(&mut json, rows, |json, (columns, row)| push_row(json, columns, row, places));
+    push_list(&mut json, rows, |json, (columns, row)| push_row(json, columns, row, wanted));
     json.push('}');
     json
 }
 
-fn push_key(json: &mut String, key: &Key, is_time: bool) {
+fn push_key(json: &mut String, key: &Key) {
     let _ = match key {
-        Key::Integer(value) if is_time => write!(json, "\"{value}\""),
+        Key::Time(ns) => write!(json, "\"{ns}\""),
         Key::Integer(value) => write!(json, "{value}"),
         Key::Text(text) => return push_text(json, text),
         Key::Null => write!(json, "null"),
     };
 }
 
-fn push_number(json: &mut String, value: Option<f64>) {
+fn push_number(json: &mut String, value: Option<Number>) {
     let _ = match value {
-        // Sums of counts are whole numbers.
-        Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => write!(json, "{value:.0}"),
-        Some(value) if value.is_finite() => write!(json, "{value:?}"),
+        Some(Number::Integer(value)) => write!(json, "{value}"),
+        Some(Number::Time(ns)) => write!(json, "\"{ns}\""),
+        Some(Number::Float(value)) if value.is_finite() => write!(json, "{value:?}"),
         _ => write!(json, "null"),
     };
 }
 
 /// Groups that were found, with the names of their columns.
-pub(crate) fn groups(
-    found: &Groups,
-    names: &[String],
-    are_times: &[bool],
-    sequence: u64,
-) -> String {
+pub(crate) fn groups(found: &Groups, names: &[String], sequence: u64) -> String {
     let mut json = String::from("{\"columns\":");
     push_list(&mut json, names.iter(), |json, name| push_text(json, name));
     json.push_str(",\"rows\":");
     push_list(&mut json, found.rows.iter(), |json, row| {
         json.push('[');
-        for (key, is_time) in row.key.iter().zip(are_times) {
-            push_key(json, key, *is_time);
+        for key in &row.key {
+            push_key(json, key);
             json.push(',');
         }
         let _ = write!(json, "{}", row.row_count);
@@ -128,7 +133,7 @@ pub(crate) fn series(found: &Series, name: &str, has_keys: bool) -> String {
     push_list(&mut json, found.series.iter(), |json, (key, values)| {
         json.push_str("{\"name\":");
         match key {
-            Some(key) => push_key(json, key, false),
+            Some(key) => push_key(json, key),
             None => push_text(json, if has_keys { "other" } else { name }),
         }
         json.push_str(",\"values\":");

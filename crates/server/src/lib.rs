@@ -11,6 +11,7 @@ mod listen;
 mod metrics;
 mod page;
 mod problem;
+mod report;
 
 use std::fmt;
 use std::io;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 
 pub use app::{Facts, Mode};
 pub use page::HAS_PAGE;
+pub use report::{REPORT_BYTES_MAX, report};
 
 use app::App;
 

@@ -10,13 +10,22 @@ struct File {
     content_type: &'static str,
     bytes: &'static [u8],
     /// The same, compressed by gzip.
-    compressed: &'static [u8],
+    compressed: Option<&'static [u8]>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Whether the page was there when the program was built.
 pub const HAS_PAGE: bool = !FILES.is_empty();
+
+/// The page with a place for data, of which reports are made.
+const REPORT: &str = "/report.html";
+
+/// The text of that.
+pub(crate) fn report() -> Option<&'static str> {
+    let file = FILES.iter().find(|file| file.path == REPORT)?;
+    std::str::from_utf8(file.bytes).ok()
+}
 
 /// What is served in place of the page if it was not built.
 const NO_PAGE: &str = "This program was built without its page, as Node.js was not there.\n\
@@ -26,7 +35,8 @@ const NO_PAGE: &str = "This program was built without its page, as Node.js was n
 /// A file of the page, by its path.
 pub(crate) fn file(path: &str, headers: &HeaderMap) -> Response {
     let path = if path == "/" { "/index.html" } else { path };
-    let Some(file) = FILES.iter().find(|file| file.path == path) else {
+    let served = FILES.iter().filter(|file| file.path != REPORT);
+    let Some(file) = served.into_iter().find(|file| file.path == path) else {
         if !HAS_PAGE && path == "/index.html" {
             return (StatusCode::OK, NO_PAGE).into_response();
         }
@@ -35,9 +45,8 @@ pub(crate) fn file(path: &str, headers: &HeaderMap) -> Response {
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     let takes_gzip = accepted.is_some_and(|accepted| accepted.contains("gzip"));
     let content_type = [(CONTENT_TYPE, file.content_type), (VARY, "accept-encoding")];
-    if takes_gzip {
-        (content_type, [(CONTENT_ENCODING, "gzip")], file.compressed).into_response()
-    } else {
-        (content_type, file.bytes).into_response()
+    match file.compressed.filter(|_| takes_gzip) {
+        Some(bytes) => (content_type, [(CONTENT_ENCODING, "gzip")], bytes).into_response(),
+        None => (content_type, file.bytes).into_response(),
     }
 }

@@ -137,6 +137,9 @@ fn rows_groups_and_series_are_answered() {
     let groups = get(&server, path).json();
     assert_eq!(groups["columns"], json!(["src_ip", "rows", "sum_dst_bytes", "sum_src_bytes"]));
     assert_eq!(groups["rows"], json!([["10.0.0.1", 3, 3003, 300]]));
+    let path = "/api/v1/tables/flows/groups?by=src_ip&max=last_ns&sum=bytes&sort=-sum_bytes";
+    let groups = get(&server, path).json();
+    assert_eq!(groups["rows"], json!([["10.0.0.1", 3, 3303, "1764113831123456792"]]), "exact");
     let series = get(&server, "/api/v1/tables/flows/series?value=dst_bytes&step=1s").json();
     assert_eq!(series["series"], json!([{"name": "dst_bytes", "values": [3003]}]));
     server.end();

@@ -4,7 +4,8 @@
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use proptest::prelude::*;
 use store::query::{
-    Aggregate, Filter, GroupsQuery, Order, OrderBy, RowsQuery, SeriesQuery, TimeRange, cell,
+    Aggregate, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery, SeriesQuery,
+    TimeRange, cell,
 };
 use store::{Store, Table, TableLimits};
 
@@ -18,6 +19,10 @@ const SCHEMA: Schema = &[
     Field::new("label", Kind::Text, "").nullable(),
     Field::new("confidence", Kind::F64, "").nullable(),
 ];
+
+fn measure(name: &str) -> Measure {
+    Measure::find(SCHEMA, name).unwrap()
+}
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -93,13 +98,14 @@ fn filters_choose_rows() {
 fn what_is_no_filter_is_refused_in_words() {
     let cases = [
         ("colour == 1", "no column \"colour\""),
+        ("dst_prt == 1", "try \"dst_port\""),
         ("dst_port == https", "wanted: a number"),
         ("dst_port contains 4", "is a number"),
         ("(dns", "not closed"),
         ("dns video", "wanted: and, or, or the end"),
         ("label == ", "wanted: a value"),
         ("label in video", "in braces"),
-        ("label == \"video", "does not end"),
+        ("label == \"video", "not closed"),
         ("first_ns > noon", "wanted: a time"),
         ("&& dns", "wanted: a column"),
     ];
@@ -133,22 +139,29 @@ fn rows_are_put_together_by_columns() {
     let query = GroupsQuery {
         filter: Filter::all(),
         range: TimeRange::default(),
-        by: vec![6],
-        aggregates: vec![(Aggregate::Sum, 5), (Aggregate::Mean, 7)],
+        by: vec![measure("label")],
+        aggregates: vec![
+            (Aggregate::Sum, measure("dst_bytes")),
+            (Aggregate::Mean, measure("confidence")),
+            (Aggregate::Max, measure("first_ns")),
+            (Aggregate::Sum, measure("bytes")),
+        ],
         order: (OrderBy::Rows, true),
         offset: 0,
         limit: 10,
     };
-    assert_eq!(query.names(SCHEMA), ["label", "rows", "sum_dst_bytes", "mean_confidence"]);
-    let order = query.order("-sum_dst_bytes", SCHEMA).unwrap();
+    let names = query.names();
+    assert_eq!(names[..4], ["label", "rows", "sum_dst_bytes", "mean_confidence"]);
+    assert_eq!(names[4..], ["max_first_ns", "sum_bytes"]);
+    let order = query.order("-sum_dst_bytes").unwrap();
     let groups = GroupsQuery { order, ..query }.run(&table().view().chunks(), SCHEMA);
-    let rows: Vec<_> =
-        groups.rows.iter().map(|row| (row.row_count, row.values[0], row.values[1])).collect();
-    let mean = Some((0.9 + 0.99) / 2.0);
-    assert_eq!(
-        rows,
-        [(2, Some(72_000.0), mean), (1, Some(90.0), Some(0.5)), (1, Some(20.0), None)]
-    );
+    let [video, dns, none] = groups.rows.as_slice() else { panic!("three groups") };
+    assert_eq!((video.row_count, dns.row_count, none.row_count), (2, 1, 1));
+    assert_eq!(video.values[0], Some(Number::Integer(72_000)));
+    assert_eq!(video.values[1], Some(Number::Float((0.9 + 0.99) / 2.0)));
+    assert_eq!(video.values[2], Some(Number::Time(61 * SECOND)));
+    assert_eq!(video.values[3], Some(Number::Integer(72_800)));
+    assert_eq!(none.values[1], None);
 }
 
 #[test]
@@ -156,20 +169,21 @@ fn values_are_put_together_over_time() {
     let query = SeriesQuery {
         filter: Filter::all(),
         range: TimeRange::default(),
-        value: Some(5),
+        value: Some(measure("dst_bytes")),
         aggregate: Aggregate::Sum,
-        by: Some(6),
+        by: Some(measure("label")),
         series_count: 1,
         step_ns: Some(60 * SECOND),
     };
     let series = query.run(&table().view().chunks(), SCHEMA);
     assert_eq!(series.times, [0, 60 * SECOND]);
     let values: Vec<_> = series.series.iter().map(|(_, values)| values.clone()).collect();
-    assert_eq!(values, [vec![Some(2_000.0), Some(70_000.0)], vec![Some(90.0), Some(20.0)]]);
+    let integers = |values: [i128; 2]| values.map(|value| Some(Number::Integer(value))).to_vec();
+    assert_eq!(values, [integers([2_000, 70_000]), integers([90, 20])]);
     assert!(series.series[1].0.is_none(), "the rest");
     let whole = SeriesQuery { by: None, value: None, ..query };
     let series = whole.run(&table().view().chunks(), SCHEMA);
-    assert_eq!(series.series[0].1, [Some(2.0), Some(2.0)]);
+    assert_eq!(series.series[0].1, integers([2, 2]));
     let short = SeriesQuery { step_ns: Some(1), ..whole };
     let series = short.run(&table().view().chunks(), SCHEMA);
     assert!(series.times.len() <= 4_000 && series.matched == 4, "{}", series.times.len());

@@ -59,4 +59,7 @@ pub struct RunArguments {
     /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
+    /// Whether rows without an output are kept, for a report
+    #[arg(skip)]
+    pub keeps_rows: bool,
 }

@@ -113,6 +113,24 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     status
 }
 
+/// Reads captures to the end for `wirelens report`, and makes a report of what was found.
+pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
+    let path = arguments.config.as_deref();
+    let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    let store = Store::new();
+    plan.store = Some(Arc::clone(&store));
+    let (inputs, opened) = open(&plan, arguments)?;
+    if inputs.interface.is_some() {
+        return Err(Failure::usage("report: captures are wanted; give them with -r"));
+    }
+    let doors = Doors { clock: CLOCK, stdout, tell: None };
+    let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
+    let facts = page::facts(session.inputs(), true);
+    let finished = session.run(|| None, tell_line)?;
+    let report = server::report(&store, &facts).unwrap_or_default();
+    Ok((summary::finished(&finished, arguments.quiet)?, report))
+}
+
 /// Tells people what happens.
 pub(crate) fn tell_line(line: &str) {
     eprintln!("wirelens: {line}");
@@ -136,7 +154,7 @@ fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Res
         None => (Path::new(NO_FILE), String::from(USUAL)),
     };
     let instead = instead(arguments);
-    let takes_rows = arguments.page.is_some();
+    let takes_rows = arguments.keeps_rows || arguments.page.is_some();
     let site = Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows };
     Ok(read(path, &text, &instead, &site).map(|plan| with_page(plan, arguments)))
 }

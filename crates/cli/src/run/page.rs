@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use capture::Input;
 use engine::run::Control;
 use server::{Facts, HAS_PAGE, Mode, Options, Server, ServerError};
 use session::page::PageSettings;
 use session::reading::Inputs;
-use session::summary;
 use store::Store;
 
 use crate::clock;
@@ -35,23 +35,38 @@ pub(super) fn begin(
     inputs: &Inputs,
 ) -> Result<Server, Failure> {
     let token = settings.token_file.as_deref().map(token).transpose()?;
-    let (mode, names) = match &inputs.interface {
-        Some(interface) => (Mode::Live, interface.names.clone()),
-        None => (Mode::Captures, vec![summary::names(inputs)]),
-    };
-    let progress = Arc::clone(&inputs.options.progress);
-    let facts = Facts {
-        version: env!("CARGO_PKG_VERSION"),
-        mode,
-        inputs: names,
-        now_ns: || clock::realtime().as_ns(),
-        packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
-    };
+    let facts = facts(inputs, false);
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let server = Server::begin(Options { listen: settings.listen, token }, store.clone(), facts)?;
     let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
     eprintln!("wirelens: {what}: http://{}/{query}", server.address());
     Ok(server)
+}
+
+/// What there is to say of a run as a whole.
+pub(super) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
+    let (mode, names) = match &inputs.interface {
+        Some(interface) => (Mode::Live, interface.names.clone()),
+        None if is_report => (Mode::Report, names(inputs)),
+        None => (Mode::Captures, names(inputs)),
+    };
+    let progress = Arc::clone(&inputs.options.progress);
+    Facts {
+        version: env!("CARGO_PKG_VERSION"),
+        mode,
+        inputs: names,
+        now_ns: || clock::realtime().as_ns(),
+        packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
+    }
+}
+
+/// The names of captures, without folders: a report may go far.
+fn names(inputs: &Inputs) -> Vec<String> {
+    let name = |input: &Input| match input {
+        Input::Stdin => String::from("-"),
+        Input::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    inputs.resolved.inputs.iter().map(name).collect()
 }
 
 /// The first line of a file.

@@ -80,9 +80,9 @@ pub(super) fn has(table: &Table, column: &str) -> bool {
     table.schema().iter().any(|field| field.name == column)
 }
 
-/// A value for a filter, which has no escapes: no flow and no host has quotes in its name.
+/// A value for a filter.
 pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', ""))
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// The rows of all tables for which there is a filter.
@@ -116,8 +116,7 @@ pub(super) fn of_tables(
         is_first = false;
         write::push_text(&mut text, table.name());
         text.push(':');
-        let places: Vec<_> = (0..schema.len()).collect();
-        text.push_str(&write::table(schema, &places, found.each()));
+        text.push_str(&write::table(&write::all(schema), found.each()));
     }
     text.push_str("}}");
     if is_first {

@@ -59,7 +59,7 @@ struct TableHealth {
     responses((status = 200, description = "How the run is", body = Health))
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {
-    let state = RunState::of(&app, false);
+    let state = RunState::now(&app, false);
     let counts = app.store.counts();
     let dropped_rows = |name: &str| {
         let of = counts.iter().filter(|(application, _)| *application == name);

@@ -4,7 +4,7 @@ mod flows;
 mod health;
 mod hosts;
 mod parameters;
-mod state;
+pub(crate) mod state;
 mod stream;
 mod tables;
 

@@ -5,8 +5,9 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use engine::columns::Schema;
 use serde::de::DeserializeOwned;
-use store::query::{Filter, TimeRange, columns, time};
+use store::query::{Filter, Measure, TimeRange, time};
 
+use crate::json::all;
 use crate::problem::Problem;
 
 /// Rows or groups in one answer at most.
@@ -77,13 +78,13 @@ pub(super) fn offset(asked: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
-/// Places of columns by their names; all of them where none is named.
-pub(super) fn places(text: Option<&str>, schema: Schema) -> Result<Vec<usize>, Problem> {
-    let Some(text) = text else { return Ok((0..schema.len()).collect()) };
-    let places = columns(text, schema)?;
-    if places.len() > COLUMNS_MAX {
-        let count = places.len();
+/// Columns by their names; all of them where none is named.
+pub(super) fn columns(text: Option<&str>, schema: Schema) -> Result<Vec<Measure>, Problem> {
+    let Some(text) = text else { return Ok(all(schema)) };
+    let columns = Measure::list(schema, text)?;
+    if columns.len() > COLUMNS_MAX {
+        let count = columns.len();
         return Err(Problem::bad(format!("{count} columns; wanted: {COLUMNS_MAX} at most")));
     }
-    Ok(places)
+    Ok(columns)
 }

@@ -4,18 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use engine::columns::{Field, Kind, Schema};
 use serde::Serialize;
-use store::Table;
 use store::query::{cell, time_column};
+use store::{Store, Table};
 use utoipa::ToSchema;
 
-use crate::app::App;
+use crate::app::{App, Facts};
 
 /// A run: what it reads, how far it is, and which tables it has.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunState {
     /// Of the program.
     pub version: &'static str,
-    /// `live` or `captures`.
+    /// `live`, `captures` or `report`.
     pub mode: &'static str,
     /// Captures or interfaces.
     pub inputs: Vec<String>,
@@ -86,9 +86,14 @@ pub(crate) struct ColumnAbout {
 }
 
 impl RunState {
-    pub(crate) fn of(app: &App, has_columns: bool) -> Self {
-        let (received, dropped) = (app.facts.packets)();
-        let counts = app.store.counts();
+    /// Of a server.
+    pub(crate) fn now(app: &App, has_columns: bool) -> Self {
+        Self::of(&app.store, &app.facts, app.started_ns, has_columns)
+    }
+
+    pub(crate) fn of(store: &Store, facts: &Facts, started_ns: i64, has_columns: bool) -> Self {
+        let (received, dropped) = (facts.packets)();
+        let counts = store.counts();
         // Every application on a pass meets the same packets.
         let of_first = |name: &str| {
             let sums = counts.iter().map(|(_, counts)| {
@@ -98,20 +103,20 @@ impl RunState {
             whole(sums.fold(0.0, f64::max))
         };
         Self {
-            version: app.facts.version,
-            mode: app.facts.mode.name(),
-            inputs: app.facts.inputs.clone(),
-            is_over: app.store.is_over(),
-            started: app.started_ns.to_string(),
-            now: app.store.time_ns().map(|ns| ns.to_string()),
-            sequence: app.store.sequence(),
+            version: facts.version,
+            mode: facts.mode.name(),
+            inputs: facts.inputs.clone(),
+            is_over: store.is_over(),
+            started: started_ns.to_string(),
+            now: store.time_ns().map(|ns| ns.to_string()),
+            sequence: store.sequence(),
             packets: Packets {
                 received,
                 dropped,
                 malformed: of_first("packets_malformed"),
                 open_flows: of_first("open").max(of_first("flows_open")),
             },
-            tables: app.store.tables().iter().map(|table| about(table, has_columns)).collect(),
+            tables: store.tables().iter().map(|table| about(table, has_columns)).collect(),
         }
     }
 }
@@ -178,5 +183,5 @@ fn columns(schema: Schema) -> Vec<ColumnAbout> {
     responses((status = 200, description = "The run", body = RunState))
 )]
 pub(super) async fn state(State(app): State<App>) -> Json<RunState> {
-    Json(RunState::of(&app, true))
+    Json(RunState::now(&app, true))
 }

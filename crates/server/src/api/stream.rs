@@ -108,7 +108,7 @@ impl Stream for Events {
             self.is_state_next = false;
             let sequence = self.app.store.sequence();
             if self.sequence.replace(sequence) != Some(sequence) {
-                let state = serde_json::to_string(&RunState::of(&self.app, false));
+                let state = serde_json::to_string(&RunState::now(&self.app, false));
                 let event = Event::default().event("state").data(state.unwrap_or_default());
                 return Poll::Ready(Some(Ok(event)));
             }
@@ -132,8 +132,7 @@ impl Following {
         if found.is_empty() {
             return None;
         }
-        let places: Vec<_> = (0..schema.len()).collect();
-        let text = write::table(schema, &places, found.each());
+        let text = write::table(&write::all(schema), found.each());
         Some(Event::default().event("rows").data(text))
     }
 }

@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use engine::columns::Kind;
 use serde::Deserialize;
-use store::query::{Aggregate, GroupsQuery, Order, OrderBy, RowsQuery, SeriesQuery};
+use store::query::{Aggregate, GroupsQuery, Measure, Order, OrderBy, RowsQuery, SeriesQuery};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
-use super::parameters::{Asked, Named, filter, limit, offset, places, range};
+use super::parameters::{Asked, Named, columns, filter, limit, offset, range};
 use crate::app::App;
 use crate::json as write;
 use crate::problem::Problem;
@@ -106,9 +105,9 @@ pub(super) async fn rows(
         offset: offset(asked.offset)?,
         limit: limit(asked.limit)?,
     };
-    let places = places(asked.columns.as_deref(), schema)?;
+    let wanted = columns(asked.columns.as_deref(), schema)?;
     let sequence = app.store.sequence();
-    let found = move || Ok(write::rows(&query.run(&table.view()), schema, &places, sequence));
+    let found = move || Ok(write::rows(&query.run(&table.view()), &wanted, sequence));
     Ok(json(app.query(found).await?))
 }
 
@@ -169,11 +168,11 @@ pub(super) async fn groups(
         (Aggregate::Mean, &asked.mean),
     ] {
         if let Some(names) = names {
-            let places = places(Some(names), schema)?;
-            aggregates.extend(places.into_iter().map(|place| (aggregate, place)));
+            let columns = columns(Some(names), schema)?;
+            aggregates.extend(columns.into_iter().map(|column| (aggregate, column)));
         }
     }
-    let by = places(Some(&asked.by), schema)?;
+    let by = columns(Some(&asked.by), schema)?;
     if by.is_empty() {
         return Err(Problem::bad("by: empty; wanted: a column, such as by=src_ip"));
     }
@@ -187,16 +186,12 @@ pub(super) async fn groups(
         limit: limit(asked.limit)?,
     };
     if let Some(sort) = asked.sort.as_deref().filter(|sort| !sort.is_empty()) {
-        query.order = query.order(sort, schema)?;
+        query.order = query.order(sort)?;
     }
     let sequence = app.store.sequence();
     let found = move || {
-        let names = query.names(schema);
-        let is_time =
-            |&place: &usize| schema.get(place).is_some_and(|field| field.kind == Kind::TimestampNs);
-        let are_times: Vec<_> = query.by.iter().map(is_time).collect();
         let found = query.run(&table.view().chunks(), schema);
-        Ok(write::groups(&found, &names, &are_times, sequence))
+        Ok(write::groups(&found, &query.names(), sequence))
     };
     Ok(json(app.query(found).await?))
 }
@@ -245,12 +240,8 @@ pub(super) async fn series(
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();
-    let one = |name: &Option<String>| -> Result<Option<usize>, Problem> {
-        match name {
-            Some(name) => Ok(places(Some(name), schema)?.first().copied()),
-            None => Ok(None),
-        }
-    };
+    let one =
+        |name: &Option<String>| name.as_deref().map(|name| Measure::find(schema, name)).transpose();
     let series_count = match asked.series.unwrap_or(8) {
         count if count <= SERIES_MAX => count,
         count => {

@@ -33,9 +33,17 @@ pub(super) enum Expression {
     And(Vec<Expression>),
     Or(Vec<Expression>),
     Not(Box<Expression>),
-    Compare { column: String, comparison: Comparison, value: String },
-    In { column: String, values: Vec<String> },
+    Compare { column: String, comparison: Comparison, value: Written },
+    In { column: String, values: Vec<Written> },
     Text(String),
+}
+
+/// A value as it is written.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Written {
+    pub text: String,
+    /// Whether it has quotation marks: then it is text and nothing else.
+    pub is_quoted: bool,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -67,12 +75,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         if first == '"' || first == '\'' {
-            let inside = rest.get(1..).unwrap_or_default();
-            let Some(end) = inside.find(first) else {
-                return Err(format!("{rest:?} begins with a quote that does not end"));
-            };
-            tokens.push(Token::Quoted(inside.get(..end).unwrap_or_default().to_owned()));
-            rest = inside.get(end + 1..).unwrap_or_default();
+            let (text, len) = quoted(rest, first)?;
+            tokens.push(Token::Quoted(text));
+            rest = rest.get(len..).unwrap_or_default();
         } else if let Some(operator) = OPERATORS.iter().find(|one| rest.starts_with(**one)) {
             tokens.push(Token::Operator(operator));
             rest = rest.get(operator.len()..).unwrap_or_default();
@@ -86,6 +91,28 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         rest = rest.trim_start();
     }
     Ok(tokens)
+}
+
+/// Text in quotation marks, in which `\` makes the next character an ordinary one; and its length
+/// with those.
+fn quoted(text: &str, mark: char) -> Result<(String, usize), String> {
+    let mut inside = String::new();
+    let mut characters = text.char_indices().skip(1);
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => inside.extend(characters.next().map(|(_, next)| next)),
+            _ if character == mark => return Ok((inside, at + mark.len_utf8())),
+            _ => inside.push(character),
+        }
+    }
+    Err(format!("{text}: the quotation mark is not closed"))
+}
+
+/// Words that are no values and no columns.
+const KEYWORDS: [&str; 5] = ["and", "or", "not", "in", "contains"];
+
+fn is_keyword(word: &str) -> bool {
+    KEYWORDS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
 /// Reads a filter.
@@ -158,7 +185,7 @@ impl Parser {
         } else if self.take("(", "") {
             let inside = self.either()?;
             if !self.take(")", "") {
-                return Err(String::from("a parenthesis is not closed"));
+                return Err(String::from("a parenthesis is not closed; wanted: )"));
             }
             inside
         } else {
@@ -170,8 +197,11 @@ impl Parser {
 
     fn test(&mut self) -> Result<Expression, String> {
         let column = match self.next() {
+            Some(Token::Quoted(text)) if self.is_at_comparison() => {
+                return Err(format!("{text:?}: a column is written without quotation marks"));
+            }
             Some(Token::Quoted(text)) => return Ok(Expression::Text(text)),
-            Some(Token::Word(word)) => word,
+            Some(Token::Word(word)) if !is_keyword(&word) => word,
             Some(token) => return Err(format!("{token} is not expected here; {WANTED}")),
             None => return Err(format!("the filter ends here; {WANTED}")),
         };
@@ -179,7 +209,10 @@ impl Parser {
             return Ok(Expression::In { column, values: self.set()? });
         }
         let comparison = match self.peek() {
-            Some(Token::Operator("==" | "=")) => Comparison::Equal,
+            Some(Token::Operator("==")) => Comparison::Equal,
+            Some(Token::Operator("=")) => {
+                return Err(format!("{column} = is not a comparison; wanted: {column} == value"));
+            }
             Some(Token::Operator("!=")) => Comparison::Unequal,
             Some(Token::Operator("<")) => Comparison::Less,
             Some(Token::Operator("<=")) => Comparison::AtMost,
@@ -195,15 +228,20 @@ impl Parser {
         Ok(Expression::Compare { column, comparison, value })
     }
 
-    fn value(&mut self) -> Result<String, String> {
+    fn is_at_comparison(&self) -> bool {
+        matches!(self.peek(), Some(Token::Operator("==" | "!=" | "<" | "<=" | ">" | ">=" | "=")))
+    }
+
+    fn value(&mut self) -> Result<Written, String> {
         match self.next() {
-            Some(Token::Word(text) | Token::Quoted(text)) => Ok(text),
+            Some(Token::Word(text)) if !is_keyword(&text) => Ok(Written { text, is_quoted: false }),
+            Some(Token::Quoted(text)) => Ok(Written { text, is_quoted: true }),
             Some(token) => Err(format!("{token} is not expected here; wanted: a value")),
             None => Err(String::from("the filter ends here; wanted: a value")),
         }
     }
 
-    fn set(&mut self) -> Result<Vec<String>, String> {
+    fn set(&mut self) -> Result<Vec<Written>, String> {
         if !self.take("{", "") {
             return Err(String::from("wanted after `in`: values in braces, such as {80, 443}"));
         }
@@ -212,7 +250,9 @@ impl Parser {
             values.push(self.value()?);
         }
         if !self.take("}", "") {
-            return Err(String::from("a brace is not closed, or a comma is missing in it"));
+            return Err(String::from(
+                "a brace is not closed, or a comma is missing in it; wanted: }",
+            ));
         }
         Ok(values)
     }

@@ -1,14 +1,13 @@
 //! A filter, bound to the columns of a table.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use engine::columns::{Columns, Kind, Schema};
-use packet::Timestamp;
-use packet::when::parse_time;
 
 use super::cell::{Cell, cell};
-use super::expression::{Comparison, Expression, parse};
+use super::expression::{Comparison, Expression, Written, parse};
+use super::measure::{Measure, Named};
+use super::value::{Net, Number, number, time};
 
 /// Why a query cannot be answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,10 +30,12 @@ enum Test {
     All(Vec<Test>),
     Any(Vec<Test>),
     Not(Box<Test>),
+    /// A value of a column, or the sum of some.
+    Measure(Measure, Condition),
     /// A value of one of these columns.
-    Column(Vec<usize>, Condition),
-    /// The sum of these columns.
-    Sum(Vec<usize>, Condition),
+    Some(Vec<usize>, Condition),
+    /// The values of all of these columns.
+    Every(Vec<usize>, Condition),
     /// Part of the text of any column, in any case.
     Text(String),
 }
@@ -43,81 +44,12 @@ enum Test {
 enum Condition {
     Number(Comparison, f64),
     Time(Comparison, i64),
-    Address(Comparison, Net),
+    /// Whether the address has to be one of these, or none of them.
+    Address(bool, Net),
+    /// The same of text.
     Equal(bool, String),
-    Order(Comparison, String),
     Contains(String),
     Any(Vec<Condition>),
-}
-
-/// Addresses with the same first bits.
-#[derive(Clone, Copy, Debug)]
-struct Net {
-    bits: u128,
-    /// Of 128; an IPv4 address stands at their end.
-    mask: u128,
-    is_ipv6: bool,
-}
-
-impl Net {
-    fn read(text: &str) -> Option<Self> {
-        let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(len.parse::<u32>().ok()?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let (width, bits) = width_and_bits(address);
-        let len = len.unwrap_or(width);
-        if len > width {
-            return None;
-        }
-        let mask = u128::MAX.checked_shl(width - len).unwrap_or(0);
-        Some(Self { bits: bits & mask, mask, is_ipv6: address.is_ipv6() })
-    }
-
-    fn has(self, address: IpAddr) -> bool {
-        let (_, bits) = width_and_bits(address);
-        address.is_ipv6() == self.is_ipv6 && bits & self.mask == self.bits
-    }
-}
-
-fn width_and_bits(address: IpAddr) -> (u32, u128) {
-    match address {
-        IpAddr::V4(address) => (32, u32::from(address).into()),
-        IpAddr::V6(address) => (128, address.into()),
-    }
-}
-
-/// Names for several columns: any of them, or their sum.
-const ANY_OF: [(&str, &[&str]); 2] =
-    [("ip", &["src_ip", "dst_ip", "host"]), ("port", &["src_port", "dst_port", "port"])];
-const SUM_OF: [(&str, &[&str]); 2] =
-    [("bytes", &["src_bytes", "dst_bytes"]), ("packets", &["src_packets", "dst_packets"])];
-
-/// The columns of a name; whether their sum is meant.
-fn columns_of(schema: Schema, name: &str) -> Option<(Vec<usize>, bool)> {
-    let place = |name: &str| schema.iter().position(|field| field.name == name);
-    if let Some(place) = place(name) {
-        return Some((vec![place], false));
-    }
-    let of = |names: &[(&str, &[&str])]| -> Vec<usize> {
-        let of_name = names.iter().find(|(alias, _)| *alias == name);
-        of_name
-            .map(|(_, names)| names.iter().filter_map(|one| place(one)).collect())
-            .unwrap_or_default()
-    };
-    let (any, sum) = (of(&ANY_OF), of(&SUM_OF));
-    match (any.is_empty(), sum.is_empty()) {
-        (false, _) => Some((any, false)),
-        (_, false) => Some((sum, true)),
-        _ => None,
-    }
-}
-
-/// What a query says of a name that no column has.
-pub(super) fn unknown_column(schema: Schema, name: &str) -> QueryError {
-    let names: Vec<_> = schema.iter().map(|field| field.name).collect();
-    QueryError(format!("no column {name:?}; the table has: {}", names.join(", ")))
 }
 
 impl Filter {
@@ -153,10 +85,10 @@ fn bind(expression: &Expression, schema: Schema) -> Result<Test, QueryError> {
         Expression::Not(inside) => Test::Not(Box::new(bind(inside, schema)?)),
         Expression::Text(text) => Test::Text(text.to_lowercase()),
         Expression::Compare { column, comparison, value } => {
-            test(schema, column, |kind| condition(column, kind, *comparison, value))?
+            test(schema, column, *comparison, |kind| condition(column, kind, *comparison, value))?
         }
-        Expression::In { column, values } => test(schema, column, |kind| {
-            let one = |value: &String| condition(column, kind, Comparison::Equal, value);
+        Expression::In { column, values } => test(schema, column, Comparison::Equal, |kind| {
+            let one = |value: &Written| condition(column, kind, Comparison::Equal, value);
             Ok(Condition::Any(values.iter().map(one).collect::<Result<_, _>>()?))
         })?,
     })
@@ -165,87 +97,79 @@ fn bind(expression: &Expression, schema: Schema) -> Result<Test, QueryError> {
 fn test(
     schema: Schema,
     name: &str,
+    comparison: Comparison,
     condition: impl Fn(Kind) -> Result<Condition, QueryError>,
 ) -> Result<Test, QueryError> {
-    let (columns, is_sum) = columns_of(schema, name).ok_or_else(|| unknown_column(schema, name))?;
-    let kind = columns.first().and_then(|&first| schema.get(first)).map(|field| field.kind);
-    let condition = condition(kind.unwrap_or(Kind::Text))?;
-    Ok(if is_sum { Test::Sum(columns, condition) } else { Test::Column(columns, condition) })
+    let named = Named::find(schema, name)?;
+    let kind = |columns: &[usize]| {
+        let first = columns.first().and_then(|&first| schema.get(first));
+        first.map_or(Kind::Text, |field| field.kind)
+    };
+    Ok(match named {
+        Named::Measure(measure) => {
+            let condition = condition(kind(measure.columns()))?;
+            Test::Measure(measure, condition)
+        }
+        // As in Wireshark: what differs differs in all of them.
+        Named::AnyOf(columns) if comparison == Comparison::Unequal => {
+            let condition = condition(kind(&columns))?;
+            Test::Every(columns, condition)
+        }
+        Named::AnyOf(columns) => {
+            let condition = condition(kind(&columns))?;
+            Test::Some(columns, condition)
+        }
+    })
 }
 
 fn condition(
     column: &str,
     kind: Kind,
     comparison: Comparison,
-    value: &str,
+    value: &Written,
 ) -> Result<Condition, QueryError> {
+    let Written { text, is_quoted } = value;
     let is_text = matches!(kind, Kind::Text | Kind::Bytes);
+    let is_equal = comparison == Comparison::Equal;
+    if is_text {
+        return match comparison {
+            Comparison::Contains => Ok(Condition::Contains(text.to_lowercase())),
+            Comparison::Equal | Comparison::Unequal => Ok(match Net::read(text) {
+                Some(net) => Condition::Address(is_equal, net),
+                None => Condition::Equal(is_equal, text.clone()),
+            }),
+            _ => {
+                let wanted = "wanted: ==, !=, in or contains";
+                Err(QueryError(format!("filter: {column} is text; {wanted}")))
+            }
+        };
+    }
     if comparison == Comparison::Contains {
         let wanted = "contains is for text; wanted: ==, !=, <, <=, > or >=";
-        return is_text
-            .then(|| Condition::Contains(value.to_lowercase()))
-            .ok_or_else(|| QueryError(format!("filter: {column} is a number: {wanted}")));
+        return Err(QueryError(format!("filter: {column} is a number: {wanted}")));
     }
     if kind == Kind::TimestampNs {
         let wanted = "a time: nanoseconds since the epoch, or as in 2026-11-25T13:00:00Z";
-        let time = time(value);
-        let time = time.ok_or_else(|| wrong_value(column, value, wanted))?;
+        let time = time(text).ok_or_else(|| wrong_value(column, text, wanted))?;
         return Ok(Condition::Time(comparison, time));
     }
-    if !is_text {
-        let wanted = "a number, such as 443, 10k, 1.5M, 2G, 5ms, 3s or 0x10";
-        let number = number(value).ok_or_else(|| wrong_value(column, value, wanted))?;
-        return Ok(Condition::Number(comparison, number));
-    }
-    let is_equal = comparison == Comparison::Equal;
-    if is_equal || comparison == Comparison::Unequal {
-        return Ok(match Net::read(value) {
-            Some(net) => Condition::Address(comparison, net),
-            None => Condition::Equal(is_equal, value.to_owned()),
-        });
-    }
-    Ok(Condition::Order(comparison, value.to_owned()))
+    let wanted = "a number, such as 443, 10k, 1.5M, 2G, 5ms, 3s or 0x10, without quotation marks";
+    let number = number(text).filter(|_| !is_quoted);
+    let number = number.ok_or_else(|| wrong_value(column, text, wanted))?;
+    let number = match number {
+        Number::Plain(number) => number,
+        Number::Seconds(seconds) if column.ends_with("_ns") => (seconds * 1e9).round(),
+        Number::Seconds(seconds) if column.ends_with("_s") => seconds,
+        Number::Seconds(_) => {
+            let wanted = "a number without a unit of time: the column is no duration";
+            return Err(wrong_value(column, text, wanted));
+        }
+    };
+    Ok(Condition::Number(comparison, number))
 }
 
 fn wrong_value(column: &str, value: &str, wanted: &str) -> QueryError {
     QueryError(format!("filter: {column} {value:?}; wanted: {wanted}"))
-}
-
-/// Digits of nanoseconds since the epoch, of any time since 1970-01-12; seconds have fewer.
-const NS_DIGITS_MIN: usize = 16;
-
-/// A time in text: nanoseconds since the epoch, seconds, or a date and time in UTC.
-#[must_use]
-pub fn time(text: &str) -> Option<i64> {
-    let is_ns = text.len() >= NS_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_ns { text.parse().ok() } else { parse_time(text).ok().map(Timestamp::as_ns) }
-}
-
-/// Units, longest first: sizes by powers of ten, times in nanoseconds.
-const UNITS: [(&str, f64); 8] = [
-    ("ns", 1.0),
-    ("us", 1e3),
-    ("ms", 1e6),
-    ("k", 1e3),
-    ("K", 1e3),
-    ("M", 1e6),
-    ("G", 1e9),
-    ("s", 1e9),
-];
-
-fn number(text: &str) -> Option<f64> {
-    if let Some(digits) = text.strip_prefix("0x") {
-        #[allow(clippy::cast_precision_loss)]
-        return u64::from_str_radix(digits, 16).ok().map(|value| value as f64);
-    }
-    let (digits, factor) = UNITS
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
-        .unwrap_or((text, 1.0));
-    // Rust reads words such as inf as numbers.
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || b".-+eE".contains(&byte));
-    let value: f64 = is_number.then(|| digits.parse().ok()).flatten()?;
-    Some(value * factor).filter(|value| value.is_finite())
 }
 
 impl Test {
@@ -254,12 +178,12 @@ impl Test {
             Self::All(parts) => parts.iter().all(|part| part.has(rows, row)),
             Self::Any(parts) => parts.iter().any(|part| part.has(rows, row)),
             Self::Not(inside) => !inside.has(rows, row),
-            Self::Column(columns, condition) => {
+            Self::Measure(measure, condition) => condition.has(measure.cell(rows, row)),
+            Self::Some(columns, condition) => {
                 columns.iter().any(|&column| condition.has(cell(rows, column, row)))
             }
-            Self::Sum(columns, condition) => {
-                let values = columns.iter().filter_map(|&at| cell(rows, at, row).number());
-                condition.has(Cell::Float(values.sum()))
+            Self::Every(columns, condition) => {
+                columns.iter().all(|&column| condition.has(cell(rows, column, row)))
             }
             Self::Text(text) => {
                 let found = |at| match cell(rows, at, row) {
@@ -281,16 +205,12 @@ impl Condition {
             (Self::Number(comparison, wanted), Cell::Integer(_) | Cell::Float(_)) => {
                 cell.number().is_some_and(|value| comparison.holds(&value, wanted))
             }
-            (Self::Address(comparison, net), Cell::Text(text)) => {
-                let is_in = text.parse().is_ok_and(|address| net.has(address));
-                is_in == (*comparison == Comparison::Equal)
+            (Self::Address(is_wanted, net), Cell::Text(text)) => {
+                text.parse().is_ok_and(|address| net.has(address)) == *is_wanted
             }
             (Self::Equal(is_wanted, wanted), Cell::Text(text)) => (text == wanted) == *is_wanted,
             (Self::Equal(is_wanted, wanted), Cell::Bytes(bytes)) => {
                 (hexadecimal(bytes) == *wanted) == *is_wanted
-            }
-            (Self::Order(comparison, wanted), Cell::Text(text)) => {
-                comparison.holds(&text, &wanted.as_str())
             }
             (Self::Contains(wanted), Cell::Text(text)) => has_text(text, wanted),
             (Self::Contains(wanted), Cell::Bytes(bytes)) => hexadecimal(bytes).contains(wanted),

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use engine::columns::{Columns, Schema};
 
-use super::cell::{Cell, cell};
-use super::filter::{Filter, QueryError, unknown_column};
+use super::cell::Cell;
+use super::filter::{Filter, QueryError};
+use super::measure::Measure;
 use super::span::{TimeRange, time_column};
 use crate::table::Held;
 
@@ -51,45 +52,104 @@ impl Aggregate {
     }
 }
 
+/// What values are together.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// Of integers.
+    Integer(i128),
+    /// Of floats, or a mean.
+    Float(f64),
+    /// A time.
+    Time(i64),
+}
+
+impl Number {
+    /// More or less.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub const fn as_f64(self) -> f64 {
+        match self {
+            Self::Integer(value) => value as f64,
+            Self::Float(value) => value,
+            Self::Time(ns) => ns as f64,
+        }
+    }
+
+    fn of(cell: Cell<'_>) -> Option<Self> {
+        match cell {
+            Cell::Integer(value) => Some(Self::Integer(value)),
+            Cell::Float(value) => Some(Self::Float(value)),
+            Cell::Time(ns) => Some(Self::Time(ns)),
+            Cell::Null | Cell::Text(_) | Cell::Bytes(_) => None,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Integer(one), Self::Integer(other)) => Self::Integer(one.saturating_add(other)),
+            (one, other) => Self::Float(one.as_f64() + other.as_f64()),
+        }
+    }
+
+    /// The larger one. Values of a column are of one kind, and times are exact.
+    fn or_more(self, other: Self) -> Self {
+        let is_more = match (self, other) {
+            (Self::Integer(one), Self::Integer(other)) => other > one,
+            (Self::Time(one), Self::Time(other)) => other > one,
+            (one, other) => other.as_f64() > one.as_f64(),
+        };
+        if is_more { other } else { self }
+    }
+
+    fn or_less(self, other: Self) -> Self {
+        if self.or_more(other) == other { self } else { other }
+    }
+}
+
 /// Values put together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     count: u64,
-    sum: f64,
-    least: f64,
-    most: f64,
+    /// The sum, the least and the most.
+    of: Option<[Number; 3]>,
 }
 
 impl Sum {
-    pub(super) const NONE: Self =
-        Self { count: 0, sum: 0.0, least: f64::INFINITY, most: f64::NEG_INFINITY };
+    pub(super) const NONE: Self = Self { count: 0, of: None };
 
-    pub(super) fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, cell: Cell<'_>) {
+        let Some(value) = Number::of(cell) else { return };
         self.count += 1;
-        self.sum += value;
-        self.least = self.least.min(value);
-        self.most = self.most.max(value);
+        self.of = Some(match self.of {
+            None => [value; 3],
+            Some([sum, least, most]) => {
+                [sum.plus(value), least.or_less(value), most.or_more(value)]
+            }
+        });
     }
 
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn value(&self, aggregate: Aggregate) -> Option<f64> {
-        let count = self.count as f64;
-        match aggregate {
-            Aggregate::Count => Some(count),
-            _ if self.count == 0 => None,
-            Aggregate::Sum => Some(self.sum),
-            Aggregate::Max => Some(self.most),
-            Aggregate::Min => Some(self.least),
-            Aggregate::Mean => Some(self.sum / count),
+    pub(super) fn value(&self, aggregate: Aggregate) -> Option<Number> {
+        if aggregate == Aggregate::Count {
+            return Some(Number::Integer(self.count.into()));
         }
+        let [sum, least, most] = self.of?;
+        Some(match aggregate {
+            Aggregate::Max => most,
+            Aggregate::Min => least,
+            Aggregate::Mean => Number::Float(sum.as_f64() / self.count as f64),
+            Aggregate::Sum | Aggregate::Count => sum,
+        })
     }
 }
 
 /// A value that rows have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
-    /// An integer, or a time.
+    /// An integer.
     Integer(i128),
+    /// A time.
+    Time(i64),
     /// Text, or bytes in hexadecimal.
     Text(String),
     /// Missing.
@@ -101,7 +161,7 @@ impl Key {
         match cell {
             Cell::Null => Self::Null,
             Cell::Integer(value) => Self::Integer(value),
-            Cell::Time(ns) => Self::Integer(ns.into()),
+            Cell::Time(ns) => Self::Time(ns),
             Cell::Float(value) => Self::Text(format!("{value:?}")),
             Cell::Text(text) => Self::Text(text.to_owned()),
             Cell::Bytes(bytes) => {
@@ -117,10 +177,10 @@ pub struct GroupsQuery {
     pub filter: Filter,
     /// Of this time.
     pub range: TimeRange,
-    /// By these columns, at least one.
-    pub by: Vec<usize>,
-    /// Put together: how, and which column.
-    pub aggregates: Vec<(Aggregate, usize)>,
+    /// By these, at least one.
+    pub by: Vec<Measure>,
+    /// Put together: how, and what.
+    pub aggregates: Vec<(Aggregate, Measure)>,
     /// In the order of this aggregate, or of the count of rows, or of the key.
     pub order: (OrderBy, bool),
     /// Leave out so many.
@@ -147,7 +207,7 @@ pub struct GroupsRow {
     /// How many there are.
     pub row_count: u64,
     /// Their values, put together; nothing where none has one.
-    pub values: Vec<Option<f64>>,
+    pub values: Vec<Option<Number>>,
 }
 
 /// Groups that were found.
@@ -162,29 +222,15 @@ pub struct Groups {
     pub left_out: u64,
 }
 
-/// Columns by their names, with commas between them.
-///
-/// # Errors
-/// [`QueryError`] names the columns that there are.
-pub fn columns(text: &str, schema: Schema) -> Result<Vec<usize>, QueryError> {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let place = |name: &str| {
-        let place = schema.iter().position(|field| field.name == name);
-        place.ok_or_else(|| unknown_column(schema, name))
-    };
-    parts.map(place).collect()
-}
-
 impl GroupsQuery {
     /// Names of the columns of what is found: the key, `rows`, the aggregates.
     #[must_use]
-    pub fn names(&self, schema: Schema) -> Vec<String> {
-        let name = |column: usize| schema.get(column).map_or("", |field| field.name);
-        let keys = self.by.iter().map(|&column| name(column).to_owned());
+    pub fn names(&self) -> Vec<String> {
+        let keys = self.by.iter().map(|measure| measure.name().to_owned());
         let aggregates = self
             .aggregates
             .iter()
-            .map(|&(aggregate, column)| format!("{}_{}", aggregate.name(), name(column)));
+            .map(|(aggregate, measure)| format!("{}_{}", aggregate.name(), measure.name()));
         keys.chain([String::from("rows")]).chain(aggregates).collect()
     }
 
@@ -192,10 +238,10 @@ impl GroupsQuery {
     ///
     /// # Errors
     /// [`QueryError`] names the columns that there are.
-    pub fn order(&self, text: &str, schema: Schema) -> Result<(OrderBy, bool), QueryError> {
+    pub fn order(&self, text: &str) -> Result<(OrderBy, bool), QueryError> {
         let (name, is_descending) =
             text.strip_prefix('-').map_or((text, false), |name| (name, true));
-        let names = self.names(schema);
+        let names = self.names();
         let place = names.iter().position(|one| one == name).ok_or_else(|| {
             QueryError(format!("sort: no column {name:?}; there are: {}", names.join(", ")))
         })?;
@@ -221,7 +267,7 @@ impl GroupsQuery {
                     continue;
                 }
                 let key: Vec<Key> =
-                    self.by.iter().map(|&by| Key::of(cell(columns, by, row))).collect();
+                    self.by.iter().map(|by| Key::of(by.cell(columns, row))).collect();
                 if groups.len() >= GROUP_COUNT_MAX && !groups.contains_key(&key) {
                     left_out += 1;
                     continue;
@@ -240,10 +286,8 @@ impl GroupsQuery {
     }
 
     fn add(&self, columns: &Columns, row: usize, sums: &mut [Sum]) {
-        for (sum, &(_, column)) in sums.iter_mut().zip(&self.aggregates) {
-            if let Some(value) = cell(columns, column, row).number() {
-                sum.add(value);
-            }
+        for (sum, (_, measure)) in sums.iter_mut().zip(&self.aggregates) {
+            sum.add(measure.cell(columns, row));
         }
     }
 
@@ -260,7 +304,8 @@ impl GroupsQuery {
             OrderBy::Rows => one.row_count.cmp(&other.row_count),
             OrderBy::Aggregate(place) => {
                 let value = |row: &GroupsRow| {
-                    row.values.get(place).copied().flatten().unwrap_or(f64::NEG_INFINITY)
+                    let value = row.values.get(place).copied().flatten();
+                    value.map_or(f64::NEG_INFINITY, Number::as_f64)
                 };
                 value(one).total_cmp(&value(other))
             }

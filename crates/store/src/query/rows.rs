@@ -4,16 +4,17 @@ use std::cmp::Ordering;
 
 use engine::columns::{Columns, Schema};
 
-use super::cell::{Cell, cell};
-use super::filter::{Filter, QueryError, unknown_column};
+use super::cell::Cell;
+use super::filter::{Filter, QueryError};
+use super::measure::Measure;
 use super::span::{TimeRange, time_column};
 use crate::table::{Held, View};
 
 /// The order of rows: a column, and whether the largest come first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// Place of the column.
-    pub column: usize,
+    /// The value.
+    pub measure: Measure,
     /// Whether the largest come first.
     pub is_descending: bool,
 }
@@ -28,9 +29,7 @@ impl Order {
         let one = |part: &str| {
             let (name, is_descending) =
                 part.strip_prefix('-').map_or((part, false), |name| (name, true));
-            let column = schema.iter().position(|field| field.name == name);
-            let column = column.ok_or_else(|| unknown_column(schema, name))?;
-            Ok(Self { column, is_descending })
+            Ok(Self { measure: Measure::find(schema, name)?, is_descending })
         };
         parts.map(one).collect()
     }
@@ -87,13 +86,13 @@ impl RowsQuery {
         if self.order.is_empty() {
             found.reverse();
         } else {
-            let of = |&(chunk, row): &(u32, u32), column| {
+            let of = |&(chunk, row): &(u32, u32), measure: &Measure| {
                 let held: Option<&Held> = chunks.get(chunk as usize);
-                held.map_or(Cell::Null, |held| cell(held.columns(), column, row as usize))
+                held.map_or(Cell::Null, |held| measure.cell(held.columns(), row as usize))
             };
             let compare = |one: &(u32, u32), other: &(u32, u32)| {
                 let by = self.order.iter().map(|order| {
-                    let (a, b) = (of(one, order.column), of(other, order.column));
+                    let (a, b) = (of(one, &order.measure), of(other, &order.measure));
                     order.compare(&a, &b)
                 });
                 by.fold(Ordering::Equal, Ordering::then).then(one.cmp(other))
@@ -112,7 +111,7 @@ impl RowsQuery {
 
 impl Order {
     /// Missing values last, either way.
-    fn compare(self, one: &Cell<'_>, other: &Cell<'_>) -> Ordering {
+    fn compare(&self, one: &Cell<'_>, other: &Cell<'_>) -> Ordering {
         let is_missing = matches!(one, Cell::Null) || matches!(other, Cell::Null);
         let order = one.order(other);
         if self.is_descending && !is_missing { order.reverse() } else { order }

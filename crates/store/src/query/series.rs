@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use engine::columns::Schema;
 
-use super::cell::cell;
+use super::cell::{Cell, cell};
 use super::filter::Filter;
-use super::groups::{Aggregate, Key, Sum};
+use super::groups::{Aggregate, Key, Number, Sum};
+use super::measure::Measure;
 use super::span::{TimeRange, time_column};
 use crate::table::Held;
 
@@ -22,12 +23,12 @@ pub struct SeriesQuery {
     pub filter: Filter,
     /// Of this time; where an end is left out, that of the rows.
     pub range: TimeRange,
-    /// The column; nothing counts rows.
-    pub value: Option<usize>,
+    /// The value; nothing counts rows.
+    pub value: Option<Measure>,
     /// How values of a step are put together.
     pub aggregate: Aggregate,
-    /// A series for each value of this column.
-    pub by: Option<usize>,
+    /// A series for each of these values.
+    pub by: Option<Measure>,
     /// So many of them, the largest; the rest is one.
     pub series_count: usize,
     /// The length of a step in nanoseconds; chosen where it is left out or too short.
@@ -42,7 +43,7 @@ pub struct Series {
     /// How long it is.
     pub step_ns: i64,
     /// The name of each series, nothing for the rest; and its values.
-    pub series: Vec<(Option<Key>, Vec<Option<f64>>)>,
+    pub series: Vec<(Option<Key>, Vec<Option<Number>>)>,
     /// Rows that were wanted.
     pub matched: usize,
     /// Rows that were looked at.
@@ -92,10 +93,10 @@ impl SeriesQuery {
         let start = |at: usize| (first + i64::try_from(at).unwrap_or(0)) * step_ns;
         let names = self.names(chunks, &found);
         let mut sums = vec![vec![Sum::NONE; step_count]; names.series_count()];
-        for &(ns, chunk, row, value) in &found {
+        for &(ns, chunk, row) in &found {
             let series = names.of(self.key(chunks, chunk, row).as_ref());
             if let Some(sum) = sums.get_mut(series).and_then(|sums| sums.get_mut(place(ns))) {
-                sum.add(value);
+                sum.add(self.value(chunks, chunk, row));
             }
         }
         let values = |sums: &Vec<Sum>| sums.iter().map(|sum| sum.value(self.aggregate)).collect();
@@ -104,8 +105,8 @@ impl SeriesQuery {
         Series { times, step_ns, series, matched: found.len(), searched }
     }
 
-    /// Rows that are wanted: when, where, and the value.
-    fn found(&self, chunks: &[Held], time: usize) -> Vec<(i64, u32, u32, f64)> {
+    /// Rows that are wanted: when, and where.
+    fn found(&self, chunks: &[Held], time: usize) -> Vec<(i64, u32, u32)> {
         let mut found = Vec::new();
         for (chunk, held) in (0..).zip(chunks) {
             let columns = held.columns();
@@ -113,13 +114,7 @@ impl SeriesQuery {
                 if !self.range.has(columns, Some(time), row) || !self.filter.has(columns, row) {
                     continue;
                 }
-                let value = match self.value {
-                    Some(value) => cell(columns, value, row).number(),
-                    None => Some(1.0),
-                };
-                if let Some((ns, value)) = cell(columns, time, row).time().zip(value) {
-                    found.push((ns, chunk, at, value));
-                }
+                found.extend(cell(columns, time, row).time().map(|ns| (ns, chunk, at)));
             }
         }
         found
@@ -127,17 +122,25 @@ impl SeriesQuery {
 
     fn key(&self, chunks: &[Held], chunk: u32, row: u32) -> Option<Key> {
         let held = chunks.get(chunk as usize)?;
-        self.by.map(|by| Key::of(cell(held.columns(), by, row as usize)))
+        self.by.as_ref().map(|by| Key::of(by.cell(held.columns(), row as usize)))
+    }
+
+    fn value<'a>(&self, chunks: &'a [Held], chunk: u32, row: u32) -> Cell<'a> {
+        let held = chunks.get(chunk as usize);
+        match (&self.value, held) {
+            (Some(value), Some(held)) => value.cell(held.columns(), row as usize),
+            _ => Cell::Integer(1),
+        }
     }
 
     /// The largest series get their names.
-    fn names(&self, chunks: &[Held], found: &[(i64, u32, u32, f64)]) -> Names {
+    fn names(&self, chunks: &[Held], found: &[(i64, u32, u32)]) -> Names {
         if self.by.is_none() {
             return Names { names: Vec::new(), has_rest: true };
         }
         let mut totals: HashMap<Key, Sum> = HashMap::new();
         let mut has_rest = false;
-        for &(_, chunk, row, value) in found {
+        for &(_, chunk, row) in found {
             let Some(key) = self.key(chunks, chunk, row) else { continue };
             if totals.len() >= NAME_COUNT_MAX && !totals.contains_key(&key) {
                 has_rest = true;
@@ -145,10 +148,10 @@ impl SeriesQuery {
             }
             let one = Sum::NONE;
             let sum = totals.entry(key).or_insert(one);
-            sum.add(value);
+            sum.add(self.value(chunks, chunk, row));
         }
         let mut names: Vec<_> = totals.into_iter().collect();
-        let size = |sum: &Sum| sum.value(self.aggregate).unwrap_or(f64::NEG_INFINITY);
+        let size = |sum: &Sum| sum.value(self.aggregate).map_or(f64::NEG_INFINITY, Number::as_f64);
         names.sort_by(|one, other| {
             size(&other.1).total_cmp(&size(&one.1)).then_with(|| one.0.cmp(&other.0))
         });
