@@ -21,8 +21,8 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build python demo test rust-test test-checked python-test test-train test-live \
-	live-tests test-ns3 ns3-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture clean
+.PHONY: help setup build page python demo test rust-test test-checked python-test test-train test-live \
+	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -35,11 +35,16 @@ setup: ## install what building and testing need (make does it where needed)
 
 build: ## build the command, target/release/wirelens
 	@bash tools/setup.sh base
+	@bash tools/page.sh
 	cargo build --release --locked
+
+page: ## build the page, page/dist, which becomes a part of the command (Node.js)
+	@bash tools/page.sh
 
 # maturin warns of a build backend that is not itself; tools/build_package.py calls it.
 python: ## build the Python package and install it into .venv
 	@bash tools/setup.sh test
+	@bash tools/page.sh
 	@rm -rf target/wheels
 	.venv/bin/python tools/build_package.py
 	.venv/bin/maturin build --quiet --release --locked --interpreter .venv/bin/python \
@@ -49,12 +54,15 @@ python: ## build the Python package and install it into .venv
 
 demo: ## build, then show what is in the capture that ships: its packets, senders, flows and their services
 	@bash tools/setup.sh base
+	@bash tools/page.sh
 	cargo build --release --locked
 	$(WIRELENS) info -r $(DEMO)
 	$(WIRELENS) top -r $(DEMO)
 	$(WIRELENS) flows -r $(DEMO)
 	$(WIRELENS) classify -r $(DEMO) --model models/services
-	@printf '%s\n' '' 'Now with a capture of your own:' \
+	@printf '%s\n' '' 'The same in a browser, until Ctrl-C:' \
+		'  $(WIRELENS) run -r $(DEMO) --page' \
+		'' 'Now with a capture of your own:' \
 		'  $(WIRELENS) top -r FILE          pcap or pcapng, also .gz and .zst, a folder, or - for stdin' \
 		'  $(WIRELENS) top -r FILE --by flow -n 20' \
 		'  $(WIRELENS) top -r FILE --window 1s -o top.parquet' \
@@ -74,7 +82,7 @@ test-checked: ## tests of tables and states again, in which a state that cannot 
 		-p wirelens-names
 
 python-test: python
-	@$(call pytest,not wide and not testbed and not train and not ns3)
+	@$(call pytest,not wide and not testbed and not train and not ns3 and not web)
 
 test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
@@ -94,6 +102,15 @@ test-ns3: ## an L4S router in ns-3: its delays, its trace, and its decisions aga
 
 ns3-tests: python ns3
 	@$(call pytest,ns3)
+
+test-web: build python ## the page in Chromium: every view, live and as a report; skipped without Node.js or Chromium
+	@if bash tools/setup.sh web; then bash tools/page.sh test && \
+		$(MAKE) --no-print-directory web-tests; \
+	elif [ "$$(id -u)" -ne 0 ]; then echo 'test-web: SKIPPED: Node.js or Chromium is not installed'; \
+	else exit 1; fi
+
+web-tests:
+	@$(call pytest,web)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
 	@bash tools/setup.sh test

@@ -5,6 +5,7 @@
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
 #   bash tools/setup.sh train    to train models and test their export as well
+#   bash tools/setup.sh web      to test the page in a browser
 #   bash tools/setup.sh ns3      to build the scenario of an L4S router in ns-3
 #   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
@@ -123,6 +124,12 @@ has_ns3() {
 want_ns3() {
   want_package g++ has_program g++
   want_package libns3-dev has_ns3
+}
+
+want_web() {
+  want_package nodejs has_program node
+  want_package npm has_program npm
+  want_package chromium has_program chromium
 }
 
 install_missing() {
@@ -277,6 +284,16 @@ set_up_ns3() {
   need has_ns3 -- libns3-dev "the scenario is built with ns-3, 3.37 or a later release like it"
 }
 
+set_up_web() {
+  set_up_test
+  missing_packages=()
+  want_web
+  install_missing
+  need has_program node -- nodejs "the page is built with it"
+  need has_program npm -- npm "the page is built with it"
+  need has_program chromium -- chromium "the page is tested in it"
+}
+
 set_up_bench() {
   set_up_test
   missing_packages=()
@@ -287,6 +304,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train | ns3 | onnx) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train|ns3|onnx (seen: ${1:-nothing})" ;;
+  base | test | bench | train | ns3 | web | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|ns3|web|onnx (seen: ${1:-nothing})" ;;
 esac

@@ -14,7 +14,9 @@ const TYPES: [(&str, &str); 4] = [
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let dist = root.join("../../page/dist");
-    println!("cargo::rerun-if-changed={}", dist.display());
+    // A path that is not there counts as changed, each time.
+    let watched = if dist.is_dir() { &dist } else { &root.join("../../page") };
+    println!("cargo::rerun-if-changed={}", watched.display());
     let mut text = String::from("const FILES: &[File] = &[\n");
     for path in files(&dist) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

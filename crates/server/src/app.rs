@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Store, Table};
 use tokio::sync::Semaphore;
 
+use crate::packets::PacketLog;
 use crate::problem::Problem;
 
 /// Queries that run or wait at most.
@@ -47,6 +48,8 @@ pub struct Facts {
     pub now_ns: fn() -> i64,
     /// Packets so far, as the source counts them: received, and dropped.
     pub packets: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
+    /// The packets that the run keeps, if it keeps any.
+    pub packet_log: Option<Arc<dyn PacketLog>>,
 }
 
 /// What every request is given.

@@ -9,6 +9,7 @@ mod guard;
 mod json;
 mod listen;
 mod metrics;
+mod packets;
 mod page;
 mod problem;
 mod report;
@@ -23,6 +24,7 @@ use store::Store;
 use tokio::sync::watch;
 
 pub use app::{Facts, Mode};
+pub use packets::{PacketLog, PacketQuery, PacketRow};
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};
 

@@ -64,6 +64,7 @@ fn begin(store: &Arc<Store>, token: Option<&str>) -> Server {
         inputs: vec!["eth0".into()],
         now_ns: || 1_764_113_831_000_000_000,
         packets: Box::new(|| (9, 1)),
+        packet_log: None,
     };
     let listen = "127.0.0.1:0".parse().unwrap();
     let token = token.map(str::to_owned);
@@ -177,6 +178,8 @@ fn what_is_wrong_is_said() {
         ("/api/v1/tables/flows/series?step=0", 400, "step"),
         ("/api/v1/tables/flows/series?aggregate=median", 400, "sum, max"),
         ("/api/v1/hosts/nobody", 400, "an IP address"),
+        ("/api/v1/packetlog/search", 404, "[packetlog]"),
+        ("/api/v1/packetlog/pcapng?host=x", 400, "an IP address"),
         ("/api/v1/nothing", 404, "openapi.json"),
     ] {
         let answer = get(&server, path);
@@ -250,6 +253,7 @@ fn beyond_this_machine_a_token_is_needed() {
         inputs: Vec::new(),
         now_ns: || 0,
         packets: Box::new(|| (0, 0)),
+        packet_log: None,
     };
     let listen = "0.0.0.0:0".parse().unwrap();
     let begun = Server::begin(Options { listen, token: None }, store(), facts);
@@ -313,6 +317,6 @@ fn the_description_has_every_path() {
     assert_eq!(description["openapi"], "3.1.0");
     assert_eq!(description["info"]["version"], "1.2.3");
     let paths: Vec<_> = description["paths"].as_object().unwrap().keys().collect();
-    assert_eq!(paths.len(), 9, "{paths:?}");
+    assert_eq!(paths.len(), 12, "{paths:?}");
     server.end();
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::clock::now;
 use capture::filter::Program;
 use capture::{Filter, FilterError};
-use packet::community_id::parse_community_id;
-use packet::{FlowKey, LinkType, Protocol};
-use packetlog::log::{FlowQuery, Found, Log, Plan, Query, QueryReport};
+use packet::LinkType;
+use packetlog::log::{Found, Log, Plan, Query, QueryReport};
 use session::copied::Copied;
+use session::packetlog::search;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
@@ -73,12 +73,8 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
 
 fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
     let flow = arguments.flow.as_deref().map(|text| {
-        flow(text).ok_or_else(|| {
-            Failure::usage(format_args!(
-                "--flow {text}: wanted a Community ID as `wirelens flows` tells it, or \
-                 tcp,192.0.2.1,50000,198.51.100.2,443"
-            ))
-        })
+        search::flow(text)
+            .ok_or_else(|| Failure::usage(format_args!("--flow {text}: {}", search::FLOW_WANTED)))
     });
     if let (Some(from), Some(to)) = (arguments.from, arguments.to)
         && from >= to
@@ -92,25 +88,6 @@ fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
         from: arguments.from,
         to: arguments.to,
     })
-}
-
-/// A Community ID, or protocol, address, port, address and port.
-fn flow(text: &str) -> Option<FlowQuery> {
-    if let Some(digest) = parse_community_id(text) {
-        return Some(FlowQuery::CommunityId(digest));
-    }
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let &[protocol, source, source_port, destination, destination_port] = parts.as_slice() else {
-        return None;
-    };
-    let by_name = (0..=u8::MAX).map(Protocol).find(|known| known.name() == Some(protocol));
-    let protocol = by_name.or_else(|| protocol.parse().ok().map(Protocol))?;
-    let (source, destination) = (source.parse().ok()?, destination.parse().ok()?);
-    let (source_port, destination_port) =
-        (source_port.parse().ok()?, destination_port.parse().ok()?);
-    let (key, _) =
-        FlowKey::from_tuple(source, destination, source_port, destination_port, protocol);
-    Some(FlowQuery::Key(key))
 }
 
 /// A class that no file has is a typing error; that nothing of it was kept is an answer.
@@ -205,9 +182,7 @@ impl Output {
         if matches!(self.place, Place::Nowhere) {
             return Ok(());
         }
-        let is_noted = found.note.class > 0;
-        let comment =
-            is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence));
+        let comment = search::comment(found);
         // The answer's interfaces are numbered as they appear.
         let interface = (found.record.interface, found.interface);
         let put = self.copied.frame(interface, found.record, found.bytes, comment.as_deref());
@@ -254,20 +229,4 @@ fn lines(plan: &Plan, report: &QueryReport, sums: &Sums, found_in: Duration) -> 
         found_in.as_secs_f64() * 1e3,
         report.packets_read,
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flow_is_named_by_its_community_id_or_its_ends() {
-        assert!(matches!(flow("1:wCb3OG7yAFWelaUydu0D+125CLM="), Some(FlowQuery::CommunityId(_))));
-        let forth = flow("tcp,192.0.2.1,50000,198.51.100.2,443").unwrap();
-        let back = flow("6, 198.51.100.2, 443, 192.0.2.1, 50000").unwrap();
-        assert_eq!(forth, back);
-        for text in ["", "1:short", "tcp,192.0.2.1,50000", "tcp,a,1,b,2", "xyz,::1,1,::2,2"] {
-            assert_eq!(flow(text), None, "{text}");
-        }
-    }
 }

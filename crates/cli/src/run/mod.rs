@@ -73,13 +73,14 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         return Ok(Status::Fine);
     }
     let duration = plan.input.duration;
+    let log = plan.applications.iter().find_map(|one| one.ready.log_folder()).map(Path::to_owned);
     let reopen = Reopen::on_hangup();
     let tell_events = (!arguments.quiet).then_some(tell_line as fn(&str));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, arguments.quiet);
     })?;
-    let served = served.map(|(page, store)| page::begin(&page, &store, session.inputs()));
+    let served = served.map(|(page, store)| page::begin(&page, &store, session.inputs(), log));
     let server = match served.transpose() {
         Ok(server) => server,
         Err(failure) => {

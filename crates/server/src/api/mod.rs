@@ -3,6 +3,7 @@
 mod flows;
 mod health;
 mod hosts;
+mod packetlog;
 mod parameters;
 pub(crate) mod state;
 mod stream;
@@ -35,6 +36,7 @@ use crate::{guard, metrics, page};
     tags(
         (name = "run", description = "The run as a whole"),
         (name = "tables", description = "Rows of applications, and queries over them"),
+        (name = "packets", description = "Packets that the run keeps"),
         (name = "views", description = "Rows of several tables, put together")
     )
 )]
@@ -52,6 +54,9 @@ pub(crate) fn router(app: &App) -> Router {
         .routes(routes!(flows::flow))
         .routes(routes!(hosts::hosts))
         .routes(routes!(hosts::host))
+        .routes(routes!(packetlog::status))
+        .routes(routes!(packetlog::search))
+        .routes(routes!(packetlog::pcapng))
         .split_for_parts();
     app.facts.version.clone_into(&mut description.info.version);
     let description = get(move || async move { Json(description) });

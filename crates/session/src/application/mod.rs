@@ -22,7 +22,7 @@ use packet::HashSeed;
 use packet::file::Interface;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
@@ -98,6 +98,11 @@ pub trait Application: Send + Sized + 'static {
     /// Captures that it reads beside those of the pass: no output may take their place.
     fn reads(&self) -> &[PathBuf] {
         &[]
+    }
+
+    /// The folder of the packet log that it writes, if it writes one.
+    fn log_folder(&self) -> Option<&Path> {
+        None
     }
 
     /// Why no rule may choose what it looks at, where that is so.

@@ -1,6 +1,6 @@
 //! Applications behind one list, whatever their settings are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
@@ -60,6 +60,10 @@ pub trait Ready: Send {
     fn reads(&self) -> &[PathBuf] {
         &[]
     }
+    /// As [`Application::log_folder`].
+    fn log_folder(&self) -> Option<&Path> {
+        None
+    }
     /// As [`Application::unsteered`].
     fn unsteered(&self) -> Option<&'static str> {
         None
@@ -102,6 +106,10 @@ impl<A: Application> Ready for A {
 
     fn reads(&self) -> &[PathBuf] {
         Application::reads(self)
+    }
+
+    fn log_folder(&self) -> Option<&Path> {
+        Application::log_folder(self)
     }
 
     fn unsteered(&self) -> Option<&'static str> {

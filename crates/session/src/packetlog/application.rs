@@ -1,6 +1,6 @@
 //! `packetlog` on a pass that others share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::columns::Schema;
@@ -124,6 +124,10 @@ impl Application for Packetlog {
             Refusal::of("mode", message.strip_prefix("--mode: ").unwrap_or(&message))
         })?;
         Ok(Self { ask, model, key: "a class" })
+    }
+
+    fn log_folder(&self) -> Option<&Path> {
+        Some(&self.ask.folder)
     }
 
     fn wants(&self) -> Wants {

@@ -7,6 +7,7 @@ mod files;
 pub mod log;
 mod metrics;
 mod recording;
+pub mod search;
 pub mod settings;
 pub mod socket;
 

@@ -1,0 +1,253 @@
+//! A log that is searched while it grows.
+
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use packet::community_id::parse_community_id;
+use packet::{FlowKey, Frame, Protocol, Timestamp};
+use packetlog::log::{FlowQuery, Found, Log, Query};
+use serde_json::{Value, json};
+
+use super::socket;
+use crate::copied::Copied;
+
+/// Bytes of packets that are handed out in one piece at most.
+pub const COPY_BYTES_MAX: usize = 64 << 20;
+
+/// What is searched for; all of what is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Source or destination.
+    pub host: Option<IpAddr>,
+    /// A Community ID, or protocol, address, port, address and port.
+    pub flow: Option<String>,
+    /// A class.
+    pub class: Option<String>,
+    /// The earliest stamp, nanoseconds since the epoch.
+    pub from_ns: Option<i64>,
+    /// The first stamp that is too late.
+    pub to_ns: Option<i64>,
+}
+
+/// A packet that was found, as a row shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundRow {
+    /// Its stamp, nanoseconds since the epoch.
+    pub time_ns: i64,
+    /// Addresses and ports of source and destination, and the protocol; nothing without an IP
+    /// header.
+    pub ends: Option<([(IpAddr, u16); 2], Protocol)>,
+    /// Bytes on the wire.
+    pub wire_len: u32,
+    /// Bytes that were kept.
+    pub kept_len: u32,
+    /// Its class.
+    pub class: String,
+}
+
+/// The log of a run.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    folder: PathBuf,
+}
+
+/// A flow by its Community ID, or by protocol, address, port, address and port.
+#[must_use]
+pub fn flow(text: &str) -> Option<FlowQuery> {
+    if let Some(digest) = parse_community_id(text) {
+        return Some(FlowQuery::CommunityId(digest));
+    }
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let &[protocol, source, source_port, destination, destination_port] = parts.as_slice() else {
+        return None;
+    };
+    let by_name = (0..=u8::MAX).map(Protocol).find(|known| known.name() == Some(protocol));
+    let protocol = by_name.or_else(|| protocol.parse().ok().map(Protocol))?;
+    let (source, destination) = (source.parse().ok()?, destination.parse().ok()?);
+    let (source_port, destination_port) =
+        (source_port.parse().ok()?, destination_port.parse().ok()?);
+    let (key, _) =
+        FlowKey::from_tuple(source, destination, source_port, destination_port, protocol);
+    Some(FlowQuery::Key(key))
+}
+
+/// What a flow has to look like, for messages.
+pub const FLOW_WANTED: &str = "wanted a Community ID as `wirelens flows` reports it, or \
+                               tcp,192.0.2.1,50000,198.51.100.2,443";
+
+impl Wanted {
+    fn query(&self) -> Result<Query, String> {
+        let flow = self
+            .flow
+            .as_deref()
+            .map(|text| flow(text).ok_or_else(|| format!("flow {text:?}: {FLOW_WANTED}")));
+        Ok(Query {
+            hosts: self.host.into_iter().collect(),
+            flow: flow.transpose()?,
+            classes: self.class.iter().cloned().collect(),
+            from: self.from_ns.map(Timestamp::from_ns),
+            to: self.to_ns.map(Timestamp::from_ns),
+        })
+    }
+}
+
+impl Searched {
+    /// The log in a folder.
+    #[must_use]
+    pub const fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// What the recorder says of itself, where one runs, and what is in the log, by class.
+    ///
+    /// # Errors
+    /// Why the log cannot be read.
+    pub fn status(&self) -> Result<Value, String> {
+        let stats = Log::open(&self.folder).map_err(|error| error.to_string())?.stats();
+        let classes: Vec<_> = stats
+            .classes
+            .iter()
+            .map(|class| {
+                let sums = &class.sums;
+                json!({
+                    "class": class.name,
+                    "seen_packets": sums.seen_packets,
+                    "seen_bytes": sums.seen_bytes,
+                    "kept_packets": sums.stored_packets.saturating_add(sums.overwritten_packets),
+                    "kept_bytes": sums.kept_bytes,
+                    "stored_packets": sums.stored_packets,
+                    "lost_packets": sums.lost_packets,
+                })
+            })
+            .collect();
+        let total = stats.total();
+        // What the recorder would say, where it has ended.
+        let written = || {
+            let kept = total.stored_packets.saturating_add(total.overwritten_packets);
+            let passed_over =
+                total.seen_packets.saturating_sub(kept).saturating_sub(total.lost_packets);
+            json!({
+                "packets": {
+                    "seen": total.seen_packets, "kept": kept, "waiting": 0,
+                    "passed_over": passed_over, "lost": total.lost_packets,
+                },
+                "bytes": {
+                    "seen": total.seen_bytes,
+                    "kept": total.kept_bytes.saturating_add(total.overwritten_bytes),
+                },
+            })
+        };
+        let mut status = socket::ask_json(&self.folder, "status").unwrap_or_else(|_| written());
+        if let Value::Object(status) = &mut status {
+            let folder = self.folder.display().to_string();
+            status.insert("folder".into(), folder.into());
+            status.insert("classes".into(), classes.into());
+            status.insert("stored_bytes".into(), stats.bytes.into());
+            status.insert("file_count".into(), stats.file_count.into());
+        }
+        Ok(status)
+    }
+
+    /// Hands what is found to `take` until that has enough.
+    ///
+    /// # Errors
+    /// Why the log cannot be read, or what is wrong with the question.
+    fn each(
+        &self,
+        wanted: &Wanted,
+        mut take: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let query = wanted.query()?;
+        let log = Log::open(&self.folder).map_err(|error| error.to_string())?;
+        let plan = log.find(&query);
+        log.read(&query, &plan, &mut take).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// The first packets that are found, at most so many; and whether there are more.
+    ///
+    /// # Errors
+    /// Why the log cannot be read, or what is wrong with the question.
+    pub fn rows(&self, wanted: &Wanted, limit: usize) -> Result<(Vec<FoundRow>, bool), String> {
+        let (mut rows, mut is_cut) = (Vec::new(), false);
+        self.each(wanted, |found| {
+            if rows.len() >= limit {
+                is_cut = true;
+                return ControlFlow::Break(());
+            }
+            let frame = Frame::new(found.bytes, found.record);
+            let ends = FlowKey::from_frame(&frame).map(|(key, direction)| {
+                let (source, destination) = key.endpoints(direction);
+                let ends = [source, destination].map(|end| (end.address, end.port));
+                (ends, key.protocol())
+            });
+            rows.push(FoundRow {
+                time_ns: found.record.timestamp.as_ns(),
+                ends,
+                wire_len: found.record.wire_len,
+                kept_len: u32::try_from(found.bytes.len()).unwrap_or(u32::MAX),
+                class: found.class.to_owned(),
+            });
+            ControlFlow::Continue(())
+        })?;
+        Ok((rows, is_cut))
+    }
+
+    /// The packets that are found, as pcapng with their classes as comments.
+    ///
+    /// # Errors
+    /// Why the log cannot be read, what is wrong with the question, or that there is more than
+    /// [`COPY_BYTES_MAX`].
+    pub fn pcapng(&self, wanted: &Wanted) -> Result<Vec<u8>, String> {
+        let mut copied = Copied::new();
+        let (mut bytes, mut failure) = (Vec::new(), None);
+        self.each(wanted, |found| {
+            let comment = comment(found);
+            let interface = (found.record.interface, found.interface);
+            let put = copied.frame(interface, found.record, found.bytes, comment.as_deref());
+            let written = put
+                .map_err(|error| error.to_string())
+                .and_then(|()| copied.write(&mut bytes).map_err(|error| error.to_string()));
+            let too_large = || {
+                String::from(
+                    "more than 64 MiB; narrow the search, or use `wirelens packetlog query -w`",
+                )
+            };
+            let is_large = bytes.len() > COPY_BYTES_MAX;
+            failure = written.err().or_else(|| is_large.then(too_large));
+            if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        match failure {
+            Some(failure) => Err(failure),
+            None => {
+                // Of a log without such packets the head alone is written.
+                copied.write(&mut bytes).map_err(|error| error.to_string())?;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+/// What is noted of a packet, for its comment.
+#[must_use]
+pub fn comment(found: &Found<'_>) -> Option<String> {
+    let is_noted = found.note.class > 0;
+    is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_named_by_its_community_id_or_its_ends() {
+        assert!(matches!(flow("1:wCb3OG7yAFWelaUydu0D+125CLM="), Some(FlowQuery::CommunityId(_))));
+        let forth = flow("tcp,192.0.2.1,50000,198.51.100.2,443").unwrap();
+        let back = flow("6, 198.51.100.2, 443, 192.0.2.1, 50000").unwrap();
+        assert_eq!(forth, back);
+        for text in ["", "1:short", "tcp,192.0.2.1,50000", "tcp,a,1,b,2", "xyz,::1,1,::2,2"] {
+            assert_eq!(flow(text), None, "{text}");
+        }
+    }
+}
