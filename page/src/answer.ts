@@ -11,7 +11,7 @@ export interface Answer<T> {
 }
 
 interface Held<T> {
-  key: string;
+  key: string | null;
   data: T | null;
   error: string | null;
 }
@@ -19,30 +19,38 @@ interface Held<T> {
 /**
  * Asks when `key` changes and at each tick of the page. An answer to another key is discarded; at
  * a tick nothing is asked while the last question is open, so a slow server is not piled upon.
+ * Without a key nothing is asked, such as of a table that the run does not have.
  */
-export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
+export function useAnswer<T>(
+  key: string | null,
+  ask: (signal: AbortSignal) => Promise<T>,
+): Answer<T> {
   return useQuestion(key, useApp().tick, ask);
 }
 
 /** For what is costly and does not change, such as a search of the packet log. */
-export function useAnswerOnce<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
+export function useAnswerOnce<T>(
+  key: string | null,
+  ask: (signal: AbortSignal) => Promise<T>,
+): Answer<T> {
   return useQuestion(key, 0, ask);
 }
 
 function useQuestion<T>(
-  key: string,
+  key: string | null,
   tick: number,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Answer<T> {
   const [held, setHeld] = useState<Held<T>>({ key: "", data: null, error: null });
   const [attempt, setAttempt] = useState(0);
-  const open = useRef<{ key: string; controller: AbortController } | null>(null);
+  const open = useRef<{ key: string | null; controller: AbortController } | null>(null);
 
   useEffect(() => {
     if (open.current !== null) {
       if (open.current.key === key) return;
       open.current.controller.abort();
     }
+    if (key === null) return;
     const controller = new AbortController();
     const question = { key, controller };
     open.current = question;

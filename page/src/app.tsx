@@ -72,7 +72,7 @@ export function App({ source }: { source: Source }) {
       <div class="layout">
         <Navigation current={view.section} />
         <div class="content">
-          <TopLine title={view.title} hasRange={view.hasRange} settings={settings} />
+          <TopLine title={view.title} hasRange={view.hasRange} settings={settings} live={live} />
           <Banners />
           <main
             id="main"

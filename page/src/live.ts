@@ -8,6 +8,9 @@ const UPDATE_MS = 1000;
 const RETRY_MS = 3000;
 
 export interface Live {
+  /** Whether the reader stopped updates, to read what is there. */
+  isPaused: boolean;
+  setPaused(isPaused: boolean): void;
   state: State | null;
   tick: number;
   connection: Connection;
@@ -15,7 +18,7 @@ export interface Live {
 }
 
 export function useLive(source: Source): Live {
-  const [live, setLive] = useState<Live>({
+  const [live, setLive] = useState<Omit<Live, "isPaused" | "setPaused">>({
     state: null,
     tick: 0,
     connection: "connecting",
@@ -24,13 +27,16 @@ export function useLive(source: Source): Live {
   const pending = useRef<State | null>(null);
   const shownAt = useRef(0);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const [isPaused, setPaused] = useState(false);
+  const paused = useRef(false);
+  const resume = useRef(() => {});
 
   useEffect(() => {
     const show = (): void => {
       clearTimeout(timer.current);
       timer.current = undefined;
       const state = pending.current;
-      if (state === null || document.hidden) return;
+      if (state === null || document.hidden || paused.current) return;
       const wait = UPDATE_MS - (performance.now() - shownAt.current);
       if (shownAt.current !== 0 && wait > 0) {
         timer.current = setTimeout(show, wait);
@@ -44,13 +50,15 @@ export function useLive(source: Source): Live {
       pending.current = state;
       if (timer.current === undefined) show();
     };
+    resume.current = show;
+    let retry: ReturnType<typeof setTimeout> | undefined;
     const load = (): void => {
       source.state().then(receive, (error: unknown) => {
         setLive((before) => ({
           ...before,
           error: String(error instanceof Error ? error.message : error),
         }));
-        timer.current = setTimeout(load, RETRY_MS);
+        retry = setTimeout(load, RETRY_MS);
       });
     };
     load();
@@ -63,9 +71,15 @@ export function useLive(source: Source): Live {
     document.addEventListener("visibilitychange", show);
     return () => {
       stop();
+      clearTimeout(retry);
       clearTimeout(timer.current);
       document.removeEventListener("visibilitychange", show);
     };
   }, [source]);
-  return live;
+  const pause = (next: boolean): void => {
+    paused.current = next;
+    setPaused(next);
+    if (!next) resume.current();
+  };
+  return { ...live, isPaused, setPaused: pause };
 }

@@ -35,6 +35,13 @@ export function boundsOf(route: Route, state: State): Bounds {
   return { from: String(BigInt(state.now) - BigInt(seconds) * 1_000_000_000n) };
 }
 
+/** Bounds of a chart: a run that began within the range is not drawn as a long nothing. */
+export function chartBounds(table: TableInfo, bounds: Bounds): Bounds {
+  const { from, to } = bounds;
+  if (from === undefined || table.first === null || !/^\d+$/.test(from)) return bounds;
+  return BigInt(from) < BigInt(table.first) ? { from: table.first, to } : bounds;
+}
+
 const STEPS_MS = [
   100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
   3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,

@@ -61,6 +61,36 @@ test("views ask at most once a second, however often the server speaks", async (
   await server.close();
 });
 
+test("updates are paused and resumed", async () => {
+  const data = liveData();
+  const server = await serve(data);
+  const { page } = await open(server.address, "#/flows");
+  await page.click(".pause");
+  server.asked.length = 0;
+  server.announce();
+  await new Promise((done) => setTimeout(done, 1300));
+  assert.deepEqual(server.asked, []);
+  assert.match(await page.$eval(".status", (each) => each.innerText), /Paused/);
+  await page.click(".pause");
+  await new Promise((done) => setTimeout(done, 300));
+  assert.notEqual(server.asked.length, 0);
+  await page.close();
+  await server.close();
+});
+
+test("another run with other columns is taken up after a restart", async () => {
+  const server = await serve(liveData());
+  const { page } = await open(server.address, "#/queues");
+  assert.match(await page.$eval("main", (each) => each.innerText), /\[cca\]/);
+  await server.close();
+  const other = fixture("queue");
+  Object.assign(other.state, { mode: "live", is_over: false });
+  const again = await serve(other, server.port);
+  await page.waitForFunction(() => document.querySelector("main").innerText.includes("CBIQ"));
+  await page.close();
+  await again.close();
+});
+
 test("a lost connection is said, and found again without a click", async () => {
   const server = await serve(liveData());
   const { page } = await open(server.address, "#/flows");

@@ -84,17 +84,15 @@ const TRAFFIC = [
   ["period_ns", "u64", "How long it is, in nanoseconds."],
   ["packets", "u64", "Packets."],
   ["bytes", "u64", "Bytes on the wire."],
-  ["dropped", "u64", "Packets dropped."],
-  ["malformed", "u64", "Packets with a malformed header."],
   ["tcp_bytes", "u64", "Of these, bytes of TCP."],
   ["udp_bytes", "u64", "Of these, bytes of UDP."],
   ["other_bytes", "u64", "Of these, bytes of other protocols."],
   ["new_flows", "u64", "Flows that began."],
   ["ended_flows", "u64", "Flows that ended."],
-  ["active_flows", "u64", "Flows with a packet before and after the period's end."],
+  ["dropped_packets", "u64", "Packets that the capture dropped."],
 ].map(([name, type, about]) => ({ name, type, about, nullable: false }));
 
-/** Captures drop nothing; malformed packets are not known by second, so all stay at zero. */
+/** Captures drop nothing: that column stays at zero. */
 function traffic(capture, flows) {
   const seconds = new Map();
   const rowOf = (start) => {
@@ -117,7 +115,6 @@ function traffic(capture, flows) {
     );
     rowOf(first).new_flows += 1;
     rowOf(last).ended_flows += 1;
-    for (let at = first; at < last; at += SECOND) rowOf(at).active_flows += 1;
   }
   const rows = [...seconds.values()].sort((a, b) => order(BigInt(a.start_ns), BigInt(b.start_ns)));
   return table("traffic", "Packets and flows of each second", "start_ns", TRAFFIC, rows);
@@ -138,7 +135,6 @@ function healthOf(tables) {
     ],
     uptime_s: 0,
     memory_bytes: 0,
-    memory_limit_bytes: null,
     cpu_seconds: 0,
     tables: tables.map(({ info, part }) => ({
       name: info.name,
@@ -147,7 +143,6 @@ function healthOf(tables) {
       dropped: 0,
       bytes: JSON.stringify(part).length,
     })),
-    lanes: [],
   };
 }
 
@@ -200,7 +195,7 @@ function write(name, input, packets, tables, packetlog = null) {
     started: last,
     now: last,
     sequence: 1,
-    packets: { received: packets, processed: packets, filtered: 0, dropped: 0, malformed: 0 },
+    packets: { received: packets, dropped: 0, malformed: 0, open_flows: 0 },
     tables: tables.map(({ info }) => info),
     history: null,
   };

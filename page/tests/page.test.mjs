@@ -49,6 +49,32 @@ for (const size of Object.keys(SIZES)) {
   }
 }
 
+test("menus, suggestions, help and mistakes are accessible", async () => {
+  const { page, show } = await openReport(browser, fixture("office"), { size: "phone" });
+  await show("#/flows");
+  await page.click(".menu");
+  assert.deepEqual(await findings(page), []);
+  await page.click(".menu");
+  await page.click(".time-range button");
+  assert.deepEqual(await findings(page), []);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.$(".range-custom"), null);
+  await page.click(".syntax summary");
+  await page.type("input[role=combobox]", "src");
+  await page.waitForSelector("[role=option]");
+  await page.keyboard.press("ArrowDown");
+  assert.deepEqual(await findings(page), []);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Enter");
+  await page.type("input[role=combobox]", " ==");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".field-error");
+  assert.deepEqual(await findings(page), []);
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360);
+  await page.close();
+});
+
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
 /** Every text of every row becomes hostile where it is not what views look up. */

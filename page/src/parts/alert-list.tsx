@@ -63,7 +63,7 @@ const COLUMNS: TableColumn<Rec>[] = [
   {
     name: "text",
     label: "What was seen",
-    isWide: true,
+    isProse: true,
     render: (row) => <Text value={textOf(row, "text")} />,
   },
   {

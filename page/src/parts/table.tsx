@@ -11,6 +11,8 @@ export interface TableColumn<T> {
   about?: string;
   /** Wide text that gives way first. */
   isWide?: boolean;
+  /** Sentences, which are wrapped instead of cut. */
+  isProse?: boolean;
 }
 
 export interface Sorting {
@@ -99,7 +101,11 @@ export function Table<T>(properties: Properties<T>) {
   const { caption, columns, rows, keyOf, hrefOf, sorting, rowClass } = properties;
   const body = useRef<HTMLTableSectionElement>(null);
   const cell = (row: T, column: TableColumn<T>, at: number, isFirst: boolean) => {
-    const name = [column.isNumber && "is-number", column.isWide && "is-wide"]
+    const name = [
+      column.isNumber && "is-number",
+      column.isWide && "is-wide",
+      column.isProse && "is-prose",
+    ]
       .filter(Boolean)
       .join(" ");
     const href = at === 0 && hrefOf ? hrefOf(row) : null;

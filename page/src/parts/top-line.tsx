@@ -1,5 +1,6 @@
 import { useApp } from "../context.ts";
 import { formatSecond } from "../format.ts";
+import type { Live } from "../live.ts";
 import type { Settings, Theme } from "../settings.ts";
 import { Text } from "./text.tsx";
 import { TimeRange } from "./time-range.tsx";
@@ -7,15 +8,15 @@ import { TimeRange } from "./time-range.tsx";
 const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
 const LABELS: Record<Theme, string> = { auto: "Auto", light: "Light", dark: "Dark" };
 
-function Status() {
+function Status({ isPaused }: { isPaused: boolean }) {
   const { state, connection, zone } = useApp();
   const inputs = state.inputs.join(", ");
   if (connection === "lost") return <p class="status is-lost">Connection lost</p>;
   const last = formatSecond(state.now, zone);
   if (state.mode === "live" && !state.is_over) {
     return (
-      <p class="status is-live">
-        Live <Text value={inputs} />
+      <p class={`status ${isPaused ? "" : "is-live"}`}>
+        {isPaused ? "Paused" : "Live"} <Text value={inputs} />
       </p>
     );
   }
@@ -32,14 +33,20 @@ interface Properties {
   title: string;
   hasRange: boolean;
   settings: Settings;
+  live: Live;
 }
 
-export function TopLine({ title, hasRange, settings }: Properties) {
+export function TopLine({ title, hasRange, settings, live }: Properties) {
   const { zone, theme, setZone, setTheme } = settings;
   return (
     <div class="top-line">
       <h1>{title}</h1>
-      <Status />
+      <Status isPaused={live.isPaused} />
+      {live.state?.mode === "live" && !live.state.is_over && (
+        <button type="button" class="pause" onClick={() => live.setPaused(!live.isPaused)}>
+          {live.isPaused ? "Resume" : "Pause"}
+        </button>
+      )}
       <div class="top-actions">
         {hasRange && <TimeRange />}
         <button

@@ -4,7 +4,7 @@ import { useAnswer } from "../answer.ts";
 import { tableOf, useApp } from "../context.ts";
 import { formatBitRate, formatCountOf, formatPacketRate } from "../format.ts";
 import { usePlace } from "../navigate.ts";
-import { stepMs, stepText } from "../range.ts";
+import { chartBounds, stepMs, stepText } from "../range.ts";
 import { completeCount, perSecond } from "../rates.ts";
 import type { Aggregate, Series } from "../source/source.ts";
 import type { Line } from "./chart-options.ts";
@@ -15,6 +15,8 @@ import { Empty, NoTable, Shown } from "./states.tsx";
 interface Wanted {
   column: string;
   aggregate: Aggregate;
+  name: string;
+  color: number | "grey";
 }
 
 /** `traffic` has a row for each second. */
@@ -27,10 +29,11 @@ function useTraffic(list: Wanted[]) {
   const key = `traffic ${place.key} ${JSON.stringify(list)}`;
   return useAnswer<Series[]>(key, (signal) => {
     if (table === null) return Promise.resolve([]);
-    const step = stepText(stepMs(table, place.bounds, PERIOD_MS));
+    const bounds = chartBounds(table, place.bounds);
+    const step = stepText(stepMs(table, bounds, PERIOD_MS));
     return Promise.all(
       list.map(({ column, aggregate }) =>
-        source.series("traffic", { value: column, aggregate, step, ...place.bounds }, signal),
+        source.series("traffic", { value: column, aggregate, step, ...bounds }, signal),
       ),
     );
   });
@@ -40,13 +43,12 @@ interface Shape {
   title: string;
   note?: string;
   wanted: Wanted[];
-  names: { name: string; color?: number | "grey" }[];
   kind?: "lines" | "stacked";
   valuesOf(series: Series): (number | null)[];
   format(value: number | null): string;
 }
 
-function TrafficPanel({ title, note, wanted, names, kind, valuesOf, format }: Shape) {
+function TrafficPanel({ title, note, wanted, kind, valuesOf, format }: Shape) {
   const { state } = useApp();
   const answer = useTraffic(wanted);
   return (
@@ -59,7 +61,11 @@ function TrafficPanel({ title, note, wanted, names, kind, valuesOf, format }: Sh
           const count = completeCount(first, state);
           // A line that stays at zero would only hide the axis: key figures show it as 0.
           const lines: Line[] = list
-            .map((series, i) => ({ ...names[i]!, values: valuesOf(series).slice(0, count) }))
+            .map((series, i) => ({
+              name: wanted[i]!.name,
+              color: wanted[i]!.color,
+              values: valuesOf(series).slice(0, count),
+            }))
             .filter((line, i) => i === 0 || line.values.some((value) => (value ?? 0) > 0));
           return (
             <Chart
@@ -80,11 +86,10 @@ function TrafficPanel({ title, note, wanted, names, kind, valuesOf, format }: Sh
 const BIT_RATE: Shape = {
   title: "Bit rate",
   note: "by transport protocol",
-  wanted: ["tcp_bytes", "udp_bytes", "other_bytes"].map((column) => ({ column, aggregate: "sum" })),
-  names: [
-    { name: "TCP", color: 0 },
-    { name: "UDP", color: 1 },
-    { name: "Other", color: "grey" },
+  wanted: [
+    { column: "tcp_bytes", aggregate: "sum", name: "TCP", color: 0 },
+    { column: "udp_bytes", aggregate: "sum", name: "UDP", color: 1 },
+    { column: "other_bytes", aggregate: "sum", name: "Other", color: "grey" },
   ],
   kind: "stacked",
   valuesOf: (series) => perSecond(series, 8),
@@ -92,25 +97,19 @@ const BIT_RATE: Shape = {
 };
 const PACKET_RATE: Shape = {
   title: "Packet rate",
-  wanted: ["packets", "dropped", "malformed"].map((column) => ({ column, aggregate: "sum" })),
-  names: [
-    { name: "Received", color: 0 },
-    { name: "Dropped", color: 1 },
-    { name: "Malformed", color: 3 },
+  wanted: [
+    { column: "packets", aggregate: "sum", name: "Received", color: 0 },
+    { column: "dropped_packets", aggregate: "sum", name: "Dropped", color: 1 },
   ],
   valuesOf: (series) => perSecond(series, 1),
   format: formatPacketRate,
 };
 const FLOWS: Shape = {
   title: "Flows",
-  note: "highest number active, and new ones, in each step",
+  note: "that begin and end in each step",
   wanted: [
-    { column: "active_flows", aggregate: "max" },
-    { column: "new_flows", aggregate: "sum" },
-  ],
-  names: [
-    { name: "Active", color: 2 },
-    { name: "New", color: 4 },
+    { column: "new_flows", aggregate: "sum", name: "New", color: 2 },
+    { column: "ended_flows", aggregate: "sum", name: "Ended", color: 4 },
   ],
   valuesOf: (series) => series.series[0]?.values ?? [],
   format: (value) => formatCountOf(value, "flow"),

@@ -108,7 +108,11 @@ export class ApiSource implements Source {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const open = (): void => {
       stream = new EventSource(`${BASE}/stream`);
-      stream.addEventListener("open", () => listener.onConnection("open"));
+      stream.addEventListener("open", () => {
+        // It may be another run, whose tables have other columns.
+        this.columns.clear();
+        listener.onConnection("open");
+      });
       // A state that cannot be completed is followed by another one.
       stream.addEventListener("state", (event) => {
         this.receive(event.data, listener).catch(() => undefined);

@@ -120,7 +120,7 @@ function numberOf(field: Field, value: Value): number {
   const number = value.isQuoted ? null : parseNumber(value.text);
   if (number === null) {
     throw new FilterError(
-      `"${value.text}" is not a number, and "${field.name}" is one; write 443, 10k or 5ms`,
+      `"${value.text}" is not a number, and "${field.name}" is one; write 443, 10k or 5ms, without quotation marks`,
       value.at,
     );
   }

@@ -3,7 +3,7 @@
 import { type MemoryTable, queryRows, selected } from "./query.ts";
 import type { Cell, Column, HostsQuery, Row, Rows, TableInfo } from "./source.ts";
 
-export const HOST_COLUMNS: Column[] = [
+const COLUMNS: Column[] = [
   { name: "host", type: "text" },
   { name: "bytes_sent", type: "u64" },
   { name: "bytes_received", type: "u64" },
@@ -92,7 +92,7 @@ export function queryHosts(
 ): Rows {
   const read = readerOf(flows.info);
   const hosts = new Map<string, Host>();
-  for (const row of selected(flows, { from: query.from, to: query.to })) {
+  for (const row of selected(flows, query)) {
     addEnd(hosts, row, read, "src");
     addEnd(hosts, row, read, "dst");
   }
@@ -111,8 +111,8 @@ export function queryHosts(
     time: null,
     first: null,
     last: null,
-    columns: HOST_COLUMNS,
+    columns: COLUMNS,
   };
-  const { where, sort, limit } = query;
-  return queryRows({ info, rows }, { where, sort: sort ?? "-bytes", limit }, sequence);
+  const { sort, limit } = query;
+  return queryRows({ info, rows }, { sort: sort ?? "-bytes", limit }, sequence);
 }

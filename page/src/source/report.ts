@@ -93,8 +93,7 @@ export class ReportSource implements Source {
     return null;
   }
 
-  async health(): Promise<Health> {
-    if (this.data.health === null) throw new Error("this report holds no health data");
+  async health(): Promise<Health | null> {
     return this.data.health;
   }
 

@@ -28,10 +28,9 @@ export interface TableInfo {
 
 export interface PacketCounts {
   received: number;
-  processed: number;
-  filtered: number;
   dropped: number;
   malformed: number;
+  open_flows?: number;
 }
 
 export interface State {
@@ -110,6 +109,7 @@ export interface Gathered {
   tables: Record<string, Part>;
 }
 
+/** `where` is over flows: hosts that take part in one that matches. */
 export interface HostsQuery extends Bounds {
   where?: string | undefined;
   sort?: string | undefined;
@@ -161,10 +161,10 @@ export interface Health {
   checks: Check[];
   uptime_s: number;
   memory_bytes: number;
-  memory_limit_bytes: number | null;
+  memory_limit_bytes?: number | null;
   cpu_seconds: number;
   tables: { name: string; rows: number; evicted: number; dropped: number; bytes: number }[];
-  lanes: { name: string; packets: number; busy_share: number }[];
+  lanes?: { name: string; packets: number; busy_share: number }[];
 }
 
 export type Connection = "connecting" | "open" | "lost";
@@ -187,7 +187,8 @@ export interface Source {
   searchLog(query: LogSearch, signal?: AbortSignal): Promise<Found>;
   /** Address of the download, or null where no packets can be had. */
   pcapngAddress(query: LogSearch): string | null;
-  health(signal?: AbortSignal): Promise<Health>;
+  /** None in a report, which no process stands behind. */
+  health(signal?: AbortSignal): Promise<Health | null>;
   /** Returns what ends the listening. */
   listen(listener: Listener): () => void;
 }

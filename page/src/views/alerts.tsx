@@ -17,7 +17,7 @@ export function Alerts() {
   const { where } = place.query;
   const page = pageOf(place.query);
   const table = tableOf(state, "alerts");
-  const answer = useAnswer(`alerts ${place.key}`, (signal) =>
+  const answer = useAnswer(table && `alerts ${place.key}`, (signal) =>
     source.rows(
       "alerts",
       {

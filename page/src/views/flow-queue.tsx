@@ -2,12 +2,21 @@ import { formatBytes, formatFraction } from "../format.ts";
 import { Chart } from "../parts/chart.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Text } from "../parts/text.tsx";
-import { numberOf, type Rec, textOf } from "../source/records.ts";
+import { numberOf, type Rec, sumOf, textOf } from "../source/records.ts";
+
+/** The direction that carries the data: both have rows under one Community ID. */
+function dataDirection(rows: Rec[], sent: string): Rec[] {
+  const sums = new Map<string, number>();
+  const keyOf = (row: Rec): string => `${row.src_ip} ${row.src_port}`;
+  for (const row of rows) sums.set(keyOf(row), (sums.get(keyOf(row)) ?? 0) + sumOf(row, sent));
+  const [largest] = [...sums].sort((a, b) => b[1] - a[1])[0] ?? [""];
+  return rows.filter((row) => keyOf(row) === largest);
+}
 
 /** One flow in the queue, or in flight where there is a single tap. */
 export function FlowQueue({ rows }: { rows: Rec[] }) {
   const hasQueue = rows.some((row) => "cbiq_bytes" in row);
-  const sorted = [...rows].sort((a, b) => {
+  const sorted = dataDirection(rows, hasQueue ? "egress_bytes" : "sent_bytes").sort((a, b) => {
     const [left, right] = [BigInt(a.start_ns ?? 0), BigInt(b.start_ns ?? 0)];
     return left < right ? -1 : left > right ? 1 : 0;
   });

@@ -16,7 +16,7 @@ export function Flows() {
   const { where, sort = "-first_ns" } = place.query;
   const page = pageOf(place.query);
   const table = tableOf(state, "flows");
-  const answer = useAnswer(`flows ${place.key}`, (signal) =>
+  const answer = useAnswer(table && `flows ${place.key}`, (signal) =>
     source.rows(
       "flows",
       { where, sort, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE, ...place.bounds },

@@ -24,8 +24,8 @@ const CHECKS: TableColumn<Check>[] = [
       </span>
     ),
   },
-  { name: "seen", label: "Seen", isWide: true, render: (row) => <Text value={row.seen} /> },
-  { name: "wanted", label: "Wanted", isWide: true, render: (row) => <Text value={row.wanted} /> },
+  { name: "seen", label: "Seen", isProse: true, render: (row) => <Text value={row.seen} /> },
+  { name: "wanted", label: "Wanted", isProse: true, render: (row) => <Text value={row.wanted} /> },
 ];
 
 type TableHealth = Health["tables"][number];
@@ -50,7 +50,7 @@ const TABLES: TableColumn<TableHealth>[] = [
   { name: "bytes", label: "Memory", isNumber: true, render: (row) => formatBytes(row.bytes) },
 ];
 
-type Lane = Health["lanes"][number];
+type Lane = NonNullable<Health["lanes"]>[number];
 
 const LANES: TableColumn<Lane>[] = [
   { name: "name", label: "Lane", render: (row) => <Text value={row.name} /> },
@@ -65,16 +65,14 @@ const LANES: TableColumn<Lane>[] = [
 
 function Packets() {
   const { packets } = useApp().state;
-  const parts = (["received", "processed", "filtered", "dropped", "malformed"] as const).map(
-    (name) => ({
-      name: name[0]!.toUpperCase() + name.slice(1),
-      href: null,
-      parts: [packets[name]],
-      text: formatCount(packets[name]),
-    }),
-  );
+  const parts = (["received", "dropped", "malformed"] as const).map((name) => ({
+    name: name[0]!.toUpperCase() + name.slice(1),
+    href: null,
+    parts: [packets[name]],
+    text: formatCount(packets[name]),
+  }));
   return (
-    <Panel title="Packets" note="received = processed + filtered + dropped + malformed">
+    <Panel title="Packets">
       <Ranking label="Packets by outcome" list={parts} />
     </Panel>
   );
@@ -82,7 +80,8 @@ function Packets() {
 
 function Loaded({ health }: { health: Health }) {
   const place = usePlace();
-  const limit = health.memory_limit_bytes;
+  const limit = health.memory_limit_bytes ?? null;
+  const lanes = health.lanes ?? [];
   return (
     <>
       <Figures
@@ -114,13 +113,11 @@ function Loaded({ health }: { health: Health }) {
             hrefOf={(row) => place.to(["table", row.name])}
           />
         </Panel>
-        <Panel title="Lanes" note="threads that process packets">
-          {health.lanes.length === 0 ? (
-            <Empty title="No lanes are reported" />
-          ) : (
-            <Table caption="Lanes" columns={LANES} rows={health.lanes} keyOf={(row) => row.name} />
-          )}
-        </Panel>
+        {lanes.length > 0 && (
+          <Panel title="Lanes" note="threads that process packets">
+            <Table caption="Lanes" columns={LANES} rows={lanes} keyOf={(row) => row.name} />
+          </Panel>
+        )}
       </div>
     </>
   );
@@ -128,11 +125,21 @@ function Loaded({ health }: { health: Health }) {
 
 export function HealthView() {
   const { source } = useApp();
-  const answer = useAnswer("health", (signal) => source.health(signal));
+  const answer = useAnswer("health", async (signal) => ({ health: await source.health(signal) }));
   return (
     <div class="view">
       <Shown answer={answer} lines={8}>
-        {(health) => <Loaded health={health} />}
+        {({ health }) =>
+          health === null ? (
+            <Empty title="A report holds no health data">
+              <p>
+                Checks, memory and tables are shown while <code>wirelens run --page</code> runs.
+              </p>
+            </Empty>
+          ) : (
+            <Loaded health={health} />
+          )
+        }
       </Shown>
       <div class="columns-2">
         <Packets />

@@ -72,7 +72,7 @@ function Found({ gathered, address }: { gathered: Gathered; address: string }) {
   const peerOf = (row: Rec): string | null =>
     textOf(row, row.src_ip === address ? "dst_ip" : "src_ip");
   const peers = totals(flows, peerOf);
-  const sessions = place.to(["flows"], { where: `ip == ${quote(address)}`, sort: "-bytes" });
+  const allFlows = place.to(["flows"], { where: `ip == ${quote(address)}`, sort: "-bytes" });
   if (flows.length === 0 && verdicts.length === 0 && alerts.length === 0) {
     return <Empty title="Nothing is in memory of this host" />;
   }
@@ -129,7 +129,7 @@ function Found({ gathered, address }: { gathered: Gathered; address: string }) {
         title="Flows"
         note={
           <>
-            largest first · <a href={sessions}>All {formatCount(flows.length)} flows</a>
+            largest first · <a href={allFlows}>All {formatCount(flows.length)} flows</a>
           </>
         }
       >

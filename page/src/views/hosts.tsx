@@ -9,7 +9,6 @@ import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { HOST_COLUMNS } from "../source/hosts.ts";
 import { type Rec, numberOf, recordsOf, sumOf, textOf } from "../source/records.ts";
 
 const HOSTS_MAX = 200;
@@ -95,18 +94,18 @@ export function Hosts() {
   const { source, state } = useApp();
   const place = usePlace();
   const { where, sort = "-bytes" } = place.query;
-  const hasFlows = tableOf(state, "flows") !== null;
-  const answer = useAnswer(`hosts ${place.key}`, (signal) =>
+  const flows = tableOf(state, "flows");
+  const answer = useAnswer(flows && `hosts ${place.key}`, (signal) =>
     source.hosts({ where, sort, limit: HOSTS_MAX, ...place.bounds }, signal),
   );
-  if (!hasFlows) return <NoTable name="flows" />;
+  if (flows === null) return <NoTable name="flows" />;
   return (
     <div class="view">
       <SearchBox
-        label="Filter hosts"
+        label="Filter hosts by their flows"
         value={where ?? ""}
-        columns={HOST_COLUMNS}
-        example="host == 10.0.0.0/8 and peers > 10"
+        columns={flows.columns}
+        example="dst_port == 443"
         apply={(next) => place.go({ where: next })}
       />
       <Panel

@@ -8,7 +8,7 @@ import { Panel } from "../parts/panel.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { endText, Text } from "../parts/text.tsx";
-import { stepMs, stepText } from "../range.ts";
+import { chartBounds, stepMs, stepText } from "../range.ts";
 import { numberOf, type Rec, recordsOf, sumOf, textOf } from "../source/records.ts";
 import type { TableInfo } from "../source/source.ts";
 
@@ -84,11 +84,12 @@ export function L4s({ table }: { table: TableInfo }) {
   const place = usePlace();
   const answer = useAnswer(`l4s ${place.key}`, async (signal) => {
     const { bounds } = place;
+    const drawn = chartBounds(table, bounds);
     const one = await source.rows("l4s", { columns: "period_ns", limit: 1 }, signal);
     const periodMs = Number(one.rows[0]?.[0] ?? 1e9) / 1e6;
-    const step = stepText(stepMs(table, bounds, periodMs));
+    const step = stepText(stepMs(table, drawn, periodMs));
     const ask = (value: string) =>
-      source.series("l4s", { value, aggregate: "max", step, ...bounds }, signal);
+      source.series("l4s", { value, aggregate: "max", step, ...drawn }, signal);
     const [groups, l4s, classic] = await Promise.all([
       source.groups(
         "l4s",

@@ -5,7 +5,7 @@ import { usePlace } from "../navigate.ts";
 import { Chart } from "../parts/chart.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
-import { stepMs, stepText } from "../range.ts";
+import { chartBounds, stepMs, stepText } from "../range.ts";
 import type { TableInfo } from "../source/source.ts";
 import { shapeOf } from "./latency-columns.tsx";
 
@@ -19,9 +19,10 @@ export function LatencyOverTime({ table }: { table: TableInfo }) {
   const place = usePlace();
   const { prefix, isByFlow, hasPeriods } = shapeOf(table);
   const answer = useAnswer(`latency over time ${place.key}`, async (signal) => {
-    const step = stepText(stepMs(table, place.bounds, hasPeriods ? PERIOD_STEP_MS : FLOW_STEP_MS));
+    const bounds = chartBounds(table, place.bounds);
+    const step = stepText(stepMs(table, bounds, hasPeriods ? PERIOD_STEP_MS : FLOW_STEP_MS));
     const ask = (column: string, aggregate: "max" | "min") =>
-      source.series("latency", { value: column, aggregate, step, ...place.bounds }, signal);
+      source.series("latency", { value: column, aggregate, step, ...bounds }, signal);
     return Promise.all([
       ask(`${prefix}rtt_p99_ns`, "max"),
       ask(`${prefix}rtt_p50_ns`, "max"),

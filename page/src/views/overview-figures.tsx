@@ -46,7 +46,7 @@ function LiveFigures() {
       list={[
         { label: "Bit rate", value: formatBitRate(rate("bytes", 8)) },
         { label: "Packet rate", value: formatPacketRate(rate("packets", 1)) },
-        { label: "Active flows", value: formatCount(last && numberOf(last, "active_flows")) },
+        { label: "Active flows", value: formatCount(state.packets.open_flows) },
         { label: "Packets received", value: formatCount(state.packets.received) },
         ...losses(state),
       ]}
@@ -61,7 +61,7 @@ function WholeFigures({ table }: { table: TableInfo }) {
     const query = {
       by: "period_ns",
       sum: "bytes,packets,new_flows",
-      max: "bytes,active_flows",
+      max: "bytes",
       ...place.bounds,
     };
     return recordsOf(await source.groups("traffic", query, signal))[0] ?? null;

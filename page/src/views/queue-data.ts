@@ -1,7 +1,7 @@
 // What the queues view asks of `cca`, which has other columns with one tap than with two.
 
 import type { Place } from "../navigate.ts";
-import { stepMs, stepText } from "../range.ts";
+import { chartBounds, stepMs, stepText } from "../range.ts";
 import { numberOf, type Rec, recordsOf, sumOf, textOf } from "../source/records.ts";
 import type { Series, Source, TableInfo } from "../source/source.ts";
 import { endText } from "../parts/text.tsx";
@@ -124,9 +124,10 @@ export async function askQueue(
 ): Promise<QueueAnswer> {
   const taps = tapsOf(table);
   const { bounds } = place;
+  const drawn = chartBounds(table, bounds);
   const one = await source.rows("cca", { columns: "period_ns", limit: 1 }, signal);
   const periodNs = Number(one.rows[0]?.[0] ?? 1e9);
-  const step = stepText(stepMs(table, bounds, periodNs / 1e6));
+  const step = stepText(stepMs(table, drawn, periodNs / 1e6));
   const means = taps.hasQueue ? taps.level : `${taps.level},rtt_s`;
   const [groups, verdicts, series] = await Promise.all([
     source.groups(
@@ -149,7 +150,7 @@ export async function askQueue(
     ),
     source.series(
       "cca",
-      { value: taps.level, aggregate: "sum", by: "community_id", series: CURVES, step, ...bounds },
+      { value: taps.level, aggregate: "sum", by: "community_id", series: CURVES, step, ...drawn },
       signal,
     ),
   ]);

@@ -81,7 +81,8 @@ function columnsOf(taps: Taps): TableColumn<QueueFlow>[] {
 
 /** Curves are named by their flow and its control, not by the Community ID. */
 function linesOf(answer: QueueAnswer): Line[] {
-  const flows = new Map(answer.flows.map((flow) => [flow.id, flow]));
+  // Both directions have one Community ID; the one with more bytes, which comes first, names it.
+  const flows = new Map(answer.flows.toReversed().map((flow) => [flow.id, flow]));
   return answer.series.series.map(({ name, values }, index) => {
     const flow = flows.get(name);
     if (flow === undefined) return { name, values, color: "grey" };
@@ -136,7 +137,7 @@ function Filled({ answer, taps }: { answer: QueueAnswer; taps: Taps }) {
           caption="Heavy flows"
           columns={columnsOf(taps)}
           rows={answer.flows}
-          keyOf={(row) => row.id}
+          keyOf={(row) => row.name}
           hrefOf={(row) => place.to(["flow", row.id])}
         />
       </Panel>

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { carried, formatRoute, parseRoute } from "../../src/route.ts";
-import { boundsOf, stepMs, stepText } from "../../src/range.ts";
+import { boundsOf, chartBounds, stepMs, stepText } from "../../src/range.ts";
 import type { State, TableInfo } from "../../src/source/source.ts";
 
 test("an address is read back as it was written", () => {
@@ -35,6 +35,13 @@ test("a live range ends now", () => {
     to: "2",
   });
   assert.deepEqual(boundsOf({ path: [], query: { range: "all" } }, state), {});
+});
+
+test("a chart begins with the data where that is shorter than the range", () => {
+  const table = { first: "500" } as TableInfo;
+  assert.deepEqual(chartBounds(table, { from: "100" }), { from: "500", to: undefined });
+  assert.deepEqual(chartBounds(table, { from: "600", to: "700" }), { from: "600", to: "700" });
+  assert.deepEqual(chartBounds(table, {}), {});
 });
 
 test("a step holds whole periods and shows the range in few points", () => {
