@@ -1,6 +1,6 @@
 import { formatBytes, formatFraction } from "../format.ts";
 import { Chart } from "../parts/chart.tsx";
-import { Panel } from "../parts/panel.tsx";
+import { Figures, Panel } from "../parts/panel.tsx";
 import { Text } from "../parts/text.tsx";
 import { numberOf, type Rec, sumOf, textOf } from "../source/records.ts";
 
@@ -22,6 +22,8 @@ export function FlowQueue({ rows }: { rows: Rec[] }) {
   });
   const named = sorted.findLast((row) => textOf(row, "control"));
   const column = hasQueue ? "cbiq_bytes" : "flight_bytes";
+  const mean = sorted.map((row) => numberOf(row, column));
+  const highest = sorted.map((row) => numberOf(row, column.replace("_bytes", "_max_bytes")));
   return (
     <Panel
       title={hasQueue ? "Bytes in the queue (CBIQ)" : "Bytes in flight"}
@@ -34,19 +36,25 @@ export function FlowQueue({ rows }: { rows: Rec[] }) {
         )
       }
     >
-      <Chart
-        label={hasQueue ? "Bytes of this flow in the queue" : "Bytes of this flow in flight"}
-        times={sorted.map((row) => textOf(row, "start_ns") ?? "0")}
-        lines={[
-          { name: "Mean", values: sorted.map((row) => numberOf(row, column)) },
-          {
-            name: "Highest",
-            color: "grey",
-            values: sorted.map((row) => numberOf(row, column.replace("_bytes", "_max_bytes"))),
-          },
-        ]}
-        format={formatBytes}
-      />
+      {sorted.length === 1 ? (
+        // A curve of one period would say nothing.
+        <Figures
+          list={[
+            { label: "Mean", value: formatBytes(mean[0]), note: "of the one period" },
+            { label: "Highest", value: formatBytes(highest[0]) },
+          ]}
+        />
+      ) : (
+        <Chart
+          label={hasQueue ? "Bytes of this flow in the queue" : "Bytes of this flow in flight"}
+          times={sorted.map((row) => textOf(row, "start_ns") ?? "0")}
+          lines={[
+            { name: "Mean", values: mean },
+            { name: "Highest", color: "grey", values: highest },
+          ]}
+          format={formatBytes}
+        />
+      )}
     </Panel>
   );
 }
