@@ -15,7 +15,7 @@ export function Label({ row }: { row: Rec }) {
   return (
     <>
       <span class="none">unknown</span>
-      {guess && (
+      {guess && guess !== "unknown" && (
         <span class="note" title={titleOf(guess)}>
           {" "}
           ({visible(guess)}?)

@@ -1,8 +1,10 @@
 //! A log that is searched while it grows.
 
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use packet::community_id::parse_community_id;
 use packet::{FlowKey, Frame, Protocol, Timestamp};
@@ -14,6 +16,12 @@ use crate::copied::Copied;
 
 /// Bytes of packets that are handed out in one piece at most.
 pub const COPY_BYTES_MAX: usize = 64 << 20;
+
+/// Events that a status has at most, the latest.
+const EVENTS_MAX: usize = 50;
+
+/// Bytes of the file of events that are looked at.
+const EVENT_BYTES_MAX: u64 = 64 << 10;
 
 /// What is searched for; all of what is given must hold.
 #[derive(Clone, Debug, Default)]
@@ -142,11 +150,34 @@ impl Searched {
         if let Value::Object(status) = &mut status {
             let folder = self.folder.display().to_string();
             status.insert("folder".into(), folder.into());
+            status.entry("mode").or_insert_with(|| "none: the recorder has ended".into());
+            status.insert("events".into(), self.events().into());
             status.insert("classes".into(), classes.into());
             status.insert("stored_bytes".into(), stats.bytes.into());
             status.insert("file_count".into(), stats.file_count.into());
         }
         Ok(status)
+    }
+
+    /// The latest events of the log: when, and what; none where they are kept elsewhere.
+    fn events(&self) -> Vec<Value> {
+        let text = last_bytes(&self.folder.join("events.jsonl")).unwrap_or_default();
+        let events = text.lines().filter_map(|line| {
+            let Value::Object(mut event) = serde_json::from_str(line).ok()? else { return None };
+            let time = event.remove("time_ns")?.to_string();
+            let name = event.remove("event")?;
+            let more: Vec<_> = event
+                .iter()
+                .map(|(key, value)| match value.as_str() {
+                    Some(text) => format!("{key} {text}"),
+                    None => format!("{key} {value}"),
+                })
+                .collect();
+            let text = format!("{}: {}", name.as_str().unwrap_or_default(), more.join(", "));
+            Some(json!({"time": time, "text": text}))
+        });
+        let events: Vec<_> = events.collect();
+        events.iter().rev().take(EVENTS_MAX).rev().cloned().collect()
     }
 
     /// Hands what is found to `take` until that has enough.
@@ -227,6 +258,18 @@ impl Searched {
             }
         }
     }
+}
+
+/// The end of a file, from the beginning of a line on.
+fn last_bytes(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(EVENT_BYTES_MAX);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(EVENT_BYTES_MAX).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let whole = if start == 0 { Some(&*text) } else { text.split_once('\n').map(|(_, rest)| rest) };
+    Ok(whole.unwrap_or_default().to_owned())
 }
 
 /// What is noted of a packet, for its comment.
