@@ -78,9 +78,9 @@ def test_other_tools_are_told_the_same(tmp_path: Path) -> None:
         for line in classify("-r", DEMO, "--format", "eve").stdout.split(b"\n")
         if line
     ]
-    assert {event["event_type"] for event in events} == {"classification"}
+    assert {event["event_type"] for event in events} == {"wirelens"}
     assert [
-        (event["community_id"], event["classification"]["label"], event["classification"]["cause"])
+        (event["community_id"], event["wirelens"]["label"], event["wirelens"]["cause"])
         for event in events
     ] == told
     assert len({event["flow_id"] for event in events}) == len(events)

@@ -93,28 +93,45 @@ COMMANDS = {
             "nfstream": (*READ, *CSV, "--names", "nfstream"),
             "model": (*READ, *CSV, "--model", "services"),
             "live-model": (*LIVE, *CSV, "--model", "services"),
+            "eve": (*READ, "--format", "eve"),
+            "ipfix": (*READ, "-o", "flows.ipfix"),
+            "folders": (*READ, "-o", "flows", "--partition", "minute"),
         },
-        inputs("table csv nfstream model", live="live live-csv live-model")
+        inputs("table csv nfstream model eve ipfix folders", live="live live-csv live-model")
         | of_interface("live live-csv live-model")
         | {
             # A model says by which headers it was trained.
-            "--no-decap": Option((), "table csv nfstream", "live live-csv", read="tunnel"),
+            "--no-decap": Option(
+                (), "table csv nfstream eve ipfix folders", "live live-csv", read="tunnel"
+            ),
+            # Names in the payload are cut.
             "--snapshot-length": Option(
-                ("200",), "", "table csv nfstream model live live-csv live-model"
+                ("200",), "eve", "table csv nfstream model ipfix folders live live-csv live-model"
             ),
             "--rows": Option(("3",), "table"),
             "--sort": Option(("packets",), "table"),
-            "--idle-timeout": Option(("1s",), "table csv nfstream", "live live-csv"),
-            "--active-timeout": Option(("1s",), "table csv nfstream", "live live-csv"),
-            "--window": Option(("1s",), "table csv nfstream", "live live-csv"),
-            "--stats": Option((), "csv model", "live-csv live-model"),
-            "--names": Option(("nfstream",), "csv", "live-csv"),
-            "--read-names": Option((), "table csv", "live live-csv"),
-            "--hash-names": Option((str(DEMO),), "table csv", "live live-csv"),
-            "--max-flows": Option(
-                ("64",), "table csv nfstream model", "live live-csv live-model", read=MANY
+            "--idle-timeout": Option(
+                ("1s",), "table csv nfstream eve ipfix folders", "live live-csv"
             ),
-            "--model": Option(("services",), "csv", "live-csv"),
+            "--active-timeout": Option(
+                ("1s",), "table csv nfstream eve ipfix folders", "live live-csv"
+            ),
+            "--window": Option(("1s",), "table csv nfstream folders", "live live-csv"),
+            "--stats": Option((), "csv model folders", "live-csv live-model"),
+            "--names": Option(("nfstream",), "csv", "live-csv"),
+            "--read-names": Option((), "table csv folders", "live live-csv"),
+            "--hash-names": Option((str(DEMO),), "table csv eve folders", "live live-csv"),
+            "--max-flows": Option(
+                ("64",), "table csv nfstream model eve ipfix folders",
+                "live live-csv live-model", read=MANY,
+            ),
+            "--partition": Option(("minute",)),
+            # Parquet is written a row group at a time, which this capture does not fill.
+            "--rotate-bytes": Option(("1K",), "ipfix", "folders"),
+            "--rotate-time": Option(("5s",), "ipfix"),
+            "--biflow": Option((), "ipfix"),
+            "--enterprise": Option(("32473",), "ipfix"),
+            "--model": Option(("services",), "csv eve folders", "live-csv"),
             "--unknown-below": Option(("0.99",), "model", "live-model"),
         },
         frozenset({"--help", "--read", "--interface", "--format", "--output", "--force"}),
@@ -235,15 +252,17 @@ COMMANDS = {
     ),
     "packetlog query": Command(
         ("packetlog", "query", "--log", "{log}"),
-        {"count": (), "write": ("--write", "-")},
+        {"count": (), "write": ("--write", "-"), "list": ("--list", "hosts")},
         {
-            "--host": Option(("192.0.2.1",), "count write"),
-            "--flow": Option(("1:AAAAAAAAAAAAAAAAAAAAAAAAAAA=",), "count write"),
-            "--class": Option(("benign",), "count write"),
-            "--from": Option(("2030-01-01T00:00:00Z",), "count write"),
-            "--to": Option(("2020-01-01T00:00:00Z",), "count write"),
-            "--count": Option(("3",), "count write"),
-            "--quiet": Option((), "count write"),
+            "--host": Option(("192.0.2.1",), "count write list"),
+            "--flow": Option(("1:AAAAAAAAAAAAAAAAAAAAAAAAAAA=",), "count write list"),
+            "--class": Option(("benign",), "count write list"),
+            "--from": Option(("2030-01-01T00:00:00Z",), "count write list"),
+            "--to": Option(("2020-01-01T00:00:00Z",), "count write list"),
+            "--count": Option(("3",), "count write list"),
+            "--list": Option(("sessions",), "count"),
+            "--format": Option(("csv",), "list"),
+            "--quiet": Option((), "count write list"),
         },
         frozenset({"--help", "--log", "--write", "--force"}),
     ),

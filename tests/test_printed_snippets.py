@@ -20,6 +20,7 @@ OF_TRAINING = ("torch", "sklearn", "skl2onnx", "lightgbm", "matplotlib", "onnxru
 
 # The files of a reader that a page's blocks read, made as the page says.
 FILES = {
+    "docs/guide/exports.md": "wirelens flows -q -r capture.pcap -o flows --partition hour",
     "docs/guide/nprint.md": (
         "wirelens nprint -q -r capture.pcap --depth 10 -o flows.parquet; "
         "wirelens nprint -q -r capture.pcap -o bits.npy udp; "

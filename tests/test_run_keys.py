@@ -37,6 +37,10 @@ KEYS = {
         "window": ('"1s"', "works"), "stats": ("true", "works"),
         "names": ('"nfstream"', "works"), "max-flows": ("64", "works"),
         "read-names": ("true", "works"), "hash-names": (f'"{DEMO}"', "works"),
+        # Of files, folders and records; `test_exports.py` has them.
+        "partition": ('"hour"', "refused"), "rotate-bytes": ('"1M"', "refused"),
+        "rotate-time": ('"1h"', "refused"), "biflow": ("true", "refused"),
+        "enterprise": ("32473", "refused"),
     },
     "classify": {
         "classes": ('"device"', "same"), "unknown-below": ("0.99", "works"),

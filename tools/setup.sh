@@ -96,6 +96,7 @@ want_test() {
   want_package bpftool has_program bpftool
   want_package tcpdump has_program tcpdump
   want_package tshark has_program tshark
+  want_package nfdump has_program nfcapd
   want_package tcptrace has_program tcptrace
   want_package zstd has_program zstd
   want_package gzip has_program gzip

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::run::Control;
 use packet::Span;
 use session::application::Ready;
+use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, Opened};
 use session::run::{
@@ -45,6 +46,8 @@ impl<'a> Typed<'a> {
 pub(crate) struct Ways {
     /// A file or standard output, for rows.
     pub output: Option<OutputSettings>,
+    /// The same as records of another tool, or in many files.
+    pub export: Option<Export>,
     /// Who shows them otherwise.
     pub shown: Option<OutletWriter>,
     /// Whether a hangup begins new files; else it ends the process.
@@ -57,7 +60,7 @@ impl Ways {
         let Show::Rows(format) = show else { return Self::default() };
         let path = arguments.output.clone().unwrap_or_else(|| "-".into());
         let output = OutputSettings { path, format, force: arguments.force };
-        Self { output: Some(output), shown: None, heeds_hangup: true }
+        Self { output: Some(output), heeds_hangup: true, ..Self::default() }
     }
 }
 
@@ -103,10 +106,13 @@ pub(crate) fn run_after(
 ) -> Result<Finished, Failure> {
     let Typed { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
-    let Ways { output, shown, heeds_hangup } = ways;
+    let Ways { output, export, shown, heeds_hangup } = ways;
     let is_live = inputs.interface.is_some();
     let mut planned = Planned::asked(Box::new(application));
     (planned.output, planned.shown) = (output, shown);
+    if let Some(export) = export {
+        planned = planned.exported(export);
+    }
     let mut plan = Plan::alone(planned, request, input.seed);
     plan.input.pace = pace;
     let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };

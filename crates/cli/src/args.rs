@@ -7,8 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use session::KEY_COUNTS;
 use session::choice::Choice;
 use session::duration::parse_duration;
+use session::exports::{Partition, Style};
 use session::flows::Names;
 use session::top::{By, SortBy};
+use session::written::parse_bytes;
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
@@ -201,6 +203,68 @@ pub enum OutputFormat {
     Arrow,
 }
 
+/// How results look: as those of all commands, or as records of another tool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnyFormat {
+    /// A table, or rows.
+    Plain(OutputFormat),
+    /// Records.
+    Of(Style),
+}
+
+impl AnyFormat {
+    /// Whose records.
+    pub(crate) const fn style(self) -> Option<Style> {
+        if let Self::Of(style) = self { Some(style) } else { None }
+    }
+
+    /// A table or rows.
+    pub(crate) const fn plain(self) -> Option<OutputFormat> {
+        if let Self::Plain(format) = self { Some(format) } else { None }
+    }
+}
+
+/// Reads a format: one of all commands, or one of these.
+pub(crate) fn any_format(styles: &'static [Style]) -> impl TypedValueParser<Value = AnyFormat> {
+    let plain = OutputFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let of = |style: &Style| PossibleValue::new(style.name()).help(style.about());
+    PossibleValuesParser::new(plain.chain(styles.iter().map(of))).try_map(|name| {
+        let plain = || <OutputFormat as ValueEnum>::from_str(&name, false).map(AnyFormat::Plain);
+        Style::named(&name).map(AnyFormat::Of).or_else(|_| plain())
+    })
+}
+
+/// Where flows go, and how they look.
+#[derive(Debug, Args)]
+pub struct FlowsOutputArguments {
+    /// Write to this file; its suffix sets the format (.csv, .jsonl, .parquet, .arrow, .ipfix). A
+    /// folder for --format zeek and for --partition; udp://HOST:PORT or tcp://HOST:PORT for an
+    /// IPFIX collector
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Format of the output [default: from the suffix of FILE, else table]
+    #[arg(long, value_name = "FORMAT", value_parser = any_format(Style::ALL))]
+    pub format: Option<AnyFormat>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Divide rows into folders by the time when flows ended, as Hive does; parts are added
+    #[arg(long, value_name = "LENGTH", requires = "output", value_parser = choice::<Partition>())]
+    pub partition: Option<Partition>,
+    /// End a file at this size, such as 100M, and go on in FILE-1, FILE-2, …
+    #[arg(long, value_name = "BYTES", requires = "output", value_parser = parse_bytes)]
+    pub rotate_bytes: Option<u64>,
+    /// End a file at each multiple of this time of packets, such as 1h
+    #[arg(long, value_name = "DURATION", requires = "output", value_parser = parse_duration)]
+    pub rotate_time: Option<packet::Span>,
+    /// IPFIX: both directions of a flow in one record (RFC 5103) instead of one each
+    #[arg(long)]
+    pub biflow: bool,
+    /// IPFIX: add Community ID and label as private elements of this enterprise number
+    #[arg(long, value_name = "NUMBER")]
+    pub enterprise: Option<u32>,
+}
+
 /// Arguments of `wirelens top`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -256,6 +320,9 @@ pub struct TopArguments {
   wirelens flows -r capture.pcap --read-names             with server names and protocols
   wirelens flows -r day/ --window 10s -o flows.jsonl      each flow in each ten seconds
   wirelens flows -r capture.pcap --names nfstream -o flows.csv
+  wirelens flows -r capture.pcap --format eve -o eve.json   events as Suricata writes them
+  wirelens flows -r capture.pcap -o flows --partition hour  Parquet in folders by time
+  wirelens flows -i eth0 -o udp://192.0.2.1:4739          IPFIX to a collector
   wirelens flows -i eth0 tcp                              each flow when it has ended
 
 A table shows the heaviest flows; every other format holds every flow. docs/guide/flows.md
@@ -269,7 +336,7 @@ pub struct FlowsArguments {
     pub live: LiveArguments,
     /// Where results go.
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: FlowsOutputArguments,
     /// Flows to show in a table; 0 shows all [default: 10]
     #[arg(short = 'n', long = "rows", value_name = "ROWS")]
     pub rows: Option<usize>,

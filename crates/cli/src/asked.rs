@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use capture::OpenError;
 use capture::live::{Latency, LiveOptions};
 use packet::Span;
+use session::exports::Export;
 use session::reading::{InputError, InputRequest, Inputs, Interface};
 use session::top::Settings;
 
@@ -80,7 +81,10 @@ pub(crate) fn top(arguments: &TopArguments, window: Option<Span>) -> Settings {
 }
 
 /// What was typed about `flows`.
-pub(crate) fn flows(arguments: &FlowsArguments) -> session::flows::Settings {
+pub(crate) fn flows(
+    arguments: &FlowsArguments,
+    export: Option<&Export>,
+) -> session::flows::Settings {
     session::flows::Settings {
         idle_timeout: arguments.idle_timeout,
         active_timeout: arguments.active_timeout,
@@ -90,6 +94,7 @@ pub(crate) fn flows(arguments: &FlowsArguments) -> session::flows::Settings {
         max_flows: arguments.max_flows,
         read_names: arguments.read_names,
         hash_names: arguments.hash_names.clone(),
+        format: export.and_then(Export::style),
     }
 }
 

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 
+use comfy_table::Table;
 use engine::columns::{Columns, Schema};
+use session::exports::{Export, Form, Options};
 use sink::{Existing, Format, OutputFile, Writer};
 
-use crate::args::{OutputArguments, OutputFormat};
+use crate::args::{AnyFormat, FlowsOutputArguments, OutputArguments, OutputFormat};
 use crate::failure::Failure;
 
 /// How results are to be shown.
@@ -17,6 +19,12 @@ pub(crate) enum Show {
     Table,
     /// As rows in a format.
     Rows(Format),
+}
+
+impl Show {
+    const fn format(self) -> Option<Format> {
+        if let Self::Rows(format) = self { Some(format) } else { None }
+    }
 }
 
 /// An open output for rows.
@@ -49,6 +57,35 @@ pub(crate) fn show(arguments: &OutputArguments) -> Result<Show, Failure> {
     }
 }
 
+/// How flows are to be shown, and what is more than one file of rows.
+pub(crate) fn flows(
+    arguments: &FlowsOutputArguments,
+) -> Result<(Show, OutputArguments, Option<Export>), Failure> {
+    let FlowsOutputArguments { output, format, force, partition, .. } = arguments;
+    let FlowsOutputArguments { rotate_bytes, rotate_time, biflow, enterprise, .. } = *arguments;
+    let plain = format.and_then(AnyFormat::plain);
+    let rows = OutputArguments { output: output.clone(), format: plain, force: *force };
+    let options = Options { partition: *partition, rotate_bytes, rotate_time, biflow, enterprise };
+    if plain == Some(OutputFormat::Table) || output.is_none() && format.is_none() {
+        return match options.first_given() {
+            None => Ok((show(&rows)?, rows, None)),
+            Some(key) => Err(Failure::usage(format_args!(
+                "--{key}: a table on the terminal has none; give -o, or --format"
+            ))),
+        };
+    }
+    let asked = format.and_then(|format| match format {
+        AnyFormat::Of(style) => Some(Form::Records(style)),
+        AnyFormat::Plain(plain) => Show::from(plain).format().map(Form::Rows),
+    });
+    let path = output.clone().unwrap_or_else(|| "-".into());
+    let form = Export::form(&path, asked, &options)?;
+    let export = Export { path, form, force: *force, options };
+    export.check().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
+    let show = if let Form::Rows(format) = form { format } else { Format::Jsonl };
+    Ok((Show::Rows(show), rows, Some(export).filter(Export::is_needed)))
+}
+
 /// Opens the output for rows, before any work is done for it.
 pub(crate) fn create(
     arguments: &OutputArguments,
@@ -64,6 +101,28 @@ pub(crate) fn create(
     // flush at each line end.
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(Rows::Stdout(Box::new(Writer::streaming(format, schema, stdout)?)))
+}
+
+/// Prints rows: as a table as they are, else in a format.
+pub(crate) fn list(rows: &Columns, format: OutputFormat) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    if let Show::Rows(format) = format.into() {
+        let mut writer = Writer::streaming(format, rows.schema(), io::stdout())?;
+        writer.write(rows)?;
+        writer.finish()?;
+        return Ok(());
+    }
+    let mut writer = Writer::new(Format::Csv, rows.schema(), &mut text)?;
+    writer.write(rows)?;
+    writer.finish()?;
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    // No value here holds a comma.
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines().map(|line| line.split(','));
+    table.set_header(lines.next().into_iter().flatten());
+    table.add_rows(lines);
+    Ok(writeln!(io::stdout(), "{}", table.trim_fmt())?)
 }
 
 impl Rows {

@@ -42,6 +42,7 @@ impl FlowsOptions {
             stats: self.stats,
             read_names: self.read_names,
             hash_names: self.hash_names.clone(),
+            format: None,
             names: Names::named(&self.names).map_err(|wanted| refused_name("names", &wanted))?,
         })
     }

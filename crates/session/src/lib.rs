@@ -17,6 +17,7 @@ pub mod clock;
 pub mod copied;
 pub mod done;
 pub mod duration;
+pub mod exports;
 pub mod first;
 pub mod flows;
 #[cfg(all(target_os = "linux", feature = "tap"))]

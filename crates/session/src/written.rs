@@ -78,6 +78,14 @@ pub fn choice<'de, D: Deserializer<'de>, T: Choice>(from: D) -> Result<T, D::Err
     text(from, T::NOUN, T::named)
 }
 
+/// One of a few words, which may be left out.
+///
+/// # Errors
+/// Which words there are.
+pub fn choice_if_any<'de, D: Deserializer<'de>, T: Choice>(from: D) -> Result<Option<T>, D::Error> {
+    choice(from).map(Some)
+}
+
 /// A number of bytes, such as 4096 or `"64M"`.
 ///
 /// # Errors

@@ -73,6 +73,14 @@ impl<W: Write> Ipc<W> {
         .map_err(refused)
     }
 
+    /// The output.
+    pub(crate) fn io(&self) -> &W {
+        match &self.layout {
+            Layout::File(writer) => writer.get_ref().get_ref(),
+            Layout::Stream(writer) => writer.get_ref().get_ref(),
+        }
+    }
+
     pub(crate) fn finish(mut self) -> Result<W, WriteError> {
         self.end_batch()?;
         // Finishing flushes, so that taking the buffer off has nothing left to write.

@@ -52,6 +52,11 @@ impl<W: Write> Lines<W> {
         self.hand_on()
     }
 
+    /// The output, and the bytes that are held back.
+    pub(crate) fn io(&self) -> (&W, usize) {
+        (&self.io, self.buffer.len())
+    }
+
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.drain()?;
         self.io.flush()?;

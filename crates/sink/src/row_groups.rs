@@ -86,6 +86,11 @@ impl<W: Write + Send> RowGroups<W> {
         Ok(self.file.flush()?)
     }
 
+    /// The output.
+    pub(crate) fn io(&self) -> Option<&W> {
+        self.file.inner().0.as_ref()
+    }
+
     pub(crate) fn finish(mut self) -> Result<W, WriteError> {
         self.end_group().map_err(refused)?;
         self.file.finish().map_err(refused)?;

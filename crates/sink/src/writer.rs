@@ -146,6 +146,19 @@ impl Writer<OutputFile> {
         Self::with(format, schema, file, at_once)
     }
 
+    /// Bytes written so far; rows of a row group or batch that has not ended are none yet.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        match &self.encoder {
+            Encoder::Lines(lines) => {
+                let (file, held_len) = lines.io();
+                file.written_bytes() + held_len as u64
+            }
+            Encoder::Parquet(groups) => groups.io().map_or(0, OutputFile::written_bytes),
+            Encoder::Arrow(ipc) => ipc.io().written_bytes(),
+        }
+    }
+
     /// Finishes the file and goes on in a new one, as [`OutputFile::reopen`]
     /// does; a pipe or device gets what was held back and stays.
     ///

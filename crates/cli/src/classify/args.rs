@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use packet::Span;
-use session::classify::By;
+use session::classify::{By, StyledVerdicts};
 use session::duration::parse_duration;
+use session::exports::Style;
 
-use super::lines::Style;
 use crate::args::{
-    InputArguments, LiveArguments, OutputArguments, OutputFormat, choice, parse_key_count,
+    AnyFormat, InputArguments, LiveArguments, OutputArguments, any_format, choice, parse_key_count,
 };
 
 /// What captures have nothing to do with. All are named: an option that another conflicts with is
@@ -85,8 +85,8 @@ pub struct ClassifyOutputArguments {
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the output [default: from the suffix of FILE, else table]
-    #[arg(long, value_name = "FORMAT")]
-    pub format: Option<ClassifyFormat>,
+    #[arg(long, value_name = "FORMAT", value_parser = any_format(StyledVerdicts::STYLES))]
+    pub format: Option<AnyFormat>,
     /// Also write the captures again, as pcapng, with each verdict as a comment on the packet that
     /// decided
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_INTERFACES)]
@@ -96,45 +96,15 @@ pub struct ClassifyOutputArguments {
     pub force: bool,
 }
 
-/// How verdicts look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ClassifyFormat {
-    /// Aligned columns for people: labels with their flows; on an interface a line a flow
-    Table,
-    /// Comma-separated values with a header line
-    Csv,
-    /// One JSON object a line
-    Jsonl,
-    /// Apache Parquet
-    Parquet,
-    /// Apache Arrow IPC
-    Arrow,
-    /// Events as Suricata writes them (EVE), one JSON object a line
-    Eve,
-    /// A log as Zeek writes it, which joins with conn.log
-    Zeek,
-}
-
 impl ClassifyOutputArguments {
     /// Whose lines are asked for, if no rows and no table.
     pub(super) fn style(&self) -> Option<Style> {
-        match self.format? {
-            ClassifyFormat::Eve => Some(Style::Eve),
-            ClassifyFormat::Zeek => Some(Style::Zeek),
-            _ => None,
-        }
+        self.format.and_then(AnyFormat::style)
     }
 
     /// As other commands have them.
     pub(super) fn plain(&self) -> OutputArguments {
-        let format = self.format.and_then(|format| match format {
-            ClassifyFormat::Table => Some(OutputFormat::Table),
-            ClassifyFormat::Csv => Some(OutputFormat::Csv),
-            ClassifyFormat::Jsonl => Some(OutputFormat::Jsonl),
-            ClassifyFormat::Parquet => Some(OutputFormat::Parquet),
-            ClassifyFormat::Arrow => Some(OutputFormat::Arrow),
-            ClassifyFormat::Eve | ClassifyFormat::Zeek => None,
-        });
+        let format = self.format.and_then(AnyFormat::plain);
         OutputArguments { output: self.output.clone(), format, force: self.force }
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod args;
 mod commented;
-mod lines;
 mod table;
 
 use std::io::Write as _;
@@ -13,7 +12,10 @@ use classify::{Cascade, HostVerdict, Options, Verdict};
 use session::Host;
 use session::application::Application as _;
 use session::captures::Captures;
-use session::classify::{By, Classify, Shown as ShownAs, Totals, no_memory, read, wants_inner};
+use session::classify::{
+    By, Classify, Shown as ShownAs, StyledVerdicts, Totals, no_memory, read, wants_inner,
+};
+use session::exports::Style;
 use session::outlet::{OutletWriter, RowsError, Taker};
 use session::reading::Inputs;
 
@@ -25,7 +27,6 @@ use crate::output::{self, Show};
 use crate::summary;
 use args::ClassifyArguments;
 use commented::{Commented, Kept};
-use lines::{Lines, Style};
 
 /// Runs `wirelens classify`.
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
@@ -71,7 +72,8 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         Shown::Lines(style) => {
             let captures = Captures::of(&inputs);
             let cascade = Arc::clone(&cascade);
-            let lines = Lines::create(&arguments.output, style, cascade, captures)?;
+            let (path, force) = (arguments.output.output.as_deref(), arguments.output.force);
+            let lines = StyledVerdicts::create(path, force, style, cascade, captures)?;
             ways.heeds_hangup = true;
             Some(Form::Lines(Box::new(lines)))
         }
@@ -190,7 +192,7 @@ enum Form {
     /// A line each on the terminal.
     Table(Arc<Cascade>),
     /// As lines of other tools.
-    Lines(Box<Lines>),
+    Lines(Box<StyledVerdicts>),
 }
 
 /// Where the command writes verdicts that are no rows.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use session::Host;
 use session::classify::read;
+use session::exports::Style;
 use session::flows::LabelledFlows;
 
 use crate::alone::{self, Typed, Ways};
@@ -37,7 +38,7 @@ pub(super) fn run(
             folder.display()
         )));
     }
-    let show = output::show(&arguments.output)?;
+    let (show, rows, export) = output::flows(&arguments.output)?;
     if show == Show::Table {
         return Err(Failure::usage(
             "--model: flows with labels are written as rows; give -o FILE or --format, or try \
@@ -45,12 +46,21 @@ pub(super) fn run(
         ));
     }
     super::refuse_ranks(arguments)?;
+    let settings = asked::flows(arguments, export.as_ref());
+    let is_ipfix = settings.format == Some(Style::Ipfix);
+    if is_ipfix && arguments.output.enterprise.is_none() {
+        return Err(Failure::usage(
+            "--model: IPFIX has no element for labels; give --enterprise NUMBER as well",
+        ));
+    }
+    settings.check_format().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     let flows = LabelledFlows::new(cascade, arguments.max_flows, arguments.stats);
+    let flows = if settings.format.is_some() { flows.exported() } else { flows };
     let opened = alone::open(&mut inputs, typed, &flows)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let ways = Ways::rows(show, &arguments.output);
+    let ways = Ways { export, ..Ways::rows(show, &rows) };
     let finished = alone::run(flows, ways, typed, inputs, opened)?;
     summary::finished(&finished, arguments.input.quiet)
 }

@@ -28,15 +28,16 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let typed = Typed::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
-    let show = output::show(&arguments.output)?;
+    let (show, rows, export) = output::flows(&arguments.output)?;
     let is_live = inputs.interface.is_some();
     check(arguments, show == Show::Table, is_live)?;
-    let settings = asked::flows(arguments);
+    let mut ways = Ways { export, ..Ways::rows(show, &rows) };
+    let settings = asked::flows(arguments, ways.export.as_ref());
+    settings.check_format().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     let opened = alone::open(&mut inputs, typed, &Flows::shown_by(settings.clone(), Shown::Rows))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let mut ways = Ways::rows(show, &arguments.output);
     let shown = match show {
         Show::Rows(_) => Shown::Rows,
         Show::Table if is_live => {
@@ -84,6 +85,12 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
         return Err(Failure::usage(
             "--read-names and --hash-names: NFStream's columns are other ones; leave them or \
              --names out",
+        ));
+    }
+    let by_time = arguments.output.partition.is_some() || arguments.output.rotate_time.is_some();
+    if is_nfstream && by_time {
+        return Err(Failure::usage(
+            "--names: NFStream's columns have no time for --partition and --rotate-time; leave it out",
         ));
     }
     if is_nfstream && arguments.stats {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 use session::duration::parse_duration;
-use session::packetlog::{Direct, FileSettings, Notes, WhenFull};
+use session::packetlog::{Direct, FileSettings, Listed, Notes, WhenFull};
 use session::written::parse_bytes;
 
-use crate::args::{InputArguments, LiveArguments, OutputArguments, choice};
+use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
@@ -233,6 +233,7 @@ pub struct ModesArguments {
   wirelens packetlog query --class anomalous --from 2026-03-01T10:00:00Z -w anomalous.pcapng
   wirelens packetlog query --flow 1:wCb3OG7yAFWelaUydu0D+125CLM= -w - | tshark -r -
   wirelens packetlog query --log /srv/log --host 192.0.2.7 tcp port 443 -w out.pcapng
+  wirelens packetlog query --class anomalous --list sessions
 
 Without -w it prints how many packets there are. A host or a class given more than once
 matches any of its values; different conditions must all match.")]
@@ -258,6 +259,12 @@ pub struct QueryArguments {
     /// And of those only what passes this filter (pcap-filter(7))
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
+    /// Print the hosts or the sessions of these packets, those of most bytes first
+    #[arg(long, value_name = "WHAT", value_parser = choice::<Listed>())]
+    pub list: Option<Listed>,
+    /// With --list: how it looks
+    #[arg(long, value_name = "FORMAT", default_value = "table", requires = "list")]
+    pub format: OutputFormat,
     /// Write the packets to this file, as pcapng; - is standard output
     #[arg(short = 'w', long = "write", value_name = "FILE|-")]
     pub write: Option<PathBuf>,

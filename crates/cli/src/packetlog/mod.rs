@@ -19,7 +19,11 @@ use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogComm
 
 /// The columns of its sub-commands.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![("wirelens packetlog stats", stats::SCHEMA)]
+    vec![
+        ("wirelens packetlog stats", stats::SCHEMA),
+        ("wirelens packetlog query --list hosts", session::packetlog::HOSTS),
+        ("wirelens packetlog query --list sessions", session::packetlog::SESSIONS),
+    ]
 }
 
 /// What somebody may have meant who records packets with other tools.

@@ -13,11 +13,12 @@ use capture::{Filter, FilterError};
 use packet::LinkType;
 use packetlog::log::{Found, Log, Plan, Query, QueryReport};
 use session::copied::Copied;
-use session::packetlog::search;
+use session::packetlog::{Listing, flow_named, search};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
 use crate::failure::{Failure, Status};
+use crate::output;
 
 /// Runs `wirelens packetlog query`.
 pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
@@ -25,7 +26,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let mut filtered = Filtered::new(&arguments.expression.join(" "))?;
     let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
     known_classes(&log, &arguments.class)?;
-    let mut output = Output::create(arguments)?;
+    let mut written = Output::create(arguments)?;
     let begun = now();
     let plan = log.find(&query);
     let found_in = begun.elapsed();
@@ -34,6 +35,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     }
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut sums = Sums::default();
+    let mut listing = arguments.list.map(Listing::new);
     let mut failure = None;
     let mut take = |found: &Found<'_>| {
         if left == 0 {
@@ -44,7 +46,10 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
             Ok(true) => {
                 left -= 1;
                 sums.add(found);
-                output.put(found)
+                if let Some(listing) = &mut listing {
+                    listing.add(found);
+                }
+                written.put(found)
             }
             Err(error) => Err(error.into()),
         };
@@ -60,7 +65,18 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     if let Some(failure) = failure {
         return Err(failure);
     }
-    output.finish()?;
+    written.finish()?;
+    if let Some(listing) = listing {
+        output::list(&listing.columns().map_err(Failure::error)?, arguments.format)?;
+        for (count, what) in [
+            (listing.beyond, "packets are of others, beyond a million"),
+            (listing.keyless, "packets have no IP header"),
+        ] {
+            if count > 0 && !arguments.quiet {
+                eprintln!("wirelens: {count} {what}");
+            }
+        }
+    }
     let faults = || report.faults.iter().chain(log.side_faults()).chain(&plan.faults);
     for fault in faults() {
         eprintln!("wirelens: {fault}");
@@ -73,9 +89,13 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
 
 fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
     let flow = arguments.flow.as_deref().map(|text| {
-        search::flow(text)
+        flow_named(text)
             .ok_or_else(|| Failure::usage(format_args!("--flow {text}: {}", search::FLOW_WANTED)))
     });
+    if arguments.list.is_some() && arguments.write.as_ref().is_some_and(|to| to.as_os_str() == "-")
+    {
+        return Err(Failure::usage("--list: -w - takes standard output; give -w FILE"));
+    }
     if let (Some(from), Some(to)) = (arguments.from, arguments.to)
         && from >= to
     {

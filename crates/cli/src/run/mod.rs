@@ -39,10 +39,19 @@ impl From<RunError> for Failure {
         match error {
             RunError::Settings(mistakes) => settings(&mistakes),
             RunError::Input(error) => error.into(),
-            RunError::Rows(_, RowsError::Output(error)) => error.into(),
-            RunError::Rows(_, RowsError::Write(error)) => error.into(),
-            RunError::Rows(_, RowsError::Format(error)) => error.into(),
+            RunError::Rows(_, error) => error.into(),
             error => Self::error(error),
+        }
+    }
+}
+
+impl From<RowsError> for Failure {
+    fn from(error: RowsError) -> Self {
+        match error {
+            RowsError::Output(error) => error.into(),
+            RowsError::Write(error) => error.into(),
+            RowsError::Format(error) => error.into(),
+            error @ RowsError::Door(_) => Self::error(error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What an application keeps for each flow, beside the flow table.
 
 pub use packet::FlowSlot;
+use packet::Frame;
 
 use super::extract::FlowPacket;
 use super::segmented::Segmented;
@@ -10,6 +11,12 @@ pub trait PerFlow: Clone + Default + Send + Sync {
     /// Takes in a packet. Who is the source is not known here: keep directions
     /// apart as the packet's key has them, and turn them when the flow has ended.
     fn on_packet(&mut self, packet: &FlowPacket);
+
+    /// The same where the frame is at hand, for what only its headers say.
+    #[inline(always)]
+    fn on_frame(&mut self, _frame: &Frame<'_>, packet: &FlowPacket) {
+        self.on_packet(packet);
+    }
 }
 
 /// Nothing is kept: costs nothing.

@@ -43,7 +43,7 @@ impl<K: FromFrames, P: PerFlow> FromFrames for With<K, P> {
         packet: &FlowPacket,
         slot: FlowSlot,
     ) {
-        second.on_packet(packet);
+        second.on_frame(frame, packet);
         self.keep.on_frame(first, frame, packet, slot);
     }
 

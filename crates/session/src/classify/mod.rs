@@ -7,6 +7,7 @@ mod evidence;
 mod lens;
 mod naming;
 mod out;
+mod styled;
 mod summary;
 pub mod zeek;
 
@@ -15,6 +16,7 @@ pub use artifact::read;
 pub use evidence::{KeepEvidence, KeptEvidence};
 pub(crate) use naming::{Finished, NamedClassifier};
 pub use out::{By, HOST_TITLES, Shown, host_cells, no_memory};
+pub use styled::StyledVerdicts;
 pub(crate) use summary::lines;
 
 use std::fmt;

@@ -13,6 +13,8 @@ use super::{Done, Laid, Layout, Names, Rows, heaviest, named, needs};
 use crate::application::{
     Application, Count, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
 };
+use crate::choice::Choice as _;
+use crate::exports::Style;
 use crate::outlet::Outlet;
 use crate::{names_read, written};
 
@@ -40,6 +42,9 @@ pub struct Settings {
     pub read_names: bool,
     /// Pseudonyms instead of these names, by the key in this file.
     pub hash_names: Option<PathBuf>,
+    /// As records of another tool.
+    #[serde(deserialize_with = "written::choice_if_any")]
+    pub format: Option<Style>,
 }
 
 impl Default for Settings {
@@ -54,6 +59,7 @@ impl Default for Settings {
             max_flows: usual.flow_count_max,
             read_names: false,
             hash_names: None,
+            format: None,
         }
     }
 }
@@ -62,7 +68,29 @@ impl Settings {
     /// Whether the payload is looked at.
     #[must_use]
     pub const fn reads_names(&self) -> bool {
-        self.read_names || self.hash_names.is_some()
+        self.read_names || self.hash_names.is_some() || self.format.is_some()
+    }
+
+    /// Refuses what has no effect on records of another tool.
+    ///
+    /// # Errors
+    /// [`Refusal`], which names the setting.
+    pub fn check_format(&self) -> Result<(), Refusal> {
+        let Some(format) = self.format else { return Ok(()) };
+        let idle = [
+            ("names", self.names == Names::Nfstream),
+            ("window", self.window.is_some()),
+            ("stats", self.stats),
+            ("read-names", self.read_names && self.hash_names.is_none()),
+            ("hash-names", self.hash_names.is_some() && format == Style::Ipfix),
+        ];
+        match idle.into_iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => Err(Refusal::of(
+                key,
+                format_args!("records of {} have fields of their own; leave it out", format.name()),
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -116,6 +144,14 @@ impl Application for Flows {
 # Add names and protocols that the payload shows; as pseudonyms by the key in a file.
 # read-names = false
 # hash-names = \"names.key\"
+# Rows in folders by time, or in files that end by size or by the time of packets.
+# partition = \"hour\"
+# rotate-bytes = \"100M\"
+# rotate-time = \"1h\"
+# Records of other tools: format = \"eve\", \"zeek\", \"zeek-json\" or \"ipfix\". Of IPFIX: both
+# directions in one record; private elements, by an enterprise number of one's own.
+# biflow = false
+# enterprise = 32473
 ";
 
     const BY_FLOW: bool = true;
@@ -145,6 +181,7 @@ impl Application for Flows {
                 "NFStream's columns are other ones; leave `names` or `read-names` out",
             ));
         }
+        settings.check_format()?;
         settings.hash_names.as_deref().map(names_read::read_key).transpose()?;
         Ok(Self { settings, shown: Shown::Rows })
     }
@@ -199,7 +236,8 @@ impl Flows {
     const fn layout(&self, has_capture: bool) -> Layout {
         let Settings { names, stats, window, .. } = self.settings;
         let reads_names = self.settings.reads_names();
-        Layout { names, statistics: stats, window, reads_names, has_capture }
+        let is_exported = self.settings.format.is_some();
+        Layout { names, statistics: stats, window, reads_names, is_exported, has_capture }
     }
 }
 

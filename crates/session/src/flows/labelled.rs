@@ -11,6 +11,7 @@ use engine::columns::{Columns, Schema, Value};
 use engine::flow::{EndedFlow, FlowRecord, FlowStatistics, Held, PerFlow, TakeEnded, With};
 
 use super::layout::Laid;
+use super::lengths::Lengths;
 use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
@@ -27,6 +28,7 @@ pub struct LabelledFlows {
     cascade: Arc<Cascade>,
     flow_count_max: usize,
     has_statistics: bool,
+    is_exported: bool,
 }
 
 impl LabelledFlows {
@@ -34,7 +36,13 @@ impl LabelledFlows {
     /// is asked for.
     #[must_use]
     pub const fn new(cascade: Arc<Cascade>, flow_count_max: usize, has_statistics: bool) -> Self {
-        Self { cascade, flow_count_max, has_statistics }
+        Self { cascade, flow_count_max, has_statistics, is_exported: false }
+    }
+
+    /// For records of other tools.
+    #[must_use]
+    pub fn exported(self) -> Self {
+        Self { is_exported: true, has_statistics: false, ..self }
     }
 }
 
@@ -52,14 +60,19 @@ impl Ready for LabelledFlows {
     }
 
     fn schema(&self, has_capture: bool) -> Schema {
-        let has_statistics = self.has_statistics;
-        let schemas = if has_statistics { row::LABELLED_WITH_STATISTICS } else { row::LABELLED };
+        let schemas = match (self.is_exported, self.has_statistics) {
+            (true, _) => row::EXPORTED_LABELLED,
+            (false, true) => row::LABELLED_WITH_STATISTICS,
+            (false, false) => row::LABELLED,
+        };
         schemas[usize::from(has_capture)]
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
         let schema = Ready::schema(&*self, opening.captures.are_named());
-        if self.has_statistics {
+        if self.is_exported {
+            watch::<Lengths>(self.cascade, schema, opening)
+        } else if self.has_statistics {
             watch::<FlowStatistics>(self.cascade, schema, opening)
         } else {
             watch::<()>(self.cascade, schema, opening)

@@ -22,6 +22,8 @@ pub(super) struct Layout {
     pub(super) window: Option<Span>,
     /// Names and protocols that the payload shows, as well.
     pub(super) reads_names: bool,
+    /// What records of other tools are made of, which take names as well.
+    pub(super) is_exported: bool,
     /// The capture as well.
     pub(super) has_capture: bool,
 }
@@ -54,6 +56,9 @@ impl Layout {
     /// The columns.
     #[must_use]
     pub(super) fn schema(&self) -> Schema {
+        if self.is_exported {
+            return row::EXPORTED[usize::from(self.has_capture)];
+        }
         if self.reads_names {
             let schemas = match (self.statistics, self.window) {
                 (false, None) => row::NAMED,

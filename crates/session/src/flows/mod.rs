@@ -5,6 +5,7 @@ mod brought;
 mod heaviest;
 mod labelled;
 mod layout;
+mod lengths;
 mod named;
 mod nfstream;
 mod row;

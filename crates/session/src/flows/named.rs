@@ -16,6 +16,7 @@ use packet::Span;
 
 use super::application::{Shown, ShownFlow};
 use super::layout::{Laid, Layout};
+use super::lengths::Lengths;
 use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
@@ -43,6 +44,7 @@ pub(super) fn watch(
             limits,
             Largest { flows: Heaviest::new(flow_count, by_packets), text },
         )),
+        Shown::Rows if layout.is_exported => rows::<Lengths>(layout, limits, text, opening),
         Shown::Rows if layout.needs_statistics() => {
             rows::<FlowStatistics>(layout, limits, text, opening)
         }

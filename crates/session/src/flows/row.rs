@@ -9,6 +9,7 @@ use packet::community_id::CommunityIdText;
 use packet::flow_key::Endpoint;
 use packet::{Layers, Span, Timestamp};
 
+use super::lengths::LENGTHS;
 use crate::captures::Captures;
 
 /// What is kept for a flow beside its record, as columns.
@@ -124,7 +125,7 @@ macro_rules! flag_counts {
     };
 }
 
-const SIDE_TIMES: [Field; 4] = [
+pub(super) const SIDE_TIMES: [Field; 4] = [
     stamp("src_first_ns", "Earliest stamp from the source.").nullable(),
     stamp("src_last_ns", "Latest stamp from the source.").nullable(),
     stamp("dst_first_ns", "Earliest stamp from the destination.").nullable(),
@@ -240,6 +241,16 @@ pub(super) const WINDOWED_NAMED: Schemas =
 pub(super) const WINDOWED_NAMED_WITH_STATISTICS: Schemas = [
     &joined::<78>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES]),
     &joined::<79>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES, &CAPTURE]),
+];
+
+/// What other tools' records are made of.
+pub(super) const EXPORTED: Schemas = [
+    &joined::<34>(&[&FLOW, &LENGTHS, &NAMES]),
+    &joined::<35>(&[&FLOW, &LENGTHS, &NAMES, &CAPTURE]),
+];
+pub(super) const EXPORTED_LABELLED: Schemas = [
+    &joined::<32>(&[&FLOW, &LENGTHS, &LABEL]),
+    &joined::<33>(&[&FLOW, &LENGTHS, &LABEL, &CAPTURE]),
 ];
 
 impl<'a> Row<'a> {
@@ -371,7 +382,7 @@ fn fill<'a>(
 }
 
 /// A stamp, where there is one.
-fn known(stamp: Timestamp) -> Option<i64> {
+pub(super) fn known(stamp: Timestamp) -> Option<i64> {
     (stamp != Timestamp::UNKNOWN).then_some(stamp.as_ns())
 }
 

@@ -136,6 +136,22 @@ pub trait TakeRows: Send {
     /// [`RowsError`], after which none are handed in.
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError>;
 
+    /// Hands on what is held back, so that it outlives this process.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn flush_held(&mut self) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    /// Finishes files and goes on in new ones; what is no file goes on.
+    ///
+    /// # Errors
+    /// [`RowsError`], which ends the run.
+    fn reopen(&mut self) -> Result<(), RowsError> {
+        Ok(())
+    }
+
     /// There are no more.
     ///
     /// # Errors
@@ -199,8 +215,9 @@ impl Taker<Columns> for RowsWriter {
         match self {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
+            Self::Door(door) => door.flush_held()?,
             Self::Shown(_, Some(writer)) => writer.flush_held()?,
-            Self::Shown(_, None) | Self::Door(_) => {}
+            Self::Shown(_, None) => {}
         }
         Ok(())
     }
@@ -214,7 +231,11 @@ impl Taker<Columns> for RowsWriter {
             Self::Shown(table, Some(writer)) => {
                 Ok(Self::Shown(table, Some(Box::new(writer.reopen()?))))
             }
-            other @ (Self::Stream(_) | Self::Door(_) | Self::Shown(_, None)) => Ok(other),
+            Self::Door(mut door) => {
+                door.reopen()?;
+                Ok(Self::Door(door))
+            }
+            other @ (Self::Stream(_) | Self::Shown(_, None)) => Ok(other),
         }
     }
 

@@ -4,8 +4,10 @@ mod application;
 pub mod desk;
 pub mod events;
 mod files;
+mod listed;
 pub mod log;
 mod metrics;
+mod named;
 mod recording;
 pub mod search;
 pub mod settings;
@@ -18,6 +20,8 @@ use packetlog::Model;
 
 pub use application::{Packetlog, RecordSettings};
 pub use files::{Direct, FileSettings, Notes, WhenFull};
+pub use listed::{HOSTS, Listed, Listing, SESSIONS};
+pub use named::flow_named;
 pub use recording::Ask;
 
 use crate::Host;

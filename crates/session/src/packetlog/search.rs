@@ -6,12 +6,11 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use packet::community_id::parse_community_id;
 use packet::{FlowKey, Frame, Protocol, Timestamp};
-use packetlog::log::{FlowQuery, Found, Log, Query};
+use packetlog::log::{Found, Log, Query};
 use serde_json::{Value, json};
 
-use super::socket;
+use super::{flow_named, socket};
 use crate::copied::Copied;
 
 /// Bytes of packets that are handed out in one piece at most.
@@ -58,26 +57,6 @@ pub struct FoundRow {
 #[derive(Clone, Debug)]
 pub struct Searched {
     folder: PathBuf,
-}
-
-/// A flow by its Community ID, or by protocol, address, port, address and port.
-#[must_use]
-pub fn flow(text: &str) -> Option<FlowQuery> {
-    if let Some(digest) = parse_community_id(text) {
-        return Some(FlowQuery::CommunityId(digest));
-    }
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let &[protocol, source, source_port, destination, destination_port] = parts.as_slice() else {
-        return None;
-    };
-    let by_name = (0..=u8::MAX).map(Protocol).find(|known| known.name() == Some(protocol));
-    let protocol = by_name.or_else(|| protocol.parse().ok().map(Protocol))?;
-    let (source, destination) = (source.parse().ok()?, destination.parse().ok()?);
-    let (source_port, destination_port) =
-        (source_port.parse().ok()?, destination_port.parse().ok()?);
-    let (key, _) =
-        FlowKey::from_tuple(source, destination, source_port, destination_port, protocol);
-    Some(FlowQuery::Key(key))
 }
 
 /// What a flow has to look like, for messages.
@@ -277,20 +256,4 @@ fn last_bytes(path: &Path) -> io::Result<String> {
 pub fn comment(found: &Found<'_>) -> Option<String> {
     let is_noted = found.note.class > 0;
     is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flow_is_named_by_its_community_id_or_its_ends() {
-        assert!(matches!(flow("1:wCb3OG7yAFWelaUydu0D+125CLM="), Some(FlowQuery::CommunityId(_))));
-        let forth = flow("tcp,192.0.2.1,50000,198.51.100.2,443").unwrap();
-        let back = flow("6, 198.51.100.2, 443, 192.0.2.1, 50000").unwrap();
-        assert_eq!(forth, back);
-        for text in ["", "1:short", "tcp,192.0.2.1,50000", "tcp,a,1,b,2", "xyz,::1,1,::2,2"] {
-            assert_eq!(flow(text), None, "{text}");
-        }
-    }
 }

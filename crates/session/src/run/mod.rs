@@ -7,6 +7,7 @@ mod besides;
 mod driving;
 mod example;
 mod finished;
+mod outputs;
 mod passes;
 mod plan;
 mod reload;
@@ -17,7 +18,8 @@ mod spare;
 
 pub use crate::input::InputSettings;
 pub use example::{USUAL, example};
-pub use plan::{NO_FILE, OutputSettings, Plan, Planned, RunSettings, open_alone, read};
+pub use outputs::OutputSettings;
+pub use plan::{NO_FILE, Plan, Planned, RunSettings, open_alone, read};
 pub use reload::Reload;
 pub use session::{Again, Doors, Finished, RunError, Session};
 pub use spare::spare;

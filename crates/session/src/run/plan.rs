@@ -10,8 +10,11 @@ use store::Store;
 use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Spanned, Table};
 
+pub(super) use super::outputs::OutputSettings;
+use super::outputs::{Written, take_output};
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
 use crate::applications::APPLICATIONS;
+use crate::exports::{Export, Form, export};
 use crate::input::InputSettings;
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
@@ -71,6 +74,19 @@ impl Planned {
         let about = "";
         Self { ready, output: None, wants_door: false, door: None, about, shown: None, place: None }
     }
+
+    /// With rows as records of another tool, or in many files.
+    #[must_use]
+    pub fn exported(self, asked: Export) -> Self {
+        let (path, force) = (asked.path.clone(), asked.force);
+        let format = match asked.form {
+            Form::Rows(format) => format,
+            Form::Records(_) => Format::Jsonl,
+        };
+        let (ready, door) = export(self.ready, asked);
+        let output = Some(OutputSettings { path, format, force });
+        Self { ready, door: Some(door), output, ..self }
+    }
 }
 
 impl Plan {
@@ -114,17 +130,6 @@ impl Plan {
     }
 }
 
-/// Where an application's rows go.
-#[derive(Clone, Debug)]
-pub struct OutputSettings {
-    /// The file; `-` is standard output.
-    pub path: PathBuf,
-    /// How rows are written.
-    pub format: Format,
-    /// Whether a file that exists is replaced.
-    pub force: bool,
-}
-
 /// Opens what an application reads that runs alone: several sockets of an interface where any of
 /// them will do. Flows of captures are shared by several threads only where threads were asked for:
 /// one is enough for most captures, and others cost more than they bring where packets are of few
@@ -160,14 +165,6 @@ impl Plan {
     }
 }
 
-impl OutputSettings {
-    /// Whether rows go to standard output.
-    #[must_use]
-    pub fn is_stdout(&self) -> bool {
-        self.path.as_os_str() == "-"
-    }
-}
-
 /// Settings of `[run]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -200,20 +197,6 @@ impl RunSettings {
         Err(("threads", format!("threads has no effect on {idle}; leave it out")))
     }
 }
-
-/// The keys that every application with rows has.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct WrittenOutput {
-    output: Option<PathBuf>,
-    format: Option<String>,
-    force: bool,
-}
-
-const OUTPUT_KEYS: [&str; 3] = ["output", "format", "force"];
-
-/// The formats by name.
-const FORMATS: [Format; 4] = [Format::Csv, Format::Jsonl, Format::Parquet, Format::Arrow];
 
 /// Reads a file of settings. `instead` changes its `[input]`, where a door was told other inputs.
 ///
@@ -258,7 +241,9 @@ fn plan(
     for entry in APPLICATIONS {
         for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
             let at = table.span();
-            let Some((output, ready)) = application(entry, table, site, mistakes) else { continue };
+            let Some((written, ready)) = application(entry, table, site, mistakes) else {
+                continue;
+            };
             if let Err(clash) = wants.add(entry.name, &ready.wants()) {
                 mistakes.add(at.clone(), clash);
             }
@@ -277,10 +262,14 @@ fn plan(
                 words.push(Words { kind, giver: entry.name, words: names, can_be_again });
             }
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
-            let wants_door = entry.has_rows && output.is_none();
-            let place = Some(place);
-            let about = entry.about;
-            planned.push(Planned { output, wants_door, place, about, ..Planned::asked(ready) });
+            let wants_door = entry.has_rows && written.is_none();
+            let (place, about) = (Some(place), entry.about);
+            let one = Planned { wants_door, place, about, ..Planned::asked(ready) };
+            planned.push(match written {
+                Some(Written::One(output)) => Planned { output: Some(output), ..one },
+                Some(Written::Exported(export)) => one.exported(export),
+                None => one,
+            });
         }
     }
     refuse_shared(&planned, mistakes);
@@ -422,7 +411,7 @@ fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
     }
 }
 
-type ReadyWithOutput = (Option<OutputSettings>, Box<dyn Ready>);
+type ReadyWithOutput = (Option<Written>, Box<dyn Ready>);
 
 fn application(
     entry: &Entry,
@@ -432,60 +421,9 @@ fn application(
 ) -> Option<ReadyWithOutput> {
     let at = table.span();
     let mut own = table.into_inner();
-    let mut shared = DeTable::default();
-    if entry.has_rows {
-        for key in OUTPUT_KEYS {
-            shared.extend(own.remove_entry(key));
-        }
-    }
-    let output = output(entry, &Spanned::new(at.clone(), shared), site, mistakes);
+    let output = take_output(entry, &at, &mut own, site, mistakes);
     let ready = (entry.read)(Reading { table: Spanned::new(at, own), site, mistakes });
     Some((output?, ready?))
-}
-
-/// Where rows go; the outer none is a mistake.
-fn output(
-    entry: &Entry,
-    table: &Spanned<DeTable<'_>>,
-    site: Site<'_>,
-    mistakes: &mut Mistakes,
-) -> Option<Option<OutputSettings>> {
-    if !entry.has_rows {
-        return Some(None);
-    }
-    let name = entry.name;
-    let written: WrittenOutput = read_table(name, table, mistakes)?;
-    let mut refuse = |key: &str, message: String| {
-        let place = table.get_ref().get_key_value(key);
-        let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
-        mistakes.add(at, format_args!("[{name}] {message}"));
-        None
-    };
-    let Some(path) = written.output else {
-        let idle = [("format", written.format.is_some()), ("force", written.force)];
-        if site.takes_rows {
-            let Some((key, _)) = idle.into_iter().find(|(_, is_given)| *is_given) else {
-                return Some(None);
-            };
-            return refuse(key, format!("{key} has no effect without output; give both or none"));
-        }
-        let wanted = format!("output = \"{name}.parquet\", or \"-\" for standard output");
-        return refuse("", format!("its rows go nowhere; give {wanted}"));
-    };
-    let named = written.format.as_deref().map(|seen| {
-        let found = FORMATS.into_iter().find(|format| format.name() == seen);
-        found.ok_or_else(|| suggestion(seen, &FORMATS.map(Format::name)))
-    });
-    let format = match named {
-        Some(Ok(format)) => format,
-        Some(Err(told)) => return refuse("format", format!("format: {told}")),
-        None if path.as_os_str() == "-" => Format::Jsonl,
-        None => match Format::from_suffix(&path) {
-            Ok(format) => format,
-            Err(error) => return refuse("output", format!("output: {error}")),
-        },
-    };
-    Some(Some(OutputSettings { path, format, force: written.force }))
 }
 
 /// Two tables in one file, or on standard output, would be neither.

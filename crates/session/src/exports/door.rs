@@ -1,0 +1,319 @@
+//! Where rows are handed in, and how a run is refused before it begins.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::columns::{Columns, Schema};
+use engine::flow::pass::LabelKind;
+use sink::{Existing, Files, OutputError, OutputFile, Parts, Turn, time_column};
+
+use super::eve::Eve;
+use super::file::TextFile;
+use super::ipfix::{Choices, Ipfix};
+use super::row::Places;
+use super::zeek::Zeek;
+use super::{Export, Form, Records, Style};
+use crate::application::{Opening, Ready, Wants, Watchers};
+use crate::outlet::{RowsError, TakeRows};
+use crate::refusal::Refusal;
+
+/// What the two ends tell each other.
+#[derive(Default)]
+struct Shared {
+    /// Why nothing could be opened.
+    failure: Option<RowsError>,
+    /// Tells people what happens, where they want to know.
+    tell: Option<fn(&str)>,
+}
+
+type Said = Arc<Mutex<Shared>>;
+
+/// An application whose rows are exported, and who takes them. Files are opened once the run
+/// begins, before anything is read.
+#[must_use]
+pub fn export(ready: Box<dyn Ready>, export: Export) -> (Box<dyn Ready>, Box<dyn TakeRows>) {
+    let said = Said::default();
+    let door = Door { export, said: Arc::clone(&said), open: None };
+    (Box::new(Exporting { ready, said }), Box::new(door))
+}
+
+/// Takes rows and writes them as records, or into many files.
+pub struct Door {
+    export: Export,
+    said: Said,
+    open: Option<Open>,
+}
+
+/// What is open.
+enum Open {
+    Records { places: Places, time: Option<usize>, turn: Turn, records: Box<dyn Records> },
+    Files(Files),
+    Parts(Box<Parts>),
+}
+
+impl Open {
+    fn begin(export: &Export, schema: Schema) -> Result<Self, RowsError> {
+        let (path, options, force) = (export.opened_path(), &export.options, export.force);
+        let style = match export.form {
+            Form::Records(style) => style,
+            Form::Rows(format) => {
+                if let Some(partition) = options.partition {
+                    let (of, size) = (partition.into(), options.rotate_bytes);
+                    let parts = Parts::create(path, format, schema, of, size)?;
+                    return Ok(Self::Parts(Box::new(parts)));
+                }
+                let existing = if force { Existing::Replace } else { Existing::Refuse };
+                let file = OutputFile::create(path, existing)?;
+                return Ok(Self::Files(Files::create(format, schema, file, export.rotation())?));
+            }
+        };
+        let places = Places::of(schema);
+        let has_verdict = places.has_verdict();
+        let records: Box<dyn Records> = match style {
+            Style::Eve => Box::new(Eve(TextFile::create(path, force)?)),
+            Style::Zeek => Box::new(Zeek::create(path, false, force, has_verdict)?),
+            Style::ZeekJson => Box::new(Zeek::create(path, true, force, has_verdict)?),
+            Style::Ipfix => {
+                let (is_biflow, enterprise) = (options.biflow, options.enterprise);
+                let choices = Choices { is_biflow, enterprise, has_verdict };
+                Box::new(Ipfix::create(path, force, choices)?)
+            }
+        };
+        let (time, turn) = (time_column(schema), Turn::new(export.rotation()));
+        Ok(Self::Records { places, time, turn, records })
+    }
+
+    fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
+        let (places, time, turn, records) = match self {
+            Self::Files(files) => return Ok(files.write(rows)?),
+            Self::Parts(parts) => return Ok(parts.write(rows)?),
+            Self::Records { places, time, turn, records } => (places, time, turn, records),
+        };
+        for row in 0..rows.row_count() {
+            let flow = places.row(rows, row);
+            if time.is_some() && turn.is_due(records.size_bytes(), flow.last_ns) {
+                records.reopen()?;
+            }
+            records.put(&flow)?;
+        }
+        Ok(())
+    }
+
+    fn flush_held(&mut self) -> Result<(), RowsError> {
+        match self {
+            Self::Files(files) => files.flush_held()?,
+            Self::Parts(parts) => parts.flush_held()?,
+            Self::Records { records, .. } => records.write_out()?,
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<(), RowsError> {
+        match self {
+            Self::Files(files) => files.reopen()?,
+            Self::Parts(parts) => parts.finish_open()?,
+            Self::Records { records, .. } => records.reopen()?,
+        }
+        Ok(())
+    }
+
+    /// What is to be said of it.
+    fn finish(self) -> Result<String, RowsError> {
+        match self {
+            Self::Files(files) => {
+                let count = files.finish()?;
+                Ok(format!("{count} {} written", if count == 1 { "file" } else { "files" }))
+            }
+            Self::Parts(mut parts) => {
+                parts.finish_open()?;
+                Ok(format!("{} parts written", parts.finished_count()))
+            }
+            Self::Records { records, .. } => records.finish(),
+        }
+    }
+}
+
+fn lock(said: &Said) -> std::sync::MutexGuard<'_, Shared> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TakeRows for Door {
+    fn begin(&mut self, schema: Schema) {
+        match Open::begin(&self.export, schema) {
+            Ok(open) => self.open = Some(open),
+            Err(failure) => lock(&self.said).failure = Some(failure),
+        }
+    }
+
+    fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
+        self.open.as_mut().map_or(Ok(()), |open| open.take(rows))
+    }
+
+    fn flush_held(&mut self) -> Result<(), RowsError> {
+        self.open.as_mut().map_or(Ok(()), Open::flush_held)
+    }
+
+    fn reopen(&mut self) -> Result<(), RowsError> {
+        self.open.as_mut().map_or(Ok(()), Open::reopen)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), RowsError> {
+        let Some(open) = self.open else { return Ok(()) };
+        let line = open.finish()?;
+        let tell = lock(&self.said).tell.filter(|_| !line.is_empty());
+        if let Some(tell) = tell {
+            tell(&format!("{}: {line}", self.export.path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// An application that does not begin where its rows have nowhere to go.
+struct Exporting {
+    ready: Box<dyn Ready>,
+    said: Said,
+}
+
+impl Ready for Exporting {
+    fn name(&self) -> &'static str {
+        self.ready.name()
+    }
+
+    fn is_by_flow(&self) -> bool {
+        self.ready.is_by_flow()
+    }
+
+    fn wants(&self) -> Wants {
+        self.ready.wants()
+    }
+
+    fn schema(&self, has_capture: bool) -> Schema {
+        self.ready.schema(has_capture)
+    }
+
+    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+        self.ready.gives()
+    }
+
+    fn classifies_again(&self) -> bool {
+        self.ready.classifies_again()
+    }
+
+    fn reads(&self) -> &[std::path::PathBuf] {
+        self.ready.reads()
+    }
+
+    fn unsteered(&self) -> Option<&'static str> {
+        self.ready.unsteered()
+    }
+
+    fn is_in_any_order(&self) -> bool {
+        self.ready.is_in_any_order()
+    }
+
+    fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
+        {
+            let mut said = lock(&self.said);
+            said.tell = opening.tell;
+            if let Some(failure) = said.failure.take() {
+                return Err(refusal(&failure));
+            }
+        }
+        self.ready.open(opening)
+    }
+}
+
+/// In words that hold for arguments and for settings.
+fn refusal(failure: &RowsError) -> Refusal {
+    match failure {
+        RowsError::Output(OutputError::Exists(path)) => Refusal::of(
+            "output",
+            format_args!(
+                "`{}` exists already; give force to replace it, or another name",
+                path.display()
+            ),
+        ),
+        other => Refusal::of("output", other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::process::Command;
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Instant;
+
+    use engine::columns::{Field, Kind, Value};
+    use engine::run::Control;
+
+    use super::super::Options;
+    use super::*;
+    use crate::outlet::{RowsWriter, WhenBehind, begin};
+
+    const SCHEMA: Schema = &[
+        Field::new("community_id", Kind::Text, "A flow."),
+        Field::new("last_ns", Kind::TimestampNs, "When it ended."),
+    ];
+
+    fn door(path: &std::path::Path, style: Style) -> Door {
+        let (path, form, force) = (path.to_owned(), Form::Records(style), false);
+        let export = Export { path, form, force, options: Options::default() };
+        Door { export, said: Said::default(), open: None }
+    }
+
+    fn rows(count: usize) -> Columns {
+        let mut rows = Columns::new(SCHEMA);
+        for _ in 0..count {
+            rows.push_row(&[Value::Str("1:abc="), Value::TimestampNs(1)]).unwrap();
+        }
+        rows
+    }
+
+    #[test]
+    fn a_reader_that_is_slow_costs_rows_of_an_interface_and_each_is_counted() {
+        let home = tempfile::tempdir().unwrap();
+        let pipe = home.path().join("eve");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (go, stuck) = mpsc::channel::<()>();
+        let reading = thread::spawn({
+            let pipe = pipe.clone();
+            move || {
+                let mut pipe = std::fs::File::open(pipe).unwrap();
+                let _ = stuck.recv();
+                let mut text = String::new();
+                pipe.read_to_string(&mut text).unwrap();
+                text.lines().count() as u64
+            }
+        });
+        let writer = RowsWriter::to_door(SCHEMA, Box::new(door(&pipe, Style::Eve)));
+        let control = Arc::new(Control::default());
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now;
+        let (outlet, writer) = begin("flows", writer, WhenBehind::Drop, now, control);
+        (0..100).for_each(|_| outlet.put(rows(2000)));
+        drop(go);
+        drop(outlet);
+        let counts = [&writer.counts().received, &writer.counts().dropped]
+            .map(|count| count.load(Ordering::Relaxed));
+        let dropped = writer.finish().unwrap();
+        assert_eq!(counts, [200_000, dropped]);
+        assert!(dropped > 0);
+        assert_eq!(reading.join().unwrap(), 200_000 - dropped);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_told_to_the_other_end() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("eve.json");
+        std::fs::write(&path, "mine").unwrap();
+        let mut door = door(&path, Style::Eve);
+        door.begin(SCHEMA);
+        let failure = lock(&door.said).failure.take().unwrap();
+        assert!(refusal(&failure).to_string().contains("exists already"));
+        door.take(&rows(1)).unwrap();
+        Box::new(door).finish().unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
+    }
+}
