@@ -68,7 +68,7 @@ impl Wanted {
         let flow = self
             .flow
             .as_deref()
-            .map(|text| flow(text).ok_or_else(|| format!("flow {text:?}: {FLOW_WANTED}")));
+            .map(|text| flow_named(text).ok_or_else(|| format!("flow {text:?}: {FLOW_WANTED}")));
         Ok(Query {
             hosts: self.host.into_iter().collect(),
             flow: flow.transpose()?,
