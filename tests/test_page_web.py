@@ -1,0 +1,109 @@
+"""The page of a real run in Chromium: real packets on a link of the test's own, seen on the screen."""
+
+import json
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import DEMO, ROOT
+from lab import Link, Listening, datagram, datagrams, ip, new_link
+from test_page import serving
+
+pytestmark = pytest.mark.web
+
+REAL = ROOT / "page/tests/real.mjs"
+VIEWS = (
+    "overview", "talkers", "flows", "hosts", "services", "queues", "latency", "packetlog", "alerts",
+    "health",
+)  # fmt: skip
+SETTINGS = """
+[input]
+interface = "wl0"
+[page]
+listen = "127.0.0.1:0"
+[traffic]
+[flows]
+read-names = true
+[classify]
+model = "services"
+[latency]
+[cca]
+"""
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    with new_link() as made:
+        ip("link set lo up")
+        yield made
+
+
+def dns_query(*labels: bytes) -> bytes:
+    """A frame that asks for the address of a name."""
+    name = b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
+    query = struct.pack(">6H", 7, 0x0100, 1, 0, 0, 0) + name + struct.pack(">2H", 1, 1)
+    return datagram(("198.18.0.9", 4001), ("198.19.0.1", 53), len(query))[: -len(query)] + query
+
+
+class Browser:
+    """Chromium on a view, until a text is there."""
+
+    def __init__(self, address: str, view: str, text: str, *more: str) -> None:
+        command = ["node", REAL, address, f"#/{view}", text, *more]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self._process.stdout is not None
+        self._lines = self._process.stdout
+        self.paint_ms: float = json.loads(self._lines.readline())["paint_ms"]
+
+    def end(self) -> dict[str, object]:
+        seen: dict[str, object] = json.loads(self._lines.readline())
+        assert self._process.wait(30) == 0
+        self._lines.close()
+        return seen
+
+
+def listening(folder: Path) -> tuple[Listening, str]:
+    (folder / "wirelens.toml").write_text(SETTINGS)
+    live = Listening(folder, "run", "-c", folder / "wirelens.toml")
+    live.wait_for("http://")
+    return live, next(word for word in live.stderr.split() if word.startswith("http://"))
+
+
+def test_a_packet_is_on_the_screen_within_a_second(link: Link, tmp_path: Path) -> None:
+    live, address = listening(tmp_path)
+    with live:
+        link.send(datagrams(20))
+        browser = Browser(address, "flows", "198.18.77.77")
+        assert browser.paint_ms < 1000
+        # The page has time to become quiet, as before a packet that someone waits for.
+        time.sleep(1.5)
+        sent_ms = time.time() * 1000
+        link.send([datagram(("198.18.77.77", 4000), ("198.19.0.1", 53))])
+        seen = browser.end()
+        assert seen["complaints"] == []
+        assert isinstance(seen["seen_ms"], int), "not seen within ten seconds"
+        waited_ms = seen["seen_ms"] - sent_ms
+        print(f"first paint {browser.paint_ms:.0f} ms, packet to screen {waited_ms:.0f} ms")
+        assert waited_ms < 1000
+
+
+def test_names_from_the_wire_are_text(link: Link, tmp_path: Path) -> None:
+    """A DNS query for an image that would run a script."""
+    live, address = listening(tmp_path)
+    with live:
+        link.send([dns_query(b"<img src=x onerror=alert(1)>", b"example")])
+        seen = Browser(address, "flows", "<img src=x onerror=alert(1)>.example").end()
+    assert seen["seen_ms"] and seen["complaints"] == []
+
+
+@pytest.mark.parametrize("size", ["laptop", "phone"])
+def test_every_view_of_a_real_run_is_drawn(size: str) -> None:
+    with serving("-r", str(DEMO), "--page", "0") as address:
+        for view in VIEWS:
+            theme = "dark" if size == "phone" else "light"
+            seen = Browser(address, view, "Wirelens" if size == "laptop" else "", size, theme).end()
+            assert seen["seen_ms"] and not seen["is_wide"], (view, seen)
+            assert seen["complaints"] == [], view
