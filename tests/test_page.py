@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -251,3 +252,10 @@ def test_a_run_that_is_looked_at_ends_as_any_other(tmp_path: Path) -> None:
     time.sleep(1)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
+
+
+def free_port() -> int:
+    """A port on which no one listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

@@ -131,6 +131,8 @@ want_web() {
   want_package nodejs has_program node
   want_package npm has_program npm
   want_package chromium has_program chromium
+  # Its package starts a service that listens, where there is something that starts services.
+  [ -d /run/systemd/system ] || want_package prometheus has_program prometheus
 }
 
 install_missing() {
