@@ -18,6 +18,7 @@
 pub mod batch;
 pub mod community_id;
 pub mod dissect;
+pub mod duration;
 pub mod ecn_control;
 pub mod file;
 pub mod flow_key;

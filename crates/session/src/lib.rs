@@ -16,7 +16,6 @@ pub mod classify;
 pub mod clock;
 pub mod copied;
 pub mod done;
-pub mod duration;
 pub mod exports;
 pub mod first;
 pub mod flows;
@@ -46,9 +45,10 @@ pub mod summary;
 pub mod toml_text;
 pub mod top;
 mod weight;
-pub use packet::when;
 pub mod windows;
 pub mod written;
+
+pub use packet::{duration, when};
 
 pub use host::{Environment, Host};
 

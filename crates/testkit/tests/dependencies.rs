@@ -29,12 +29,14 @@ const ROWS: &[(&str, MayUse)] = &[
     ("sink", Only(&["engine"])),
     ("store", Only(&["engine", "packet"])),
     ("server", Only(&["engine", "packet", "store"])),
+    ("alerts", Only(&["engine", "packet", "store"])),
     ("dualq", Only(&[])),
     ("l4s-abi", Only(&["dualq", "l4s"])),
     ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),
     (
         "session",
         Only(&[
+            "alerts",
             "capture",
             "cca",
             "classify",

@@ -50,10 +50,13 @@ pub struct RunArguments {
     /// Check settings, models, inputs and filter, then stop
     #[arg(long)]
     pub check: bool,
+    /// Send one alert to each [[notify]] of the settings, report the outcome, then stop
+    #[arg(long, requires = "config")]
+    pub test_alerts: bool,
     /// Print a settings file with every application and key, explained
     #[arg(
         long,
-        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "check", "quiet"]
+        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "test_alerts", "check", "quiet"]
     )]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed

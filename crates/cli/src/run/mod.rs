@@ -1,15 +1,18 @@
 //! `wirelens run`: any set of applications on one pass.
 
+mod alerting;
 pub mod args;
 mod page;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use alerts::Alerts;
+use server::Server;
 use session::Host;
 use session::application::Site;
 use session::outlet::RowsError;
@@ -70,8 +73,10 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    let served = plan.page.clone().map(|page| (page, Store::new()));
-    plan.store = served.as_ref().map(|(_, store)| Arc::clone(store));
+    if arguments.test_alerts {
+        return alerting::test(&plan.alerts);
+    }
+    let beside = Beside::of(&mut plan);
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
@@ -82,16 +87,14 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         return Ok(Status::Fine);
     }
     let duration = plan.input.duration;
-    let log = plan.applications.iter().find_map(|one| one.ready.log_folder()).map(Path::to_owned);
     let reopen = Reopen::on_hangup();
     let tell_events = (!arguments.quiet).then_some(tell_line as fn(&str));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, arguments.quiet);
     })?;
-    let served = served.map(|(page, store)| page::begin(&page, &store, session.inputs(), log));
-    let server = match served.transpose() {
-        Ok(server) => server,
+    let (server, alerts) = match beside.begin(session.inputs()) {
+        Ok(begun) => begun,
         Err(failure) => {
             session.abandon();
             return Err(failure);
@@ -106,6 +109,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         let (to, from) = mpsc::channel();
         let hangup = || {
             if reopen.take() {
+                alerts.iter().for_each(Alerts::reopen);
                 let to = to.clone();
                 scope.spawn(move || {
                     // If nobody listens any more, the run is over.
@@ -117,10 +121,41 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         session.run(hangup, tell_line)
     })?;
     let status = summary::finished(&finished, arguments.quiet);
+    alerts.into_iter().for_each(alerting::end);
     if let Some(server) = server {
         page::stay(server, &finished.inputs.control, arguments.quiet);
     }
     status
+}
+
+/// What looks at a run while it goes on: the page, and alerts.
+struct Beside {
+    store: Option<Arc<Store>>,
+    page: Option<PageSettings>,
+    log: Option<PathBuf>,
+    alerts: alerts::Settings,
+}
+
+impl Beside {
+    /// What a plan asks for; it keeps rows if anyone looks.
+    fn of(plan: &mut Plan) -> Self {
+        let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
+        let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
+        let log = log.map(Path::to_owned);
+        plan.store = (page.is_some() || !alerts.is_empty()).then(Store::new);
+        Self { store: plan.store.clone(), page, log, alerts }
+    }
+
+    fn begin(self, inputs: &Inputs) -> Result<(Option<Server>, Option<Alerts>), Failure> {
+        let Self { store, page, log, alerts } = self;
+        let server = match (page, &store) {
+            (Some(page), Some(store)) => Some(page::begin(&page, store, inputs, log)?),
+            _ => None,
+        };
+        let address = server.as_ref().map(|server| format!("http://{}/", server.address()));
+        let alerts = alerting::begin(&alerts, store.as_ref(), inputs, address)?;
+        Ok((server, alerts))
+    }
 }
 
 /// Reads captures to the end for `wirelens report`, and makes a report of what was found.

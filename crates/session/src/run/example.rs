@@ -1,5 +1,6 @@
 //! The settings file that `wirelens run --init` writes.
 
+use super::alerting;
 use crate::applications::APPLICATIONS;
 use crate::page;
 
@@ -70,6 +71,7 @@ pub fn example() -> String {
     }
     text.push_str(RULES);
     text.push_str(page::EXAMPLE);
+    text.push_str(alerting::EXAMPLE);
     text
 }
 

@@ -3,6 +3,7 @@
 //! A [`Plan`] is what a file of settings asks for, read and checked; [`Session`] is the plan with
 //! its inputs and outputs open.
 
+mod alerting;
 mod besides;
 mod driving;
 mod example;

@@ -10,6 +10,7 @@ use store::Store;
 use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Spanned, Table};
 
+use super::alerting;
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{Written, take_output};
 use crate::application::{Clash, Entry, Reading, Ready, Site, United};
@@ -39,6 +40,8 @@ pub struct Plan {
     pub wants: United,
     /// Where the run is looked at, if the settings say so.
     pub page: Option<PageSettings>,
+    /// Rules over rows, lists of indicators, and where alerts go.
+    pub alerts: alerts::Settings,
     /// Where rows are kept for those who look while the run goes on, if anyone does.
     pub store: Option<Arc<Store>>,
     /// Which frames, where arguments asked for them.
@@ -103,6 +106,7 @@ impl Plan {
             rules: Rules::default(),
             wants,
             page: None,
+            alerts: alerts::Settings::default(),
             store: None,
             asked: Some(asked),
             tables: Table::new(),
@@ -235,7 +239,9 @@ fn plan(
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = table_of("page", root.remove("page"), mistakes);
     let page = page.and_then(|table| read_table::<PageSettings>("page", &table, mistakes));
-    let site = Site { takes_rows: site.takes_rows || page.is_some(), ..site };
+    let alerting = alerting::take(&mut root, mistakes);
+    let takes_rows = site.takes_rows || page.is_some() || !alerting.is_empty();
+    let site = Site { takes_rows, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
     for entry in APPLICATIONS {
@@ -286,6 +292,7 @@ fn plan(
     // Of an application that is not there because of a mistake its rules are none.
     let rules =
         if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
+    let alerts = alerting.check(&planned, mistakes);
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
@@ -296,6 +303,7 @@ fn plan(
         rules,
         wants,
         page,
+        alerts,
         store: None,
         asked: None,
         tables,
@@ -304,6 +312,7 @@ fn plan(
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
     let mut names = vec!["input", "run", "page", "rule"];
+    names.extend(alerting::NAMES);
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {
         let name = key.get_ref().as_ref();
@@ -372,7 +381,7 @@ fn table_of<'t>(
 }
 
 /// A value that may be a table, or several of them.
-fn tables_of<'t>(
+pub(super) fn tables_of<'t>(
     name: &str,
     value: Option<Spanned<DeValue<'t>>>,
     mistakes: &mut Mistakes,

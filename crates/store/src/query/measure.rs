@@ -108,7 +108,11 @@ impl Measure {
 
 /// What a query says of a name that no column has: the most alike first.
 fn unknown(schema: Schema, name: &str) -> QueryError {
-    let mut names: Vec<_> = schema.iter().map(|field| field.name).collect();
+    let columns = schema.iter().map(|field| field.name);
+    let aliases = ANY_OF.iter().chain(&SUM_OF).filter(|(_, names)| {
+        names.iter().any(|name| schema.iter().any(|field| field.name == *name))
+    });
+    let mut names: Vec<_> = columns.chain(aliases.map(|(alias, _)| *alias)).collect();
     let alike = |other: &str| strsim::jaro_winkler(name, other);
     names.sort_by(|one, other| alike(other).total_cmp(&alike(one)));
     let best = names.first().filter(|best| alike(best) >= LIKE_MIN);

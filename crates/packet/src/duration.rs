@@ -1,6 +1,6 @@
 //! Lengths of time as people type them.
 
-use packet::Span;
+use crate::Span;
 
 /// Reads `1s`, `100ms`, `250us`, `1h`, `2.5s`: a positive number and its unit.
 ///

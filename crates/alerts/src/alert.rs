@@ -1,0 +1,218 @@
+//! What is reported: an alert, its row in the table `alerts`, and its JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::columns::{Columns, Field, Kind, Schema, Value};
+use packet::Timestamp;
+use serde_json::{Map, Value as Json};
+
+/// Whether an alert begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It is active.
+    Firing,
+    /// It is no longer.
+    Resolved,
+}
+
+impl State {
+    /// Its name, as in Alertmanager.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Firing => "firing",
+            Self::Resolved => "resolved",
+        }
+    }
+}
+
+/// The columns of the table `alerts`.
+pub const SCHEMA: Schema = &[
+    Field::new(
+        "time_ns",
+        Kind::TimestampNs,
+        "Event time when it fired or was resolved; empty where the capture tells no time.",
+    )
+    .nullable(),
+    Field::new("name", Kind::Text, "Name of the rule or of the list of indicators."),
+    Field::new("state", Kind::Text, "`firing` or `resolved`."),
+    Field::new("severity", Kind::Text, "Its label `severity`."),
+    Field::new("table", Kind::Text, "The table whose row it is about."),
+    Field::new("community_id", Kind::Text, "The flow, where the row has one.").nullable(),
+    Field::new("host", Kind::Text, "The host, or the source, where the row has one.").nullable(),
+    Field::new("value", Kind::F64, "What the rule measured.").nullable(),
+    Field::new("text", Kind::Text, "What it says."),
+    Field::new("labels", Kind::Text, "Its labels, as JSON."),
+    Field::new("first_ns", Kind::TimestampNs, "Event time of the first row that matched.")
+        .nullable(),
+    Field::new("rows", Kind::U64, "Rows that matched so far."),
+];
+
+/// An alert that fires or is resolved.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Alert {
+    /// Distinguishes alerts of a run; an alert and its resolution have the same.
+    pub id: u64,
+    /// Name of the rule or of the list of indicators.
+    pub name: Arc<str>,
+    /// Whether it begins or ends.
+    pub state: State,
+    /// Event time when it fired or was resolved.
+    pub time: Timestamp,
+    /// Event time of the first row that matched.
+    pub first: Timestamp,
+    /// Event time when it fired.
+    pub fired: Timestamp,
+    /// Its label `severity`.
+    pub severity: Arc<str>,
+    /// The table whose row it is about.
+    pub table: Arc<str>,
+    /// The flow.
+    pub community_id: Option<String>,
+    /// The host or the source.
+    pub host: Option<String>,
+    /// What the rule measured.
+    pub value: Option<f64>,
+    /// What it says: bounded, without control characters.
+    pub text: String,
+    /// All labels with `alertname`, `severity` and the columns of the key.
+    pub labels: BTreeMap<String, String>,
+    /// Further texts.
+    pub annotations: BTreeMap<String, String>,
+    /// Rows that matched so far.
+    pub rows: u64,
+}
+
+/// A number that no alert of this process had before.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Nothing for a time that is not known.
+pub(crate) fn known(time: Timestamp) -> Option<Timestamp> {
+    (time != Timestamp::UNKNOWN).then_some(time)
+}
+
+fn ns(time: Timestamp) -> Option<i64> {
+    known(time).map(Timestamp::as_ns)
+}
+
+impl Alert {
+    /// The same, resolved.
+    pub(crate) fn resolved(&self, time: Timestamp, rows: u64) -> Self {
+        Self { state: State::Resolved, time, rows, ..self.clone() }
+    }
+
+    /// Appends its row.
+    pub(crate) fn push(&self, into: &mut Columns) {
+        let time = |time| ns(time).map(Value::TimestampNs).into();
+        let labels = self.labels_json();
+        let pushed = into.push_row(&[
+            time(self.time),
+            Value::Str(&self.name),
+            Value::Str(self.state.name()),
+            Value::Str(&self.severity),
+            Value::Str(&self.table),
+            self.community_id.as_deref().map(Value::Str).into(),
+            self.host.as_deref().map(Value::Str).into(),
+            self.value.filter(|value| value.is_finite()).map(Value::F64).into(),
+            Value::Str(&self.text),
+            Value::Str(&labels),
+            time(self.first),
+            Value::U64(self.rows),
+        ]);
+        debug_assert!(pushed.is_ok(), "an alert's row has the columns of its schema");
+    }
+
+    /// Its labels as JSON.
+    pub(crate) fn labels_json(&self) -> String {
+        Json::from(object(&self.labels)).to_string()
+    }
+
+    /// Labels and annotations as Alertmanager has them: the text is `summary`.
+    pub(crate) fn annotations_json(&self) -> Json {
+        let mut all = object(&self.annotations);
+        all.entry("summary").or_insert_with(|| self.text.clone().into());
+        if let Some(value) = self.value {
+            all.entry("value").or_insert_with(|| value.to_string().into());
+        }
+        if let Some(id) = &self.community_id {
+            all.entry("community_id").or_insert_with(|| id.clone().into());
+        }
+        all.into()
+    }
+
+    /// One object, its keys in the order of the table's columns, with labels and annotations as
+    /// objects. A time is integer nanoseconds, as in every JSON line of Wirelens.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let pairs: [(&str, Json); 13] = [
+            ("time_ns", ns(self.time).into()),
+            ("name", (&*self.name).into()),
+            ("state", self.state.name().into()),
+            ("severity", (&*self.severity).into()),
+            ("table", (&*self.table).into()),
+            ("community_id", self.community_id.clone().into()),
+            ("host", self.host.clone().into()),
+            ("value", self.value.into()),
+            ("text", self.text.clone().into()),
+            ("labels", object(&self.labels).into()),
+            ("annotations", object(&self.annotations).into()),
+            ("first_ns", ns(self.first).into()),
+            ("rows", self.rows.into()),
+        ];
+        let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+        format!("{{{}}}", pairs.join(","))
+    }
+}
+
+pub(crate) fn object(map: &BTreeMap<String, String>) -> Map<String, Json> {
+    map.iter().map(|(name, value)| (name.clone(), Json::from(value.clone()))).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An alert to deliver.
+    pub(crate) fn sample(id: u64) -> Alert {
+        let labels = [("alertname", "drops"), ("severity", "critical"), ("src_ip", "192.0.2.1")];
+        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Alert {
+            id,
+            name: "drops".into(),
+            state: State::Firing,
+            time: Timestamp::from_ns(1_772_359_200_123_456_789),
+            first: Timestamp::from_ns(1_772_359_190_000_000_000),
+            fired: Timestamp::from_ns(1_772_359_200_123_456_789),
+            severity: "critical".into(),
+            table: "traffic".into(),
+            community_id: Some("1:abc=".into()),
+            host: Some("192.0.2.1".into()),
+            value: Some(0.5),
+            text: "quoted \" ] \\ é".into(),
+            labels: labels.into(),
+            annotations: BTreeMap::new(),
+            rows: 3,
+        }
+    }
+
+    #[test]
+    fn an_alert_has_a_row_and_json() {
+        let mut rows = Columns::new(SCHEMA);
+        let alert = sample(1);
+        alert.push(&mut rows);
+        Alert { time: Timestamp::UNKNOWN, value: None, ..alert.clone() }.push(&mut rows);
+        assert_eq!(rows.row_count(), 2);
+        assert!(rows.columns()[0].is_null(1) && !rows.columns()[0].is_null(0));
+        let json = alert.json();
+        assert!(json.starts_with("{\"time_ns\":1772359200123456789,\"name\":\"drops\","), "{json}");
+        let json: Json = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["time_ns"], 1_772_359_200_123_456_789_i64);
+        assert_eq!(json["labels"]["severity"], "critical");
+        assert_eq!(alert.annotations_json()["summary"], "quoted \" ] \\ é");
+    }
+}

@@ -1,0 +1,66 @@
+//! JSON lines appended to a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use super::{Batch, Destination, Failure};
+use crate::rules::Wrong;
+use crate::settings::NotifySettings;
+
+/// A file that grows. Each delivery is one write of whole lines, so that several programs may
+/// append to one file.
+pub(super) struct JsonLines {
+    path: PathBuf,
+    file: Option<File>,
+    /// A write failed in the middle of a line.
+    is_torn: bool,
+}
+
+impl JsonLines {
+    pub(super) fn open(settings: &NotifySettings) -> Result<Self, Wrong> {
+        let path = PathBuf::from(&settings.to);
+        let mut opened = Self { path, file: None, is_torn: false };
+        let told = |error| ("to", format!("{}: {error}", settings.to));
+        opened.file().map_err(told)?;
+        Ok(opened)
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                // As logs are: alerts name hosts and what they do.
+                OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path)?
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Destination for JsonLines {
+    fn deliver(&mut self, batch: &Batch<'_>) -> Result<(), Failure> {
+        let mut lines = String::from(if self.is_torn { "\n" } else { "" });
+        for alert in batch.alerts {
+            lines.push_str(&alert.json());
+            lines.push('\n');
+        }
+        let written = self.file().and_then(|file| file.write_all(lines.as_bytes()));
+        self.is_torn = written.is_err();
+        written.map_err(|error| {
+            self.file = None;
+            Failure::later(error)
+        })
+    }
+
+    fn reopen(&mut self) {
+        self.file = None;
+        // The new file is there at once; where it cannot be, the next delivery says why.
+        let _ = self.file();
+    }
+
+    fn batch_max(&self) -> usize {
+        1_024
+    }
+}

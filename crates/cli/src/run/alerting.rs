@@ -1,0 +1,74 @@
+//! Alerts of `wirelens run`: begun with the run, ended after its last row, and tried by
+//! `--test-alerts`.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alerts::{Alerts, BeginError, Clocks, NotifyState, Options, Settings};
+use session::reading::Inputs;
+use store::Store;
+
+use crate::clock::{self, CLOCK};
+use crate::failure::{Failure, Status};
+
+/// What waits at the end has so long to be delivered.
+const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+
+const CLOCKS: Clocks = Clocks { monotonic: CLOCK.monotonic, realtime: clock::realtime };
+
+impl From<BeginError> for Failure {
+    fn from(error: BeginError) -> Self {
+        match error {
+            BeginError::Settings(_) => Self::usage(error),
+            BeginError::Start(_) => Self::error(error),
+        }
+    }
+}
+
+/// The name of this machine.
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Begins, where alerts are asked for.
+pub(super) fn begin(
+    settings: &Settings,
+    store: Option<&Arc<Store>>,
+    inputs: &Inputs,
+    page: Option<String>,
+) -> Result<Option<Alerts>, Failure> {
+    let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
+    let is_live = inputs.interface.is_some();
+    let host_name = host_name();
+    let options = Options { is_live, host_name, page, on_hit: None, clocks: CLOCKS };
+    Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
+}
+
+/// Ends, and says what was not delivered.
+pub(super) fn end(alerts: Alerts) {
+    for NotifyState { name, failed, failure, .. } in alerts.end(DELIVER_WITHIN) {
+        if failed > 0 {
+            let why = failure.map_or_else(String::new, |why| format!(": {why}"));
+            eprintln!("wirelens: [[notify]] {name}: {failed} alerts were not delivered{why}");
+        }
+    }
+}
+
+/// Sends an alert to each destination.
+pub(super) fn test(settings: &Settings) -> Result<Status, Failure> {
+    if settings.notify.is_empty() {
+        return Err(Failure::usage("--test-alerts: the settings have no [[notify]]"));
+    }
+    let mut has_failed = false;
+    for tested in Alerts::test(&settings.notify, &host_name(), None, CLOCKS) {
+        let (name, took_ms) = (tested.name, tested.took.as_secs_f64() * 1e3);
+        match &tested.failure {
+            None => eprintln!("{name}: delivered in {took_ms:.0} ms"),
+            Some(why) => eprintln!("wirelens: {name}: {why}"),
+        }
+        has_failed |= tested.failure.is_some();
+    }
+    Ok(if has_failed { Status::Error } else { Status::Fine })
+}
