@@ -92,5 +92,6 @@ def test_a_destination_can_be_tried(tmp_path: Path) -> None:
         server.server_close()
     gone = wirelens("run", "-c", settings(tmp_path, hook), "--test-alerts")
     assert gone.status == 1 and "webhook" in gone.stderr
-    none = wirelens("run", "-c", settings(tmp_path, ""), "--test-alerts")
+    rule = '[[alert]]\nname = "a"\ntable = "flows"\n'
+    none = wirelens("run", "-c", settings(tmp_path, rule), "--test-alerts")
     assert none.status == 2 and "[[notify]]" in none.stderr

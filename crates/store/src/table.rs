@@ -93,6 +93,7 @@ pub struct Held(Source);
 
 enum Source {
     Shared(Arc<Chunk>),
+    Kept(Arc<Columns>),
     Own(Columns),
 }
 
@@ -103,11 +104,18 @@ impl Held {
         Self(Source::Own(columns))
     }
 
+    /// The same, of which another holds them too.
+    #[must_use]
+    pub const fn shared(columns: Arc<Columns>) -> Self {
+        Self(Source::Kept(columns))
+    }
+
     /// The rows.
     #[must_use]
     pub fn columns(&self) -> &Columns {
         match &self.0 {
             Source::Shared(chunk) => &chunk.columns,
+            Source::Kept(columns) => columns,
             Source::Own(columns) => columns,
         }
     }
@@ -265,8 +273,14 @@ impl View {
     /// where a final one of the same flow came after it.
     #[must_use]
     pub fn chunks(&self) -> Vec<Held> {
-        let shared = |chunk: &Arc<Chunk>| Held(Source::Shared(Arc::clone(chunk)));
-        let mut held: Vec<_> = self.chunks.iter().map(shared).collect();
+        self.after(0)
+    }
+
+    /// The same without the first final rows that were received, so many: those are elsewhere.
+    #[must_use]
+    pub fn after(&self, received: u64) -> Vec<Held> {
+        let after = self.received.saturating_sub(received);
+        let mut held = self.latest(usize::try_from(after).unwrap_or(usize::MAX));
         let ended = super::query::Ended::since(self.open.iter().map(|(_, at)| *at).min(), self);
         for (rows, _) in &self.open {
             held.push(Held(Source::Own(ended.without(rows()))));

@@ -28,6 +28,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("names", Only(&["engine", "packet"])),
     ("sink", Only(&["engine"])),
     ("store", Only(&["engine", "packet"])),
+    ("history", Only(&["engine", "packet", "sink", "store"])),
     ("server", Only(&["engine", "packet", "store"])),
     ("alerts", Only(&["engine", "packet", "store"])),
     ("dualq", Only(&[])),
@@ -74,7 +75,7 @@ const ROWS: &[(&str, MayUse)] = &[
 ];
 
 /// Who may depend on the column formats' own crates.
-const ARROW_USERS: &[&str] = &["sink", "cli", "python"];
+const ARROW_USERS: &[&str] = &["sink", "history", "cli", "python"];
 
 /// One dependency as a manifest states it, our crates named by their folder.
 struct Edge<'a> {

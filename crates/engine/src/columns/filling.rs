@@ -28,11 +28,13 @@ pub struct Filling<'a> {
     /// The column that is filled next.
     next: usize,
     refused: Option<usize>,
+    /// Columns that were left without values.
+    blank: Vec<usize>,
 }
 
 impl<'a> Filling<'a> {
     pub(super) fn new(columns: &'a mut Columns, row_count: usize) -> Self {
-        Self { columns, row_count, next: 0, refused: None }
+        Self { columns, row_count, next: 0, refused: None, blank: Vec::new() }
     }
 
     /// Fills the values of the next column, of which all rows have one; false where they are of
@@ -118,21 +120,30 @@ impl<'a> Filling<'a> {
         }
     }
 
+    /// Leaves the next column without values, of rows that had none before: a file of many columns
+    /// is read for a few. Its numbers and stamps are then missing in every row, its text is empty;
+    /// rows of such columns are looked at, and neither appended nor picked.
+    pub fn blank(&mut self) {
+        self.blank.push(self.next);
+        self.next += 1;
+    }
+
     /// All columns are filled.
     ///
     /// # Errors
     /// [`RowRefused`] where one of them has another kind, or another number of rows; then none of
     /// the rows is taken in.
     pub fn finish(self) -> Result<(), RowRefused> {
-        let Self { columns, row_count, next, refused } = self;
+        let Self { columns, row_count, next, refused, blank } = self;
         let wanted = columns.row_count + row_count;
-        let is_short = |column: &Column| {
+        let is_short = |(at, column): (usize, &Column)| {
+            let wanted = if blank.contains(&at) { 0 } else { wanted };
             column.values.len() != wanted
                 || column.presence.as_ref().is_some_and(|presence| presence.len() != wanted)
         };
         let refused = refused
             .or_else(|| (next != columns.columns.len()).then_some(next.min(columns.columns.len())))
-            .or_else(|| columns.columns.iter().position(is_short));
+            .or_else(|| columns.columns.iter().enumerate().position(is_short));
         match refused {
             None => {
                 columns.row_count = wanted;
@@ -176,6 +187,26 @@ mod tests {
             filling.finish().unwrap();
         }
         assert_eq!(filled, rows);
+    }
+
+    #[test]
+    fn a_blank_column_has_no_values() {
+        let mut columns = Columns::new(SCHEMA);
+        let mut filling = columns.fill(2);
+        filling.blank();
+        filling.u64([3, 4].into_iter());
+        filling.blank();
+        filling.finish().unwrap();
+        assert_eq!(columns.row_count(), 2);
+        let [source, packets, port] = columns.columns() else { panic!("three columns") };
+        assert_eq!(*packets.values(), Values::U64(vec![3, 4]));
+        assert!(matches!(port.value(1), Value::Null));
+        assert!(matches!(source.value(1), Value::Str("")));
+        let mut filling = columns.fill(1);
+        filling.blank();
+        filling.u64([3].into_iter());
+        filling.u16([3].into_iter());
+        assert!(filling.finish().is_err(), "rows that some columns do not have");
     }
 
     #[test]

@@ -68,6 +68,14 @@ impl Filter {
         Self(Test::All(Vec::new()))
     }
 
+    /// The columns of a schema that it looks at; a search for text looks at all that have text.
+    #[must_use]
+    pub fn columns(&self, schema: Schema) -> Vec<usize> {
+        let mut columns = Vec::new();
+        self.0.columns(schema, &mut columns);
+        columns
+    }
+
     /// Whether a row is wanted.
     #[must_use]
     pub fn has(&self, columns: &Columns, row: usize) -> bool {
@@ -135,7 +143,11 @@ fn condition(
         return match comparison {
             Comparison::Contains => Ok(Condition::Contains(text.to_lowercase())),
             Comparison::Equal | Comparison::Unequal => Ok(match Net::read(text) {
-                Some(net) => Condition::Address(is_equal, net),
+                // No row's text has to be read as an address where one text is the address.
+                Some(net) => match net.only_text() {
+                    Some(text) => Condition::Equal(is_equal, text),
+                    None => Condition::Address(is_equal, net),
+                },
                 None => Condition::Equal(is_equal, text.clone()),
             }),
             _ => {
@@ -173,6 +185,21 @@ fn wrong_value(column: &str, value: &str, wanted: &str) -> QueryError {
 }
 
 impl Test {
+    fn columns(&self, schema: Schema, into: &mut Vec<usize>) {
+        match self {
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.columns(schema, into));
+            }
+            Self::Not(inside) => inside.columns(schema, into),
+            Self::Measure(measure, _) => into.extend(measure.columns()),
+            Self::Some(columns, _) | Self::Every(columns, _) => into.extend(columns),
+            Self::Text(_) => {
+                let is_text = |at: &usize| schema.get(*at).is_some_and(|of| of.kind == Kind::Text);
+                into.extend((0..schema.len()).filter(is_text));
+            }
+        }
+    }
+
     fn has(&self, rows: &Columns, row: usize) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.has(rows, row)),
@@ -239,8 +266,12 @@ fn has_text(text: &str, lowercase: &str) -> bool {
         return text.to_lowercase().contains(lowercase);
     }
     let (text, wanted) = (text.as_bytes(), lowercase.as_bytes());
-    wanted.is_empty()
-        || text.windows(wanted.len()).any(|window| window.eq_ignore_ascii_case(wanted))
+    let Some(first) = wanted.first() else { return true };
+    // Most places are passed over by their first letter.
+    let is_first =
+        |window: &[u8]| window.first().is_some_and(|one| one.eq_ignore_ascii_case(first));
+    let is_there = |window: &[u8]| is_first(window) && window.eq_ignore_ascii_case(wanted);
+    text.windows(wanted.len()).any(is_there)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -14,6 +14,12 @@ use crate::table::Held;
 /// Groups at most; rows of later ones are counted as left out.
 const GROUP_COUNT_MAX: usize = 200_000;
 
+/// Rows from which on two threads sum up.
+const ROWS_PER_THREAD: usize = 200_000;
+
+/// Rows and sums by key.
+type Sums = HashMap<Vec<Key>, (u64, Vec<Sum>)>;
+
 /// How values of a group are put together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aggregate {
@@ -128,6 +134,16 @@ impl Sum {
         });
     }
 
+    fn join(&mut self, other: &Self) {
+        self.count += other.count;
+        self.of = match (self.of, other.of) {
+            (Some([sum, least, most]), Some([added, lesser, greater])) => {
+                Some([sum.plus(added), least.or_less(lesser), most.or_more(greater)])
+            }
+            (one, other) => one.or(other),
+        };
+    }
+
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn value(&self, aggregate: Aggregate) -> Option<Number> {
         if aggregate == Aggregate::Count {
@@ -141,6 +157,28 @@ impl Sum {
             Aggregate::Sum | Aggregate::Count => sum,
         })
     }
+}
+
+/// The groups of two halves; those beyond the limit are left out.
+fn together(one: (Sums, u64), other: (Sums, u64)) -> (Sums, u64) {
+    let ((mut groups, mut left_out), (more, also_left_out)) = (one, other);
+    left_out += also_left_out;
+    for (key, (row_count, sums)) in more {
+        let group_count = groups.len();
+        match groups.get_mut(&key) {
+            Some(group) => {
+                group.0 += row_count;
+                for (sum, added) in group.1.iter_mut().zip(&sums) {
+                    sum.join(added);
+                }
+            }
+            None if group_count >= GROUP_COUNT_MAX => left_out += row_count,
+            None => {
+                groups.insert(key, (row_count, sums));
+            }
+        }
+    }
+    (groups, left_out)
 }
 
 /// A value that rows have in common.
@@ -256,33 +294,61 @@ impl GroupsQuery {
     /// Finds them.
     #[must_use]
     pub fn run(&self, chunks: &[Held], schema: Schema) -> Groups {
-        let time = time_column(schema);
-        let mut groups: HashMap<Vec<Key>, (u64, Vec<Sum>)> = HashMap::new();
-        let (mut searched, mut left_out) = (0, 0);
-        for held in chunks {
-            let columns = held.columns();
-            searched += columns.row_count();
-            for row in 0..columns.row_count() {
-                if !self.range.has(columns, time, row) || !self.filter.has(columns, row) {
-                    continue;
-                }
-                let key: Vec<Key> =
-                    self.by.iter().map(|by| Key::of(by.cell(columns, row))).collect();
-                if groups.len() >= GROUP_COUNT_MAX && !groups.contains_key(&key) {
-                    left_out += 1;
-                    continue;
-                }
-                let none = || (0, vec![Sum::NONE; self.aggregates.len()]);
-                let (row_count, sums) = groups.entry(key).or_insert_with(none);
-                *row_count += 1;
-                self.add(columns, row, sums);
-            }
-        }
+        let searched: usize = chunks.iter().map(|held| held.columns().row_count()).sum();
+        let (groups, left_out) = if searched < ROWS_PER_THREAD {
+            self.sums(chunks, schema)
+        } else {
+            let (one, other) = chunks.split_at(chunks.len() / 2);
+            let (one, other) = std::thread::scope(|scope| {
+                let one = std::thread::Builder::new()
+                    .spawn_scoped(scope, || self.sums(one, schema))
+                    .map_err(|_| one);
+                let other = self.sums(other, schema);
+                // Where no thread can be had, or it ended early, this one sums up alone.
+                let one = match one {
+                    Ok(thread) => thread.join().map_err(|_| chunks.split_at(chunks.len() / 2).0),
+                    Err(chunks) => Err(chunks),
+                };
+                (one.unwrap_or_else(|chunks| self.sums(chunks, schema)), other)
+            });
+            together(one, other)
+        };
         let matched = groups.len();
         let mut rows: Vec<_> = groups.into_iter().map(|(key, sums)| self.row(key, &sums)).collect();
         rows.sort_unstable_by(|one, other| self.compare(one, other));
         let rows = rows.into_iter().skip(self.offset).take(self.limit).collect();
         Groups { rows, matched, searched, left_out }
+    }
+
+    fn sums(&self, chunks: &[Held], schema: Schema) -> (Sums, u64) {
+        let time = time_column(schema);
+        let (mut groups, mut left_out) = (Sums::new(), 0);
+        let mut key: Vec<Key> = Vec::new();
+        for columns in chunks.iter().map(Held::columns) {
+            for row in 0..columns.row_count() {
+                if !self.range.has(columns, time, row) || !self.filter.has(columns, row) {
+                    continue;
+                }
+                key.clear();
+                key.extend(self.by.iter().map(|by| Key::of(by.cell(columns, row))));
+                let group_count = groups.len();
+                // Most rows are of a group that there is, for which no key has to be made.
+                let (row_count, sums) = match groups.get_mut(key.as_slice()) {
+                    Some(group) => group,
+                    None if group_count >= GROUP_COUNT_MAX => {
+                        left_out += 1;
+                        continue;
+                    }
+                    None => {
+                        let none = || (0, vec![Sum::NONE; self.aggregates.len()]);
+                        groups.entry(key.clone()).or_insert_with(none)
+                    }
+                };
+                *row_count += 1;
+                self.add(columns, row, sums);
+            }
+        }
+        (groups, left_out)
     }
 
     fn add(&self, columns: &Columns, row: usize, sums: &mut [Sum]) {

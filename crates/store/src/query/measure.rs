@@ -88,7 +88,9 @@ impl Measure {
         &self.name
     }
 
-    pub(super) fn columns(&self) -> &[usize] {
+    /// The columns that it is of.
+    #[must_use]
+    pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 

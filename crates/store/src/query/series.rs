@@ -94,7 +94,7 @@ impl SeriesQuery {
         let names = self.names(chunks, &found);
         let mut sums = vec![vec![Sum::NONE; step_count]; names.series_count()];
         for &(ns, chunk, row) in &found {
-            let series = names.of(self.key(chunks, chunk, row).as_ref());
+            let series = names.of(self.key(chunks, chunk, row));
             if let Some(sum) = sums.get_mut(series).and_then(|sums| sums.get_mut(place(ns))) {
                 sum.add(self.value(chunks, chunk, row));
             }
@@ -120,9 +120,9 @@ impl SeriesQuery {
         found
     }
 
-    fn key(&self, chunks: &[Held], chunk: u32, row: u32) -> Option<Key> {
+    fn key<'a>(&self, chunks: &'a [Held], chunk: u32, row: u32) -> Option<Cell<'a>> {
         let held = chunks.get(chunk as usize)?;
-        self.by.as_ref().map(|by| Key::of(by.cell(held.columns(), row as usize)))
+        self.by.as_ref().map(|by| by.cell(held.columns(), row as usize))
     }
 
     fn value<'a>(&self, chunks: &'a [Held], chunk: u32, row: u32) -> Cell<'a> {
@@ -138,18 +138,29 @@ impl SeriesQuery {
         if self.by.is_none() {
             return Names { names: Vec::new(), has_rest: true };
         }
-        let mut totals: HashMap<Key, Sum> = HashMap::new();
+        let (mut totals, mut texts) = (HashMap::<Key, Sum>::new(), HashMap::<String, Sum>::new());
         let mut has_rest = false;
         for &(_, chunk, row) in found {
             let Some(key) = self.key(chunks, chunk, row) else { continue };
-            if totals.len() >= NAME_COUNT_MAX && !totals.contains_key(&key) {
-                has_rest = true;
-                continue;
-            }
-            let one = Sum::NONE;
-            let sum = totals.entry(key).or_insert(one);
+            let is_full = totals.len() + texts.len() >= NAME_COUNT_MAX;
+            // A name that is there is found without a copy of it.
+            let there = match key {
+                Cell::Text(text) => texts.get_mut(text),
+                _ => totals.get_mut(&Key::of(key)),
+            };
+            let none = Sum::NONE;
+            let sum = match (there, key) {
+                (Some(sum), _) => sum,
+                (None, _) if is_full => {
+                    has_rest = true;
+                    continue;
+                }
+                (None, Cell::Text(text)) => texts.entry(text.to_owned()).or_insert(none),
+                (None, _) => totals.entry(Key::of(key)).or_insert(none),
+            };
             sum.add(self.value(chunks, chunk, row));
         }
+        totals.extend(texts.into_iter().map(|(text, sum)| (Key::Text(text), sum)));
         let mut names: Vec<_> = totals.into_iter().collect();
         let size = |sum: &Sum| sum.value(self.aggregate).map_or(f64::NEG_INFINITY, Number::as_f64);
         names.sort_by(|one, other| {
@@ -158,6 +169,17 @@ impl SeriesQuery {
         has_rest |= names.len() > self.series_count;
         names.truncate(self.series_count);
         Names { names: names.into_iter().map(|(key, _)| key).collect(), has_rest }
+    }
+}
+
+fn is_key(key: &Key, cell: Cell<'_>) -> bool {
+    match (key, cell) {
+        (Key::Text(key), Cell::Text(text)) => key == text,
+        (Key::Text(_), _) => *key == Key::of(cell),
+        (Key::Integer(key), Cell::Integer(value)) => *key == value,
+        (Key::Time(key), Cell::Time(ns)) => *key == ns,
+        (Key::Null, Cell::Null) => true,
+        _ => false,
     }
 }
 
@@ -171,8 +193,8 @@ impl Names {
         self.names.len() + usize::from(self.has_rest)
     }
 
-    fn of(&self, key: Option<&Key>) -> usize {
-        let place = key.and_then(|key| self.names.iter().position(|name| name == key));
+    fn of(&self, cell: Option<Cell<'_>>) -> usize {
+        let place = cell.and_then(|cell| self.names.iter().position(|name| is_key(name, cell)));
         place.unwrap_or(self.names.len())
     }
 

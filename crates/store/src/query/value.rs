@@ -30,6 +30,13 @@ impl Net {
         Some(Self { bits: bits & mask, mask, is_ipv6: address.is_ipv6() })
     }
 
+    /// The text of its only address, where that has no other text: of IPv4.
+    pub(super) fn only_text(self) -> Option<String> {
+        let bits = u32::try_from(self.bits).ok()?;
+        let is_one = !self.is_ipv6 && self.mask & u128::from(u32::MAX) == u128::from(u32::MAX);
+        is_one.then(|| std::net::Ipv4Addr::from(bits).to_string())
+    }
+
     pub(super) fn has(self, address: IpAddr) -> bool {
         let (_, bits) = width_and_bits(address);
         address.is_ipv6() == self.is_ipv6 && bits & self.mask == self.bits

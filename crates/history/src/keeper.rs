@@ -1,0 +1,283 @@
+//! Takes rows from the tables of a run, compacts hours that are over, and removes the oldest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use engine::columns::Schema;
+use store::{Held, Store, Table};
+
+use crate::cache::Cache;
+use crate::hour::{HOUR_NS, Hour};
+use crate::index::{Index, StoredFile, is_folder_name};
+use crate::read::Opened;
+use crate::rollup::{Rollup, rollups};
+use crate::state::Counters;
+use crate::write::{Lent, split, write};
+
+/// Later files of an hour that was compacted before it is compacted again: rows that come late
+/// would otherwise have all of it written with every flush.
+const LATE_FILES_MIN: usize = 8;
+
+/// What the writing thread and queries share.
+pub(crate) struct Keeper {
+    pub(crate) root: PathBuf,
+    pub(crate) keep_ns: i64,
+    pub(crate) keep_bytes: u64,
+    pub(crate) now_ns: fn() -> i64,
+    pub(crate) store: Arc<Store>,
+    /// Held for reading while a query reads files, so that none goes under it.
+    pub(crate) index: RwLock<Index>,
+    pub(crate) cache: Mutex<Cache>,
+    pub(crate) rollups: Mutex<BTreeMap<String, Arc<Vec<Rollup>>>>,
+    /// Files that could not be read: not tried again.
+    pub(crate) damaged: Mutex<BTreeSet<(u64, u64)>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) flushing: Mutex<()>,
+    /// Open for as long as the folder is ours.
+    pub(crate) _lock: File,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    pub(crate) fn read_index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_index(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables of sums of a table.
+    pub(crate) fn rollups_of(&self, table: &Table) -> Arc<Vec<Rollup>> {
+        let mut all = locked(&self.rollups);
+        let made = || Arc::new(rollups(table.name(), table.schema()));
+        Arc::clone(all.entry(table.name().to_owned()).or_insert_with(made))
+    }
+
+    /// Writes what is new. Rows that cannot be written are tried again with the next call, as long
+    /// as the table has them; those of the last call are missed.
+    pub(crate) fn flush(&self, is_last: bool) {
+        let _one_at_a_time = locked(&self.flushing);
+        let tables = self.store.tables();
+        for table in &tables {
+            let is_storable = is_folder_name(table.name());
+            debug_assert!(is_storable, "a table is named in code, in letters and digits");
+            if is_storable {
+                self.flush_table(table, is_last);
+            }
+        }
+        for table in &tables {
+            self.compact(table.name(), table.schema());
+            for rollup in self.rollups_of(table).iter() {
+                self.compact(&rollup.name, rollup.schema);
+            }
+        }
+        self.remove_oldest();
+        self.counters.put_size(&self.read_index());
+    }
+
+    fn flush_table(&self, table: &Table, is_last: bool) {
+        let taken = self.read_index().tables.get(table.name()).map_or(0, |table| table.taken);
+        let view = table.since(taken);
+        let new = view.received().saturating_sub(taken);
+        if new == 0 {
+            return;
+        }
+        let held = view.latest(usize::try_from(new).unwrap_or(usize::MAX));
+        let count: usize = held.iter().map(|held| held.columns().row_count()).sum();
+        let mut written = Vec::new();
+        match self.write_table(table, &held, &mut written) {
+            Ok(()) => {
+                let mut index = self.write_index();
+                for (name, file) in written {
+                    index.tables.entry(name).or_default().files.insert(file);
+                }
+                index.tables.entry(table.name().to_owned()).or_default().taken = view.received();
+                self.counters.took(count as u64, new.saturating_sub(count as u64));
+            }
+            Err(why) => {
+                // All or nothing, so that no row is there twice after the next try.
+                for (name, file) in written {
+                    let _ = fs::remove_file(file.path(&self.root, &name));
+                }
+                self.counters.failed(&why);
+                if is_last {
+                    self.counters.took(0, new);
+                }
+            }
+        }
+    }
+
+    fn write_table(
+        &self,
+        table: &Table,
+        held: &[Held],
+        written: &mut Vec<(String, StoredFile)>,
+    ) -> Result<(), String> {
+        self.write_rows(table.name(), table.schema(), held, written)?;
+        for rollup in self.rollups_of(table).iter() {
+            let sums = [Held::own(rollup.sums(held))];
+            self.write_rows(&rollup.name, rollup.schema, &sums, written)?;
+        }
+        Ok(())
+    }
+
+    fn write_rows(
+        &self,
+        name: &str,
+        schema: Schema,
+        held: &[Held],
+        written: &mut Vec<(String, StoredFile)>,
+    ) -> Result<(), String> {
+        let now_ns = self.store.time_ns().unwrap_or_else(self.now_ns);
+        for (hour, batch) in split(held, schema, now_ns) {
+            let number = self.write_index().number();
+            let file = batch.write(&self.root, name, hour, schema, number)?;
+            written.push((name.to_owned(), file));
+        }
+        Ok(())
+    }
+
+    /// Makes one file of the files of each hour that is over.
+    fn compact(&self, name: &str, schema: Schema) {
+        let mut hours: BTreeMap<Hour, Vec<StoredFile>> = BTreeMap::new();
+        if let Some(table) = self.read_index().tables.get(name) {
+            for file in &table.files {
+                hours.entry(file.hour).or_default().push(file.clone());
+            }
+        }
+        // Of the newest hour more rows come.
+        hours.pop_last();
+        for files in hours.into_values() {
+            let late = files.iter().filter(|file| file.numbers.0 == file.numbers.1).count();
+            let was_compacted = late < files.len();
+            if files.len() < 2 || (was_compacted && late < LATE_FILES_MIN) {
+                continue;
+            }
+            for run in self.runs(name, schema, files) {
+                self.compact_run(name, schema, &run);
+            }
+        }
+    }
+
+    /// Files next to each other that can be one. A compacted file takes the place of all numbers
+    /// from its first to its last, so that none may be left out between them.
+    fn runs(&self, name: &str, schema: Schema, files: Vec<StoredFile>) -> Vec<Vec<StoredFile>> {
+        let mut runs = vec![Vec::new()];
+        for file in files {
+            let is_damaged = locked(&self.damaged).contains(&file.numbers);
+            let opened = Opened::new(&file.path(&self.root, name), schema);
+            let is_same = !is_damaged && opened.is_ok_and(|opened| opened.is_same());
+            match runs.last_mut() {
+                Some(run) if is_same => run.push(file),
+                _ => runs.push(Vec::new()),
+            }
+        }
+        runs.retain(|run| run.len() > 1);
+        runs
+    }
+
+    fn compact_run(&self, name: &str, schema: Schema, run: &[StoredFile]) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
+        let compacted = StoredFile {
+            hour: first.hour,
+            numbers: (first.numbers.0, last.numbers.1),
+            first_ns: run.iter().map(|file| file.first_ns).min().unwrap_or(first.first_ns),
+            last_ns: run.iter().map(|file| file.last_ns).max().unwrap_or(first.last_ns),
+            byte_count: 0,
+        };
+        let columns: Vec<usize> = (0..schema.len()).collect();
+        let groups = run.iter().flat_map(|file| {
+            let path = file.path(&self.root, name);
+            let opened = Opened::new(&path, schema);
+            let count = opened.as_ref().map_or(1, Opened::group_count);
+            let columns = &columns;
+            (0..count).map(move |group| {
+                let opened = opened.as_ref().map_err(Clone::clone)?;
+                let rows = guarded(|| opened.read(group, columns));
+                rows.map(Lent::Own).inspect_err(|why| self.found_damaged(name, file, why))
+            })
+        });
+        match write(&self.root, name, compacted, schema, groups) {
+            Ok(compacted) => {
+                let mut index = self.write_index();
+                let files = &mut index.tables.entry(name.to_owned()).or_default().files;
+                files.insert(compacted);
+                for file in run {
+                    files.remove(file);
+                    self.remove(name, file);
+                }
+            }
+            Err(why) => self.counters.failed(&why),
+        }
+    }
+
+    fn remove_oldest(&self) {
+        let mut index = self.write_index();
+        let newest = index.files().map(|(_, file)| file.last_ns).max();
+        // One stamp from the future, as a broken capture may have, does not end the history.
+        let latest_ns = (self.now_ns)().saturating_add(HOUR_NS);
+        let newest = newest.map(|ns| ns.min(latest_ns));
+        let Some(oldest_ns) = newest.map(|ns| ns.saturating_sub(self.keep_ns)) else { return };
+        let mut byte_count = index.byte_count();
+        loop {
+            let hours = || index.files().map(|(_, file)| file.hour);
+            let (Some(oldest), Some(newest)) = (hours().min(), hours().max()) else { return };
+            let end_ns = oldest.start_ns().saturating_add(HOUR_NS);
+            let is_old = end_ns <= oldest_ns;
+            if !is_old && byte_count <= self.keep_bytes {
+                return;
+            }
+            let of_hour = index.files().filter(|(_, file)| file.hour == oldest);
+            let mut gone: Vec<_> =
+                of_hour.map(|(name, file)| (name.to_owned(), file.clone())).collect();
+            if !is_old && oldest == newest {
+                // Of the last hour only as much as has to go.
+                gone.sort_by_key(|(_, file)| file.numbers);
+                gone.truncate(1);
+            } else {
+                self.counters.evicted_hour();
+            }
+            for (name, file) in gone {
+                if let Some(table) = index.tables.get_mut(&name) {
+                    table.files.remove(&file);
+                }
+                byte_count = byte_count.saturating_sub(file.byte_count);
+                self.counters.evicted(file.byte_count);
+                self.remove(&name, &file);
+            }
+        }
+    }
+
+    /// Removes a file, and its folders where nothing is left in them.
+    fn remove(&self, name: &str, file: &StoredFile) {
+        let path = file.path(&self.root, name);
+        if let Err(error) = fs::remove_file(&path) {
+            self.counters.failed(&format!("cannot remove `{}`: {error}", path.display()));
+        }
+        for folder in path.ancestors().skip(1).take(2) {
+            let _ = fs::remove_dir(folder);
+        }
+        locked(&self.cache).forget(file.numbers);
+    }
+
+    /// Counts a file once, and names it.
+    pub(crate) fn found_damaged(&self, name: &str, file: &StoredFile, why: &str) {
+        if locked(&self.damaged).insert(file.numbers) {
+            let path = file.path(&self.root, name);
+            self.counters.damaged(&format!("`{}` cannot be read: {why}", path.display()));
+        }
+    }
+}
+
+/// What reads a file may stumble over what is in it: the library checks much, not all.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let caught = catch_unwind(AssertUnwindSafe(read));
+    caught.unwrap_or_else(|_| Err("it is damaged".to_owned()))
+}
