@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &ReportArguments, host: &Host) -> Result<Status, Fa
         pace: None,
         threads: *threads,
         page: None,
+        view: false,
         test_alerts: false,
         check: false,
         init: false,

@@ -3,6 +3,8 @@
 //! A server is a thread of its own with an asynchronous runtime; queries run on two more. It reads
 //! the [`Store`], which those who compute fill; no packet waits for a request.
 
+#![forbid(unsafe_code)]
+
 mod api;
 mod app;
 mod guard;

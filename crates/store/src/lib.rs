@@ -4,6 +4,8 @@
 //! for the other longer than it takes to append some rows: a query reads chunks that no one changes
 //! any more.
 
+#![forbid(unsafe_code)]
+
 pub mod counts;
 pub mod query;
 mod table;

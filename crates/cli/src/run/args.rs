@@ -14,6 +14,7 @@ use clap::Args;
   wirelens run -c wirelens.toml -r day/          the same on other captures
   wirelens run -c wirelens.toml -i eth0 -i eth1  or on interfaces, until Ctrl-C
   wirelens run -r capture.pcap --page            all usual applications, seen in a browser
+  sudo wirelens run -i eth0 --view               or in this terminal
 
 Each table of the settings is an application; its rows are those of the command of the same name.
 Rules let a verdict change what happens to the next packets of its flow: packets of a service are
@@ -26,7 +27,7 @@ pub struct RunArguments {
         short = 'c',
         long = "config",
         value_name = "FILE.toml",
-        required_unless_present_any = ["init", "page"]
+        required_unless_present_any = ["init", "page", "view"]
     )]
     pub config: Option<PathBuf>,
     /// Read these captures instead of those in the settings
@@ -50,13 +51,16 @@ pub struct RunArguments {
     /// Check settings, models, inputs and filter, then stop
     #[arg(long)]
     pub check: bool,
+    /// Show the run in this terminal: a screen per application; ? lists the keys
+    #[arg(long, conflicts_with = "check")]
+    pub view: bool,
     /// Send one alert to each [[notify]] of the settings, report the outcome, then stop
     #[arg(long, requires = "config")]
     pub test_alerts: bool,
     /// Print a settings file with every application and key, explained
     #[arg(
         long,
-        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "test_alerts", "check", "quiet"]
+        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "view", "test_alerts", "check", "quiet"]
     )]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed

@@ -3,6 +3,7 @@
 mod alerting;
 pub mod args;
 mod page;
+mod view;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -76,7 +77,11 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
     }
-    let beside = Beside::of(&mut plan);
+    if arguments.view {
+        view::check(&plan)?;
+    }
+    let beside = Beside::of(&mut plan, arguments.view);
+    let store = plan.store.clone();
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
@@ -88,12 +93,16 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let duration = plan.input.duration;
     let reopen = Reopen::on_hangup();
-    let tell_events = (!arguments.quiet).then_some(tell_line as fn(&str));
+    let tell: fn(&str) = if arguments.view { view::tell } else { tell_line };
+    let is_quiet = arguments.quiet || arguments.view;
+    let tell_events = (!arguments.quiet).then_some(tell);
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
-        live::begin_for(duration, opened, &inputs.control, arguments.quiet);
+        live::begin_for(duration, opened, &inputs.control, is_quiet);
     })?;
-    let (server, alerts) = match beside.begin(session.inputs()) {
+    let control = Arc::clone(&session.inputs().control);
+    let facts = arguments.view.then(|| view::Shown::of(session.inputs()));
+    let (server, alerts) = match beside.begin(session.inputs(), tell) {
         Ok(begun) => begun,
         Err(failure) => {
             session.abandon();
@@ -118,12 +127,28 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
             }
             from.try_recv().ok().map(|plan| Again::Settings(Box::new(plan)))
         };
-        session.run(hangup, tell_line)
+        let shown = facts.zip(store).map(|(facts, store)| {
+            let control = &control;
+            scope.spawn(move || facts.show(store, control))
+        });
+        let finished = session.run(hangup, tell);
+        if finished.is_err() {
+            control.stop();
+        }
+        // What was read of captures is looked at until someone has seen enough.
+        if let Some(shown) = shown
+            && let Err(panic) = shown.join()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        finished
     })?;
     let status = summary::finished(&finished, arguments.quiet);
     alerts.into_iter().for_each(alerting::end);
-    if let Some(server) = server {
-        page::stay(server, &finished.inputs.control, arguments.quiet);
+    match server {
+        Some(server) if arguments.view => server.end(),
+        Some(server) => page::stay(server, &finished.inputs.control, arguments.quiet),
+        None => {}
     }
     status
 }
@@ -138,18 +163,22 @@ struct Beside {
 
 impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
-    fn of(plan: &mut Plan) -> Self {
+    fn of(plan: &mut Plan, has_view: bool) -> Self {
         let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
         let log = log.map(Path::to_owned);
-        plan.store = (page.is_some() || !alerts.is_empty()).then(Store::new);
+        plan.store = (page.is_some() || has_view || !alerts.is_empty()).then(Store::new);
         Self { store: plan.store.clone(), page, log, alerts }
     }
 
-    fn begin(self, inputs: &Inputs) -> Result<(Option<Server>, Option<Alerts>), Failure> {
+    fn begin(
+        self,
+        inputs: &Inputs,
+        tell: fn(&str),
+    ) -> Result<(Option<Server>, Option<Alerts>), Failure> {
         let Self { store, page, log, alerts } = self;
         let server = match (page, &store) {
-            (Some(page), Some(store)) => Some(page::begin(&page, store, inputs, log)?),
+            (Some(page), Some(store)) => Some(page::begin(&page, store, inputs, log, tell)?),
             _ => None,
         };
         let address = server.as_ref().map(|server| format!("http://{}/", server.address()));
@@ -199,7 +228,7 @@ fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Res
         None => (Path::new(NO_FILE), String::from(USUAL)),
     };
     let instead = instead(arguments);
-    let takes_rows = arguments.keeps_rows || arguments.page.is_some();
+    let takes_rows = arguments.keeps_rows || arguments.view || arguments.page.is_some();
     let site = Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows };
     Ok(read(path, &text, &instead, &site).map(|plan| with_page(plan, arguments)))
 }
@@ -238,7 +267,8 @@ fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failu
     run.check(&plan.input).map_err(|(_, message)| Failure::usage(format!("--{message}")))?;
     let mut request = plan.request();
     request.thread_count = run.threads.map(usize::from);
-    request.painter = (!arguments.quiet).then_some(crate::progress::painter);
+    let has_bar = !arguments.quiet && !arguments.view;
+    request.painter = has_bar.then_some(crate::progress::painter);
     let found = Inputs::find(&request, true, interrupt::control());
     let inputs = found.map_err(|error| asked::explain(error, &request))?;
     let outputs =

@@ -38,6 +38,7 @@ pub(super) fn begin(
     store: &Arc<Store>,
     inputs: &Inputs,
     log_folder: Option<PathBuf>,
+    tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token_file.as_deref().map(token).transpose()?;
     let mut facts = facts(inputs, false);
@@ -46,7 +47,7 @@ pub(super) fn begin(
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let server = Server::begin(Options { listen: settings.listen, token }, store.clone(), facts)?;
     let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
-    eprintln!("wirelens: {what}: http://{}/{query}", server.address());
+    tell(&format!("{what}: http://{}/{query}", server.address()));
     Ok(server)
 }
 
