@@ -228,9 +228,9 @@ impl Alerts {
         notify.iter().zip(notify::names(notify)).map(one).collect()
     }
 
-    /// Puts these rules in the place of those in force, from the next look on. A rule whose settings
-    /// did not change keeps its alerts and what it has learned; alerts of one that is gone are
-    /// resolved.
+    /// Puts these rules in the place of those in force, from the next look on. A rule whose
+    /// settings did not change keeps its alerts and what it has learned; alerts of one that is gone
+    /// are resolved.
     ///
     /// # Errors
     /// All that is wrong with them; nothing changes then.

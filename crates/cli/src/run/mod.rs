@@ -81,7 +81,6 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         view::check(&plan)?;
     }
     let beside = Beside::of(&mut plan, arguments.view);
-    let store = plan.store.clone();
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
@@ -91,6 +90,19 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         }
         return Ok(Status::Fine);
     }
+    pass(plan, (inputs, opened), beside, arguments, host)
+}
+
+/// Reads to the end, with those who look beside it.
+fn pass(
+    plan: Plan,
+    (inputs, opened): (Inputs, Opened),
+    beside: Beside,
+    arguments: &RunArguments,
+    host: &Host,
+) -> Result<Status, Failure> {
+    let path = arguments.config.as_deref();
+    let store = plan.store.clone();
     let duration = plan.input.duration;
     let reopen = Reopen::on_hangup();
     let tell: fn(&str) = if arguments.view { view::tell } else { tell_line };

@@ -1,6 +1,6 @@
 //! A file of settings, read and checked: every mistake with its line.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -253,20 +253,7 @@ fn plan(
             if let Err(clash) = wants.add(entry.name, &ready.wants()) {
                 mistakes.add(at.clone(), clash);
             }
-            for (kind, names) in ready.gives() {
-                if words.iter().any(|given: &Words| given.kind == kind) {
-                    let kind = kind.name();
-                    mistakes.add(
-                        at.clone(),
-                        format_args!(
-                            "[{}] another application gives {kind} labels as well",
-                            entry.name
-                        ),
-                    );
-                }
-                let can_be_again = ready.classifies_again();
-                words.push(Words { kind, giver: entry.name, words: names, can_be_again });
-            }
+            take_words(&*ready, entry.name, &at, &mut words, mistakes);
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && written.is_none();
             let (place, about) = (Some(place), entry.about);
@@ -308,6 +295,25 @@ fn plan(
         asked: None,
         tables,
     })
+}
+
+/// The words that an application gives for rules; two that give labels of one kind clash.
+fn take_words(
+    ready: &dyn Ready,
+    giver: &'static str,
+    at: &Range<usize>,
+    words: &mut Vec<Words>,
+    mistakes: &mut Mistakes,
+) {
+    for (kind, names) in ready.gives() {
+        if words.iter().any(|given| given.kind == kind) {
+            let kind = kind.name();
+            let told = "another application gives";
+            mistakes.add(at.clone(), format_args!("[{giver}] {told} {kind} labels as well"));
+        }
+        let can_be_again = ready.classifies_again();
+        words.push(Words { kind, giver, words: names, can_be_again });
+    }
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
