@@ -1,7 +1,7 @@
 //! What Prometheus reads: OpenMetrics text.
 //!
-//! No label holds an address, a name or a flow: labels are causes, stages and tables, of which there
-//! are few.
+//! No label holds an address, a name or a flow: labels are causes, stages and tables, of which
+//! there are few.
 
 use std::fmt;
 

@@ -217,12 +217,16 @@ fn every_answer_is_guarded() {
     );
     assert_eq!(posted.status, 405);
     // Two lengths are how requests are smuggled.
-    let smuggled = send(
-        address,
-        "GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
-                        Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
-                        0\r\n\r\n",
-    );
+    let smuggled = [
+        "GET /api/v1/state HTTP/1.1",
+        "Host: localhost",
+        "Content-Length: 5",
+        "Transfer-Encoding: chunked",
+        "Connection: close",
+        "",
+        "0\r\n\r\n",
+    ];
+    let smuggled = send(address, &smuggled.join("\r\n"));
     assert!(smuggled.status == 400 || smuggled.status == 200, "{}", smuggled.head);
     assert_eq!(smuggled.head.matches("http/1.1").count(), 1);
     server.end();

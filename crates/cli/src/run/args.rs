@@ -60,7 +60,10 @@ pub struct RunArguments {
     /// Print a settings file with every application and key, explained
     #[arg(
         long,
-        conflicts_with_all = ["config", "read", "interface", "pace", "threads", "page", "view", "test_alerts", "check", "quiet"]
+        conflicts_with_all = [
+            "config", "read", "interface", "pace", "threads", "page", "view", "test_alerts",
+            "check", "quiet"
+        ]
     )]
     pub init: bool,
     /// No progress bar and no summary; errors are still printed

@@ -130,7 +130,10 @@ fn pass(
         let (to, from) = mpsc::channel();
         let hangup = || {
             if reopen.take() {
-                alerts.iter().for_each(Alerts::reopen);
+                for alerts in &alerts {
+                    alerts.reopen();
+                    alerts.lists().reload();
+                }
                 let to = to.clone();
                 scope.spawn(move || {
                     // If nobody listens any more, the run is over.

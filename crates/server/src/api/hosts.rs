@@ -43,8 +43,8 @@ const COLUMNS: [&str; 9] = [
 pub(super) struct HostsParameters {
     /// Filter of their flows.
     r#where: Option<String>,
-    /// A column of the answer, with `-` the largest first; `-bytes`, of both directions, where it is
-    /// left out.
+    /// A column of the answer, with `-` the largest first; where it is left out `-bytes`, of both
+    /// directions.
     sort: Option<String>,
     /// Hosts in the answer, at most 10,000; 100 where it is left out.
     limit: Option<usize>,

@@ -76,8 +76,8 @@ impl Written {
 
 /// Their keys, as `--init` prints them.
 pub(super) const EXAMPLE: &str = "
-# Alerts: rules over the rows of any table, lists of indicators, and where alerts go. docs/guide/alerts.md
-# has one for each purpose.
+# Alerts: rules over the rows of any table, lists of indicators, and where alerts go.
+# docs/guide/alerts.md has one for each purpose.
 # [[alert]]
 # name = \"large upload\"
 # table = \"flows\"
