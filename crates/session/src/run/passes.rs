@@ -265,7 +265,9 @@ impl Several {
             let mut item = spare.unwrap_or_default();
             item.clear();
             while !has_ended && item.len() < FRAMES_PER_ITEM && item.byte_count() < BYTES_PER_ITEM {
-                match source.next_batch().filter(|_| !control.is_stopped()) {
+                // What was read is counted as received: a stop comes before or after it.
+                let is_over = control.is_stopped();
+                match (!is_over).then(|| source.next_batch()).flatten() {
                     Some(batch) => preparer.add(&batch, &mut item),
                     None => has_ended = true,
                 }
