@@ -16,12 +16,14 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import printed
 import pytest
-from command import PROGRAM, ROOT
+from command import DEMO, PROGRAM, ROOT
 from printed import HELP_PAGE, Printed
 from printed_stand_ins import Prepared, environment, rewritten, uses_stand_ins
+from test_page import serving
 from wirelens.errors import OptionError
 
 TIME_MAX_S = 60
@@ -33,7 +35,7 @@ WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/de
               "docs/evaluation/devices.md")  # fmt: skip
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
-OTHERS = {".", "awk", "cargo", "cat", "ethtool", "ip", "jq", "ls",
+OTHERS = {".", "awk", "cargo", "cat", "curl", "ethtool", "ip", "jq", "ls",
           "mkdir", "mv", "pip", "python3", "setcap", "sort",
           "ssh", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
@@ -53,8 +55,8 @@ def how(command: Printed) -> str:
     """How a command is held.
 
     `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
-    says how long it takes; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a
-    right, which a test does not.
+    says how long it takes; `asked`: a request to a run that is looked at; `make`; `wrote`: one of
+    WRITTEN_BY; `system`: it gives the program a right, which a test does not.
     """
     if command.words[0] == "make":
         return "make"
@@ -63,6 +65,8 @@ def how(command: Printed) -> str:
         return "wrote"
     if command.is_marked or SLOW.search(command.text):
         return "marked"
+    if command.words[0] == "curl":
+        return "asked"
     if command.is_live or LIVE.search(command.text):
         return "live"
     if command.words[-1].endswith("wirelens)"):
@@ -112,6 +116,9 @@ def difference(command: Printed, output: str) -> str | None:
 def typed(command: Printed, folder: Path) -> str | None:
     """Types a command in a folder; what went wrong."""
     text = rewritten(without_sudo(command.text))
+    if "--page" in command.words:
+        # It stays until someone has seen enough.
+        text = f"timeout --signal=INT --preserve-status 3 {text}"
     source = folder / "capture.pcap" if "-r -" in text and "|" not in text else Path("/dev/null")
     with source.open("rb") as stdin:
         done = subprocess.run(
@@ -285,6 +292,16 @@ def absent(command: Printed) -> list[str]:
         if name.rstrip("/") not in MADE and not list(ROOT.glob(name.rstrip("/")))
         and not name.startswith("bench/data")
     ]  # fmt: skip
+
+
+def test_printed_requests_are_answered() -> None:
+    requests = [command for command in COMMANDS if how(command) == "asked"]
+    assert len(requests) >= 5, "the printed requests were not found"
+    with serving("-r", str(DEMO), "--page", "0") as address:
+        for request in requests:
+            path = request.words[-1].removeprefix("http://127.0.0.1:9417")
+            with urlopen(address.rstrip("/") + path, timeout=TIME_MAX_S) as answer:
+                assert answer.status == 200 and answer.readline(), request
 
 
 def test_marked_commands_could_be_typed() -> None:

@@ -13,7 +13,7 @@ ROWS = 'output = "-"\nformat = "csv"\n'
 BASE = {
     "input": "", "run": "", "top": ROWS, "flows": ROWS, "classify": f'{ROWS}model = "services"\n',
     "packetlog": 'output = "log"\nfixed-mode = true\n', "cca": ROWS, "latency": ROWS,
-    "unanswered": ROWS,
+    "unanswered": ROWS, "traffic": ROWS,
     "l4s": f'{ROWS}model = "l4s"\nto = ["*:443"]\n',
 }  # fmt: skip
 # By table and key: a value; `works` where rows differ, `same` where they do not depend on it by its
@@ -75,6 +75,7 @@ KEYS = {
         "late": ('"1ms"', "same"), "tune": ('"1s"', "same"),
     },
     "unanswered": {"least-packets": ("2", "works")},
+    "traffic": {"every": ('"10s"', "works")},
 }  # fmt: skip
 # Of which the settings above are made, and what other tests are about.
 OTHERS = {

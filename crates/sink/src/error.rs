@@ -256,7 +256,11 @@ fn write_failed(
     left: &Left,
     source: &io::Error,
 ) -> fmt::Result {
-    write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
+    if path == Path::new("/dev/stdout") {
+        write!(f, "cannot write to standard output: {source} after {written_bytes} bytes")?;
+    } else {
+        write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
+    }
     match left {
         Left::Nothing => f.write_str("; the incomplete file was removed")?,
         Left::Rows(partial) => {
