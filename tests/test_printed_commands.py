@@ -9,6 +9,7 @@ printed and how a mark looks, `printed_stand_ins.py` what stands in for a reader
 import contextlib
 import importlib
 import io
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/de
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
 OTHERS = {".", "awk", "cargo", "cat", "curl", "ethtool", "ip", "jq", "ls",
-          "mkdir", "mv", "pip", "python3", "setcap", "sort",
+          "mkdir", "mv", "npm", "pip", "python3", "setcap", "sort",
           "ssh", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 
@@ -55,8 +56,8 @@ def how(command: Printed) -> str:
     """How a command is held.
 
     `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
-    says how long it takes; `asked`: a request to a run that is looked at; `make`; `wrote`: one of
-    WRITTEN_BY; `system`: it gives the program a right, which a test does not.
+    says how long it takes; `asked`: a request to a run that is looked at; `page`: run in
+    page/ by `make test-web`; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a right, which a test does not.
     """
     if command.words[0] == "make":
         return "make"
@@ -65,8 +66,8 @@ def how(command: Printed) -> str:
         return "wrote"
     if command.is_marked or SLOW.search(command.text):
         return "marked"
-    if command.words[0] == "curl":
-        return "asked"
+    if command.words[0] in ("curl", "npm"):
+        return "asked" if command.words[0] == "curl" else "page"
     if command.is_live or LIVE.search(command.text):
         return "live"
     if command.words[-1].endswith("wirelens)"):
@@ -302,6 +303,13 @@ def test_printed_requests_are_answered() -> None:
             path = request.words[-1].removeprefix("http://127.0.0.1:9417")
             with urlopen(address.rstrip("/") + path, timeout=TIME_MAX_S) as answer:
                 assert answer.status == 200 and answer.readline(), request
+
+
+def test_the_page_has_the_scripts_that_are_printed() -> None:
+    scripts = json.loads((ROOT / "page/package.json").read_text())["scripts"].keys()
+    commands = [command for command in COMMANDS if how(command) == "page"]
+    typed = {name for command in commands for name in re.findall(r"npm run (\w+)", command.text)}
+    assert typed and typed <= scripts
 
 
 def test_marked_commands_could_be_typed() -> None:
