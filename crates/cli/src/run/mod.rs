@@ -130,7 +130,7 @@ fn pass(
         let (to, from) = mpsc::channel();
         let hangup = || {
             if reopen.take() {
-                for alerts in &alerts {
+                if let Some(alerts) = &alerts {
                     alerts.reopen();
                     alerts.lists().reload();
                 }
