@@ -56,8 +56,9 @@ def how(command: Printed) -> str:
     """How a command is held.
 
     `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
-    says how long it takes; `asked`: a request to a run that is looked at; `page`: run in
-    page/ by `make test-web`; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a right, which a test does not.
+    says how long it takes; `asked`: a request to a run that is looked at; `page`: run in page/ by
+    `make test-web`; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a right,
+    which a test does not.
     """
     if command.words[0] == "make":
         return "make"
