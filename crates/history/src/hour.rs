@@ -1,5 +1,7 @@
 //! Hours of UTC, by which rows have their folder.
 
+use packet::time::{civil_from_days, days_from_civil};
+
 /// Nanoseconds of an hour.
 pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -19,7 +21,7 @@ impl Hour {
 
     /// Its folder within that of a table, as other programs take partitions.
     pub(crate) fn folder(self) -> String {
-        let (year, month, day) = civil(self.0.div_euclid(24));
+        let (year, month, day) = civil_from_days(self.0.div_euclid(24));
         let hour = self.0.rem_euclid(24);
         format!("date={year:04}-{month:02}-{day:02}/hour={hour:02}")
     }
@@ -34,32 +36,8 @@ impl Hour {
         if !is_one || !(1..=31).contains(&day) || !(0..24).contains(&hour) {
             return None;
         }
-        Some(Self(days(year, month, day) * 24 + hour))
+        Some(Self(days_from_civil(year, month, day) * 24 + hour))
     }
-}
-
-/// Year, month and day of a count of days since 1970: years that begin in March put the leap day
-/// at the end.
-const fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let year = year + era * 400 + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
-}
-
-const fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let march = if month > 2 { month - 3 } else { month + 9 };
-    let of_year = (153 * march + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]

@@ -132,7 +132,8 @@ impl fmt::Display for Timestamp {
 ///
 /// Counts in eras of 400 years (146,097 days) that begin on 1 March, so that
 /// the leap day is the last of its year and month lengths follow one formula.
-const fn civil_from_days(days: i64) -> (i64, i64, i64) {
+#[must_use]
+pub const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -144,6 +145,18 @@ const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
     (year, month, day)
+}
+
+/// The day of a Gregorian date, counted from 1970-01-01; the inverse of [`civil_from_days`].
+#[must_use]
+pub const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Moments as people type them.
 
 use crate::Timestamp;
-use crate::time::NS_PER_SECOND;
+use crate::time::{NS_PER_SECOND, days_from_civil};
 
 const WANTED: &str =
     "wanted a time in UTC, such as 2026-03-01T10:00:00Z or 2026-03-01, or seconds since 1970";
@@ -73,11 +73,7 @@ fn calendar(text: &str) -> Option<i64> {
         return None;
     }
     let second_ns = seconds(second).filter(|&ns| ns < 60 * NS_PER_SECOND)?;
-    // Days since 1970: years that begin in March have their leap day at the end.
-    let (from_march, year) = ((month + 9) % 12, if month < 3 { year - 1 } else { year });
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * from_march + 2) / 5 + day
-        - 1
-        - 719_468;
+    let days = days_from_civil(year, month, day);
     let of_day = (hour * 60 + minute) * 60 * NS_PER_SECOND + second_ns;
     days.checked_mul(86_400 * NS_PER_SECOND)?.checked_add(of_day)
 }
