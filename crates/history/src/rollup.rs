@@ -307,6 +307,6 @@ mod tests {
         assert_eq!((of(2, 50), of(1, 50), of(3, 50)), {
             (Cell::Null, Cell::Integer(750), Cell::Integer(15 * 1_275))
         });
-        assert!(rollups("latency", SCHEMA).is_empty());
+        assert!(rollups("l4s", SCHEMA).is_empty(), "it has no rule");
     }
 }
