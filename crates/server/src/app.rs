@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use store::packets::PacketLog;
 use store::{Store, Table};
 use tokio::sync::Semaphore;
 
-use crate::packets::PacketLog;
 use crate::problem::Problem;
 
 /// Queries that run or wait at most.

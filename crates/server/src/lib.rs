@@ -11,7 +11,6 @@ mod guard;
 mod json;
 mod listen;
 mod metrics;
-mod packets;
 mod page;
 mod problem;
 mod report;
@@ -26,7 +25,6 @@ use store::Store;
 use tokio::sync::watch;
 
 pub use app::{Facts, Mode};
-pub use packets::{PacketLog, PacketQuery, PacketRow};
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod packets;
 pub mod query;
 mod table;
 

@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use capture::Input;
 use engine::run::Control;
-use serde_json::Value;
-use server::{
-    Facts, HAS_PAGE, Mode, Options, PacketLog, PacketQuery, PacketRow, Server, ServerError,
-};
-use session::packetlog::search::{FoundRow, Searched, Wanted};
+use server::{Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use session::packetlog::search::Searched;
 use session::page::PageSettings;
 use session::reading::Inputs;
 use store::Store;
+use store::packets::PacketLog;
 
 use crate::clock;
 use crate::failure::Failure;
@@ -43,7 +41,7 @@ pub(super) fn begin(
     let token = settings.token_file.as_deref().map(token).transpose()?;
     let mut facts = facts(inputs, false);
     facts.packet_log =
-        log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(Log(Searched::new(folder))) });
+        log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(Searched::new(folder)) });
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let server = Server::begin(Options { listen: settings.listen, token }, store.clone(), facts)?;
     let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
@@ -66,34 +64,6 @@ pub(super) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
         now_ns: || clock::realtime().as_ns(),
         packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
         packet_log: None,
-    }
-}
-
-/// The packet log of a run, as the server asks it.
-struct Log(Searched);
-
-fn wanted(query: &PacketQuery) -> Wanted {
-    let PacketQuery { host, flow, class, from_ns, to_ns } = query.clone();
-    Wanted { host, flow, class, from_ns, to_ns }
-}
-
-impl PacketLog for Log {
-    fn status(&self) -> Result<Value, String> {
-        self.0.status()
-    }
-
-    fn rows(&self, query: &PacketQuery, limit: usize) -> Result<(Vec<PacketRow>, bool), String> {
-        let (rows, is_cut) = self.0.rows(&wanted(query), limit)?;
-        let row = |row: FoundRow| {
-            let FoundRow { time_ns, ends, wire_len, kept_len, class } = row;
-            let ends = ends.map(|(ends, protocol)| (ends, protocol.to_string()));
-            PacketRow { time_ns, ends, wire_len, kept_len, class }
-        };
-        Ok((rows.into_iter().map(row).collect(), is_cut))
-    }
-
-    fn pcapng(&self, query: &PacketQuery) -> Result<Vec<u8>, String> {
-        self.0.pcapng(&wanted(query))
     }
 }
 

@@ -1,14 +1,13 @@
 //! Hosts: addresses, with what their flows add up to.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
-use store::query::{Cell, TimeRange, cell, time_column};
-use store::{Held, Table};
+use store::Table;
+use store::query::{HostSums, HostsQuery};
 use utoipa::IntoParams;
 
 use super::flows::{TablesAnswer, has, of_tables};
@@ -56,34 +55,20 @@ pub(super) struct HostsParameters {
     to: Option<String>,
 }
 
-/// A host's flows, added up.
-#[derive(Clone, Default)]
-struct Host {
-    sent: [u64; 2],
-    received: [u64; 2],
-    flow_count: u64,
-    peers: HashSet<IpAddr>,
-    first_ns: Option<i64>,
-    last_ns: Option<i64>,
-}
-
-impl Host {
-    fn number(&self, column: &str) -> Option<i128> {
-        let [bytes_sent, packets_sent] = self.sent;
-        let [bytes_received, packets_received] = self.received;
-        Some(match column {
-            "bytes" => i128::from(bytes_sent) + i128::from(bytes_received),
-            "bytes_sent" => bytes_sent.into(),
-            "bytes_received" => bytes_received.into(),
-            "packets_sent" => packets_sent.into(),
-            "packets_received" => packets_received.into(),
-            "flows" => self.flow_count.into(),
-            "peers" => self.peers.len() as i128,
-            "first_ns" => self.first_ns?.into(),
-            "last_ns" => self.last_ns?.into(),
-            _ => return None,
-        })
-    }
+/// The value of a column of the answer; `bytes` is of both directions.
+fn number(host: &HostSums, column: &str) -> Option<i128> {
+    Some(match column {
+        "bytes" => i128::from(host.bytes_sent) + i128::from(host.bytes_received),
+        "bytes_sent" => host.bytes_sent.into(),
+        "bytes_received" => host.bytes_received.into(),
+        "packets_sent" => host.packets_sent.into(),
+        "packets_received" => host.packets_received.into(),
+        "flows" => host.flow_count.into(),
+        "peers" => host.peers.len() as i128,
+        "first_ns" => host.first_ns?.into(),
+        "last_ns" => host.last_ns?.into(),
+        _ => return None,
+    })
 }
 
 /// Hosts by the bytes that they sent and received, from the table `flows`.
@@ -114,15 +99,16 @@ pub(super) async fn hosts(
     }
     let (name, limit, offset) = (name.to_owned(), limit(asked.limit)?, offset(asked.offset)?);
     let sequence = app.store.sequence();
+    let adding =
+        HostsQuery { filter, range, host_count_max: HOST_COUNT_MAX, peer_count_max: PEERS_MAX };
     let query = move || {
-        let chunks = table.view().chunks();
-        let places = Places::of(&table)
+        let found = adding.run(&table.view().chunks(), table.schema());
+        let found = found
             .ok_or_else(|| Problem::not_found("the table flows has not the columns of Wirelens"))?;
-        let wants = |columns: &_, row| filter.has(columns, row);
-        let mut found: Vec<_> = places.hosts(&chunks, &range, wants).into_iter().collect();
+        let mut found: Vec<_> = found.hosts.into_iter().collect();
         let matched = found.len();
         found.sort_by(|(host, one), (other_host, other)| {
-            let order = one.number(&name).cmp(&other.number(&name));
+            let order = number(one, &name).cmp(&number(other, &name));
             let order = if is_descending { order.reverse() } else { order };
             order.then_with(|| host.cmp(other_host))
         });
@@ -133,7 +119,7 @@ pub(super) async fn hosts(
 }
 
 fn answer<'a>(
-    hosts: impl Iterator<Item = &'a (IpAddr, Host)>,
+    hosts: impl Iterator<Item = &'a (IpAddr, HostSums)>,
     matched: usize,
     sequence: u64,
 ) -> String {
@@ -144,7 +130,7 @@ fn answer<'a>(
         // Writing to a string cannot fail.
         let _ = write!(text, "{}[\"{address}\"", if at > 0 { "," } else { "" });
         for column in COLUMNS.iter().skip(1) {
-            let _ = match host.number(column) {
+            let _ = match number(host, column) {
                 Some(ns) if column.ends_with("_ns") => write!(text, ",\"{ns}\""),
                 Some(value) => write!(text, ",{value}"),
                 None => write!(text, ",null"),
@@ -155,75 +141,6 @@ fn answer<'a>(
     let _ =
         write!(text, "],\"matched\":{matched},\"searched\":{matched},\"sequence\":{sequence}}}");
     text
-}
-
-/// Where the columns of flows are.
-struct Places {
-    ends: [usize; 2],
-    bytes: [usize; 2],
-    packets: [usize; 2],
-    first: usize,
-    last: usize,
-    time: Option<usize>,
-}
-
-impl Places {
-    fn of(table: &Table) -> Option<Self> {
-        let schema = table.schema();
-        let place = |name: &str| schema.iter().position(|field| field.name == name);
-        Some(Self {
-            ends: [place("src_ip")?, place("dst_ip")?],
-            bytes: [place("src_bytes")?, place("dst_bytes")?],
-            packets: [place("src_packets")?, place("dst_packets")?],
-            first: place("first_ns")?,
-            last: place("last_ns")?,
-            time: time_column(schema),
-        })
-    }
-
-    fn hosts(
-        &self,
-        chunks: &[Held],
-        range: &TimeRange,
-        wants: impl Fn(&engine::columns::Columns, usize) -> bool,
-    ) -> HashMap<IpAddr, Host> {
-        let mut hosts: HashMap<IpAddr, Host> = HashMap::new();
-        for held in chunks {
-            let columns = held.columns();
-            let number = |place, row| match cell(columns, place, row) {
-                Cell::Integer(value) => u64::try_from(value).unwrap_or(0),
-                _ => 0,
-            };
-            for row in 0..columns.row_count() {
-                if !range.has(columns, self.time, row) || !wants(columns, row) {
-                    continue;
-                }
-                let address = |place| cell(columns, place, row).text()?.parse::<IpAddr>().ok();
-                let ends = self.ends.map(address);
-                for (side, other) in [(0, 1), (1, 0)] {
-                    let (Some(one), Some(peer)) = (ends[side], ends[other]) else { continue };
-                    if hosts.len() >= HOST_COUNT_MAX && !hosts.contains_key(&one) {
-                        continue;
-                    }
-                    let host = hosts.entry(one).or_default();
-                    for (sum, place) in host.sent.iter_mut().zip([self.bytes, self.packets]) {
-                        *sum += number(place[side], row);
-                    }
-                    for (sum, place) in host.received.iter_mut().zip([self.bytes, self.packets]) {
-                        *sum += number(place[other], row);
-                    }
-                    host.flow_count += 1;
-                    if host.peers.len() < PEERS_MAX {
-                        host.peers.insert(peer);
-                    }
-                    let first = cell(columns, self.first, row).time();
-                    host.first_ns = [host.first_ns, first].into_iter().flatten().min();
-                    host.last_ns = host.last_ns.max(cell(columns, self.last, row).time());
-                }
-            }
-        }
-        hosts
-    }
 }
 
 /// One host: what every table says of it.

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
+use store::packets::{PacketLog, PacketQuery, PacketRow};
 use utoipa::IntoParams;
 
 use super::json;
 use super::parameters::{Asked, limit, range};
 use super::tables::RowsAnswer;
 use crate::app::App;
-use crate::packets::{PacketLog, PacketQuery};
 use crate::problem::Problem;
 
 /// Which packets.
@@ -69,7 +69,7 @@ fn log(app: &App) -> Result<Arc<dyn PacketLog>, Problem> {
 pub(super) async fn status(State(app): State<App>) -> Result<Response, Problem> {
     let Ok(log) = log(&app) else { return Ok(json(String::from("null"))) };
     let status = app.query(move || log.status().map_err(Problem::not_found)).await?;
-    Ok(json(status.to_string()))
+    Ok(json(status))
 }
 
 /// Packets by host, flow, class and time, the earliest first.
@@ -94,7 +94,7 @@ pub(super) async fn search(
     let log = log(&app)?;
     let found = move || log.rows(&query, limit).map_err(Problem::bad);
     let (rows, is_cut) = app.query(found).await?;
-    let row = |row: &crate::packets::PacketRow| {
+    let row = |row: &PacketRow| {
         let (ends, protocol) = row.ends.clone().unzip();
         let [source, destination] = ends.map_or([None; 2], |ends| ends.map(Some));
         let port = |end: Option<(std::net::IpAddr, u16)>| end.map(|(_, port)| port);

@@ -2,56 +2,25 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use packet::{FlowKey, Frame, Protocol, Timestamp};
+use packet::{FlowKey, Frame, Timestamp};
 use packetlog::log::{Found, Log, Query};
 use serde_json::{Value, json};
+use store::packets::{PacketLog, PacketQuery, PacketRow};
 
 use super::{flow_named, socket};
 use crate::copied::Copied;
 
 /// Bytes of packets that are handed out in one piece at most.
-pub const COPY_BYTES_MAX: usize = 64 << 20;
+const COPY_BYTES_MAX: usize = 64 << 20;
 
 /// Events that a status has at most, the latest.
 const EVENTS_MAX: usize = 50;
 
 /// Bytes of the file of events that are looked at.
 const EVENT_BYTES_MAX: u64 = 64 << 10;
-
-/// What is searched for; all of what is given must hold.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// Source or destination.
-    pub host: Option<IpAddr>,
-    /// A Community ID, or protocol, address, port, address and port.
-    pub flow: Option<String>,
-    /// A class.
-    pub class: Option<String>,
-    /// The earliest stamp, nanoseconds since the epoch.
-    pub from_ns: Option<i64>,
-    /// The first stamp that is too late.
-    pub to_ns: Option<i64>,
-}
-
-/// A packet that was found, as a row shows it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FoundRow {
-    /// Its stamp, nanoseconds since the epoch.
-    pub time_ns: i64,
-    /// Addresses and ports of source and destination, and the protocol; nothing without an IP
-    /// header.
-    pub ends: Option<([(IpAddr, u16); 2], Protocol)>,
-    /// Bytes on the wire.
-    pub wire_len: u32,
-    /// Bytes that were kept.
-    pub kept_len: u32,
-    /// Its class.
-    pub class: String,
-}
 
 /// The log of a run.
 #[derive(Clone, Debug)]
@@ -63,20 +32,18 @@ pub struct Searched {
 pub const FLOW_WANTED: &str = "wanted a Community ID as `wirelens flows` reports it, or \
                                tcp,192.0.2.1,50000,198.51.100.2,443";
 
-impl Wanted {
-    fn query(&self) -> Result<Query, String> {
-        let flow = self
-            .flow
-            .as_deref()
-            .map(|text| flow_named(text).ok_or_else(|| format!("flow {text:?}: {FLOW_WANTED}")));
-        Ok(Query {
-            hosts: self.host.into_iter().collect(),
-            flow: flow.transpose()?,
-            classes: self.class.iter().cloned().collect(),
-            from: self.from_ns.map(Timestamp::from_ns),
-            to: self.to_ns.map(Timestamp::from_ns),
-        })
-    }
+fn query(asked: &PacketQuery) -> Result<Query, String> {
+    let flow = asked
+        .flow
+        .as_deref()
+        .map(|text| flow_named(text).ok_or_else(|| format!("flow {text:?}: {FLOW_WANTED}")));
+    Ok(Query {
+        hosts: asked.host.into_iter().collect(),
+        flow: flow.transpose()?,
+        classes: asked.class.iter().cloned().collect(),
+        from: asked.from_ns.map(Timestamp::from_ns),
+        to: asked.to_ns.map(Timestamp::from_ns),
+    })
 }
 
 impl Searched {
@@ -86,11 +53,46 @@ impl Searched {
         Self { folder }
     }
 
-    /// What the recorder says of itself, where one runs, and what is in the log, by class.
+    /// The latest events of the log: when, and what; none where they are kept elsewhere.
+    fn events(&self) -> Vec<Value> {
+        let text = last_bytes(&self.folder.join("events.jsonl")).unwrap_or_default();
+        let events = text.lines().filter_map(|line| {
+            let Value::Object(mut event) = serde_json::from_str(line).ok()? else { return None };
+            let time = event.remove("time_ns")?.to_string();
+            let name = event.remove("event")?;
+            let more: Vec<_> = event
+                .iter()
+                .map(|(key, value)| match value.as_str() {
+                    Some(text) => format!("{key} {text}"),
+                    None => format!("{key} {value}"),
+                })
+                .collect();
+            let text = format!("{}: {}", name.as_str().unwrap_or_default(), more.join(", "));
+            Some(json!({"time": time, "text": text}))
+        });
+        let events: Vec<_> = events.collect();
+        events.iter().rev().take(EVENTS_MAX).rev().cloned().collect()
+    }
+
+    /// Hands what is found to `take` until that has enough.
     ///
     /// # Errors
-    /// Why the log cannot be read.
-    pub fn status(&self) -> Result<Value, String> {
+    /// Why the log cannot be read, or what is wrong with the question.
+    fn each(
+        &self,
+        asked: &PacketQuery,
+        mut take: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let query = query(asked)?;
+        let log = Log::open(&self.folder).map_err(|error| error.to_string())?;
+        let plan = log.find(&query);
+        log.read(&query, &plan, &mut take).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+impl PacketLog for Searched {
+    fn status(&self) -> Result<String, String> {
         let stats = Log::open(&self.folder).map_err(|error| error.to_string())?.stats();
         let classes: Vec<_> = stats
             .classes
@@ -135,53 +137,12 @@ impl Searched {
             status.insert("stored_bytes".into(), stats.bytes.into());
             status.insert("file_count".into(), stats.file_count.into());
         }
-        Ok(status)
+        Ok(status.to_string())
     }
 
-    /// The latest events of the log: when, and what; none where they are kept elsewhere.
-    fn events(&self) -> Vec<Value> {
-        let text = last_bytes(&self.folder.join("events.jsonl")).unwrap_or_default();
-        let events = text.lines().filter_map(|line| {
-            let Value::Object(mut event) = serde_json::from_str(line).ok()? else { return None };
-            let time = event.remove("time_ns")?.to_string();
-            let name = event.remove("event")?;
-            let more: Vec<_> = event
-                .iter()
-                .map(|(key, value)| match value.as_str() {
-                    Some(text) => format!("{key} {text}"),
-                    None => format!("{key} {value}"),
-                })
-                .collect();
-            let text = format!("{}: {}", name.as_str().unwrap_or_default(), more.join(", "));
-            Some(json!({"time": time, "text": text}))
-        });
-        let events: Vec<_> = events.collect();
-        events.iter().rev().take(EVENTS_MAX).rev().cloned().collect()
-    }
-
-    /// Hands what is found to `take` until that has enough.
-    ///
-    /// # Errors
-    /// Why the log cannot be read, or what is wrong with the question.
-    fn each(
-        &self,
-        wanted: &Wanted,
-        mut take: impl FnMut(&Found<'_>) -> ControlFlow<()>,
-    ) -> Result<(), String> {
-        let query = wanted.query()?;
-        let log = Log::open(&self.folder).map_err(|error| error.to_string())?;
-        let plan = log.find(&query);
-        log.read(&query, &plan, &mut take).map_err(|error| error.to_string())?;
-        Ok(())
-    }
-
-    /// The first packets that are found, at most so many; and whether there are more.
-    ///
-    /// # Errors
-    /// Why the log cannot be read, or what is wrong with the question.
-    pub fn rows(&self, wanted: &Wanted, limit: usize) -> Result<(Vec<FoundRow>, bool), String> {
+    fn rows(&self, asked: &PacketQuery, limit: usize) -> Result<(Vec<PacketRow>, bool), String> {
         let (mut rows, mut is_cut) = (Vec::new(), false);
-        self.each(wanted, |found| {
+        self.each(asked, |found| {
             if rows.len() >= limit {
                 is_cut = true;
                 return ControlFlow::Break(());
@@ -190,9 +151,9 @@ impl Searched {
             let ends = FlowKey::from_frame(&frame).map(|(key, direction)| {
                 let (source, destination) = key.endpoints(direction);
                 let ends = [source, destination].map(|end| (end.address, end.port));
-                (ends, key.protocol())
+                (ends, key.protocol().to_string())
             });
-            rows.push(FoundRow {
+            rows.push(PacketRow {
                 time_ns: found.record.timestamp.as_ns(),
                 ends,
                 wire_len: found.record.wire_len,
@@ -204,15 +165,10 @@ impl Searched {
         Ok((rows, is_cut))
     }
 
-    /// The packets that are found, as pcapng with their classes as comments.
-    ///
-    /// # Errors
-    /// Why the log cannot be read, what is wrong with the question, or that there is more than
-    /// [`COPY_BYTES_MAX`].
-    pub fn pcapng(&self, wanted: &Wanted) -> Result<Vec<u8>, String> {
+    fn pcapng(&self, asked: &PacketQuery) -> Result<Vec<u8>, String> {
         let mut copied = Copied::new();
         let (mut bytes, mut failure) = (Vec::new(), None);
-        self.each(wanted, |found| {
+        self.each(asked, |found| {
             let comment = comment(found);
             let interface = (found.record.interface, found.interface);
             let put = copied.frame(interface, found.record, found.bytes, comment.as_deref());

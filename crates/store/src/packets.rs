@@ -1,8 +1,6 @@
-//! Packets that a run keeps, as the front door searches them.
+//! Packets that a run keeps: who searches them, and who is asked.
 
 use std::net::IpAddr;
-
-use serde_json::Value;
 
 /// Which packets; all of what is given must hold.
 #[derive(Clone, Debug, Default)]
@@ -36,11 +34,11 @@ pub struct PacketRow {
 
 /// A packet log that can be asked, from several threads. What cannot be answered is said in words.
 pub trait PacketLog: Send + Sync {
-    /// Mode, counts, classes.
+    /// Mode, counts, classes, latest events: an object of JSON.
     ///
     /// # Errors
     /// Why it cannot be read.
-    fn status(&self) -> Result<Value, String>;
+    fn status(&self) -> Result<String, String>;
 
     /// The first packets, at most so many; and whether there are more.
     ///
