@@ -1,8 +1,8 @@
 //! What requests share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use store::packets::PacketLog;
 use store::{Store, Table};
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub token: Option<String>,
     pub served: Served,
     queries: Arc<Semaphore>,
+    /// The state that events carry, with the sequence that it is of: the same for all who listen.
+    state: Mutex<Option<(u64, Arc<str>)>>,
     /// When someone asked last, so that nothing is handed over that no one looks at.
     asked_ns: std::sync::atomic::AtomicI64,
 }
@@ -101,6 +103,7 @@ impl App {
             token,
             served: Served::default(),
             queries: Arc::new(Semaphore::new(QUERIES_WAITING_MAX)),
+            state: Mutex::default(),
             asked_ns: i64::MIN.into(),
         }))
     }
@@ -120,6 +123,19 @@ impl App {
     pub(crate) fn is_watched(&self) -> bool {
         let asked = self.asked_ns.load(Ordering::Relaxed);
         (self.facts.now_ns)().saturating_sub(asked) < 5_000_000_000
+    }
+
+    /// The state at a sequence, as `make` writes it where no one has asked for it yet.
+    pub(crate) fn state_at(&self, sequence: u64, make: impl FnOnce() -> String) -> Arc<str> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            Some((of, text)) if *of == sequence => Arc::clone(text),
+            _ => {
+                let text: Arc<str> = make().into();
+                *state = Some((sequence, Arc::clone(&text)));
+                text
+            }
+        }
     }
 
     /// A table.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use engine::columns::{Columns, Schema};
-use store::query::{Cell, Groups, Key, Measure, Number, Rows, Series};
+use store::query::{Cell, Groups, Key, Measure, Number, Rows, Series, hexadecimal};
 
 /// Appends text with quotes.
 pub(crate) fn push_text(json: &mut String, text: &str) {
@@ -21,10 +21,7 @@ fn push_cell(json: &mut String, cell: Cell<'_>) {
         Cell::Float(value) => write!(json, "{value:?}"),
         Cell::Time(ns) => write!(json, "\"{ns}\""),
         Cell::Text(text) => return push_text(json, text),
-        Cell::Bytes(bytes) => {
-            let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            write!(json, "\"{text}\"")
-        }
+        Cell::Bytes(bytes) => write!(json, "\"{}\"", hexadecimal(bytes)),
     };
 }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::columns::{Columns, Schema};
 
+use crate::query::{cell, time_column};
+
 /// Rows that are appended to one chunk. A reader holds whole chunks, so that a chunk is copied
 /// where rows come while it is read: few rows keep that cheap.
 const ROWS_PER_CHUNK: usize = 2048;
@@ -157,6 +159,19 @@ impl Table {
         let Rows { row_count, byte_count, received, evicted, .. } = *rows;
         let open_row_count = rows.open.values().map(|open| open.row_count).sum();
         TableState { row_count, byte_count, received, evicted, open_row_count }
+    }
+
+    /// Times of the first and the last final row, in the order in which they came.
+    #[must_use]
+    pub fn ends_ns(&self) -> (Option<i64>, Option<i64>) {
+        let Some(time) = time_column(self.schema) else { return (None, None) };
+        let rows = self.lock();
+        let of = |chunk: Option<&Arc<Chunk>>, row: fn(&Columns) -> usize| {
+            let columns = &chunk?.columns;
+            cell(columns, time, row(columns)).time()
+        };
+        let last = |columns: &Columns| columns.row_count().saturating_sub(1);
+        (of(rows.chunks.front(), |_| 0), of(rows.chunks.back(), last))
     }
 
     /// Takes in rows; the oldest go where there are more than are kept. Rows of other columns are

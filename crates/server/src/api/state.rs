@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use engine::columns::{Field, Kind, Schema};
 use serde::Serialize;
-use store::query::{cell, time_column};
+use store::query::time_column;
 use store::{Store, Table};
 use utoipa::ToSchema;
 
@@ -130,7 +130,7 @@ fn whole(count: f64) -> u64 {
 fn about(table: &Table, has_columns: bool) -> TableAbout {
     let (state, schema) = (table.state(), table.schema());
     let time = time_column(schema);
-    let (first, last) = time.map_or((None, None), |time| ends(table, time));
+    let (first, last) = table.ends_ns();
     TableAbout {
         name: table.name().to_owned(),
         about: table.about(),
@@ -139,21 +139,10 @@ fn about(table: &Table, has_columns: bool) -> TableAbout {
         received: state.received,
         evicted: state.evicted,
         time: time.and_then(|time| schema.get(time)).map(|field| field.name),
-        first,
-        last,
+        first: first.map(|ns| ns.to_string()),
+        last: last.map(|ns| ns.to_string()),
         columns: if has_columns { columns(schema) } else { Vec::new() },
     }
-}
-
-/// Times of the first and the last row.
-fn ends(table: &Table, time: usize) -> (Option<String>, Option<String>) {
-    let view = table.view();
-    let chunks = view.final_rows();
-    let first = chunks.first().and_then(|columns| cell(columns, time, 0).time());
-    let last = chunks
-        .last()
-        .and_then(|columns| cell(columns, time, columns.row_count().saturating_sub(1)).time());
-    (first.map(|ns| ns.to_string()), last.map(|ns| ns.to_string()))
 }
 
 fn columns(schema: Schema) -> Vec<ColumnAbout> {

@@ -108,8 +108,10 @@ impl Stream for Events {
             self.is_state_next = false;
             let sequence = self.app.store.sequence();
             if self.sequence.replace(sequence) != Some(sequence) {
-                let state = serde_json::to_string(&RunState::now(&self.app, false));
-                let event = Event::default().event("state").data(state.unwrap_or_default());
+                let app = &self.app;
+                let write = || serde_json::to_string(&RunState::now(app, false));
+                let state = app.state_at(sequence, || write().unwrap_or_default());
+                let event = Event::default().event("state").data(state);
                 return Poll::Ready(Some(Ok(event)));
             }
         }

@@ -93,3 +93,9 @@ impl<'a> Cell<'a> {
         }
     }
 }
+
+/// Bytes as hexadecimal text, as rows have them in every format.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use engine::columns::{Columns, Kind, Schema};
 
-use super::cell::{Cell, cell};
+use super::cell::{Cell, cell, hexadecimal};
 use super::expression::{Comparison, Expression, Written, parse};
 use super::measure::{Measure, Named};
 use super::value::{Net, Number, number, time};
@@ -272,8 +272,4 @@ fn has_text(text: &str, lowercase: &str) -> bool {
         |window: &[u8]| window.first().is_some_and(|one| one.eq_ignore_ascii_case(first));
     let is_there = |window: &[u8]| is_first(window) && window.eq_ignore_ascii_case(wanted);
     text.windows(wanted.len()).any(is_there)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

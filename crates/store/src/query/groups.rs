@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use engine::columns::{Columns, Schema};
 
-use super::cell::Cell;
+use super::cell::{Cell, hexadecimal};
 use super::filter::{Filter, QueryError};
 use super::measure::Measure;
 use super::span::{TimeRange, time_column};
@@ -202,9 +202,7 @@ impl Key {
             Cell::Time(ns) => Self::Time(ns),
             Cell::Float(value) => Self::Text(format!("{value:?}")),
             Cell::Text(text) => Self::Text(text.to_owned()),
-            Cell::Bytes(bytes) => {
-                Self::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-            }
+            Cell::Bytes(bytes) => Self::Text(hexadecimal(bytes)),
         }
     }
 }

@@ -12,7 +12,7 @@ mod series;
 mod span;
 mod value;
 
-pub use cell::{Cell, cell};
+pub use cell::{Cell, cell, hexadecimal};
 pub(crate) use ended::Ended;
 pub use filter::{Filter, QueryError};
 pub use groups::{Aggregate, Groups, GroupsQuery, GroupsRow, Key, Number, OrderBy};
