@@ -2,10 +2,9 @@ import { useAnswer } from "../answer.ts";
 import { hasColumn, tableOf, useApp } from "../context.ts";
 import { formatCount, formatCountOf } from "../format.ts";
 import { usePlace } from "../navigate.ts";
-import { pageOf, Pager } from "../parts/pager.tsx";
+import { Listed, ListingSearch, useListing } from "../parts/listing.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Ranking } from "../parts/ranking.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table } from "../parts/table.tsx";
 import { type Rec, recordsOf, sumOf, textOf } from "../source/records.ts";
@@ -14,8 +13,6 @@ import { quote } from "../source/tokens.ts";
 import { L4s } from "./l4s.tsx";
 import { latencyColumns, latencyHref, latencyKey, shapeOf } from "./latency-columns.tsx";
 import { LatencyOverTime } from "./latency-time.tsx";
-
-const PAGE_SIZE = 50;
 
 const ENDS: Record<string, string> = {
   source: "path to the source",
@@ -118,59 +115,31 @@ function SharpChanges({ table }: { table: TableInfo }) {
 }
 
 function Rows({ table }: { table: TableInfo }) {
-  const { source } = useApp();
   const place = usePlace();
   const shape = shapeOf(table);
-  const { where, sort = `-${shape.prefix}rtt_p99_ns` } = place.query;
-  const page = pageOf(place.query);
-  const answer = useAnswer(`latency ${place.key}`, (signal) =>
-    source.rows(
-      "latency",
-      { where, sort, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE, ...place.bounds },
-      signal,
-    ),
-  );
+  const { sort = `-${shape.prefix}rtt_p99_ns` } = place.query;
+  const listing = useListing("latency", "latency", sort);
   const noun = shape.isByFlow ? "flows" : "destinations";
   return (
     <Panel title={shape.isByFlow ? "Latency per flow" : "Latency per destination"}>
-      <SearchBox
+      <ListingSearch
+        listing={listing}
         label="Filter latencies"
-        value={where ?? ""}
         columns={table.columns}
         example={`${shape.prefix}rtt_p99_ns > 50ms and ${shape.prefix}rtt_count > 10`}
-        apply={(next) => place.go({ where: next, page: undefined })}
       />
-      <Shown answer={answer} lines={12}>
-        {(found) => {
-          const rows = recordsOf(found);
-          return (
-            <>
-              {rows.length === 0 ? (
-                <Empty title={`No ${noun} match`} />
-              ) : (
-                <Table
-                  caption={`Latency of ${noun}`}
-                  columns={latencyColumns(shape, rows)}
-                  rows={rows}
-                  keyOf={latencyKey}
-                  hrefOf={(row) => latencyHref(place, row)}
-                  sorting={{
-                    current: sort,
-                    change: (next) => place.go({ sort: next, page: undefined }),
-                  }}
-                />
-              )}
-              <Pager
-                page={page}
-                pageSize={PAGE_SIZE}
-                matched={found.matched}
-                searched={found.searched}
-                noun={noun}
-              />
-            </>
-          );
-        }}
-      </Shown>
+      <Listed listing={listing} noun={noun} lines={12} empty={<Empty title={`No ${noun} match`} />}>
+        {(rows) => (
+          <Table
+            caption={`Latency of ${noun}`}
+            columns={latencyColumns(shape, rows)}
+            rows={rows}
+            keyOf={latencyKey}
+            hrefOf={(row) => latencyHref(place, row)}
+            sorting={listing.sorting}
+          />
+        )}
+      </Listed>
     </Panel>
   );
 }

@@ -4,9 +4,8 @@ import { formatCount, formatDuration, formatFraction, formatShare } from "../for
 import { usePlace } from "../navigate.ts";
 import { Meter } from "../parts/bar.tsx";
 import { Distribution } from "../parts/distribution.tsx";
-import { pageOf, Pager } from "../parts/pager.tsx";
+import { Listed, ListingSearch, useListing } from "../parts/listing.tsx";
 import { type Figure, Figures, Panel } from "../parts/panel.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -16,7 +15,6 @@ import { quote } from "../source/tokens.ts";
 import { visible } from "../visible.ts";
 import { DevicePanel } from "./devices.tsx";
 
-const PAGE_SIZE = 50;
 const LABELS_MAX = 100;
 /** Newest verdicts that the distribution of confidence is of. */
 const SAMPLE_MAX = 2000;
@@ -157,51 +155,25 @@ function ConfidencePanel() {
 }
 
 function Verdicts() {
-  const { source, state } = useApp();
-  const place = usePlace();
-  const { where, sort = "-decided_ns" } = place.query;
-  const page = pageOf(place.query);
-  const columns = tableOf(state, "classify")?.columns ?? [];
-  const answer = useAnswer(`verdicts ${place.key}`, (signal) =>
-    source.rows(
-      "classify",
-      { where, sort, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE, ...place.bounds },
-      signal,
-    ),
-  );
+  const { state } = useApp();
+  const { sort = "-decided_ns" } = usePlace().query;
+  const listing = useListing("verdicts", "classify", sort);
   return (
     <Panel title="Verdicts">
-      <SearchBox
+      <ListingSearch
+        listing={listing}
         label="Filter verdicts"
-        value={where ?? ""}
-        columns={columns}
+        columns={tableOf(state, "classify")?.columns ?? []}
         example='label == "unknown" and guess_confidence > 0.5'
-        apply={(next) => place.go({ where: next, page: undefined })}
       />
-      <Shown answer={answer} lines={12}>
-        {(found) => (
-          <>
-            {found.rows.length === 0 ? (
-              <Empty title="No verdict matches" />
-            ) : (
-              <VerdictTable
-                verdicts={recordsOf(found)}
-                sorting={{
-                  current: sort,
-                  change: (next) => place.go({ sort: next, page: undefined }),
-                }}
-              />
-            )}
-            <Pager
-              page={page}
-              pageSize={PAGE_SIZE}
-              matched={found.matched}
-              searched={found.searched}
-              noun="verdicts"
-            />
-          </>
-        )}
-      </Shown>
+      <Listed
+        listing={listing}
+        noun="verdicts"
+        lines={12}
+        empty={<Empty title="No verdict matches" />}
+      >
+        {(verdicts) => <VerdictTable verdicts={verdicts} sorting={listing.sorting} />}
+      </Listed>
     </Panel>
   );
 }
