@@ -444,7 +444,7 @@ def test_files_end_and_together_hold_what_one_file_holds(
             frames = polars.concat([polars.read_parquet(file) for file in files])
             assert frames.equals(polars.read_parquet(whole))
         else:
-            # Each begins with its templates, and numbers its records anew.
+            # Each begins with its templates, and numbers its records from 0.
             for file in files:
                 parts = messages(file.read_bytes())
                 assert parts[0][0] == 0 and parts[0][1][:2] == b"\0\2"

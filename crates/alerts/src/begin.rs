@@ -29,7 +29,7 @@ const LIMITS: TableLimits =
 pub struct Clocks {
     /// Time since some moment of this process, which only goes forward.
     pub monotonic: fn() -> Duration,
-    /// The time of day: by it Alertmanager is told until when an alert is active.
+    /// The time of day: by it Alertmanager learns until when an alert is active.
     pub realtime: fn() -> Timestamp,
 }
 
@@ -88,7 +88,7 @@ pub struct Alerts {
     listing: Option<JoinHandle<()>>,
 }
 
-/// What became of the alert that [`Alerts::test`] sends to a destination.
+/// Outcome of the alert that [`Alerts::test`] sends to a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tested {
     /// The destination's name, else its kind.

@@ -236,7 +236,7 @@ pub struct IndicatorSettings {
 /// How many are let through in a time, such as `"60/min"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// So many at once, and again within each period.
+    /// So many in a burst, and again within each period.
     pub count: u32,
     /// The period.
     pub period: Duration,

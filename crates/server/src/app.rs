@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     asked_ns: std::sync::atomic::AtomicI64,
 }
 
-/// What became of requests and connections.
+/// Outcome of requests and connections.
 #[derive(Default)]
 pub(crate) struct Served {
     pub requests: AtomicU64,

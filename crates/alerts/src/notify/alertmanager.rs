@@ -20,13 +20,13 @@ const REQUEST_LEN_MAX: usize = 256;
 /// Alerts that are active or were not yet reported as resolved; the oldest goes for a new one.
 const KEPT_MAX: usize = 20_000;
 
-/// An alert that is not sent again ends after so many times the interval, as in Prometheus.
+/// An alert that is not re-sent ends after so many times the interval, as in Prometheus.
 const ENDS_AFTER: i64 = 4;
 
-/// After a failure what is active is sent again this soon, unless the interval is shorter.
+/// After a failure what is active is re-sent this soon, unless the interval is shorter.
 const OWED_AFTER: Duration = Duration::from_secs(10);
 
-/// Of Alertmanager everything is state: what is active is sent again, so that neither its restart
+/// Of Alertmanager everything is state: what is active is re-sent, so that neither its restart
 /// nor an outage between loses an alert.
 pub(super) struct Alertmanager {
     poster: Poster,
@@ -36,7 +36,7 @@ pub(super) struct Alertmanager {
     active: BTreeMap<u64, Arc<Alert>>,
     /// Resolved, which Alertmanager does not know yet.
     ended: BTreeMap<u64, Arc<Alert>>,
-    /// When all is sent again, in monotonic time.
+    /// When all is re-sent, in monotonic time.
     next: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The queue before a destination, and what became of what went into it.
+//! The queue of a destination, and the outcome of what went into it.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -56,7 +56,7 @@ impl Destination for JsonLines {
 
     fn reopen(&mut self) {
         self.file = None;
-        // The new file is there at once; where it cannot be, the next delivery says why.
+        // The new file is there immediately; where it cannot be, the next delivery says why.
         let _ = self.file();
     }
 

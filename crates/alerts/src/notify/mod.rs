@@ -153,7 +153,7 @@ pub(crate) fn mistakes(settings: &NotifySettings) -> Vec<Wrong> {
 }
 
 /// The names of destinations: those given, else their kinds, with a number where several would
-/// have one name. Counters are told from each other by them.
+/// have one name. Counters are distinguished by them.
 pub(crate) fn names(settings: &[NotifySettings]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for one in settings {

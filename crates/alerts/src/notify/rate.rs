@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::settings::Rate;
 
-/// Lets through as many as the rate says at once, and so many again in each period.
+/// Lets through as many as the rate says in a burst, and so many again in each period.
 pub(crate) struct Bucket {
     rate: Rate,
     tokens: f64,

@@ -186,7 +186,7 @@ fn alertmanager_is_sent_what_is_active_again_and_what_is_over_once() {
         let next = || requests.recv_timeout(Duration::from_secs(9)).unwrap();
         let first = next();
         assert!(first.head.starts_with("post /am/api/v2/alerts "), "{}", first.head);
-        // Tried again after the failure, then sent again while it is active.
+        // Tried again after the failure, then re-sent while it is active.
         for _ in 0..3 {
             let body = next().body;
             let [one] = body.as_array().unwrap().as_slice() else { panic!("{body}") };

@@ -25,7 +25,7 @@ const LEAST_ROWS: u64 = 10;
 /// What is wrong: the key of the settings, and what was seen and wanted.
 pub(crate) type Wrong = (&'static str, String);
 
-/// Collects what is wrong, so that all of it is told at once.
+/// Collects what is wrong, so that all of it is reported together.
 struct Binding<'a> {
     schema: Schema,
     wrong: &'a mut Vec<Wrong>,

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 /// Hosts that are added up at most; the flows of others are left out, and counted.
 const HOST_COUNT_MAX: usize = 200_000;
 
-/// Peers that are told apart for each host.
+/// Peers that are counted for each host.
 const PEERS_MAX: usize = 10_000;
 
 const COLUMNS: [&str; 9] = [

@@ -33,7 +33,7 @@ pub(crate) struct RunState {
     pub tables: Vec<TableAbout>,
 }
 
-/// Packets so far, by what became of them.
+/// Packets so far, by outcome.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Packets {
     /// Received by the capture.

@@ -31,7 +31,7 @@ const SCHEMA: Schema = &[
     Field::new("dropped_packets", Kind::U64, "Packets that the capture lost since the last row."),
 ];
 
-/// Periods that are open at once: packets of earlier ones are late, and are counted.
+/// Periods that are open together: packets of earlier ones are late, and are counted.
 const OPEN_PERIODS_MAX: usize = 64;
 
 /// The shortest period.

@@ -176,7 +176,7 @@ impl TakeNamed<()> for Largest {
     }
 }
 
-/// What is said of counts of names, which their names explain.
+/// Help text of counts of names, which their names explain.
 const NAMES_ABOUT: &str = "Names that payload shows, and what was not read of it.";
 
 /// What is reported at the end.

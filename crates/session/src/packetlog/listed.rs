@@ -20,7 +20,7 @@ choice! {
     }
 }
 
-/// Hosts or sessions that are told apart; packets of others are counted together.
+/// Hosts or sessions that are distinguished; packets of others are counted together.
 const ENTRIES_MAX: usize = 1 << 20;
 
 const fn number(name: &'static str, about: &'static str) -> Field {

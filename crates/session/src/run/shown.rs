@@ -82,7 +82,7 @@ impl Shown {
     }
 }
 
-/// Packets by what became of them.
+/// Packets by outcome.
 fn outcome_counts(outcome: &Outcome) -> Vec<Count> {
     let mut counts = vec![
         Count::total("packets_processed", "Packets taken in.", outcome.processed()),

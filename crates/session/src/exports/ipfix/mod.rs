@@ -27,7 +27,7 @@ const HEADER_LEN: usize = 16;
 const SET_HEADER_LEN: usize = 4;
 const TEMPLATE_SET: u16 = 2;
 
-/// Templates are sent again after so many messages to where messages may be lost.
+/// Templates are re-sent after so many messages to where messages may be lost.
 const MESSAGES_PER_TEMPLATES: u64 = 20;
 
 /// Or after this time of packets.

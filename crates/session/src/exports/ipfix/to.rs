@@ -55,7 +55,7 @@ impl To {
         }
     }
 
-    /// Whether messages may be lost, so that templates have to be sent again.
+    /// Whether messages may be lost, so that templates have to be re-sent.
     pub(super) const fn is_lossy(&self) -> bool {
         matches!(self, Self::Udp { .. })
     }
