@@ -1,28 +1,51 @@
 //! Signals. SIGINT and SIGTERM: the first asks the run to finish, the second
 //! ends it. SIGHUP: begin a new output file.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use engine::run::Control;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag::{register, register_conditional_shutdown};
+use signal_hook::flag::register;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::exit;
 
 /// Exit status after a second interrupt: 128 and the signal's number, as shells give it.
 const STATUS_INTERRUPTED: i32 = 130;
+
+/// A signal this soon after the first is the same wish: `timeout` signals its child and then
+/// its process group, so that one wish arrives twice.
+const SAME_WITHIN: Duration = Duration::from_millis(200);
 
 /// A control that the first interrupt stops: what was counted is written, and
 /// the run ends as if the input had ended there.
 pub(crate) fn control() -> Arc<Control> {
     let control = Arc::new(Control::default());
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the second asks what the first has set. Where no handler can be
-        // installed an interrupt ends the process, as it would any other; a partial output
-        // is marked by its name.
-        let _ = register_conditional_shutdown(signal, STATUS_INTERRUPTED, control.flag());
+        // Where no handler can be installed an interrupt ends the process, as it would any
+        // other; a partial output is marked by its name.
         let _ = register(signal, control.flag());
     }
+    let _ = end_at_the_second();
     control
+}
+
+/// The second interrupt ends the process, whatever it is doing.
+fn end_at_the_second() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let waiting = move || {
+        let mut first: Option<Instant> = None;
+        for _ in signals.forever() {
+            let first = first.get_or_insert_with(Instant::now);
+            if first.elapsed() > SAME_WITHIN {
+                exit(STATUS_INTERRUPTED);
+            }
+        }
+    };
+    thread::Builder::new().name(String::from("signals")).spawn(waiting).map(drop)
 }
 
 /// From here on SIGHUP asks the run to finish, too: the machine is as it was afterwards.
