@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp } from "./context.ts";
+import { boundsOf, ticksPerAnswer } from "./range.ts";
 
 export interface Answer<T> {
   data: T | null;
@@ -18,14 +19,15 @@ interface Held<T> {
 
 /**
  * Asks when `key` changes and at each tick of the page. An answer to another key is discarded; at
- * a tick nothing is asked while the last question is open, so a slow server is not piled upon.
+ * a tick, of long ranges at every few, nothing is asked while the last question is open, so a slow server is not piled upon.
  * Without a key nothing is asked, such as of a table that the run does not have.
  */
 export function useAnswer<T>(
   key: string | null,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Answer<T> {
-  return useQuestion(key, useApp().tick, ask);
+  const { tick, route, state } = useApp();
+  return useQuestion(key, Math.floor(tick / ticksPerAnswer(boundsOf(route, state), state)), ask);
 }
 
 /** For what is costly and does not change, such as a search of the packet log. */

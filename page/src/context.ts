@@ -32,8 +32,11 @@ export function tableOf(state: State, name: string): TableInfo | null {
 const DAY_NS = 86_400_000_000_000n;
 
 export function spansDays(state: State): boolean {
-  return state.tables.some(
-    ({ first, last }) => first !== null && last !== null && BigInt(last) - BigInt(first) > DAY_NS,
+  const isLong = (first: string | null, last: string | null): boolean =>
+    first !== null && last !== null && BigInt(last) - BigInt(first) > DAY_NS;
+  return (
+    state.tables.some(({ first, last }) => isLong(first, last)) ||
+    (state.history !== null && isLong(state.history.first, state.now ?? state.history.last))
   );
 }
 

@@ -35,7 +35,7 @@ const VIEWS: View[] = [
   view("flows", "Flows", Flows),
   view("flow", "Flow", Flow, { section: "flows", hasRange: false }),
   view("hosts", "Hosts", Hosts),
-  view("host", "Host", Host, { section: "hosts", hasRange: false }),
+  view("host", "Host", Host, { section: "hosts" }),
   view("services", "Services and devices", Services),
   view("queues", "Queues", Queues),
   view("latency", "Latency", Latency),

@@ -5,13 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::run::Control;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::exit;
+
+use crate::clock::CLOCK;
 
 /// Exit status after a second interrupt: 128 and the signal's number, as shells give it.
 const STATUS_INTERRUPTED: i32 = 130;
@@ -37,10 +39,10 @@ pub(crate) fn control() -> Arc<Control> {
 fn end_at_the_second() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let waiting = move || {
-        let mut first: Option<Instant> = None;
+        let mut first = None;
         for _ in signals.forever() {
-            let first = first.get_or_insert_with(Instant::now);
-            if first.elapsed() > SAME_WITHIN {
+            let at = (CLOCK.monotonic)();
+            if at - *first.get_or_insert(at) > SAME_WITHIN {
                 exit(STATUS_INTERRUPTED);
             }
         }

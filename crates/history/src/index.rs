@@ -1,6 +1,6 @@
 //! The files of a history folder, known by their names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,33 @@ pub(crate) struct StoredTable {
     pub(crate) files: BTreeSet<StoredFile>,
     /// Rows of the table in memory that are in files, or were missed.
     pub(crate) taken: u64,
+    /// The latest time of the rows that earlier runs left.
+    pub(crate) latest_before_ns: Option<i64>,
+    /// Rows of this run that were taken, and the latest time among so many, in rising order.
+    pub(crate) marks: VecDeque<(u64, i64)>,
+}
+
+impl StoredTable {
+    /// Rows up to this count were taken, the latest of them of this time. Marks of rows before
+    /// those that went from memory say no more than the last of them.
+    pub(crate) fn mark(&mut self, taken: u64, latest_ns: Option<i64>, evicted: u64) {
+        self.taken = taken;
+        let before = self.marks.back().map(|&(_, ns)| ns);
+        if let Some(latest_ns) = latest_ns.max(before) {
+            self.marks.push_back((taken, latest_ns));
+        }
+        while self.marks.get(1).is_some_and(|&(taken, _)| taken <= evicted) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Whether all rows from a time on are in memory, from which so many have gone.
+    pub(crate) fn is_in_memory(&self, from_ns: i64, evicted: u64) -> bool {
+        let of_this_run = || self.marks.iter().find(|&&(taken, _)| taken >= evicted);
+        let gone =
+            if evicted > 0 { Some(of_this_run().map_or(i64::MAX, |one| one.1)) } else { None };
+        self.latest_before_ns.max(gone).is_none_or(|latest| latest < from_ns)
+    }
 }
 
 /// The files of all tables.
@@ -85,7 +112,9 @@ impl Index {
             files.retain(|file| !gone.contains(file));
             let last = files.iter().map(|file| file.numbers.1 + 1).max();
             index.next_number = index.next_number.max(last.unwrap_or(0));
-            index.tables.insert(name, StoredTable { files, taken: 0 });
+            let latest_before_ns = files.iter().map(|file| file.last_ns).max();
+            let table = StoredTable { files, latest_before_ns, ..StoredTable::default() };
+            index.tables.insert(name, table);
         }
         Ok(index)
     }

@@ -21,6 +21,9 @@ use crate::write::{Lent, split, write};
 /// would otherwise have all of it written with every flush.
 const LATE_FILES_MIN: usize = 8;
 
+/// Of the rows that may wait, so many are written before their time.
+const FILLING: f64 = 0.5;
+
 /// What the writing thread and queries share.
 pub(crate) struct Keeper {
     pub(crate) root: PathBuf,
@@ -60,6 +63,21 @@ impl Keeper {
         Arc::clone(all.entry(table.name().to_owned()).or_insert_with(made))
     }
 
+    /// From here on no row goes from memory before it was taken.
+    pub(crate) fn take_all(&self) {
+        self.store.tables().iter().for_each(|table| table.put_taken(Some(0)));
+    }
+
+    /// From here on no row waits.
+    pub(crate) fn take_none(&self) {
+        self.store.tables().iter().for_each(|table| table.put_taken(None));
+    }
+
+    /// Whether rows of a table would soon wait.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.store.tables().iter().any(|table| table.untaken() > FILLING)
+    }
+
     /// Writes what is new. Rows that cannot be written are tried again with the next call, as long
     /// as the table has them; those of the last call are missed.
     pub(crate) fn flush(&self, is_last: bool) {
@@ -95,13 +113,20 @@ impl Keeper {
         match self.write_table(table, &held, &mut written) {
             Ok(()) => {
                 let mut index = self.write_index();
+                let of_table = written.iter().filter(|(name, _)| name == table.name());
+                let latest_ns = of_table.map(|(_, file)| file.last_ns).max();
                 for (name, file) in written {
                     index.tables.entry(name).or_default().files.insert(file);
                 }
-                index.tables.entry(table.name().to_owned()).or_default().taken = view.received();
+                let stored = index.tables.entry(table.name().to_owned()).or_default();
+                stored.mark(view.received(), latest_ns, table.state().evicted);
+                drop(index);
+                table.put_taken(Some(view.received()));
                 self.counters.took(count as u64, new.saturating_sub(count as u64));
             }
             Err(why) => {
+                // A disk that is full holds up no one.
+                table.put_taken(None);
                 // All or nothing, so that no row is there twice after the next try.
                 for (name, file) in written {
                     let _ = fs::remove_file(file.path(&self.root, &name));

@@ -50,7 +50,7 @@ pub struct HistoryOptions {
     /// The oldest hours are removed where files have more bytes than this. While an hour is
     /// compacted, its rows are there twice.
     pub keep_bytes: u64,
-    /// How often new rows are written.
+    /// How often new rows are written; more often where they fill what a table keeps.
     pub flush_every: Duration,
     /// The clock of the front end, in nanoseconds since the epoch: for rows without a time, and
     /// so that stamps from the future remove nothing.
@@ -58,12 +58,12 @@ pub struct HistoryOptions {
 }
 
 impl HistoryOptions {
-    /// 7 days or 2 GB, written once a minute.
+    /// 7 days or 2 GiB, written once a minute.
     #[must_use]
     pub const fn new(folder: PathBuf, now_ns: fn() -> i64) -> Self {
         let keep = Span::from_seconds(7 * 86_400);
         let flush_every = Duration::from_secs(60);
-        Self { folder, keep, keep_bytes: 2_000_000_000, flush_every, now_ns }
+        Self { folder, keep, keep_bytes: 2 << 30, flush_every, now_ns }
     }
 }
 
@@ -102,6 +102,7 @@ impl History {
             flushing: Mutex::new(()),
             _lock: lock,
         });
+        keeper.take_all();
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (of_thread, stopped) = (Arc::clone(&keeper), Arc::clone(&stop));
         let thread = thread::Builder::new()
@@ -126,6 +127,7 @@ impl History {
             // Its panic would have been reported where it happened.
             let _ = thread.join();
             self.keeper.flush(true);
+            self.keeper.take_none();
         }
         self.state()
     }
@@ -204,13 +206,22 @@ impl Drop for History {
     }
 }
 
+/// How often it is looked whether rows wait.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 fn flush_until(keeper: &Keeper, stop: &(Mutex<bool>, Condvar), every: Duration) {
+    let mut waited = Duration::ZERO;
     loop {
+        let look = LOOK_EVERY.min(every);
         let stopped = locked(&stop.0);
-        let waited = stop.1.wait_timeout_while(stopped, every, |is_stopped| !*is_stopped);
-        if waited.map_or(true, |(is_stopped, _)| *is_stopped) {
+        let result = stop.1.wait_timeout_while(stopped, look, |is_stopped| !*is_stopped);
+        if result.map_or(true, |(is_stopped, _)| *is_stopped) {
             return;
         }
-        keeper.flush(false);
+        waited += look;
+        if waited >= every || keeper.is_filling() {
+            keeper.flush(false);
+            waited = Duration::ZERO;
+        }
     }
 }

@@ -7,14 +7,17 @@ use std::thread;
 
 use engine::columns::{Columns, Schema};
 use store::query::{
-    Filter, Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery, TimeRange, time_column,
+    Aggregate, Filter, Groups, GroupsQuery, Measure, Number, Rows, RowsQuery, Series, SeriesQuery,
+    TimeRange, time_column,
 };
-use store::{Held, Table};
+use store::{Held, Table, View};
 
 use crate::cache::CacheKey;
-use crate::index::{Index, StoredFile};
+use crate::hour::HOUR_NS;
+use crate::index::{Index, StoredFile, StoredTable};
 use crate::keeper::{Keeper, guarded, locked};
 use crate::read::{Opened, picked};
+use crate::rollup::{FEW_VALUES, MINUTE_NS};
 
 /// Bytes of values that one query may hold: older hours are left out beyond it, and counted.
 const QUERY_BYTES_MAX: usize = 1 << 30;
@@ -107,6 +110,11 @@ impl Keeper {
     /// Stored rows of a table, and those in memory that are in no file.
     pub(crate) fn all(&self, table: &Table, ask: &Ask<'_>) -> Found {
         let index = self.read_index();
+        if let Some(view) = in_memory(&index, table, ask.range) {
+            let mut found = Found::default();
+            found.add(view.chunks());
+            return found;
+        }
         let mut found = self.stored(&index, table.name(), table.schema(), ask);
         found.add(memory(&index, table));
         found
@@ -124,6 +132,9 @@ impl Keeper {
 
     pub(crate) fn rows(&self, table: &Table, query: &RowsQuery) -> Rows {
         let index = self.read_index();
+        if let Some(view) = in_memory(&index, table, query.range) {
+            return query.run(&view);
+        }
         let (name, schema) = (table.name(), table.schema());
         let wanted = query.offset.saturating_add(query.limit);
         let order = query.order.iter().flat_map(|order| order.measure.columns().iter().copied());
@@ -225,6 +236,9 @@ impl Keeper {
     }
 
     pub(crate) fn series(&self, table: &Table, query: &SeriesQuery) -> Series {
+        if let Some(series) = self.series_of_sums(table, query) {
+            return series;
+        }
         let measures = query.by.iter().chain(&query.value);
         let columns = measures.flat_map(|measure| measure.columns().iter().copied()).collect();
         let ask = Ask { range: query.range, filter: &query.filter, columns: Some(columns) };
@@ -232,6 +246,62 @@ impl Keeper {
         let mut series = query.run(&found.chunks, table.schema());
         series.searched = found.searched;
         series
+    }
+}
+
+/// From this length on a series is put together from sums, a minute at its ends being whole.
+const LONG_NS: i64 = 2 * HOUR_NS;
+
+impl Keeper {
+    /// The same from sums by minute, where a long series needs no more than they have.
+    fn series_of_sums(&self, table: &Table, query: &SeriesQuery) -> Option<Series> {
+        let schema = table.schema();
+        let SeriesQuery { filter, range, value, aggregate, by, series_count, step_ns } = query;
+        let until_ns = range.to_ns.or_else(|| self.store.time_ns())?;
+        let length_ns = until_ns.saturating_sub(range.from_ns?);
+        let has_whole_minutes = step_ns.is_none_or(|step| step > 0 && step % MINUTE_NS == 0);
+        if length_ns < LONG_NS || !has_whole_minutes || !filter.columns(schema).is_empty() {
+            return None;
+        }
+        let name = match (value, aggregate) {
+            (None, Aggregate::Sum | Aggregate::Count) => String::from("rows"),
+            (Some(value), Aggregate::Sum) => value.name().to_owned(),
+            (Some(value), Aggregate::Max) => format!("max_{}", value.name()),
+            _ => return None,
+        };
+        // Of addresses and ports a minute may have more than its sums keep apart.
+        if by.as_ref().is_some_and(|by| !FEW_VALUES.contains(&by.name())) {
+            return None;
+        }
+        let rollups = self.rollups_of(table);
+        let measure = |schema, name: &str| Measure::find(schema, name).ok();
+        let (rollup, value, by) = rollups.iter().find_map(|rollup| {
+            let value = measure(rollup.schema, &name)?;
+            let by = match by {
+                Some(by) => Some(measure(rollup.schema, by.name())?),
+                None => None,
+            };
+            Some((rollup, value, by))
+        })?;
+        let first_ns = range.from_ns.map(|from| from.div_euclid(MINUTE_NS) * MINUTE_NS);
+        let range = TimeRange { from_ns: first_ns, to_ns: range.to_ns };
+        let is_count = matches!(aggregate, Aggregate::Count);
+        let aggregate = if is_count { Aggregate::Sum } else { *aggregate };
+        let (series_count, step_ns) = (*series_count, *step_ns);
+        let columns = by.iter().chain([&value]).flat_map(|one| one.columns().iter().copied());
+        let ask = Ask { range, filter: &Filter::all(), columns: Some(columns.collect()) };
+        let found = self.sums(table, &rollup.name, &ask)?;
+        let filter = Filter::all();
+        let query =
+            SeriesQuery { filter, range, value: Some(value), aggregate, by, series_count, step_ns };
+        let mut series = query.run(&found.chunks, rollup.schema);
+        series.searched = found.searched;
+        if is_count {
+            let none = series.series.iter_mut().flat_map(|(_, values)| values);
+            none.filter(|value| value.is_none())
+                .for_each(|value| *value = Some(Number::Integer(0)));
+        }
+        Some(series)
     }
 }
 
@@ -382,6 +452,17 @@ fn columns(schema: Schema, ask: &Ask<'_>) -> Vec<usize> {
     columns.sort_unstable();
     columns.dedup();
     columns
+}
+
+/// The rows in memory, where all rows of a range are there.
+fn in_memory(index: &Index, table: &Table, range: TimeRange) -> Option<View> {
+    let view = table.view();
+    let stored = index.tables.get(table.name());
+    let evicted = view.received().saturating_sub(view.row_count() as u64);
+    let is_there = |stored: &StoredTable| {
+        range.from_ns.is_some_and(|from_ns| stored.is_in_memory(from_ns, evicted))
+    };
+    stored.is_none_or(is_there).then_some(view)
 }
 
 /// Rows in memory that are in no file.

@@ -6,7 +6,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use store::Held;
 use store::query::{Cell, cell, time_column};
 
-const MINUTE_NS: i64 = 60_000_000_000;
+pub(crate) const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Tables of sums that a table has.
 struct Rule {
@@ -19,6 +19,9 @@ struct Rule {
     /// Of these the largest.
     maxima: &'static [&'static str],
 }
+
+/// Keys with so few values that sums of a minute keep practically all of them apart.
+pub(crate) const FEW_VALUES: [&str; 4] = ["protocol", "app_protocol", "label", "control"];
 
 const FLOW_SUMS: &[&str] = &["src_bytes", "dst_bytes", "src_packets", "dst_packets"];
 const LATENCY_MAXIMA: &[&str] = &["rtt_min_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_max_ns"];

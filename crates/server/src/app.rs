@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use history::{Ask, History};
 use store::packets::PacketLog;
-use store::{Store, Table};
+use store::query::{Filter, Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery, TimeRange};
+use store::{Held, Store, Table};
 use tokio::sync::Semaphore;
 
 use crate::problem::Problem;
@@ -50,6 +52,8 @@ pub struct Facts {
     pub packets: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     /// The packets that the run keeps, if it keeps any.
     pub packet_log: Option<Arc<dyn PacketLog>>,
+    /// Rows of earlier hours and runs, if they are stored.
+    pub history: Option<Arc<History>>,
 }
 
 /// What every request is given.
@@ -85,6 +89,51 @@ impl std::ops::Deref for App {
 
     fn deref(&self) -> &Shared {
         &self.0
+    }
+}
+
+impl Shared {
+    /// Stored rows, where a query says from when on: without that it is about those in memory.
+    fn stored(&self, range: TimeRange) -> Option<&History> {
+        self.facts.history.as_deref().filter(|_| range.from_ns.is_some())
+    }
+
+    /// Finds rows.
+    pub(crate) fn rows(&self, table: &Table, query: &RowsQuery) -> Rows {
+        match self.stored(query.range) {
+            Some(history) => history.rows(table, query),
+            None => query.run(&table.view()),
+        }
+    }
+
+    /// Finds groups.
+    pub(crate) fn groups(&self, table: &Table, query: &GroupsQuery) -> Groups {
+        match self.stored(query.range) {
+            Some(history) => history.groups(table, query),
+            None => query.run(&table.view().chunks(), table.schema()),
+        }
+    }
+
+    /// Puts values together over time.
+    pub(crate) fn series(&self, table: &Table, query: &SeriesQuery) -> Series {
+        match self.stored(query.range) {
+            Some(history) => history.series(table, query),
+            None => query.run(&table.view().chunks(), table.schema()),
+        }
+    }
+
+    /// Rows of a range of which these columns are read, and those of the filter.
+    pub(crate) fn chunks(
+        &self,
+        table: &Table,
+        range: TimeRange,
+        filter: &Filter,
+        columns: Option<Vec<usize>>,
+    ) -> Vec<Held> {
+        match self.stored(range) {
+            Some(history) => history.chunks(table, &Ask { range, filter, columns }).chunks,
+            None => table.view().chunks(),
+        }
     }
 }
 

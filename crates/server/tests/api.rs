@@ -65,6 +65,7 @@ fn begin(store: &Arc<Store>, token: Option<&str>) -> Server {
         now_ns: || 1_764_113_831_000_000_000,
         packets: Box::new(|| (9, 1)),
         packet_log: None,
+        history: None,
     };
     let listen = "127.0.0.1:0".parse().unwrap();
     let token = token.map(str::to_owned);
@@ -258,6 +259,7 @@ fn beyond_this_machine_a_token_is_needed() {
         now_ns: || 0,
         packets: Box::new(|| (0, 0)),
         packet_log: None,
+        history: None,
     };
     let listen = "0.0.0.0:0".parse().unwrap();
     let begun = Server::begin(Options { listen, token: None }, store(), facts);

@@ -41,6 +41,7 @@ pub mod rules;
 pub mod run;
 mod second;
 pub mod shipped;
+pub mod stored;
 pub mod summary;
 pub mod toml_text;
 pub mod top;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use engine::columns::{Columns, Schema};
 
@@ -39,6 +39,8 @@ pub struct Table {
     schema: Schema,
     limits: TableLimits,
     rows: Mutex<Rows>,
+    /// Rows were taken, so that there is room for others.
+    has_room: Condvar,
     /// Of the store; see [`Store::sequence`](crate::Store::sequence).
     sequence: Arc<AtomicU64>,
 }
@@ -50,6 +52,8 @@ struct Rows {
     byte_count: usize,
     received: u64,
     evicted: u64,
+    /// So many of the rows were taken by who takes every row; nothing where no one does.
+    taken: Option<u64>,
     open: BTreeMap<(usize, usize), Open>,
 }
 
@@ -131,7 +135,8 @@ impl Table {
         limits: TableLimits,
         sequence: Arc<AtomicU64>,
     ) -> Self {
-        Self { name, about, schema, limits, rows: Mutex::default(), sequence }
+        let (rows, has_room) = (Mutex::default(), Condvar::new());
+        Self { name, about, schema, limits, rows, has_room, sequence }
     }
 
     /// Its name.
@@ -175,13 +180,32 @@ impl Table {
     }
 
     /// Takes in rows; the oldest go where there are more than are kept. Rows of other columns are
-    /// no rows of this table, and are not taken.
+    /// no rows of this table, and are not taken. Where every row is [taken](Self::put_taken) it
+    /// waits, rather than lose one.
     pub fn push(&self, added: &Columns) {
         if added.schema() != self.schema || added.row_count() == 0 {
             return;
         }
-        self.lock().push(added, &self.limits);
+        let rows = self.lock();
+        let is_full = |rows: &mut Rows| rows.has_no_room_for(added, &self.limits);
+        let waited = self.has_room.wait_while(rows, is_full);
+        waited.unwrap_or_else(PoisonError::into_inner).push(added, &self.limits);
         self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Who takes every row has so many by now, of those received: rows wait for it where there is
+    /// no room for more. With nothing no one waits any more, as where a disk is full.
+    pub fn put_taken(&self, received: Option<u64>) {
+        self.lock().taken = received;
+        self.has_room.notify_all();
+    }
+
+    /// Rows that were not taken yet, as a share of those that may wait; 1 and more where rows
+    /// come faster than they are taken.
+    #[must_use]
+    pub fn untaken(&self) -> f64 {
+        let rows = self.lock();
+        rows.share(rows.untaken(), &self.limits)
     }
 
     /// Takes in rows that are not final, in place of those of the same part and segment before.
@@ -234,7 +258,29 @@ impl Table {
     }
 }
 
+/// Of what a table keeps, so much may wait to be taken: chunks go as a whole.
+const UNTAKEN_MAX: f64 = 0.75;
+
 impl Rows {
+    /// Rows that wait to be taken.
+    fn untaken(&self) -> u64 {
+        self.taken.map_or(0, |taken| self.received.saturating_sub(taken))
+    }
+
+    /// So many rows as a share of those that may wait.
+    #[allow(clippy::cast_precision_loss)]
+    fn share(&self, row_count: u64, limits: &TableLimits) -> f64 {
+        let rows = row_count as f64;
+        let bytes = rows * self.byte_count as f64 / self.row_count.max(1) as f64;
+        let share = (rows / limits.row_count as f64).max(bytes / limits.byte_count as f64);
+        share / UNTAKEN_MAX
+    }
+
+    fn has_no_room_for(&self, added: &Columns, limits: &TableLimits) -> bool {
+        let untaken = self.untaken();
+        untaken > 0 && self.share(untaken + added.row_count() as u64, limits) > 1.0
+    }
+
     fn push(&mut self, added: &Columns, limits: &TableLimits) {
         let (row_count, byte_count) = (added.row_count(), added.byte_count());
         match self.chunks.back_mut() {
@@ -251,6 +297,12 @@ impl Rows {
         let is_over =
             |rows: &Self| rows.row_count > limits.row_count || rows.byte_count > limits.byte_count;
         while is_over(self) && self.chunks.len() > 1 {
+            let front = self.chunks.front().map_or(0, |chunk| chunk.columns.row_count() as u64);
+            let is_untaken = |taken: u64| self.evicted + front > taken;
+            if self.taken.is_some_and(is_untaken) {
+                // Who takes all of them is waited for before there are many more.
+                break;
+            }
             let Some(chunk) = self.chunks.pop_front() else { break };
             self.row_count -= chunk.columns.row_count();
             self.byte_count -= chunk.byte_count;
@@ -393,6 +445,37 @@ mod tests {
             table.push(&rows(start..start + 100));
         }
         assert!(table.state().byte_count < 200_000, "{:?}", table.state());
+    }
+
+    #[test]
+    fn rows_wait_for_who_takes_all_of_them() {
+        let limits = TableLimits { row_count: 10_000, ..TableLimits::default() };
+        let table = table(limits);
+        table.put_taken(Some(0));
+        let mut taken = 0;
+        std::thread::scope(|scope| {
+            let pushing = scope.spawn(|| {
+                for start in (0..100_000).step_by(100) {
+                    table.push(&rows(start..start + 100));
+                }
+            });
+            while !pushing.is_finished() || table.untaken() > 0.0 {
+                let view = table.since(taken);
+                taken += view
+                    .latest(usize::try_from(view.received() - taken).unwrap())
+                    .iter()
+                    .map(|held| held.columns().row_count() as u64)
+                    .sum::<u64>();
+                assert_eq!(taken, view.received(), "one has gone");
+                table.put_taken(Some(taken));
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert_eq!(taken, 100_000);
+        table.put_taken(None);
+        table.push(&rows(0..20_000));
+        table.push(&rows(0..20_000));
+        assert_eq!(table.state().received, 140_000, "no one is waited for any more");
     }
 
     #[test]

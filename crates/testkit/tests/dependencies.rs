@@ -29,7 +29,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("sink", Only(&["engine"])),
     ("store", Only(&["engine", "packet"])),
     ("history", Only(&["engine", "packet", "sink", "store"])),
-    ("server", Only(&["engine", "packet", "store"])),
+    ("server", Only(&["engine", "history", "packet", "store"])),
     ("alerts", Only(&["engine", "packet", "store"])),
     ("terminal", Only(&["engine", "packet", "store"])),
     ("dualq", Only(&[])),

@@ -58,7 +58,11 @@ const TABLES: Record<string, { section: string; shows: string; lines: string[] }
   latency: { section: "latency", shows: "RTT, jitter and retransmissions", lines: ['by = "flow"'] },
   l4s: { section: "l4s", shows: "which L4S queue is faster", lines: ['model = "l4s"'] },
   packetlog: { section: "packetlog", shows: "recorded packets", lines: ['output = "packetlog"'] },
-  alerts: { section: "alerts", shows: "alerts", lines: [] },
+  alerts: {
+    section: "[alert]",
+    shows: "alerts",
+    lines: ['name = "large flow"', 'table = "flows"', 'when = "bytes > 100M"'],
+  },
 };
 
 /** The table that a view needs is not part of this run: says what to add to wirelens.toml. */

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp } from "../context.ts";
 import { formatSecond, type Zone } from "../format.ts";
-import { boundsOf, rangeName, rangesOf } from "../range.ts";
+import { boundsOf, firstOfAll, rangeName, rangesOf } from "../range.ts";
 import { formatRoute } from "../route.ts";
 import { parseTime } from "../source/literal.ts";
 
@@ -23,7 +23,6 @@ function decimal(bound: string | undefined): string | null {
 function Custom({ close }: { close(): void }) {
   const { state, route, zone } = useApp();
   const bounds = boundsOf(route, state);
-  const traffic = state.tables.find((table) => table.name === "traffic");
   const form = useRef<HTMLFormElement>(null);
   const [error, setError] = useState<string | null>(null);
   const apply = (event: Event): void => {
@@ -45,7 +44,7 @@ function Custom({ close }: { close(): void }) {
     });
   };
   const name = zone === "utc" ? "UTC" : "local time";
-  const first = decimal(bounds.from) ?? traffic?.first;
+  const first = decimal(bounds.from) ?? firstOfAll(state);
   const last = decimal(bounds.to) ?? state.now;
   return (
     <form ref={form} class="range-custom" onSubmit={apply}>

@@ -1,4 +1,5 @@
 import type {
+  Bounds,
   Found,
   Gathered,
   GroupsQuery,
@@ -83,8 +84,8 @@ export class ApiSource implements Source {
     return get("hosts", query, signal);
   }
 
-  host(host: string, signal?: AbortSignal): Promise<Gathered> {
-    return get(`hosts/${encodeURIComponent(host)}`, {}, signal);
+  host(host: string, bounds: Bounds, signal?: AbortSignal): Promise<Gathered> {
+    return get(`hosts/${encodeURIComponent(host)}`, bounds, signal);
   }
 
   packetLog(signal?: AbortSignal): Promise<PacketLog | null> {

@@ -4,6 +4,7 @@ import { type MemoryTable, queryGroups, queryRows, selected } from "./query.ts";
 import { querySeries } from "./series.ts";
 import { quote } from "./tokens.ts";
 import type {
+  Bounds,
   Found,
   Gathered,
   GroupsQuery,
@@ -75,8 +76,8 @@ export class ReportSource implements Source {
     return queryHosts(this.table("flows"), verdicts, query, this.data.state.sequence);
   }
 
-  async host(address: string): Promise<Gathered> {
-    return this.gather(OF_A_HOST, "ip", address);
+  async host(address: string, bounds: Bounds): Promise<Gathered> {
+    return this.gather(OF_A_HOST, "ip", address, bounds);
   }
 
   async packetLog(): Promise<PacketLog | null> {
@@ -108,14 +109,17 @@ export class ReportSource implements Source {
     return table;
   }
 
-  private gather(names: string[], name: string, value: string): Gathered {
+  private gather(names: string[], name: string, value: string, bounds: Bounds = {}): Gathered {
     const tables: Record<string, Part> = {};
     for (const each of names) {
       const table = this.tables.get(each);
       if (table === undefined || fieldOf(name, table.info.columns) === null) continue;
       const columns = table.info.columns.map((column) => column.name);
       const where = `${name} == ${quote(value)}`;
-      tables[each] = { columns, rows: selected(table, { where }).slice(0, GATHERED_MAX) };
+      tables[each] = {
+        columns,
+        rows: selected(table, { where, ...bounds }).slice(0, GATHERED_MAX),
+      };
     }
     return { tables };
   }

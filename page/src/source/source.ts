@@ -23,7 +23,18 @@ export interface TableInfo {
   time: string | null;
   first: string | null;
   last: string | null;
+  /** Time of the earliest row on disk, where rows are stored. */
+  stored_first?: string | null;
   columns: Column[];
+}
+
+/** Rows on disk, of earlier hours and runs. */
+export interface History {
+  first: string;
+  last: string;
+  size_bytes: number;
+  missed_rows: number;
+  trouble: string | null;
 }
 
 export interface PacketCounts {
@@ -43,7 +54,7 @@ export interface State {
   sequence: number;
   packets: PacketCounts;
   tables: TableInfo[];
-  history: { first: string; last: string } | null;
+  history: History | null;
 }
 
 /** Bounds of event time in decimal nanoseconds; `from` is inside, `to` is not. */
@@ -182,7 +193,7 @@ export interface Source {
   series(table: string, query: SeriesQuery, signal?: AbortSignal): Promise<Series>;
   flow(communityId: string, firstNs?: string, signal?: AbortSignal): Promise<Gathered>;
   hosts(query: HostsQuery, signal?: AbortSignal): Promise<Rows>;
-  host(address: string, signal?: AbortSignal): Promise<Gathered>;
+  host(address: string, bounds: Bounds, signal?: AbortSignal): Promise<Gathered>;
   packetLog(signal?: AbortSignal): Promise<PacketLog | null>;
   searchLog(query: LogSearch, signal?: AbortSignal): Promise<Found>;
   /** Address of the download, or null where no packets can be had. */

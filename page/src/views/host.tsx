@@ -74,7 +74,7 @@ function Found({ gathered, address }: { gathered: Gathered; address: string }) {
   const peers = totals(flows, peerOf);
   const allFlows = place.to(["flows"], { where: `ip == ${quote(address)}`, sort: "-bytes" });
   if (flows.length === 0 && verdicts.length === 0 && alerts.length === 0) {
-    return <Empty title="Nothing is in memory of this host" />;
+    return <Empty title="Nothing of this host in this time range" />;
   }
   const bySize = [...flows].sort(
     (a, b) => sumOf(b, "src_bytes", "dst_bytes") - sumOf(a, "src_bytes", "dst_bytes"),
@@ -146,8 +146,11 @@ function Found({ gathered, address }: { gathered: Gathered; address: string }) {
 
 export function Host() {
   const { source, route } = useApp();
+  const place = usePlace();
   const address = route.path[1] ?? "";
-  const answer = useAnswer(`host ${address}`, (signal) => source.host(address, signal));
+  const answer = useAnswer(`host ${place.key}`, (signal) =>
+    source.host(address, place.bounds, signal),
+  );
   return (
     <div class="view">
       <div class="flow-head">

@@ -12,6 +12,7 @@ import {
 } from "../format.ts";
 import { usePlace } from "../navigate.ts";
 import { type Figure, Figures } from "../parts/panel.tsx";
+import { firstOf } from "../range.ts";
 import { numberOf, type Rec, recordsOf, sumOf } from "../source/records.ts";
 import type { State, TableInfo } from "../source/source.ts";
 
@@ -68,7 +69,7 @@ function WholeFigures({ table }: { table: TableInfo }) {
   });
   const sums = answer.data;
   const periodS = ((sums && numberOf(sums, "period_ns")) ?? 1e9) / 1e9;
-  const from = place.bounds.from ?? table.first;
+  const from = place.bounds.from ?? firstOf(table);
   const spanS = (spanNs(from, place.bounds.to ?? table.last) ?? 0) / 1e9 + periodS;
   const bytes = sums && numberOf(sums, "sum_bytes");
   const peak = sums && numberOf(sums, "max_bytes");

@@ -142,8 +142,8 @@ test("a flow and a host gather what is said of them", async () => {
   assert.deepEqual(idsOf(flow.tables.flows!.rows), ["1:a"]);
   const other = await source().flow("1:a", at(5));
   assert.deepEqual(other.tables.flows!.rows, []);
-  const host = await source().host("10.0.0.3");
+  const host = await source().host("10.0.0.3", {});
   assert.deepEqual(idsOf(host.tables.flows!.rows), ["1:b", "1:c"]);
-  const hostile = await source().host('x" or src_ip contains "1');
+  const hostile = await source().host('x" or src_ip contains "1', {});
   assert.deepEqual(hostile.tables.flows!.rows, []);
 });

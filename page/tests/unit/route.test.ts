@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { carried, formatRoute, parseRoute } from "../../src/route.ts";
-import { boundsOf, chartBounds, stepMs, stepText } from "../../src/range.ts";
+import {
+  boundsOf,
+  chartBounds,
+  rangesOf,
+  stepMs,
+  stepText,
+  ticksPerAnswer,
+} from "../../src/range.ts";
 import type { State, TableInfo } from "../../src/source/source.ts";
 
 test("an address is read back as it was written", () => {
@@ -25,7 +32,7 @@ test("only the time range is carried to other views", () => {
   assert.equal(formatRoute(["hosts"], carried(query)), "#/hosts?range=1h");
 });
 
-const state = { mode: "live", now: "1000000000000" } as State;
+const state = { mode: "live", now: "1000000000000", history: null } as State;
 
 test("a live range ends now", () => {
   const route = { path: ["flows"], query: { range: "5m" } };
@@ -35,6 +42,37 @@ test("a live range ends now", () => {
     to: "2",
   });
   assert.deepEqual(boundsOf({ path: [], query: { range: "all" } }, state), {});
+});
+
+const HOUR_NS = 3_600_000_000_000n;
+const stored = {
+  mode: "live",
+  is_over: false,
+  now: String(200n * HOUR_NS),
+  history: { first: String(10n * HOUR_NS), last: String(199n * HOUR_NS) },
+  tables: [
+    { name: "flows", first: String(199n * HOUR_NS), stored_first: String(10n * HOUR_NS) },
+  ] as TableInfo[],
+} as State;
+
+test("long ranges are offered where rows are stored, and all of them begin with the first", () => {
+  const names = (of: State): string[] => rangesOf(of, "15m").map((range) => range.name);
+  assert.deepEqual(names(stored), ["5m", "15m", "1h", "24h", "7d", "all"]);
+  assert.deepEqual(names({ ...stored, history: null }), ["5m", "15m", "1h", "all"]);
+  const all = { path: ["flows"], query: { range: "all" } };
+  assert.deepEqual(boundsOf(all, stored), { from: stored.history!.first });
+  assert.deepEqual(chartBounds(stored.tables[0]!, { from: "0" }), {
+    from: stored.history!.first,
+    to: undefined,
+  });
+});
+
+test("what is read from files is asked less often", () => {
+  const ticks = (hours: bigint): number =>
+    ticksPerAnswer({ from: String((200n - hours) * HOUR_NS) }, stored);
+  assert.deepEqual([ticks(1n), ticks(24n), ticks(0n)], [1, 30, 1]);
+  assert.equal(ticksPerAnswer({ from: String(12n * HOUR_NS) }, { ...stored, history: null }), 1);
+  assert.equal(ticksPerAnswer({}, stored), 1);
 });
 
 test("a chart begins with the data where that is shorter than the range", () => {

@@ -3,6 +3,7 @@
 mod alerting;
 pub mod args;
 mod page;
+mod stored;
 mod view;
 
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alerts::Alerts;
+use history::History;
 use server::Server;
 use session::Host;
 use session::application::Site;
@@ -23,6 +25,7 @@ use session::run::{
     Again, Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, USUAL, example,
     read,
 };
+use session::stored::HistorySettings;
 use session::toml_text::Mistake;
 use store::Store;
 
@@ -114,7 +117,7 @@ fn pass(
     })?;
     let control = Arc::clone(&session.inputs().control);
     let facts = arguments.view.then(|| view::Shown::of(session.inputs()));
-    let (server, alerts) = match beside.begin(session.inputs(), tell) {
+    let Begun { server, alerts, history } = match beside.begin(session.inputs(), tell) {
         Ok(begun) => begun,
         Err(failure) => {
             session.abandon();
@@ -160,6 +163,7 @@ fn pass(
     })?;
     let status = summary::finished(&finished, arguments.quiet);
     alerts.into_iter().for_each(alerting::end);
+    history.iter().for_each(|history| stored::end(history));
     match server {
         Some(server) if arguments.view => server.end(),
         Some(server) => page::stay(server, &finished.inputs.control, arguments.quiet),
@@ -168,37 +172,47 @@ fn pass(
     status
 }
 
-/// What looks at a run while it goes on: the page, and alerts.
+/// What looks at a run while it goes on: the page, alerts, and who stores its rows.
 struct Beside {
     store: Option<Arc<Store>>,
     page: Option<PageSettings>,
+    history: Option<HistorySettings>,
     log: Option<PathBuf>,
     alerts: alerts::Settings,
+}
+
+/// The same, begun.
+struct Begun {
+    server: Option<Server>,
+    alerts: Option<Alerts>,
+    history: Option<Arc<History>>,
 }
 
 impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
     fn of(plan: &mut Plan, has_view: bool) -> Self {
         let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
+        let history = plan.history.clone();
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
         let log = log.map(Path::to_owned);
-        plan.store = (page.is_some() || has_view || !alerts.is_empty()).then(Store::new);
-        Self { store: plan.store.clone(), page, log, alerts }
+        let has_any = page.is_some() || history.is_some() || !alerts.is_empty();
+        plan.store = (has_view || has_any).then(Store::new);
+        Self { store: plan.store.clone(), page, history, log, alerts }
     }
 
-    fn begin(
-        self,
-        inputs: &Inputs,
-        tell: fn(&str),
-    ) -> Result<(Option<Server>, Option<Alerts>), Failure> {
-        let Self { store, page, log, alerts } = self;
+    fn begin(self, inputs: &Inputs, tell: fn(&str)) -> Result<Begun, Failure> {
+        let Self { store, page, history, log, alerts } = self;
+        // Before the first row, so that none is missed.
+        let history = stored::begin(history.as_ref(), store.as_ref())?;
         let server = match (page, &store) {
-            (Some(page), Some(store)) => Some(page::begin(&page, store, inputs, log, tell)?),
+            (Some(page), Some(store)) => {
+                Some(page::begin(&page, store, inputs, (log, history.clone()), tell)?)
+            }
             _ => None,
         };
         let address = server.as_ref().map(|server| format!("http://{}/", server.address()));
         let alerts = alerting::begin(&alerts, store.as_ref(), inputs, address)?;
-        Ok((server, alerts))
+        Ok(Begun { server, alerts, history })
     }
 }
 

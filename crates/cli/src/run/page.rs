@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use capture::Input;
 use engine::run::Control;
+use history::History;
 use server::{Facts, HAS_PAGE, Mode, Options, Server, ServerError};
 use session::packetlog::search::Searched;
 use session::page::PageSettings;
@@ -35,11 +36,12 @@ pub(super) fn begin(
     settings: &PageSettings,
     store: &Arc<Store>,
     inputs: &Inputs,
-    log_folder: Option<PathBuf>,
+    (log_folder, history): (Option<PathBuf>, Option<Arc<History>>),
     tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token_file.as_deref().map(token).transpose()?;
     let mut facts = facts(inputs, false);
+    facts.history = history;
     facts.packet_log =
         log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(Searched::new(folder)) });
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
@@ -64,6 +66,7 @@ pub(super) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
         now_ns: || clock::realtime().as_ns(),
         packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
         packet_log: None,
+        history: None,
     }
 }
 

@@ -194,6 +194,69 @@ fn sums_of_minutes_are_the_sums_of_rows() {
 }
 
 #[test]
+fn a_long_series_is_read_from_sums() {
+    let folder = Folder::new("long");
+    let run = Run::new(&folder);
+    let mut all = Vec::new();
+    for number in 0..9_000 {
+        let one = row(number, Some(START_NS + i64::try_from(number).unwrap() * 1_000_000_000));
+        run.table.push(&one);
+        all.push(Held::own(one));
+        if number == 6_000 {
+            run.history.flush();
+        }
+    }
+    let query = |step_ns, aggregate, value: Option<&str>| SeriesQuery {
+        filter: Filter::all(),
+        range: TimeRange { from_ns: Some(START_NS), to_ns: Some(START_NS + 3 * HOUR_NS) },
+        value: value.map(measure),
+        aggregate,
+        by: Some(measure("app_protocol")),
+        series_count: 3,
+        step_ns: Some(step_ns),
+    };
+    for (aggregate, value, is_of_sums) in [
+        (Aggregate::Sum, Some("dst_bytes"), true),
+        (Aggregate::Sum, None, true),
+        (Aggregate::Count, None, true),
+        (Aggregate::Mean, Some("dst_bytes"), false),
+    ] {
+        let query = query(HOUR_NS / 4, aggregate, value);
+        let (found, wanted) = (run.history.series(&run.table, &query), query.run(&all, SCHEMA));
+        assert_eq!((found.times, found.series), (wanted.times, wanted.series), "{aggregate:?}");
+        assert_eq!(found.searched < 1_000, is_of_sums, "{aggregate:?}: {}", found.searched);
+    }
+    let short = run.history.series(&run.table, &query(1_000_000_000, Aggregate::Sum, None));
+    assert_eq!(short.searched, 9_000, "steps of seconds need rows");
+}
+
+#[test]
+fn rows_that_are_in_memory_are_not_read_from_files() {
+    let folder = Folder::new("memory");
+    let limits = TableLimits { row_count: 5_000, ..TableLimits::default() };
+    Run::new(&folder).push([(1, START_NS - HOUR_NS)]);
+    let run = Run::with(options(&folder), SCHEMA, limits);
+    let mut all = Vec::new();
+    for number in 0..20_000 {
+        let ns = START_NS + i64::try_from(number).unwrap() * 1_000_000_000;
+        let one = row(number, Some(ns));
+        run.table.push(&one);
+        all.push(Held::own(one));
+        if number % 100 == 0 {
+            run.history.flush();
+        }
+    }
+    for (second, is_in_memory) in [(19_900, true), (17_000, true), (10_000, false), (0, false)] {
+        let range = TimeRange { from_ns: Some(START_NS + second * 1_000_000_000), to_ns: None };
+        let query = series("", range);
+        let found = run.history.series(&run.table, &query);
+        assert_eq!(found.series, query.run(&all, SCHEMA).series, "from {second} s");
+        let in_memory = run.table.state().row_count;
+        assert_eq!(found.searched == in_memory, is_in_memory, "from {second} s");
+    }
+}
+
+#[test]
 fn columns_that_nobody_asks_for_are_not_read() {
     let folder = Folder::new("blank");
     let run = Run::with(options(&folder), SCHEMA, TableLimits::default());

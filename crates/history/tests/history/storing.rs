@@ -142,13 +142,33 @@ fn the_oldest_hours_go_for_space() {
 }
 
 #[test]
-fn rows_that_left_memory_before_they_were_stored_are_counted() {
+fn rows_wait_rather_than_leave_memory_before_they_are_stored() {
+    let folder = Folder::new("waiting");
+    let limits = TableLimits { row_count: 5_000, ..TableLimits::default() };
+    let run = Run::with(options(&folder), SCHEMA, limits);
+    for start in (0..20_000).step_by(500) {
+        run.push(rows(start..start + 500, START_NS));
+    }
+    let state = run.history.end();
+    assert_eq!((state.row_count, state.missed), (20_000, 0), "{state:?}");
+    assert_eq!(run.all().len(), 20_000);
+}
+
+#[test]
+fn rows_that_left_memory_because_they_could_not_be_stored_are_counted() {
     let folder = Folder::new("missed");
     let limits = TableLimits { row_count: 5_000, ..TableLimits::default() };
     let run = Run::with(options(&folder), SCHEMA, limits);
-    run.push(rows(0..20_000, START_NS));
+    let in_the_way = folder.path().join("flows@1m-dst_port");
+    fs::write(&in_the_way, "").unwrap();
+    run.push(rows(0..10, START_NS));
+    run.history.flush();
+    for start in (0..20_000).step_by(500) {
+        run.push(rows(start..start + 500, START_NS));
+    }
+    fs::remove_file(&in_the_way).unwrap();
     let state = run.history.end();
-    assert_eq!(state.row_count + state.missed, 20_000, "{state:?}");
+    assert_eq!(state.row_count + state.missed, 20_010, "{state:?}");
     assert!(state.missed >= 14_000, "{state:?}");
     assert_eq!(run.all().len() as u64, state.row_count);
 }

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
+use store::Table;
 use store::query::{Filter, Order, RowsQuery, TimeRange};
-use store::{Store, Table};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
@@ -32,6 +32,7 @@ pub(super) struct TablesAnswer {
 #[into_params(parameter_in = Query)]
 pub(super) struct FlowParameters {
     /// First time stamp of the flow, nanoseconds since the epoch: a connection may come again.
+    /// Where its rows are no longer in memory it is looked for from there on.
     first_ns: Option<String>,
 }
 
@@ -56,22 +57,29 @@ pub(super) async fn flow(
     Named(id): Named,
     Asked(asked): Asked<FlowParameters>,
 ) -> Result<Response, Problem> {
-    if asked.first_ns.as_deref().is_some_and(|ns| ns.parse::<i64>().is_err()) {
-        return Err(Problem::bad("first_ns: wanted nanoseconds since the epoch"));
-    }
+    let wrong = |_| Problem::bad("first_ns: wanted nanoseconds since the epoch");
+    let first_ns = asked.first_ns.as_deref().map(str::parse::<i64>).transpose().map_err(wrong)?;
     let of = app.clone();
     let query = move || {
         let has_first = |table: &Table| has(table, "first_ns");
         let filter = |table: &Table| {
             has(table, "community_id").then(|| {
                 let id = format!("community_id == {}", quoted(&id));
-                match &asked.first_ns {
+                match first_ns {
                     Some(ns) if has_first(table) => format!("{id} && first_ns == {ns}"),
                     _ => id,
                 }
             })
         };
-        of_tables(&of.store, "community_id", &id, filter)
+        let in_memory = of_tables(&of, "community_id", &id, TimeRange::default(), filter);
+        match in_memory {
+            // It may have been stored.
+            Err(_) if of.facts.history.is_some() => {
+                let range = TimeRange { from_ns: Some(first_ns.unwrap_or(i64::MIN)), to_ns: None };
+                of_tables(&of, "community_id", &id, range, filter)
+            }
+            found => found,
+        }
     };
     Ok(json(app.query(query).await?))
 }
@@ -87,26 +95,27 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// The rows of all tables for which there is a filter.
 pub(super) fn of_tables(
-    store: &Store,
+    app: &App,
     key: &str,
     value: &str,
+    range: TimeRange,
     filter: impl Fn(&Table) -> Option<String>,
 ) -> Result<String, Problem> {
     let mut text = format!("{{\"{key}\":");
     write::push_text(&mut text, value);
     text.push_str(",\"tables\":{");
     let mut is_first = true;
-    for table in store.tables() {
+    for table in app.store.tables() {
         let Some(filter) = filter(&table) else { continue };
         let schema = table.schema();
         let query = RowsQuery {
             filter: Filter::new(&filter, schema)?,
-            range: TimeRange::default(),
+            range,
             order: Vec::<Order>::new(),
             offset: 0,
             limit: ROWS_MAX,
         };
-        let found = query.run(&table.view());
+        let found = app.rows(&table, &query);
         if found.is_empty() {
             continue;
         }
@@ -121,7 +130,7 @@ pub(super) fn of_tables(
     text.push_str("}}");
     if is_first {
         return Err(Problem::not_found(format!(
-            "no rows of {value:?} in memory; it may be older than what is kept"
+            "no rows of {value:?}; it may be older than what is kept, or outside of the time asked for"
         )));
     }
     Ok(text)

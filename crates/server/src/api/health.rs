@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::state::RunState;
+use super::state::{HistoryAbout, RunState};
 use crate::app::App;
 
 /// How the run is.
@@ -103,6 +103,7 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
             wanted: "none; a faster disk, or fewer rows",
         },
     ];
+    let checks: Vec<_> = checks.into_iter().chain(stored(state.history.as_ref())).collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]
     let uptime_s = ((app.facts.now_ns)() - app.started_ns) as f64 / 1e9;
@@ -114,6 +115,19 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
         memory_bytes,
         cpu_seconds,
         tables,
+    })
+}
+
+/// Whether what is to be stored is stored.
+fn stored(history: Option<&HistoryAbout>) -> Option<Check> {
+    let history = history?;
+    let is_well = history.missed_rows == 0 && history.trouble.is_none();
+    let trouble = history.trouble.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    Some(Check {
+        name: "rows that could not be stored",
+        status: if is_well { "ok" } else { "error" },
+        seen: format!("{}{trouble}", history.missed_rows),
+        wanted: "none; look at the disk of [history] and its permissions",
     })
 }
 

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::flows::{TablesAnswer, has, of_tables};
 use super::json;
-use super::parameters::{Asked, Named, filter, limit, offset, range};
+use super::parameters::{Asked, Named, RangeParameters, filter, limit, offset, range};
 use super::tables::RowsAnswer;
 use crate::app::App;
 use crate::problem::Problem;
@@ -49,7 +49,7 @@ pub(super) struct HostsParameters {
     limit: Option<usize>,
     /// Hosts to skip.
     offset: Option<usize>,
-    /// From this time on.
+    /// From this time on, of stored rows too.
     from: Option<String>,
     /// Before this time.
     to: Option<String>,
@@ -101,8 +101,11 @@ pub(super) async fn hosts(
     let sequence = app.store.sequence();
     let adding =
         HostsQuery { filter, range, host_count_max: HOST_COUNT_MAX, peer_count_max: PEERS_MAX };
+    let of = app.clone();
     let query = move || {
-        let found = adding.run(&table.view().chunks(), table.schema());
+        let columns = HostsQuery::columns(table.schema());
+        let chunks = of.chunks(&table, adding.range, &adding.filter, columns);
+        let found = adding.run(&chunks, table.schema());
         let found = found
             .ok_or_else(|| Problem::not_found("the table flows has not the columns of Wirelens"))?;
         let mut found: Vec<_> = found.hosts.into_iter().collect();
@@ -148,7 +151,7 @@ fn answer<'a>(
     get,
     path = "/api/v1/hosts/{address}",
     tag = "views",
-    params(("address" = String, Path, description = "IP address of the host")),
+    params(("address" = String, Path, description = "IP address of the host"), RangeParameters),
     responses(
         (status = 200, description = "Rows by table", body = TablesAnswer),
         (status = 400, description = "No address", body = Problem),
@@ -159,15 +162,17 @@ fn answer<'a>(
 pub(super) async fn host(
     State(app): State<App>,
     Named(address): Named,
+    Asked(asked): Asked<RangeParameters>,
 ) -> Result<Response, Problem> {
     let address: IpAddr =
         address.parse().map_err(|_| Problem::bad(format!("{address:?}; wanted: an IP address")))?;
+    let range = range(asked.from.as_deref(), asked.to.as_deref())?;
     let of = app.clone();
     let query = move || {
         let is_of_hosts =
             |table: &Table| ["src_ip", "dst_ip", "host"].iter().any(|column| has(table, column));
         let filter = |table: &Table| is_of_hosts(table).then(|| format!("ip == {address}"));
-        of_tables(&of.store, "host", &address.to_string(), filter)
+        of_tables(&of, "host", &address.to_string(), range, filter)
     };
     Ok(json(app.query(query).await?))
 }

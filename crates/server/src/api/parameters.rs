@@ -4,8 +4,10 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use engine::columns::Schema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use store::query::{Filter, Measure, TimeRange, time};
+use utoipa::IntoParams;
 
 use crate::json::all;
 use crate::problem::Problem;
@@ -33,6 +35,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
         let wrong = |error: QueryRejection| Problem::bad(error.body_text());
         read.map(|Query(asked)| Self(asked)).map_err(wrong)
     }
+}
+
+/// Which time.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RangeParameters {
+    /// From this time on, of stored rows too.
+    pub from: Option<String>,
+    /// Before this time.
+    pub to: Option<String>,
 }
 
 /// A part of the path.

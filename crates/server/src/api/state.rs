@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use engine::columns::{Field, Kind, Schema};
+use history::HistoryState;
 use serde::Serialize;
 use store::query::time_column;
 use store::{Store, Table};
@@ -31,6 +32,23 @@ pub(crate) struct RunState {
     pub packets: Packets,
     /// The tables of this run.
     pub tables: Vec<TableAbout>,
+    /// What is stored of earlier hours and runs; null where nothing is stored.
+    pub history: Option<HistoryAbout>,
+}
+
+/// What is stored.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HistoryAbout {
+    /// Time of the earliest row.
+    pub first: String,
+    /// Time of the latest row.
+    pub last: String,
+    /// Bytes of its files.
+    pub size_bytes: u64,
+    /// Rows that could not be stored.
+    pub missed_rows: u64,
+    /// The first thing that went wrong.
+    pub trouble: Option<String>,
 }
 
 /// Packets so far, by outcome.
@@ -67,6 +85,8 @@ pub(crate) struct TableAbout {
     pub first: Option<String>,
     /// Time of the latest row.
     pub last: Option<String>,
+    /// Time of the earliest row that is stored.
+    pub stored_first: Option<String>,
     /// Its columns; left out in events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnAbout>,
@@ -102,6 +122,7 @@ impl RunState {
             });
             whole(sums.fold(0.0, f64::max))
         };
+        let stored = facts.history.as_ref().map(|history| history.state()).unwrap_or_default();
         Self {
             version: facts.version,
             mode: facts.mode.name(),
@@ -116,7 +137,8 @@ impl RunState {
                 malformed: of_first("packets_malformed"),
                 open_flows: of_first("open").max(of_first("flows_open")),
             },
-            tables: store.tables().iter().map(|table| about(table, has_columns)).collect(),
+            tables: store.tables().iter().map(|table| about(table, &stored, has_columns)).collect(),
+            history: history(&stored),
         }
     }
 }
@@ -127,10 +149,23 @@ fn whole(count: f64) -> u64 {
     count as u64
 }
 
-fn about(table: &Table, has_columns: bool) -> TableAbout {
+fn history(stored: &HistoryState) -> Option<HistoryAbout> {
+    // Sums by minute begin with their minute.
+    let of_rows = || stored.tables.iter().filter(|table| !table.name.contains('@'));
+    Some(HistoryAbout {
+        first: of_rows().map(|table| table.first_ns).min()?.to_string(),
+        last: of_rows().map(|table| table.last_ns).max()?.to_string(),
+        size_bytes: stored.byte_count,
+        missed_rows: stored.missed,
+        trouble: stored.trouble.clone(),
+    })
+}
+
+fn about(table: &Table, stored: &HistoryState, has_columns: bool) -> TableAbout {
     let (state, schema) = (table.state(), table.schema());
     let time = time_column(schema);
     let (first, last) = table.ends_ns();
+    let of_table = stored.tables.iter().find(|stored| stored.name == table.name());
     TableAbout {
         name: table.name().to_owned(),
         about: table.about(),
@@ -141,6 +176,7 @@ fn about(table: &Table, has_columns: bool) -> TableAbout {
         time: time.and_then(|time| schema.get(time)).map(|field| field.name),
         first: first.map(|ns| ns.to_string()),
         last: last.map(|ns| ns.to_string()),
+        stored_first: of_table.map(|stored| stored.first_ns.to_string()),
         columns: if has_columns { columns(schema) } else { Vec::new() },
     }
 }

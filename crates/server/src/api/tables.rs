@@ -70,7 +70,8 @@ pub(super) struct RowsParameters {
     limit: Option<usize>,
     /// Rows to skip.
     offset: Option<usize>,
-    /// From this time on: nanoseconds since the epoch, or RFC 3339.
+    /// From this time on: nanoseconds since the epoch, or RFC 3339. Stored rows are looked at,
+    /// too, where the run has a history; without it rows in memory alone.
     from: Option<String>,
     /// Before this time.
     to: Option<String>,
@@ -107,7 +108,8 @@ pub(super) async fn rows(
     };
     let wanted = columns(asked.columns.as_deref(), schema)?;
     let sequence = app.store.sequence();
-    let found = move || Ok(write::rows(&query.run(&table.view()), &wanted, sequence));
+    let of = app.clone();
+    let found = move || Ok(write::rows(&of.rows(&table, &query), &wanted, sequence));
     Ok(json(app.query(found).await?))
 }
 
@@ -134,7 +136,7 @@ pub(super) struct GroupsParameters {
     limit: Option<usize>,
     /// Groups to skip.
     offset: Option<usize>,
-    /// From this time on.
+    /// From this time on, of stored rows too.
     from: Option<String>,
     /// Before this time.
     to: Option<String>,
@@ -189,8 +191,9 @@ pub(super) async fn groups(
         query.order = query.order(sort)?;
     }
     let sequence = app.store.sequence();
+    let of = app.clone();
     let found = move || {
-        let found = query.run(&table.view().chunks(), schema);
+        let found = of.groups(&table, &query);
         Ok(write::groups(&found, &query.names(), sequence))
     };
     Ok(json(app.query(found).await?))
@@ -214,7 +217,7 @@ pub(super) struct SeriesParameters {
     step: Option<String>,
     /// Filter.
     r#where: Option<String>,
-    /// From this time on.
+    /// From this time on, of stored rows too.
     from: Option<String>,
     /// Before this time.
     to: Option<String>,
@@ -259,9 +262,8 @@ pub(super) async fn series(
         step_ns: step(asked.step.as_deref())?,
     };
     let name = asked.value.unwrap_or_else(|| String::from("rows"));
-    let found = move || {
-        Ok(write::series(&query.run(&table.view().chunks(), schema), &name, query.by.is_some()))
-    };
+    let of = app.clone();
+    let found = move || Ok(write::series(&of.series(&table, &query), &name, query.by.is_some()));
     Ok(json(app.query(found).await?))
 }
 

@@ -21,6 +21,7 @@ use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
 use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
 use crate::rules::{Known, Rules, Words};
+use crate::stored::HistorySettings;
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
 /// The name of settings that are in no file.
@@ -40,6 +41,8 @@ pub struct Plan {
     pub wants: United,
     /// Where the run is looked at, if the settings say so.
     pub page: Option<PageSettings>,
+    /// Where rows are stored, if the settings say so.
+    pub history: Option<HistorySettings>,
     /// Rules over rows, lists of indicators, and where alerts go.
     pub alerts: alerts::Settings,
     /// Where rows are kept for those who look while the run goes on, if anyone does.
@@ -106,6 +109,7 @@ impl Plan {
             rules: Rules::default(),
             wants,
             page: None,
+            history: None,
             alerts: alerts::Settings::default(),
             store: None,
             asked: Some(asked),
@@ -239,8 +243,11 @@ fn plan(
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = table_of("page", root.remove("page"), mistakes);
     let page = page.and_then(|table| read_table::<PageSettings>("page", &table, mistakes));
+    let history = table_of("history", root.remove("history"), mistakes);
+    let history =
+        history.and_then(|table| read_table::<HistorySettings>("history", &table, mistakes));
     let alerting = alerting::take(&mut root, mistakes);
-    let takes_rows = site.takes_rows || page.is_some() || !alerting.is_empty();
+    let takes_rows = site.takes_rows || page.is_some() || history.is_some() || !alerting.is_empty();
     let site = Site { takes_rows, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
@@ -290,6 +297,7 @@ fn plan(
         rules,
         wants,
         page,
+        history,
         alerts,
         store: None,
         asked: None,
@@ -317,7 +325,7 @@ fn take_words(
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
-    let mut names = vec!["input", "run", "page", "rule"];
+    let mut names = vec!["input", "run", "page", "history", "rule"];
     names.extend(alerting::NAMES);
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {

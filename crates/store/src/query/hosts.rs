@@ -87,6 +87,14 @@ impl Places {
 }
 
 impl HostsQuery {
+    /// The columns that it reads besides those of its filter; nothing where they are none of flows.
+    #[must_use]
+    pub fn columns(schema: Schema) -> Option<Vec<usize>> {
+        let Places { source, destination, first, last, .. } = Places::of(schema)?;
+        let sides = [source, destination].map(|side| [side.address, side.bytes, side.packets]);
+        Some([sides.concat(), vec![first, last]].concat())
+    }
+
     /// Adds up flows; nothing where the columns are none of flows.
     #[must_use]
     pub fn run(&self, chunks: &[Held], schema: Schema) -> Option<Hosts> {
