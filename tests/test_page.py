@@ -31,7 +31,7 @@ def serving(*arguments: str, cwd: Path | None = None) -> Iterator[str]:
         said = []
         for line in process.stderr:
             said.append(line)
-            if found := re.search(r"http://\S+", line):
+            if found := re.search(r"https?://\S+", line):
                 break
         else:
             raise AssertionError("".join(said))

@@ -11,6 +11,7 @@ use store::{Held, Store, Table};
 use tokio::sync::Semaphore;
 
 use crate::problem::Problem;
+use crate::tls::Tls;
 
 /// Queries that run or wait at most.
 const QUERIES_WAITING_MAX: usize = 64;
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub started_ns: i64,
     pub address: SocketAddr,
     pub token: Option<String>,
+    /// What connections are encrypted with, if they are.
+    pub tls: Option<Arc<Tls>>,
     pub served: Served,
     queries: Arc<Semaphore>,
     /// The state that events carry, with the sequence that it is of: the same for all who listen.
@@ -142,7 +145,7 @@ impl App {
         store: Arc<Store>,
         facts: Facts,
         address: SocketAddr,
-        token: Option<String>,
+        (token, tls): (Option<String>, Option<Arc<Tls>>),
     ) -> Self {
         Self(Arc::new(Shared {
             store,
@@ -150,6 +153,7 @@ impl App {
             facts,
             address,
             token,
+            tls,
             served: Served::default(),
             queries: Arc::new(Semaphore::new(QUERIES_WAITING_MAX)),
             state: Mutex::default(),

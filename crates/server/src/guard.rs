@@ -64,15 +64,16 @@ fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
         .query()
         .and_then(|query| query.split('&').find_map(|part| part.strip_prefix("token=")));
     if request.uri().path() == "/" && typed.is_some_and(|seen| is_same(seen, token)) {
-        return Ok(Some(welcome(token)));
+        return Ok(Some(welcome(token, app.tls.is_some())));
     }
     let wanted = "a token is wanted: Authorization: Bearer TOKEN, or open the address with \
                   ?token=TOKEN that was printed at start";
     Err(Problem::new(StatusCode::UNAUTHORIZED, wanted))
 }
 
-fn welcome(token: &str) -> Response {
-    let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict");
+fn welcome(token: &str, is_encrypted: bool) -> Response {
+    let secure = if is_encrypted { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict{secure}");
     let mut response = (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);

@@ -14,6 +14,7 @@ mod metrics;
 mod page;
 mod problem;
 mod report;
+mod tls;
 
 use std::fmt;
 use std::io;
@@ -27,8 +28,10 @@ use tokio::sync::watch;
 pub use app::{Facts, Mode};
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};
+pub use tls::{Certificate, CertificateError};
 
 use app::App;
+use tls::Tls;
 
 /// Where a server listens, and whom it answers.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Whoever asks has to know this; nothing on loopback alone.
     pub token: Option<String>,
+    /// What connections are encrypted with; nothing on loopback alone.
+    pub certificate: Option<Certificate>,
 }
 
 /// Why a server does not begin.
@@ -46,6 +51,10 @@ pub enum ServerError {
     Listen(SocketAddr, io::Error),
     /// Beyond this machine it needs a token.
     NeedsToken(SocketAddr),
+    /// Beyond this machine it needs encryption.
+    NeedsTls(SocketAddr),
+    /// The certificate cannot be used.
+    Certificate(CertificateError),
     /// The runtime or its thread does not start.
     Start(io::Error),
 }
@@ -64,6 +73,12 @@ impl fmt::Display for ServerError {
                 "{address} can be reached from other machines; wanted: 127.0.0.1 or [::1], or a \
                  token"
             ),
+            Self::NeedsTls(address) => write!(
+                f,
+                "{address} can be reached from other machines; wanted: 127.0.0.1 or [::1], or a \
+                 certificate"
+            ),
+            Self::Certificate(error) => error.fmt(f),
             Self::Start(error) => write!(f, "server: {error}"),
         }
     }
@@ -74,6 +89,7 @@ impl std::error::Error for ServerError {}
 /// A server that runs.
 pub struct Server {
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     over: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
@@ -87,10 +103,15 @@ impl Server {
     /// # Errors
     /// [`ServerError`]
     pub fn begin(options: Options, store: Arc<Store>, facts: Facts) -> Result<Self, ServerError> {
-        let Options { listen, token } = options;
+        let Options { listen, token, certificate } = options;
         if !listen.ip().is_loopback() && token.is_none() {
             return Err(ServerError::NeedsToken(listen));
         }
+        if !listen.ip().is_loopback() && certificate.is_none() {
+            return Err(ServerError::NeedsTls(listen));
+        }
+        let tls = certificate.map(|certificate| Tls::new(certificate, (facts.now_ns)()));
+        let tls = tls.transpose().map_err(ServerError::Certificate)?.map(Arc::new);
         let failed = |error| ServerError::Listen(listen, error);
         let listener = TcpListener::bind(listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -101,17 +122,31 @@ impl Server {
             .max_blocking_threads(QUERY_THREADS)
             .build()
             .map_err(ServerError::Start)?;
-        let app = App::new(store, facts, address, token);
+        let app = App::new(store, facts, address, (token, tls.clone()));
         let (over, ends) = watch::channel(false);
         let serve = move || runtime.block_on(listen::serve(listener, app, ends));
         let thread = thread::Builder::new().name("server".into()).spawn(serve);
-        Ok(Self { address, over, thread: thread.map_err(ServerError::Start)? })
+        Ok(Self { address, tls, over, thread: thread.map_err(ServerError::Start)? })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// SHA-256 of the certificate in hexadecimal, as browsers show it; nothing without encryption.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.fingerprint.as_str())
+    }
+
+    /// Reads the operator's certificate again, as when it was renewed.
+    ///
+    /// # Errors
+    /// [`CertificateError`]; the one before stays in force.
+    pub fn reload_certificate(&self) -> Result<(), CertificateError> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
     }
 
     /// Ends, with all connections.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use serde_json::{Value as Json, json};
-use server::{Facts, Mode, Options, Server, ServerError};
+use server::{Certificate, Facts, Mode, Options, Server, ServerError};
 use store::{Count, Store, TableLimits};
 
 const SCHEMA: Schema = &[
@@ -69,7 +69,8 @@ fn begin(store: &Arc<Store>, token: Option<&str>) -> Server {
     };
     let listen = "127.0.0.1:0".parse().unwrap();
     let token = token.map(str::to_owned);
-    Server::begin(Options { listen, token }, Arc::clone(store), facts).unwrap()
+    let options = Options { listen, token, certificate: None };
+    Server::begin(options, Arc::clone(store), facts).unwrap()
 }
 
 struct Answer {
@@ -251,19 +252,27 @@ fn with_a_token_nothing_is_said_without_it() {
 }
 
 #[test]
-fn beyond_this_machine_a_token_is_needed() {
-    let facts = Facts {
-        version: "1",
-        mode: Mode::Captures,
-        inputs: Vec::new(),
-        now_ns: || 0,
-        packets: Box::new(|| (0, 0)),
-        packet_log: None,
-        history: None,
+fn beyond_this_machine_a_token_and_encryption_are_needed() {
+    let refused = |token: Option<&str>, certificate| {
+        let facts = Facts {
+            version: "1",
+            mode: Mode::Captures,
+            inputs: Vec::new(),
+            now_ns: || 0,
+            packets: Box::new(|| (0, 0)),
+            packet_log: None,
+            history: None,
+        };
+        let (listen, token) = ("0.0.0.0:0".parse().unwrap(), token.map(str::to_owned));
+        Server::begin(Options { listen, token, certificate }, store(), facts).err()
     };
-    let listen = "0.0.0.0:0".parse().unwrap();
-    let begun = Server::begin(Options { listen, token: None }, store(), facts);
-    assert!(matches!(begun.err(), Some(ServerError::NeedsToken(_))));
+    let made = Certificate::Made(vec![String::from("localhost")]);
+    assert!(matches!(refused(None, Some(made)), Some(ServerError::NeedsToken(_))));
+    let token = Some("0123456789abcdef");
+    assert!(matches!(refused(token, None), Some(ServerError::NeedsTls(_))));
+    let missing = Certificate::Files { chain: "no.pem".into(), key: "no.pem".into() };
+    let error = refused(token, Some(missing)).unwrap();
+    assert!(error.to_string().starts_with("no.pem: "), "{error}");
 }
 
 #[test]

@@ -17,12 +17,27 @@ pub struct PageSettings {
     pub listen: SocketAddr,
     /// A file whose first line whoever asks has to know.
     pub token_file: Option<PathBuf>,
+    /// A certificate in PEM; its own is made where other machines can reach the address.
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate.
+    pub key: Option<PathBuf>,
+}
+
+impl PageSettings {
+    /// What is wrong with them together.
+    pub(crate) fn mistake(&self) -> Option<&'static str> {
+        match (&self.certificate, &self.key) {
+            (Some(_), None) => Some("certificate without key; wanted: both, in PEM"),
+            (None, Some(_)) => Some("key without certificate; wanted: both, in PEM"),
+            _ => None,
+        }
+    }
 }
 
 impl Default for PageSettings {
     fn default() -> Self {
         let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
-        Self { listen, token_file: None }
+        Self { listen, token_file: None, certificate: None, key: None }
     }
 }
 
@@ -30,10 +45,14 @@ impl Default for PageSettings {
 pub(crate) const EXAMPLE: &str = "
 # The page, the API and /metrics, over HTTP: every table of this file, live.
 # [page]
-# Address and port. One that other machines can reach needs a token.
+# Address and port. One that other machines can reach needs a token, and is served over HTTPS.
 # listen = \"127.0.0.1:9417\"
 # A file with the token, its first line; read at the start.
 # token-file = \"token\"
+# A certificate and its key in PEM, read again on SIGHUP [default: none on loopback, elsewhere one
+# that is made at the start].
+# certificate = \"certificate.pem\"
+# key = \"key.pem\"
 ";
 
 fn address<'d, D: Deserializer<'d>>(deserializer: D) -> Result<SocketAddr, D::Error> {

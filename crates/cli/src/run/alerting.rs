@@ -27,7 +27,7 @@ impl From<BeginError> for Failure {
 }
 
 /// The name of this machine.
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

@@ -133,6 +133,7 @@ fn pass(
         let (to, from) = mpsc::channel();
         let hangup = || {
             if reopen.take() {
+                server.iter().for_each(|server| page::reload(server, tell));
                 if let Some(alerts) = &alerts {
                     alerts.reopen();
                     alerts.lists().reload();
@@ -166,7 +167,9 @@ fn pass(
     history.iter().for_each(|history| stored::end(history));
     match server {
         Some(server) if arguments.view => server.end(),
-        Some(server) => page::stay(server, &finished.inputs.control, arguments.quiet),
+        Some(server) => {
+            page::stay(server, &finished.inputs.control, &reopen, (tell, arguments.quiet));
+        }
         None => {}
     }
     status
@@ -210,7 +213,7 @@ impl Beside {
             }
             _ => None,
         };
-        let address = server.as_ref().map(|server| format!("http://{}/", server.address()));
+        let address = server.as_ref().map(page::address);
         let alerts = alerting::begin(&alerts, store.as_ref(), inputs, address)?;
         Ok(Begun { server, alerts, history })
     }

@@ -9,15 +9,17 @@ use std::time::Duration;
 use capture::Input;
 use engine::run::Control;
 use history::History;
-use server::{Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use server::{Certificate, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
 use session::packetlog::search::Searched;
 use session::page::PageSettings;
 use session::reading::Inputs;
 use store::Store;
 use store::packets::PacketLog;
 
+use super::alerting::host_name;
 use crate::clock;
 use crate::failure::Failure;
+use crate::interrupt::Reopen;
 
 /// Characters of a token, which has to be hard to guess.
 const TOKEN_LEN_MIN: usize = 16;
@@ -40,15 +42,54 @@ pub(super) fn begin(
     tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token_file.as_deref().map(token).transpose()?;
+    let certificate = certificate(settings);
+    let is_made = matches!(certificate, Some(Certificate::Made(_)));
     let mut facts = facts(inputs, false);
     facts.history = history;
     facts.packet_log =
         log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(Searched::new(folder)) });
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
-    let server = Server::begin(Options { listen: settings.listen, token }, store.clone(), facts)?;
+    let options = Options { listen: settings.listen, token, certificate };
+    let server = Server::begin(options, store.clone(), facts)?;
     let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
-    tell(&format!("{what}: http://{}/{query}", server.address()));
+    tell(&format!("{what}: {}{query}", address(&server)));
+    if let Some(fingerprint) = server.fingerprint().filter(|_| is_made) {
+        tell(&format!(
+            "page: its certificate was made for this run; compare when the browser warns: SHA-256 \
+             {fingerprint}"
+        ));
+    }
     Ok(server)
+}
+
+/// Whose certificate is shown: that of the settings, or elsewhere than on this machine one that is
+/// made.
+fn certificate(settings: &PageSettings) -> Option<Certificate> {
+    if let (Some(chain), Some(key)) = (&settings.certificate, &settings.key) {
+        return Some(Certificate::Files { chain: chain.clone(), key: key.clone() });
+    }
+    let ip = settings.listen.ip();
+    let mut names = vec![host_name(), String::from("localhost")];
+    names.extend((!ip.is_unspecified()).then(|| ip.to_string()));
+    names.retain(|name| !name.is_empty());
+    (!ip.is_loopback()).then_some(Certificate::Made(names))
+}
+
+/// What is typed into a browser.
+pub(super) fn address(server: &Server) -> String {
+    let (address, name) = (server.address(), host_name());
+    let scheme = if server.fingerprint().is_some() { "https" } else { "http" };
+    if address.ip().is_unspecified() && !name.is_empty() {
+        return format!("{scheme}://{name}:{}/", address.port());
+    }
+    format!("{scheme}://{address}/")
+}
+
+/// Reads the certificate again.
+pub(super) fn reload(server: &Server, tell: fn(&str)) {
+    if let Err(error) = server.reload_certificate() {
+        tell(&format!("page: {error}; the certificate before stays in force"));
+    }
 }
 
 /// What there is to say of a run as a whole.
@@ -96,11 +137,19 @@ fn token(path: &Path) -> Result<String, Failure> {
 }
 
 /// What was found of captures is looked at until someone has seen enough.
-pub(super) fn stay(server: Server, control: &Control, is_quiet: bool) {
+pub(super) fn stay(
+    server: Server,
+    control: &Control,
+    reopen: &Reopen,
+    (tell, is_quiet): (fn(&str), bool),
+) {
     if !control.is_interrupted() && !is_quiet {
         eprintln!("wirelens: all was read; the page stays open until Ctrl-C");
     }
     while !control.is_interrupted() {
+        if reopen.take() {
+            reload(&server, tell);
+        }
         thread::sleep(LOOK_EVERY);
     }
     server.end();

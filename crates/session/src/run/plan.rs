@@ -241,8 +241,7 @@ fn plan(
     let is_live = input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
-    let page = table_of("page", root.remove("page"), mistakes);
-    let page = page.and_then(|table| read_table::<PageSettings>("page", &table, mistakes));
+    let page = page(root.remove("page"), mistakes);
     let history = table_of("history", root.remove("history"), mistakes);
     let history =
         history.and_then(|table| read_table::<HistorySettings>("history", &table, mistakes));
@@ -322,6 +321,15 @@ fn take_words(
         let can_be_again = ready.classifies_again();
         words.push(Words { kind, giver, words: names, can_be_again });
     }
+}
+
+fn page(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<PageSettings> {
+    let table = table_of("page", value, mistakes)?;
+    let page = read_table::<PageSettings>("page", &table, mistakes)?;
+    if let Some(mistake) = page.mistake() {
+        mistakes.add(table.span(), format_args!("[page] {mistake}"));
+    }
+    Some(page)
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
