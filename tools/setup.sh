@@ -295,6 +295,7 @@ set_up_web() {
   need has_program node -- nodejs "the page is built with it"
   need has_program npm -- npm "the page is built with it"
   need has_program chromium -- chromium "the page is tested in it"
+  install_python web
 }
 
 set_up_bench() {

@@ -119,6 +119,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
+            .thread_name("server-query")
             .max_blocking_threads(QUERY_THREADS)
             .build()
             .map_err(ServerError::Start)?;
