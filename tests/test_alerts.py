@@ -1,11 +1,14 @@
 """Alerts of a run: rules and lists over a capture, delivered where the settings say."""
 
 import json
+import signal
+import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from command import DEMO, wirelens
+from command import DEMO, PROGRAM, wirelens
 
 RUN = f'[input]\nread = "{DEMO}"\n[flows]\nread-names = true\n[unanswered]\n'
 
@@ -95,3 +98,102 @@ def test_a_destination_can_be_tried(tmp_path: Path) -> None:
     rule = '[[alert]]\nname = "a"\ntable = "flows"\n'
     none = wirelens("run", "-c", settings(tmp_path, rule), "--test-alerts")
     assert none.status == 2 and "[[notify]]" in none.stderr
+
+
+KEPT = (
+    '[packetlog]\noutput = "log"\nmode = "log-minimum"\nfixed-mode = true\n'
+    '[[rule]]\nindicator = "list"\nkeep = "full"\n'
+)
+
+
+def kept(folder: Path, query: str) -> tuple[list[str], list[str]]:
+    """Captured lengths of packets in the capture and in the log, by tshark's filter."""
+    ran = wirelens(
+        "packetlog", "query", "--force", "--log", folder / "log", "-w", folder / "kept.pcapng"
+    )
+    assert ran.status == 0, ran.stderr
+    lengths = []
+    for path in (DEMO, folder / "kept.pcapng"):
+        fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.cap_len"]
+        command = ["tshark", "-n", "-r", path, "-Y", query, *fields]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        lengths.append(sorted(done.stdout.splitlines()))
+    return lengths[0], lengths[1]
+
+
+def test_packets_of_an_address_on_a_list_are_kept_whole(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("203.0.113.80\n")
+    path = settings(
+        tmp_path, f'{KEPT}[[indicators]]\nname = "list"\nkind = "ip"\nfile = "list.txt"\n'
+    )
+    ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+    there, stored = kept(tmp_path, "ip.addr == 203.0.113.80 and not icmp")
+    assert stored == there
+    assert len(there) > 50
+    there, stored = kept(tmp_path, "ip.addr != 203.0.113.80")
+    assert len(stored) < len(there) / 2, "of others headers of some are kept"
+
+
+def test_packets_behind_a_name_on_a_list_are_kept_whole(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("demo.example\n")
+    path = settings(
+        tmp_path, f'{KEPT}[[indicators]]\nname = "list"\nkind = "domain"\nfile = "list.txt"\n'
+    )
+    ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+    hello = ["-Y", "tls.handshake.extensions_server_name == www.demo.example and tcp", "-T",
+             "fields", "-e", "tcp.stream", "-e", "frame.number"]  # fmt: skip
+    done = subprocess.run(
+        ["tshark", "-n", "-r", DEMO, *hello], capture_output=True, text=True, check=True
+    )
+    hellos = [line.split() for line in done.stdout.splitlines()]
+    assert len(hellos) > 5
+    after = " or ".join(f"(tcp.stream == {stream} and frame.number > {n})" for stream, n in hellos)
+    there, _ = kept(tmp_path, after)
+    # Numbers of the log are others: the same packets by their times.
+    _, stored = kept(tmp_path, "tcp")
+    assert set(there) <= set(stored)
+    assert len(there) > 50
+
+
+def test_a_rule_about_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("203.0.113.80\n")
+    lists = '[[indicators]]\nname = "lists"\nkind = "ip"\nfile = "list.txt"\n'
+    notify = '[[notify]]\nkind = "jsonl"\nto = "alerts.jsonl"\n'
+    rule = '[[alert]]\nname = "any"\ntable = "flows"\n'
+    for text, wanted in ((rule, "no [[indicators]]"), (lists, "lists")):
+        path = settings(tmp_path, KEPT + notify + text)
+        ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
+        assert ran.status == 2
+        assert wanted in ran.stderr, ran.stderr
+
+
+def test_rules_are_replaced_while_the_run_goes_on(tmp_path: Path) -> None:
+    def written(name: str) -> None:
+        (tmp_path / "wirelens.toml").write_text(
+            '[input]\nread = "-"\n[flows]\noutput = "flows.csv"\nidle-timeout = "1s"\n'
+            f'[[alert]]\nname = "{name}"\ntable = "flows"\nkey = ["community_id"]\n'
+            '[[notify]]\nkind = "jsonl"\nto = "alerts.jsonl"\n'
+        )
+
+    written("before")
+    capture = DEMO.read_bytes()
+    run = subprocess.Popen(
+        [PROGRAM, "run", "-c", "wirelens.toml"], cwd=tmp_path, stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert run.stdin is not None and run.stderr is not None
+    run.stdin.write(capture[: len(capture) // 2])
+    run.stdin.flush()
+    time.sleep(1)
+    written("after")
+    run.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    said = run.communicate(capture[len(capture) // 2 :], timeout=60)[1].decode()
+    assert run.returncode == 0, said
+    assert "alerts: 1 rules in force" in said
+    assert "[alert] was changed" not in said
+    names = [alert["name"] for alert in alerts(tmp_path) if alert["state"] == "firing"]
+    assert names.index("after") > 0
+    assert set(names[names.index("after") :]) == {"after"}

@@ -30,8 +30,9 @@ CHECKS = (
 )  # fmt: skip
 TABLES = ("flows", "classify", "traffic", "latency", "cca")
 EXAMPLES = settings(
-    max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+    max_examples=100, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 # What a filter is made of, and what it is not.
 WORDS = st.sampled_from([
     "dst_port", "bytes", "ip", "server_name", "label", "end_reason", "first_ns", "confidence",

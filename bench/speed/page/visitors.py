@@ -1,5 +1,7 @@
-"""Open pages and a crawler, as a run that is looked at has them: `visitors.py ADDRESS PAGES CRAWLERS
-SECONDS`. Prints a line of JSON: requests answered, refused and failed, and how long they took.
+"""Open pages and a crawler, as a run that is looked at has them.
+
+`visitors.py ADDRESS PAGES CRAWLERS SECONDS` prints a line of JSON: requests answered, refused and
+failed, and how long they took.
 
 A page listens to events and asks once a second what the overview asks; a crawler asks for large
 answers of every table, one after the other without a pause.
@@ -100,7 +102,10 @@ def main() -> None:
     for thread in threads:
         thread.join()
     took = sorted(counts.took_s)
-    at = lambda share: round(took[int(share * (len(took) - 1))] * 1e3, 1) if took else None  # noqa: E731
+
+    def at(share: float) -> float | None:
+        return round(took[int(share * (len(took) - 1))] * 1e3, 1) if took else None
+
     print(json.dumps({
         "answers": len(took), "refused": counts.refused, "failed": counts.failed,
         "events": counts.events, "answer_bytes": counts.bytes,

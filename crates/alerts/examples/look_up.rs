@@ -134,8 +134,8 @@ fn rows(list: IndicatorSettings) {
         table.push(&rows);
         let settings = Settings { indicators: vec![list.clone()], ..Settings::default() };
         let clocks = Clocks { monotonic, realtime: || Timestamp::UNKNOWN };
-        let (host_name, page, on_hit) = (String::new(), None, None);
-        let options = Options { is_live: false, host_name, page, on_hit, clocks };
+        let (host_name, page, lists) = (String::new(), None, None);
+        let options = Options { is_live: false, host_name, page, lists, clocks };
         let alerts = Alerts::begin(&settings, options, store).unwrap();
         // The list is loaded; what is measured begins with its thread.
         let began = Instant::now();

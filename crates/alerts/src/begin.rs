@@ -13,7 +13,7 @@ use store::{Store, TableLimits};
 use crate::alert::{Alert, SCHEMA, State, next_id};
 use crate::check::{COUNTS_TABLE, Mistake, Part, TABLE, schema_of};
 use crate::counts::{Tally, counts};
-use crate::indicators::{Hit, ListState, ListStates, Lists, RowLook};
+use crate::indicators::{ListState, ListStates, Lists, RowLook};
 use crate::notify::{self, Batch, Feed, NotifyState, Origin};
 use crate::rules::{COUNTS, Rule};
 use crate::settings::{AlertSettings, NotifySettings, Settings};
@@ -33,10 +33,6 @@ pub struct Clocks {
     pub realtime: fn() -> Timestamp,
 }
 
-/// Called for each row with an indicator; for flows that go on, each time they are looked at. It
-/// is called by the thread that looks at rows, which waits for it.
-pub type OnHit = Box<dyn FnMut(&Hit<'_>) + Send>;
-
 /// What alerts need besides their settings.
 pub struct Options {
     /// Whether packets come from an interface: event time then goes on without rows, and flows that
@@ -47,8 +43,8 @@ pub struct Options {
     pub host_name: String,
     /// The address of the page, which alerts link to.
     pub page: Option<String>,
-    /// For whoever acts on indicators, such as keeping packets of the flow in full.
-    pub on_hit: Option<OnHit>,
+    /// The lists of the settings, where they were opened before.
+    pub lists: Option<Arc<Lists>>,
     /// Clocks.
     pub clocks: Clocks,
 }
@@ -117,9 +113,9 @@ impl Alerts {
         if !mistakes.is_empty() {
             return Err(BeginError::Settings(mistakes));
         }
-        let Options { is_live, host_name, page, on_hit, clocks } = options;
+        let Options { is_live, host_name, page, lists, clocks } = options;
         let origin = Origin { host: host_name, page, clocks };
-        let lists = open_lists(settings, &mut mistakes);
+        let lists = lists.or_else(|| open_lists(settings, &mut mistakes));
         let destinations = open_destinations(&settings.notify, &origin, &mut mistakes);
         let mut sources: Vec<_> =
             tables.iter().filter(|table| table.name() != TABLE).cloned().map(Source::new).collect();
@@ -146,7 +142,6 @@ impl Alerts {
             alerts,
             sources,
             counters,
-            on_hit,
             is_live,
             clocks,
             tally,
@@ -299,6 +294,18 @@ impl Alerts {
 impl Drop for Alerts {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
+    }
+}
+
+impl Settings {
+    /// Opens the lists of indicators, for whoever has to look them up before alerts begin.
+    ///
+    /// # Errors
+    /// [`BeginError::Settings`]
+    pub fn open_lists(&self) -> Result<Arc<Lists>, BeginError> {
+        let mut mistakes = Vec::new();
+        let opened = open_lists(self, &mut mistakes);
+        opened.ok_or(BeginError::Settings(mistakes))
     }
 }
 

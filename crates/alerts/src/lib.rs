@@ -23,9 +23,9 @@ mod text;
 mod watch;
 
 pub use alert::{Alert, SCHEMA, State};
-pub use begin::{Alerts, BeginError, Clocks, OnHit, Options, Tested};
+pub use begin::{Alerts, BeginError, Clocks, Options, Tested};
 pub use check::{Mistake, Part};
-pub use indicators::{Hit, Lists};
+pub use indicators::Lists;
 pub use notify::NotifyState;
 pub use rules::COUNTS;
 pub use settings::{

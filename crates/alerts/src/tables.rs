@@ -8,7 +8,7 @@ use store::Table;
 use store::query::{cell, time_column};
 
 use crate::alert::Alert;
-use crate::indicators::{Hit, ListStates, Lists, RowLook};
+use crate::indicators::{ListStates, Lists, RowLook};
 use crate::rules::{At, Rule};
 
 /// A table with what looks at it.
@@ -27,7 +27,6 @@ pub(crate) struct Source {
 pub(crate) struct Looking<'a> {
     pub lists: &'a Lists,
     pub list_states: &'a mut [ListStates],
-    pub on_hit: &'a mut dyn FnMut(&Hit<'_>),
     pub out: &'a mut Vec<Arc<Alert>>,
 }
 
@@ -128,8 +127,8 @@ impl Source {
             rule.look(rows, row, at, looking.out);
         }
         for look in &self.looks {
-            let Looking { lists, list_states, on_hit, out } = looking;
-            look.look(lists, list_states, (rows, row), at, *on_hit, out);
+            let Looking { lists, list_states, out } = looking;
+            look.look(lists, list_states, (rows, row), at, out);
         }
     }
 

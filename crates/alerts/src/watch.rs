@@ -9,10 +9,10 @@ use packet::Timestamp;
 use store::{Store, Table};
 
 use crate::alert::{Alert, SCHEMA, State};
-use crate::begin::{Clocks, OnHit};
+use crate::begin::Clocks;
 use crate::check::COUNTS_TABLE;
 use crate::counts::Tally;
-use crate::indicators::{Hit, ListStates, Lists};
+use crate::indicators::{ListStates, Lists};
 use crate::notify::Feed;
 use crate::rules::{At, Rule, Sampled};
 use crate::tables::{Looked, Looking, Source};
@@ -52,7 +52,6 @@ pub(crate) struct Watch {
     pub lists: Arc<Lists>,
     pub list_states: Vec<ListStates>,
     pub feeds: Vec<Arc<Feed>>,
-    pub on_hit: Option<OnHit>,
     /// Whether event time goes on without rows.
     pub is_live: bool,
     pub clocks: Clocks,
@@ -83,16 +82,8 @@ impl Watch {
         let is_asked = std::mem::take(&mut self.timing.is_asked);
         self.pass_time();
         self.take_rules(&mut out);
-        let mut ignored = |_: &Hit<'_>| {};
-        let mut looking = Looking {
-            lists: &self.lists,
-            list_states: &mut self.list_states,
-            on_hit: match &mut self.on_hit {
-                Some(on_hit) => on_hit.as_mut(),
-                None => &mut ignored,
-            },
-            out: &mut out,
-        };
+        let mut looking =
+            Looking { lists: &self.lists, list_states: &mut self.list_states, out: &mut out };
         for source in &mut self.sources {
             let Looked { rows, missed } = source.look(&mut looking);
             looked.rows += rows;

@@ -23,6 +23,7 @@ pub mod flows;
 mod guard;
 pub mod host;
 pub mod in_order;
+mod indicated;
 pub mod input;
 pub mod l4s;
 pub mod latency;

@@ -72,6 +72,7 @@ struct Written {
     anomaly: Option<OneOrMore>,
     #[serde(deserialize_with = "written::bytes_if_any")]
     bytes: Option<u64>,
+    indicator: Option<OneOrMore>,
     keep: Option<String>,
     cca: Option<bool>,
     classify_again: bool,
@@ -98,6 +99,8 @@ impl OneOrMore {
 pub struct Known<'a> {
     /// The words of labels.
     pub words: &'a [Words],
+    /// The names of lists of indicators, by their numbers.
+    pub indicators: &'a [String],
     /// Applications of the run by name.
     pub applications: &'a [&'static str],
     /// Those of which no rule may choose what they look at, and why.
@@ -250,9 +253,11 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         (LabelKind::Anomaly, "anomaly", &written.anomaly),
     ];
     let given = words.iter().filter(|(.., words)| words.is_some()).count();
-    if given + usize::from(written.bytes.is_some()) > 1 {
+    let others = [written.bytes.is_some(), written.indicator.is_some()];
+    if given + others.into_iter().filter(|&is_given| is_given).count() > 1 {
         let wanted = "wanted: one condition a rule; two rules are two conditions";
-        return Err(("", format!("more than one of service, device, anomaly and bytes; {wanted}")));
+        let seen = "more than one of service, device, anomaly, bytes and indicator";
+        return Err(("", format!("{seen}; {wanted}")));
     }
     let mut conditions: Vec<(LabelKind, Fits)> = Vec::new();
     for (kind, key, words) in words {
@@ -265,8 +270,11 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         conditions
             .push((LabelKind::Weight, Fits::From(u16::try_from(least).unwrap_or(u16::MAX - 1))));
     }
+    if let Some(lists) = &written.indicator {
+        conditions.push((LabelKind::Indicator, of_lists(lists.words(), known.indicators)?));
+    }
     let Some((kind, fits)) = conditions.pop() else {
-        let wanted = "wanted: service, device, anomaly or bytes";
+        let wanted = "wanted: service, device, anomaly, bytes or indicator";
         return Err(("", format!("says of no flow that it is about it; {wanted}")));
     };
     let mut acts = Vec::new();
@@ -306,6 +314,26 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
         return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
     }
     Ok(Rule { kind, fits, acts })
+}
+
+/// Flows that are on one of these lists, or on any.
+fn of_lists(wanted: &[String], lists: &[String]) -> Result<Fits, Wrong> {
+    if lists.is_empty() {
+        let message = "indicator: the settings have no [[indicators]]";
+        return Err(("indicator", String::from(message)));
+    }
+    let mut labels = Vec::new();
+    for name in wanted {
+        if name == "any" {
+            return Ok(Fits::From(0));
+        }
+        let Some(list) = lists.iter().position(|list| list == name) else {
+            let told = suggestion(name, &lists.iter().map(String::as_str).collect::<Vec<_>>());
+            return Err(("indicator", format!("indicator: there is no list `{name}`; {told}")));
+        };
+        labels.push(u16::try_from(list).unwrap_or(u16::MAX - 1));
+    }
+    Ok(Fits::One(labels))
 }
 
 /// Whether flows of these labels can be classified again, and why not.

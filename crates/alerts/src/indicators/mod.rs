@@ -14,7 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 pub use file::Account;
-pub use rows::Hit;
 pub(crate) use rows::{ListStates, RowLook};
 
 use crate::settings::{IndicatorKind, IndicatorSettings};
@@ -218,6 +217,12 @@ impl Lists {
     fn find_text(&self, kind: IndicatorKind, text: &str) -> Option<Found> {
         let mut lists = self.lists.iter().enumerate().filter(|(_, one)| one.settings.kind == kind);
         lists.find_map(|(list, one)| Some(Found { list, entry: one.loaded().find(text)? }))
+    }
+
+    /// Whether any list is of names or fingerprints.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.lists.iter().any(|one| one.settings.kind != IndicatorKind::Ip)
     }
 
     /// How each list is.

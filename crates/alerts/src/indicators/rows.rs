@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::columns::{Columns, Kind, Schema};
-use store::query::{Cell, cell};
+use store::query::cell;
 
 use super::Lists;
 use crate::alert::Alert;
@@ -13,25 +13,6 @@ use crate::text::{TEXT_LEN_MAX, Template, VALUE_LEN_MAX, key, push_clean};
 
 /// Event time after which an alert without a further hit is resolved, unless another is given.
 const RESOLVE_AFTER_S: i64 = 600;
-
-/// A row with an entry of a list.
-#[derive(Clone, Copy, Debug)]
-pub struct Hit<'a> {
-    /// Name of the list.
-    pub list: &'a str,
-    /// Its entry.
-    pub entry: &'a str,
-    /// The table and column in which it was found.
-    pub table: &'a str,
-    /// The column.
-    pub column: &'static str,
-    /// The flow, where the row is of one.
-    pub community_id: Option<&'a str>,
-    /// When the flow began, nanoseconds since the epoch: with its Community ID this is one flow.
-    pub first_ns: Option<i64>,
-    /// Whether the flow goes on, so that later packets of it can be kept.
-    pub is_open: bool,
-}
 
 /// The alerts of a list: one for an entry and the hosts that met it, whichever tables show it.
 pub(crate) struct ListStates {
@@ -52,7 +33,6 @@ pub(crate) struct RowLook {
     columns: Vec<usize>,
     facts: Facts,
     key: Vec<usize>,
-    first: Option<usize>,
 }
 
 impl RowLook {
@@ -96,7 +76,7 @@ impl RowLook {
             host: place("host").or_else(|| place("src_ip")).or_else(|| place("dst_ip")),
         };
         let key = facts.label_columns.iter().map(|(_, place)| *place).collect();
-        Some(Self { list, columns, facts, key, first: place("first_ns") })
+        Some(Self { list, columns, facts, key })
     }
 
     /// Looks at a row.
@@ -106,7 +86,6 @@ impl RowLook {
         all: &mut [ListStates],
         (rows, row): (&Columns, usize),
         at: At,
-        on_hit: &mut dyn FnMut(&Hit<'_>),
         out: &mut Vec<Arc<Alert>>,
     ) {
         let (Some(list), Some(states)) = (lists.lists.get(self.list), all.get_mut(self.list))
@@ -120,16 +99,6 @@ impl RowLook {
         });
         let Some((column, seen, entry)) = found else { return };
         states.hits += u64::from(!at.is_open);
-        let column_of = |place: Option<usize>| place.map_or(Cell::Null, |at| cell(rows, at, row));
-        on_hit(&Hit {
-            list: &list.settings.name,
-            entry: &entry,
-            table: &self.facts.table,
-            column,
-            community_id: column_of(self.facts.community_id).text(),
-            first_ns: column_of(self.first).time(),
-            is_open: at.is_open,
-        });
         let key = format!("{entry}\u{1f}{}", key(rows, row, &self.key));
         let make = |first, count| {
             let mut alert = self.facts.alert((rows, row), at, (first, count), None);

@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alerts::{Alerts, BeginError, Clocks, NotifyState, Options, Settings};
+use alerts::{Alerts, BeginError, Clocks, Lists, NotifyState, Options, Settings};
 use session::reading::Inputs;
+use session::run::Plan;
 use store::Store;
 
 use crate::clock::{self, CLOCK};
@@ -34,7 +35,7 @@ pub(super) fn host_name() -> String {
 
 /// Begins, where alerts are asked for.
 pub(super) fn begin(
-    settings: &Settings,
+    (settings, lists): (&Settings, Option<Arc<Lists>>),
     store: Option<&Arc<Store>>,
     inputs: &Inputs,
     page: Option<String>,
@@ -42,8 +43,22 @@ pub(super) fn begin(
     let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
     let is_live = inputs.interface.is_some();
     let host_name = host_name();
-    let options = Options { is_live, host_name, page, on_hit: None, clocks: CLOCKS };
+    let options = Options { is_live, host_name, page, lists, clocks: CLOCKS };
     Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
+}
+
+/// Puts the rules of settings that were read again in the place of those in force.
+pub(super) fn take_up(alerts: Option<&Alerts>, plan: &Plan, tell: fn(&str)) {
+    let (count, rules) = (plan.alerts.alert.len(), &plan.alerts.alert);
+    match alerts.map(|alerts| alerts.replace_rules(rules)) {
+        None if count == 0 => {}
+        None => tell("[[alert]] the first one: that takes effect with the next start"),
+        Some(Ok(())) => tell(&format!("alerts: {count} rules in force")),
+        Some(Err(mistakes)) => {
+            mistakes.iter().for_each(|mistake| tell(&mistake.to_string()));
+            tell("alerts: the rules before stay in force");
+        }
+    }
 }
 
 /// Ends, and says what was not delivered.

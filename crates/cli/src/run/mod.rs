@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     if arguments.view {
         view::check(&plan)?;
     }
-    let beside = Beside::of(&mut plan, arguments.view);
+    let beside = Beside::of(&mut plan, arguments.view)?;
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         if !arguments.quiet {
@@ -144,7 +144,11 @@ fn pass(
                     let _ = to.send(again());
                 });
             }
-            from.try_recv().ok().map(|plan| Again::Settings(Box::new(plan)))
+            let plan = from.try_recv().ok()?;
+            if let Ok(plan) = &plan {
+                alerting::take_up(alerts.as_ref(), plan, tell);
+            }
+            Some(Again::Settings(Box::new(plan)))
         };
         let shown = facts.zip(store).map(|(facts, store)| {
             let control = &control;
@@ -182,6 +186,7 @@ struct Beside {
     history: Option<HistorySettings>,
     log: Option<PathBuf>,
     alerts: alerts::Settings,
+    lists: Option<Arc<alerts::Lists>>,
 }
 
 /// The same, begun.
@@ -193,18 +198,20 @@ struct Begun {
 
 impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
-    fn of(plan: &mut Plan, has_view: bool) -> Self {
+    fn of(plan: &mut Plan, has_view: bool) -> Result<Self, Failure> {
         let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
         let history = plan.history.clone();
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
         let log = log.map(Path::to_owned);
         let has_any = page.is_some() || history.is_some() || !alerts.is_empty();
         plan.store = (has_view || has_any).then(Store::new);
-        Self { store: plan.store.clone(), page, history, log, alerts }
+        let lists = (!alerts.indicators.is_empty()).then(|| alerts.open_lists()).transpose()?;
+        plan.lists.clone_from(&lists);
+        Ok(Self { store: plan.store.clone(), page, history, log, alerts, lists })
     }
 
     fn begin(self, inputs: &Inputs, tell: fn(&str)) -> Result<Begun, Failure> {
-        let Self { store, page, history, log, alerts } = self;
+        let Self { store, page, history, log, alerts, lists } = self;
         // Before the first row, so that none is missed.
         let history = stored::begin(history.as_ref(), store.as_ref())?;
         let server = match (page, &store) {
@@ -214,7 +221,7 @@ impl Beside {
             _ => None,
         };
         let address = server.as_ref().map(page::address);
-        let alerts = alerting::begin(&alerts, store.as_ref(), inputs, address)?;
+        let alerts = alerting::begin((&alerts, lists), store.as_ref(), inputs, address)?;
         Ok(Begun { server, alerts, history })
     }
 }

@@ -14,7 +14,7 @@ pub mod zeek;
 pub use application::{Classes, Classify, Settings, Totals};
 pub use artifact::read;
 pub use evidence::{KeepEvidence, KeptEvidence};
-pub(crate) use naming::{Finished, NamedClassifier};
+pub(crate) use naming::{Finished, NamedClassifier, Naming};
 pub use out::{By, HOST_TITLES, Shown, host_cells, no_memory};
 pub use styled::StyledVerdicts;
 pub(crate) use summary::lines;

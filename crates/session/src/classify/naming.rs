@@ -10,20 +10,20 @@ use names::reader::{Limits, Named, Reader};
 use packet::{Frame, Span};
 
 /// Names of flows that have not ended.
-pub(super) struct Naming {
+pub(crate) struct Naming {
     states: SideSlab<Held<Named>>,
     reader: Reader,
 }
 
 impl Naming {
-    pub(super) fn new(idle_timeout: Span) -> Self {
+    pub(crate) fn new(idle_timeout: Span) -> Self {
         let reader = Reader::new(Limits { idle_timeout, ..Limits::default() });
         Self { states: SideSlab::default(), reader }
     }
 
     /// What is known of a flow with this packet.
     #[inline]
-    pub(super) fn on_frame(
+    pub(crate) fn on_frame(
         &mut self,
         frame: &Frame<'_>,
         packet: &FlowPacket,
@@ -34,14 +34,14 @@ impl Naming {
         Some(NamesSoFar { is_final: named.is_identified(), seen: &named.seen })
     }
 
-    pub(super) fn on_ended(&mut self, ended: &Ended) {
+    pub(crate) fn on_ended(&mut self, ended: &Ended) {
         if let Some(Held(named)) = self.states.state(ended.slot) {
             self.reader.on_end(named, ended);
             *named = Named::default();
         }
     }
 
-    pub(super) fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         self.reader.on_pause(&mut States::in_slab(&mut self.states));
     }
 }

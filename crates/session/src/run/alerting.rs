@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use alerts::{Part, Settings};
+use alerts::{IndicatorKind, Part, Settings};
 use engine::columns::Schema;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -45,6 +45,16 @@ fn list<T: DeserializeOwned>(
 }
 
 impl Written {
+    /// The names of lists of indicators.
+    pub(super) fn lists(&self) -> Vec<String> {
+        self.settings.indicators.iter().map(|list| list.name.clone()).collect()
+    }
+
+    /// Whether any of them is of names or fingerprints.
+    pub(super) fn has_names(&self) -> bool {
+        self.settings.indicators.iter().any(|list| list.kind != IndicatorKind::Ip)
+    }
+
     /// Whether there is anything.
     pub(super) fn is_empty(&self) -> bool {
         self.settings.is_empty()

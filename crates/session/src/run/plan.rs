@@ -4,6 +4,8 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use alerts::Lists;
+use engine::flow::pass::LabelKind;
 use serde::Deserialize;
 use sink::Format;
 use store::Store;
@@ -13,10 +15,11 @@ use toml::{Spanned, Table};
 use super::alerting;
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{Written, take_output};
-use crate::application::{Clash, Entry, Reading, Ready, Site, United};
+use crate::application::{Clash, Entry, Reading, Ready, Site, United, Wants};
 use crate::applications::APPLICATIONS;
 use crate::exports::{Export, Form, export};
 use crate::input::InputSettings;
+use crate::names_read;
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
 use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
@@ -45,6 +48,8 @@ pub struct Plan {
     pub history: Option<HistorySettings>,
     /// Rules over rows, lists of indicators, and where alerts go.
     pub alerts: alerts::Settings,
+    /// The lists of indicators, opened, where rules are about them.
+    pub lists: Option<Arc<Lists>>,
     /// Where rows are kept for those who look while the run goes on, if anyone does.
     pub store: Option<Arc<Store>>,
     /// Which frames, where arguments asked for them.
@@ -111,6 +116,7 @@ impl Plan {
             page: None,
             history: None,
             alerts: alerts::Settings::default(),
+            lists: None,
             store: None,
             asked: Some(asked),
             tables: Table::new(),
@@ -242,9 +248,7 @@ fn plan(
     let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
-    let history = table_of("history", root.remove("history"), mistakes);
-    let history =
-        history.and_then(|table| read_table::<HistorySettings>("history", &table, mistakes));
+    let history = history(root.remove("history"), mistakes);
     let alerting = alerting::take(&mut root, mistakes);
     let takes_rows = site.takes_rows || page.is_some() || history.is_some() || !alerting.is_empty();
     let site = Site { takes_rows, ..site };
@@ -281,10 +285,16 @@ fn plan(
     let unsteered =
         planned.iter().filter_map(|one| Some((one.ready.name(), one.ready.unsteered()?)));
     let unsteered: Vec<_> = unsteered.collect();
-    let known = Known { words: &words, applications: &names, unsteered: &unsteered };
+    let lists = alerting.lists();
+    let (applications, indicators) = (names.as_slice(), lists.as_slice());
+    let known = Known { words: &words, indicators, applications, unsteered: &unsteered };
     // Of an application that is not there because of a mistake its rules are none.
     let rules =
         if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
+    if alerting.has_names() && rules.reads(|_| true).contains(&LabelKind::Indicator) {
+        // It opens no flows of its own, so nothing can clash.
+        let _ = wants.add("rule", &Wants::frames(names_read::needs("rule")));
+    }
     let alerts = alerting.check(&planned, mistakes);
     let (input, run) = (input?, run?);
     // It was read as TOML before.
@@ -298,6 +308,7 @@ fn plan(
         page,
         history,
         alerts,
+        lists: None,
         store: None,
         asked: None,
         tables,
@@ -330,6 +341,14 @@ fn page(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<
         mistakes.add(table.span(), format_args!("[page] {mistake}"));
     }
     Some(page)
+}
+
+fn history(
+    value: Option<Spanned<DeValue<'_>>>,
+    mistakes: &mut Mistakes,
+) -> Option<HistorySettings> {
+    let table = table_of("history", value, mistakes)?;
+    read_table("history", &table, mistakes)
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {

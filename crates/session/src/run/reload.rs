@@ -33,24 +33,32 @@ impl Reload {
             }
         };
         let mut lines = Vec::new();
-        for name in changed(&self.tables, &plan.tables) {
-            if name != "rule" {
+        let names = changed(&self.tables, &plan.tables);
+        for name in &names {
+            // Rules about alerts are the front door's, which says what became of them.
+            if !["rule", "alert"].contains(&name.as_str()) {
                 lines.push(format!("[{name}] was changed: that takes effect with the next start"));
             }
         }
         let wanted = plan.rules.reads(|_| true);
+        // Flows are labelled by the places of the lists that were opened.
+        let has_other_lists = names.iter().any(|name| name == "indicators");
         if let Some(kind) = wanted.iter().find(|kind| !self.given.contains(kind)) {
             let name = if *kind == LabelKind::Weight { "bytes" } else { kind.name() };
             lines.push(format!(
                 "[[rule]] the first one about {name}: that takes effect with the next start; rules \
                  were not changed"
             ));
+        } else if has_other_lists && wanted.contains(&LabelKind::Indicator) {
+            lines.push(String::from(
+                "[[rule]] is about lists that were changed: rules were not changed",
+            ));
         } else if plan.rules != *self.rules.now() {
             let count = plan.rules.len();
             self.rules.change(plan.rules);
             lines.push(format!("rules were changed: {count} in force"));
         }
-        if lines.is_empty() {
+        if lines.is_empty() && !names.iter().any(|name| name == "alert") {
             lines.push(String::from("nothing was changed in the settings"));
         }
         lines

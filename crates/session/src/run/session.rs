@@ -23,6 +23,7 @@ use super::shown::{Shown, put_outcome};
 use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
+use crate::indicated::Indicated;
 use crate::outlet::{
     self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
 };
@@ -135,13 +136,15 @@ impl Session {
         announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
-        let Plan { input, run, applications, rules, wants, tables, store, .. } = plan;
+        let Plan { input, run, applications, rules, wants, tables, lists, store, .. } = plan;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
         let reload = Reload::new(tables, in_force.clone(), read_labels.clone());
         in_force.change(rules);
-        let has_frames = applications.iter().any(|one| one.ready.wants().has_frames);
+        let lists = lists.filter(|_| read_labels.contains(&LabelKind::Indicator));
+        let has_frames =
+            lists.is_some() || applications.iter().any(|one| one.ready.wants().has_frames);
         let making = Making {
             options: wants.flow_options(),
             seed: hash_seed(run.seed),
@@ -172,6 +175,10 @@ impl Session {
         let (mut seats, mut besides) = (Seats::default(), Besides::default());
         if has_sizes {
             seats.add(usize::MAX, true, Weight::new(&lent.rules).into(), None);
+        }
+        if let Some(lists) = lists {
+            let indicated = Indicated::new(lists, making.options.idle_timeout);
+            seats.add(usize::MAX, true, indicated.into(), None);
         }
         let mut any = None;
         for (at, Waiting { ready, outlet, place, table }) in waiting.into_iter().enumerate() {

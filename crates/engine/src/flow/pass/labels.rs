@@ -19,12 +19,21 @@ pub enum LabelKind {
     Queue,
     /// How many bytes it has brought.
     Weight,
+    /// The list of indicators that it is on.
+    Indicator,
 }
 
 impl LabelKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::Service, Self::Device, Self::Anomaly, Self::Control, Self::Queue, Self::Weight];
+    pub const ALL: [Self; 7] = [
+        Self::Service,
+        Self::Device,
+        Self::Anomaly,
+        Self::Control,
+        Self::Queue,
+        Self::Weight,
+        Self::Indicator,
+    ];
 
     /// Its name.
     #[must_use]
@@ -36,6 +45,7 @@ impl LabelKind {
             Self::Control => "control",
             Self::Queue => "queue",
             Self::Weight => "weight",
+            Self::Indicator => "indicator",
         }
     }
 }
@@ -63,14 +73,15 @@ struct Given {
     slot: FlowSlot,
     kind: LabelKind,
     label: u16,
-    /// The place of the deciding packet among those of the piece.
-    place: usize,
+    /// The first place among the packets of the piece at which it holds.
+    from: usize,
 }
 
 /// The labels of a pass's flows.
 ///
 /// **A label holds from the flow's packet after the deciding one**, never for earlier packets of
-/// the same piece: what a lens reads does not depend on where pieces and batches are cut.
+/// the same piece: what a lens reads does not depend on where pieces and batches are cut. One that
+/// a packet decides by itself holds for that packet too, for the lenses after the one that gave it.
 #[derive(Default)]
 pub struct Labels {
     kept: SideSlab<OfFlow>,
@@ -83,8 +94,8 @@ impl Labels {
     #[must_use]
     pub fn of(&self, kind: LabelKind, slot: FlowSlot, place: usize) -> Option<u16> {
         let before =
-            |given: &&Given| given.slot == slot && given.kind == kind && given.place < place;
-        let label = match self.given.iter().filter(before).max_by_key(|given| given.place) {
+            |given: &&Given| given.slot == slot && given.kind == kind && given.from <= place;
+        let label = match self.given.iter().filter(before).max_by_key(|given| given.from) {
             Some(given) => given.label,
             None => self.kept.kept(slot).0[kind as usize],
         };
@@ -95,7 +106,13 @@ impl Labels {
     /// number is no label, and takes one away.
     #[inline]
     pub fn give(&mut self, kind: LabelKind, slot: FlowSlot, place: usize, label: u16) {
-        self.given.push(Given { slot, kind, label, place });
+        self.given.push(Given { slot, kind, label, from: place + 1 });
+    }
+
+    /// Labels the flow in `slot` from its packet at this place of the piece on.
+    #[inline]
+    pub fn give_from(&mut self, kind: LabelKind, slot: FlowSlot, place: usize, label: u16) {
+        self.given.push(Given { slot, kind, label, from: place });
     }
 
     /// Labels a flow between pieces, at a mark or at an end of others: from its next packet on. One
@@ -111,7 +128,7 @@ impl Labels {
     pub(super) fn settle(&mut self) {
         // In the order of deciding packets, of which the last one counts.
         let Self { kept, given } = self;
-        given.sort_by_key(|given| given.place);
+        given.sort_by_key(|given| given.from);
         for Given { slot, kind, label, .. } in given.drain(..) {
             if let Some(OfFlow(labels)) = kept.state(slot) {
                 labels[kind as usize] = label;
