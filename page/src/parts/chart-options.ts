@@ -77,6 +77,15 @@ export function dataOf(
   return [seconds, ...values] as uPlot.AlignedData;
 }
 
+/** Values that no line leads to, which would not be seen. */
+function pointsOf(values: ArrayLike<number | null | undefined>): number[] {
+  const has = (at: number): boolean => typeof values[at] === "number";
+  const isFew = values.length <= 3;
+  return Array.from(values, (_, at) => at).filter(
+    (at) => has(at) && (isFew || (!has(at - 1) && !has(at + 1))),
+  );
+}
+
 function seriesOf(line: Line, index: number, kind: ChartStyle["kind"]): uPlot.Series {
   const color = css(colorName(line, index));
   const isStacked = kind === "stacked";
@@ -84,7 +93,7 @@ function seriesOf(line: Line, index: number, kind: ChartStyle["kind"]): uPlot.Se
     label: line.name,
     stroke: color,
     width: isStacked ? 1 : 1.5,
-    points: { show: (chart, at) => !isStacked && (chart.data[at]?.length ?? 0) <= 3, size: 5 },
+    points: { show: !isStacked, size: 5, filter: (chart, at) => pointsOf(chart.data[at] ?? []) },
     // Hex colours of the style sheet, with transparency added.
     ...(isStacked ? { fill: `${color}cc` } : {}),
   };
