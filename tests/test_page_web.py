@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import DEMO, ROOT
+from captures import Frame, write_pcap
+from command import DEMO, ROOT, wirelens
 from lab import Link, Listening, datagram, datagrams, ip, new_link
 from test_page import serving
 
@@ -107,3 +108,22 @@ def test_every_view_of_a_real_run_is_drawn(size: str) -> None:
             seen = Browser(address, view, "Wirelens" if size == "laptop" else "", size, theme).end()
             assert seen["seen_ms"] and not seen["is_wide"], (view, seen)
             assert seen["complaints"] == [], view
+
+
+def test_rows_of_an_earlier_run_are_shown_with_a_range(tmp_path: Path) -> None:
+    (tmp_path / "wirelens.toml").write_text("[traffic]\n[flows]\nread-names = true\n[history]\n")
+    stored = wirelens("run", "-q", "-c", "wirelens.toml", "-r", str(DEMO), cwd=tmp_path)
+    assert stored.status == 0, stored.stderr
+    # Thirty hours after the demo.
+    data = datagram(("192.0.2.1", 1), ("192.0.2.9", 53))
+    later_ns = 1_795_299_096 * 10**9 + 30 * 3600 * 10**9
+    write_pcap(tmp_path / "later.pcap", [Frame(later_ns, data, len(data))])
+    command = ("-c", "wirelens.toml", "-r", "later.pcap", "--page", "0")
+    with serving(*command, cwd=tmp_path) as address:
+        for view, text in (
+            ("flows?range=7d", "media.demo.example"), ("hosts?range=all", "10.20.0.11"),
+            ("host/10.20.0.11?range=all", "203.0.113.80"), ("overview?range=7d", "24 h"),
+        ):  # fmt: skip
+            seen = Browser(address, view, text).end()
+            assert seen["seen_ms"] is not None, view
+            assert (seen["complaints"], seen["is_wide"]) == ([], False), view
