@@ -5,9 +5,6 @@ In network namespaces of the tests' own; without root they are skipped.
 
 import json
 import os
-import pty
-import re
-import select
 import signal
 import subprocess
 import time
@@ -19,6 +16,7 @@ import pytest
 from cca_queue import SharedQueue, jain, shared_queue
 from command import Ran, wirelens
 from lab import Listening, new_link, wait_until
+from terminals import Terminal
 from testbed_runs import need_root
 
 CONTROLS, RTTS_MS = ("reno", "cubic", "bbr"), (25.0, 25.0, 15.0)
@@ -218,26 +216,28 @@ def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path, by: Path, link: Non
     assert not of_kind(tmp_path / "events.jsonl", "end")
 
 
-def test_a_terminal_gets_a_view_that_leaves_it_as_it_was(tmp_path: Path, link: None) -> None:
-    control, terminal = pty.openpty()
+def test_a_terminal_gets_a_screen_that_leaves_it_as_it_was(tmp_path: Path, link: None) -> None:
     words = ("cca", "-i", "wl0", "--egress", "wl1", "--every", "100ms")
-    seen = b""
-    with Listening(tmp_path, *words, stdout=terminal) as running:
-        os.close(terminal)
-        deadline = time.monotonic() + 10
-        while seen.count(b"Ctrl-C ends it") < 3 and time.monotonic() < deadline:
-            if select.select([control], [], [], 0.1)[0]:
-                seen += os.read(control, 65536)
-        assert running.end().status == 0
-    os.close(control)
-    text = seen.decode()
-    assert text.count("\x1b[H") >= 3 and "no flow with data yet" in text
-    # What it says to a terminal: where to write, and what to clear. Nothing has to be undone.
-    said = set(re.findall(r"\x1b\[?[0-9;?]*[A-Za-z]", text))
-    assert said == {"\x1b[H", "\x1b[K", "\x1b[J"}
-    ran = wirelens(*words, "--view", "always", "--duration", "250ms")
-    assert ran.status == 0 and b"\x1b[H" in ran.stdout
+    with Terminal(*words) as terminal:
+        screen = terminal.wait_for("no rows yet")
+        assert screen.startswith("wirelens cca wl0") and "5 Queues" in screen
+        terminal.wait_for("Flow .*CBIQ")
+        terminal.end()
+    refused = wirelens(*words, "--view", "always", "--duration", "250ms")
+    assert refused.status == 2 and "no terminal" in refused.stderr
     ran = wirelens(*words, "--duration", "250ms")
     assert ran.status == 0 and ran.stdout == b""
     ran = wirelens(*words, "--view", "always", "--format", "csv")
     assert ran.status == 2 and "--view always" in ran.stderr
+    with Terminal(*words, "--view", "never", "--duration", "250ms") as terminal:
+        terminal.end("")
+        assert "\x1b" not in terminal.seen
+
+
+def test_what_is_done_to_a_queue_is_told_below_the_screen(
+    tmp_path: Path, by: Path, link: None
+) -> None:
+    words = acting(tmp_path, by, "--act-rate", "5mbit", "--act-dry-run")
+    with Terminal(*words) as terminal:
+        terminal.wait_for(r"\nbegin: ")
+        terminal.end()

@@ -7,9 +7,7 @@ import csv
 import io
 import json
 import os
-import pty
 import re
-import select
 import signal
 import socket
 import struct
@@ -37,6 +35,7 @@ from lab import (
     new_link,
     wait_until,
 )
+from terminals import Terminal
 
 CSV = ("--format", "csv")
 JSONL = ("--format", "jsonl")
@@ -126,13 +125,23 @@ def test_latencies_are_those_of_the_conversations(tmp_path: Path) -> None:
         assert int(row["src_retransmissions"]) == int(row["dst_retransmissions"]) == 0
 
 
-def test_a_terminal_shows_latencies_as_they_are() -> None:
-    with host_and_peer(), Screen(command="latency") as screen:
-        screen.read_until("wirelens latency on wl0; Ctrl-C ends it")
+def test_a_terminal_shows_latencies_of_flows_that_are_open() -> None:
+    flags = ("--sort", "p99", "-n", "2")
+    with host_and_peer(), Terminal("latency", "-i", "wl0", *flags) as terminal:
+        assert terminal.wait_for("no rows yet").startswith("wirelens latency wl0")
         talk()
-        screen.read_until(THERE)
-        screen.process.send_signal(signal.SIGINT)
-        assert screen.process.wait(5) == 0
+        screen = terminal.wait_for(re.escape(f"→ {THERE}:"))
+        assert "by Either p99 ↓" in screen
+        terminal.wait_for("1 of the first 2, of 3")
+        terminal.end()
+
+
+def test_a_terminal_shows_latencies_of_destinations() -> None:
+    with host_and_peer(), Terminal("latency", "-i", "wl0", "--by", "destination") as terminal:
+        terminal.wait_for("no rows yet")
+        talk()
+        terminal.wait_for(rf"\n{re.escape(THERE)} +[0-9.]+ [mµn]s ")
+        terminal.end()
 
 
 def test_windows_hold_what_was_sent(link: Link, tmp_path: Path) -> None:
@@ -416,64 +425,50 @@ def test_time_goes_on_while_no_packet_comes(link: Link, tmp_path: Path) -> None:
     assert len(rows_in(output)) == 3
 
 
-class Screen:
-    """A command on a terminal, and what it wrote there so far."""
-
-    def __init__(self, *arguments: str, command: str = "top") -> None:
-        self.text = ""
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [PROGRAM, command, "-i", "wl0", *arguments],
-            stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
-        )  # fmt: skip
-        os.close(slave)
-
-    def __enter__(self) -> "Screen":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._master)
-
-    def read_until(self, pattern: str) -> None:
-        deadline = time.monotonic() + 8
-        while not re.search(pattern, self.text):
-            assert time.monotonic() < deadline, (pattern, self.text)
-            if select.select([self._master], [], [], 0.1)[0]:
-                self.text += os.read(self._master, 1 << 16).decode().replace("\r\n", "\n")
-
-
 def await_early_in_window(window_s: float) -> None:
     """Windows are aligned to the epoch: what is sent now will be in one of them."""
     while not 0.1 < time.time() / window_s % 1 < 0.4:
         time.sleep(window_s / 20)
 
 
-def test_a_terminal_shows_a_view_of_each_second(link: Link) -> None:
-    head = re.escape("\x1b[2J\x1b[Hwirelens top on wl0; Ctrl-C ends it\n")
-    silent = f"{head}0 packets/s\nso far: 0 packets, 0 dropped\n"
-    with Screen() as screen:
-        # Nothing has come, and that is shown again and again.
-        screen.read_until(f"(?s){silent}.*{silent}")
-        screen.text = ""
+def test_a_terminal_shows_a_screen_of_each_second(link: Link) -> None:
+    with Terminal("top", "-i", "wl0") as terminal:
+        screen = terminal.wait_for("no rows yet")
+        assert screen.startswith("wirelens top wl0") and " 0 packets  0 dropped" in screen
+        assert re.search(r"Address +Rate +Packets +Bytes↓\n", screen)
         await_early_in_window(1)
         link.send(datagrams(100))
-        busy = r"20[-0-9]+T[:0-9]+\.000000000Z, 1 s: 100 packets/s, 0\.048 Mbit/s, 1 keys\n"
-        screen.read_until(f"{head}{busy}so far: 100 packets, 0 dropped\n")
-        screen.read_until(r"198\.18\.0\.1 +100 +6,000 +100\.0 %")
+        screen = terminal.wait_for(r"\n198\.18\.0\.1 +48\.0 kbit/s +100 +6\.00 kB\n")
+        assert " 100 packets  0 dropped" in screen
+        assert "1 of 1  the last 1 s" in screen and "by Bytes ↓" in screen
         # And that it is silent again.
-        screen.read_until(f"{head}0 packets/s\nso far: 100 packets")
-        screen.process.send_signal(signal.SIGINT)
-        assert screen.process.wait(5) == 0
+        terminal.wait_for(r"no rows yet\n(.*\n)*.*no packets in the last 1 s")
+        said = terminal.end()
+    assert "100 packets captured" in said and "listening" not in said
 
 
-def test_a_view_has_windows_of_the_length_asked_for(link: Link) -> None:
-    with Screen("--window", "200ms") as screen:
-        screen.read_until("0 packets/s")
+def test_a_screen_keeps_the_windows_order_and_rows_asked_for(link: Link) -> None:
+    flags = ("--window", "200ms", "--by", "port", "--sort", "packets", "-n", "2")
+    with Terminal("top", "-i", "wl0", *flags) as terminal:
+        terminal.wait_for("no rows yet")
         await_early_in_window(0.2)
-        link.send(datagrams(50))
-        screen.read_until(r"Z, 0\.2 s: 250 packets/s, 0\.120 Mbit/s")
+        for port, count in ((7, 10), (8, 30), (9, 20)):
+            link.send(datagrams(count, port=port))
+        screen = terminal.wait_for(r"\nudp +8 +72\.0 kbit/s +30 +1\.80 kB\nudp +9 .* +20 ")
+        assert re.search(r"Protocol +Port +Rate +Packets↓ +Bytes\n", screen)
+        assert "1 of 2  the last 0.2 s" in screen and "by Packets ↓" in screen
+        # Ctrl-C is a key here, and a signal elsewhere.
+        terminal.end("\x03")
+
+
+def test_an_interrupt_ends_a_screen(link: Link) -> None:
+    with Terminal("top", "-i", "wl0") as terminal:
+        terminal.wait_for("no rows yet")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.end("")
+    with Terminal("top", "-i", "wl0", "--duration", "1s") as terminal:
+        terminal.wait_for("no rows yet")
+        terminal.end("")
 
 
 def test_no_escape_codes_reach_a_pipe(link: Link, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ use session::reading::{InputError, Inputs, Opened};
 use session::run::{
     Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session, open_alone,
 };
+use store::Store;
+use terminal::First;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments};
 use crate::asked;
@@ -20,6 +22,7 @@ use crate::interrupt::Reopen;
 use crate::live;
 use crate::output::Show;
 use crate::run::{stdout, tell_line};
+use crate::view::{self, View};
 
 /// What was typed, besides the settings of the application.
 #[derive(Clone, Copy)]
@@ -50,6 +53,8 @@ pub(crate) struct Ways {
     pub export: Option<Export>,
     /// Who shows them otherwise.
     pub shown: Option<OutletWriter>,
+    /// A view of them in this terminal, and what it begins with.
+    pub view: Option<First>,
     /// Whether a hangup begins new files; else it ends the process.
     pub heeds_hangup: bool,
 }
@@ -106,21 +111,25 @@ pub(crate) fn run_after(
 ) -> Result<Finished, Failure> {
     let Typed { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
-    let Ways { output, export, shown, heeds_hangup } = ways;
+    let Ways { output, export, shown, view, heeds_hangup } = ways;
     let is_live = inputs.interface.is_some();
     let mut planned = Planned::asked(Box::new(application));
-    (planned.output, planned.shown) = (output, shown);
+    (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
+    let name = planned.ready.name();
     if let Some(export) = export {
         planned = planned.exported(export);
     }
     let mut plan = Plan::alone(planned, request, input.seed);
     plan.input.pace = pace;
-    let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell_line) };
+    let store = view.is_some().then(Store::new);
+    plan.store.clone_from(&store);
+    let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
+    let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell) };
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
-        live::begin_for(duration, opened, &inputs.control, input.quiet);
+        live::begin_for(duration, opened, &inputs.control, input.quiet || view.is_some());
         done = last(opened);
     })?;
     if let Err(failure) = done {
@@ -128,7 +137,8 @@ pub(crate) fn run_after(
         return Err(failure);
     }
     let hangup = || reopen.as_ref().filter(|reopen| reopen.take()).map(|_| Again::Outputs);
-    session.run(hangup, tell_line).map_err(|error| match error {
+    let view = store.map(|store| View::of(name, session.inputs(), store, view));
+    view::run(session, view, hangup, tell).map_err(|error| match error {
         // There is no other whose fault it could be.
         RunError::Application(_, refusal) => Failure::error(refusal),
         error => error.into(),

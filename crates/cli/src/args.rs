@@ -273,7 +273,7 @@ pub struct FlowsOutputArguments {
   wirelens top -r day/ --by pair --window 1m --format csv
   wirelens top -r - --by port udp                        only UDP, from a pipe
   wirelens top -r capture.pcap --by name                 servers by SNI, HTTP host or DNS
-  wirelens top -i eth0                                   a view of each second, until Ctrl-C
+  wirelens top -i eth0                                   a screen, each second, until q
 
 Bytes are those on the wire, link header included, whatever was captured.
 A packet whose window is closed already is counted in the oldest open one, and as late.")]

@@ -36,6 +36,7 @@ pub mod testbed;
 pub mod top;
 pub mod train;
 mod version;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ use crate::failure::{Failure, Status};
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = session::top::declared_columns();
     declared.extend(session::flows::declared_columns());
+    declared.extend(session::networks::declared_columns());
     declared.extend(nprint::declared_columns());
     declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());

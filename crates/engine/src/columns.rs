@@ -301,6 +301,24 @@ impl Columns {
         Filling::new(self, row_count)
     }
 
+    /// These rows with more columns of the same rows behind theirs.
+    ///
+    /// # Errors
+    /// [`RowRefused`] where these are not the columns of `schema`, or not as many rows.
+    pub fn beside(&self, more: Self, schema: Schema) -> Result<Self, RowRefused> {
+        let mut fields = self.schema.iter().chain(more.schema);
+        let differs = schema.iter().position(|field| fields.next() != Some(field));
+        let differs = differs.or_else(|| fields.next().map(|_| schema.len()));
+        if let Some(column) = differs {
+            return Err(RowRefused { column });
+        }
+        if more.row_count != self.row_count {
+            return Err(RowRefused { column: self.schema.len() });
+        }
+        let columns = self.columns.iter().cloned().chain(more.columns).collect();
+        Ok(Self { schema, columns, row_count: self.row_count })
+    }
+
     /// Forgets the rows and keeps the memory.
     pub fn clear(&mut self) {
         for column in &mut self.columns {
@@ -362,6 +380,22 @@ mod tests {
         assert_eq!([source.is_null(1), port.is_null(0), port.is_null(1)], [false, false, true]);
         rows.clear();
         assert_eq!(rows, Columns::new(SCHEMA));
+    }
+
+    #[test]
+    fn columns_of_the_same_rows_go_side_by_side() {
+        const MORE: Schema = &[Field::new("asn", Kind::U32, "").nullable()];
+        const BOTH: Schema = &[SCHEMA[0], SCHEMA[1], SCHEMA[2], MORE[0]];
+        let (mut rows, mut more) = (Columns::new(SCHEMA), Columns::new(MORE));
+        rows.push_row(&[Value::Str("a"), Value::U64(3), Value::Null]).unwrap();
+        assert!(rows.beside(more.clone(), BOTH).is_err(), "a row is missing");
+        more.push_row(&[Value::U32(64_496)]).unwrap();
+        let mut wanted = Columns::new(BOTH);
+        let row = [Value::Str("a"), Value::U64(3), Value::Null, Value::U32(64_496)];
+        wanted.push_row(&row).unwrap();
+        assert_eq!(rows.beside(more.clone(), BOTH), Ok(wanted));
+        assert!(rows.beside(more.clone(), SCHEMA).is_err());
+        assert!(more.beside(rows, BOTH).is_err(), "in this order");
     }
 
     #[test]

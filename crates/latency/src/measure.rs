@@ -220,8 +220,8 @@ impl Latency {
     }
 
     /// Looks at a flow that has not ended.
-    pub fn look<R>(&mut self, slot: FlowSlot, look: impl FnOnce(&Flow) -> R) -> Option<R> {
-        self.states.existing(slot)?.flow.as_deref().map(look)
+    pub fn look<R>(&self, slot: FlowSlot, look: impl FnOnce(&Flow) -> R) -> Option<R> {
+        self.states.seen(slot)?.flow.as_deref().map(look)
     }
 
     /// A flow has ended: gives up what waits, and looks at it once more.

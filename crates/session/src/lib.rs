@@ -28,6 +28,7 @@ pub mod input;
 pub mod l4s;
 pub mod latency;
 mod names_read;
+pub mod networks;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod outlet;

@@ -6,8 +6,9 @@ use std::time::Instant;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use store::Store;
 
+use crate::first::First;
 use crate::model::{Detail, Model, Overview, Question, Sheet, Subject, details, usual_order};
-use crate::screens::Screen;
+use crate::screens::{Column, Screen};
 use crate::text::Glyphs;
 use crate::view::Facts;
 
@@ -65,18 +66,24 @@ pub(crate) struct App {
     pub(crate) page: usize,
     /// Messages that were there when a key was pressed last.
     messages_seen: u64,
+    /// The screen that came first, until its order was taken up, and what is shown of it.
+    first: Option<(Screen, First)>,
     chosen: [Chosen; 9],
 }
 
 impl App {
     pub(crate) fn new(store: Arc<Store>, facts: Facts) -> Self {
-        let model = Model::new(store);
+        let first = facts.first;
+        let model = Model::new(store, first);
+        let wanted = first.and_then(|first| model.screen_of(first.table));
         // A run without an overview begins with what it has.
-        let screen = Screen::ALL.into_iter().find(|&screen| model.has(screen));
+        let usual = || Screen::ALL.into_iter().find(|&screen| model.has(screen));
+        let screen = wanted.or_else(usual).unwrap_or(Screen::Overview);
         Self {
             model,
+            screen,
+            first: first.filter(|_| wanted.is_some()).map(|first| (screen, first)),
             facts,
-            screen: screen.unwrap_or(Screen::Overview),
             mode: Mode::Screen,
             is_paused: false,
             sheet: Sheet::default(),
@@ -124,6 +131,7 @@ impl App {
             self.sheet = Sheet::default();
         } else {
             self.sheet = self.model.sheet(&self.question(), now);
+            self.take_first(now);
         }
         if self.screen == Screen::Health {
             self.sheet.put_messages(&self.facts.messages.all().1);
@@ -138,6 +146,23 @@ impl App {
             .as_ref()
             .and_then(|id| self.sheet.rows.iter().position(|row| row.id == *id));
         self.select(found.unwrap_or(chosen.selected), false);
+    }
+
+    /// Order and rows of the screen that came first.
+    fn take_first(&mut self, now: Instant) {
+        let Some((_, mut first)) = self.first.filter(|(screen, _)| *screen == self.screen) else {
+            return;
+        };
+        let names = std::mem::take(&mut first.sort);
+        let is_it = |column: &Column| !names.is_empty() && column.source.names() == names;
+        if let Some(place) = self.sheet.columns.iter().position(is_it) {
+            self.chosen_mut().sort.get_or_insert((place, true));
+            self.sheet = self.model.sheet(&self.question(), now);
+        }
+        self.first = Some((self.screen, first));
+        if let Some(rows) = first.rows.filter(|_| self.chosen().table == 0) {
+            self.sheet.rows.truncate(rows);
+        }
     }
 
     /// Selects a row, or the last where there are fewer.

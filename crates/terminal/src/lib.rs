@@ -8,6 +8,7 @@
 
 mod app;
 mod draw;
+mod first;
 mod keys;
 mod messages;
 mod model;
@@ -19,6 +20,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use first::First;
 pub use messages::Messages;
 pub use text::Glyphs;
 pub use view::{Facts, PacketCounts, run};

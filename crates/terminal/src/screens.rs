@@ -75,6 +75,10 @@ impl Screen {
 pub(crate) enum Source {
     /// A column of the table, or the sum of some.
     Measure(&'static str),
+    /// Columns added up, where all are there.
+    Sum(&'static [&'static str]),
+    /// The largest of several columns.
+    Largest(&'static [&'static str]),
     /// The name of the flow's service: what the client named, or the class of the model.
     Service,
     /// Both ends of a flow, or the host.
@@ -83,6 +87,8 @@ pub(crate) enum Source {
     Growth,
     /// A column over the length of the period.
     PerPeriod(&'static str),
+    /// A column over the length of the window.
+    PerWindow(&'static str),
     /// A column over the last periods.
     Chart(&'static str),
     /// Congestion control with its confidence, or why there is none.
@@ -91,6 +97,17 @@ pub(crate) enum Source {
     Length,
     /// Made by the screen itself.
     Own,
+}
+
+impl Source {
+    /// The columns whose values it shows, where those are named.
+    pub(crate) const fn names(&self) -> &[&'static str] {
+        match self {
+            Self::Measure(name) => std::slice::from_ref(name),
+            Self::Sum(names) | Self::Largest(names) => names,
+            _ => &[],
+        }
+    }
 }
 
 /// A column of a screen.
@@ -109,7 +126,21 @@ const fn column(title: &'static str, source: Source, kind: Kind, width: u16, ran
     Column { title, source, kind, width, rank }
 }
 
-use Source::{Chart, Control, Ends, Growth, Length, Measure as Of, Own, PerPeriod, Service};
+use Source::{
+    Chart, Control, Ends, Growth, Largest, Length, Measure as Of, Own, PerPeriod, PerWindow,
+    Service, Sum,
+};
+
+/// Of the table `top`, by whatever it adds up.
+pub(crate) const TOP: &[Column] = &[
+    column("Protocol", Of("protocol"), Kind::Text, 9, 4),
+    column("Port", Of("port"), Kind::Text, 6, 1),
+    column("Name", Of("name"), Kind::Text, 30, 0),
+    column("Address", Ends, Kind::Text, 30, 0),
+    column("Rate", PerWindow("bytes"), Kind::Rate, 11, 3),
+    column("Packets", Of("packets"), Kind::Count, 9, 2),
+    column("Bytes", Of("bytes"), Kind::Bytes, 8, 1),
+];
 
 /// Of the table `flows`. The first three and state are what 80 columns hold.
 pub(crate) const FLOWS: &[Column] = &[
@@ -193,6 +224,10 @@ pub(crate) const LATENCY: &[Column] = &[
     column("src p99", Of("src_rtt_p99_ns"), Kind::Nanoseconds, 8, 7),
     column("Queue p99", Of("queue_p99_ns"), Kind::Nanoseconds, 10, 4),
     column("Jitter", Of("jitter_ns"), Kind::Nanoseconds, 8, 5),
+    column("Samples", Sum(&["dst_rtt_count", "src_rtt_count"]), Kind::Count, 8, 8),
+    column("Retrans.", Sum(&["src_retransmissions", "dst_retransmissions"]), Kind::Count, 9, 7),
+    column("Either p50", Largest(&["dst_rtt_p50_ns", "src_rtt_p50_ns"]), Kind::Nanoseconds, 11, 11),
+    column("Either p99", Largest(&["dst_rtt_p99_ns", "src_rtt_p99_ns"]), Kind::Nanoseconds, 11, 12),
     column("Samples", Of("rtt_count"), Kind::Count, 8, 6),
     column("Lost", Of("lost"), Kind::Count, 6, 5),
     column("Retrans.", Of("retransmissions"), Kind::Count, 9, 7),
@@ -259,11 +294,15 @@ impl Column {
         let has = |name: &str| query::Measure::find(schema, name).is_ok();
         match self.source {
             Source::Measure(name) | Source::Chart(name) => has(name),
+            Source::Sum(names) => names.iter().all(|name| has(name)),
+            Source::Largest(names) => names.iter().any(|name| has(name)),
             Source::PerPeriod(name) => has(name) && has("period_ns"),
+            Source::PerWindow(name) => has(name) && has("window_start_ns"),
             Source::Growth => has("bytes"),
             Source::Control => has("control"),
             Source::Length => has("first_ns") && has("last_ns"),
-            Source::Service | Source::Ends | Source::Own => true,
+            Source::Ends => !schema.iter().all(|field| !ENDS.contains(&field.name)),
+            Source::Service | Source::Own => true,
         }
     }
 }
@@ -306,6 +345,9 @@ pub(crate) fn fitting(columns: &[Column], room: u16) -> Vec<(usize, u16)> {
     chosen
 }
 
+/// Columns of which any makes an end.
+const ENDS: [&str; 3] = ["src_ip", "dst_ip", "host"];
+
 /// Both ends of a flow over IPv4, with ports.
 const ENDS_LEN: u16 = 45;
 
@@ -318,7 +360,7 @@ mod tests {
 
     #[test]
     fn columns_fill_their_room_and_never_more() {
-        for columns in [FLOWS, HOSTS, SERVICES, DEVICES, QUEUES, LATENCY, L4S, HEALTH] {
+        for columns in [FLOWS, HOSTS, SERVICES, DEVICES, QUEUES, LATENCY, L4S, HEALTH, TOP] {
             for column in columns {
                 let len = u16::try_from(column.title.chars().count()).unwrap();
                 let sign = u16::from(column.kind != Kind::Chart);

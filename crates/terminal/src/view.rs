@@ -20,6 +20,7 @@ use store::Store;
 
 use crate::app::{App, Then};
 use crate::draw::draw;
+use crate::first::First;
 use crate::keys;
 use crate::messages::Messages;
 use crate::text::Glyphs;
@@ -52,6 +53,8 @@ pub struct Facts {
     pub messages: Messages,
     /// What the terminal can print, by the locale.
     pub glyphs: Glyphs,
+    /// What is shown first; none for the first screen that the run has.
+    pub first: Option<First>,
     /// Whether to use colours: not where `NO_COLOR` is set.
     pub has_colour: bool,
 }

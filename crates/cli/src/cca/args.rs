@@ -85,7 +85,7 @@ pub struct CcaArguments {
     #[arg(long, value_name = "FLOWS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub max_flows: Option<u32>,
-    /// Whether a live table is painted over the one before, with a chart of each flow
+    /// Whether live flows are shown on a screen with keys, instead of a table after the other
     /// [default: auto]
     #[arg(long, value_name = "WHEN", requires = "interface")]
     pub view: Option<ViewWhen>,
@@ -94,12 +94,12 @@ pub struct CcaArguments {
     pub act: ActArguments,
 }
 
-/// When a live table is painted over the one before.
+/// When live flows are shown on a screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ViewWhen {
-    /// Where standard output is a terminal
+    /// Where standard input and output are a terminal
     Auto,
-    /// Whatever it is
+    /// On a screen; an error without a terminal
     Always,
     /// One table after the other
     Never,

@@ -6,7 +6,6 @@ mod flight;
 mod printed;
 mod refused;
 mod table;
-mod view;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -22,15 +21,18 @@ use session::cca::taps::{self, Downstream};
 use session::cca::{Cca, CcaSettings, Devices, MODEL, ReadError, Shown, read_model};
 use session::outlet::Outlet;
 use session::reading::{InputRequest, Inputs, Interface, Opened};
+use terminal::First;
 
 use crate::alone::{self, Typed, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
-use crate::summary;
-use args::CcaArguments;
+use crate::{summary, view};
+use args::{CcaArguments, ViewWhen};
 use printed::{Tables, Watched};
-use view::View;
+
+/// What a view begins with; flows of a period are those that were asked for.
+const FIRST: First = First { table: Cca::NAME, sort: &[], rows: None, window_ns: None };
 
 /// What was typed, and how time is cut by it.
 struct Asked<'a> {
@@ -94,15 +96,31 @@ impl Asked<'_> {
         &self,
         namer: Option<&Namer>,
         inputs: &Inputs,
+        has_view: bool,
     ) -> (Ways, Option<Outlet<Vec<T>>>) {
         let mut ways = Ways::rows(self.show, &self.arguments.output);
-        let outlet = (self.show == Show::Table).then(|| {
+        ways.view = has_view.then_some(FIRST);
+        let outlet = (self.show == Show::Table && !has_view).then(|| {
             let tables = Tables { clock: self.clock, controls: Namer::controls(namer) };
             let (outlet, writer) = alone::show(Cca::NAME, tables, inputs);
             ways.shown = Some(writer);
             outlet
         });
         (ways, outlet)
+    }
+
+    /// Whether periods are shown in this terminal.
+    fn has_view(&self) -> Result<bool, Failure> {
+        match (self.arguments.view.unwrap_or(ViewWhen::Auto), self.show) {
+            (ViewWhen::Always, Show::Rows(_)) => Err(Failure::usage(
+                "--view always: rows are asked for; leave --format and -o out, or --view",
+            )),
+            (ViewWhen::Always, Show::Table) if !view::is_watched() => Err(Failure::usage(
+                "--view always: standard input and output are no terminal; leave --view out",
+            )),
+            (ViewWhen::Never, _) | (_, Show::Rows(_)) => Ok(false),
+            (_, Show::Table) => Ok(self.arguments.interface.is_some() && view::is_watched()),
+        }
     }
 
     /// Finds what is listened on, where there is an interface, and else what is read.
@@ -152,7 +170,7 @@ fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failu
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let (ways, outlet) = asked.ways(namer.as_ref(), &before);
+    let (ways, outlet) = asked.ways(namer.as_ref(), &before, false);
     let shown = outlet.map_or(Shown::Nothing, Shown::Queue);
     let cca = Cca::shown_by(settings.clone(), (*clock, namer), Some(egress), shown);
     let finished = alone::run(cca, ways, asked.typed(), before, opened)?;
@@ -184,7 +202,7 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     let egress = egress.to_string_lossy();
     let devices = Devices::alone(interface, &egress, arguments.duration)?;
     let by = act::names(&arguments.act, namer.is_some())?;
-    let has_view = view::is_wanted(arguments.view, *show)?;
+    let has_view = asked.has_view()?;
     if arguments.input.check {
         let model = namer.as_ref().map(|namer| &namer.model);
         devices.check(WatchOptions::new(settings, *clock, model))?;
@@ -192,14 +210,14 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     }
     let controls = Namer::controls(namer.as_ref());
     let mut ways = Ways::rows(*show, &arguments.output);
-    let view = has_view.then(|| View::new(interface, &egress));
-    let has_tables = *show == Show::Table && view.is_none();
+    ways.view = has_view.then_some(FIRST);
+    let has_tables = *show == Show::Table && !has_view;
     // Nothing is read: packets stay in the kernel.
     let inputs = asked.inputs(Some(interface))?;
     let (to, acting) = mpsc::channel();
-    let shown = if has_tables || view.is_some() || arguments.act.act.is_some() {
+    let shown = if has_tables || arguments.act.act.is_some() {
         let tables = Tables { clock: *clock, controls: controls.clone() };
-        let watched = Watched { tables, has_tables, view, act: None, acting };
+        let watched = Watched { tables, has_tables, has_view, act: None, acting };
         let (outlet, writer) = alone::show(Cca::NAME, watched, &inputs);
         ways.shown = Some(writer);
         Shown::Queue(outlet)
@@ -218,7 +236,7 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
         if let Some(act) = act::begin(&arguments.act, by, &controls, has_view)? {
             let _ = to.send(act);
         }
-        if !arguments.input.quiet {
+        if !arguments.input.quiet && !has_view {
             eprintln!(
                 "listening on {interface}, and downstream of the queue on {egress}; Ctrl-C ends it"
             );

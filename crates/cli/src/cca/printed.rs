@@ -12,8 +12,8 @@ use session::cca::rows::Told;
 use session::cca::{PeriodTold, naming};
 use session::outlet::{RowsError, Taker};
 
-use super::view::View;
 use crate::failure::Failure;
+use crate::view;
 
 /// What flows did in a period, as people read it.
 pub(super) trait Shown: PeriodTold {
@@ -49,8 +49,8 @@ pub(super) struct Watched {
     pub tables: Tables,
     /// Whether they are printed.
     pub has_tables: bool,
-    /// A view that each period paints again.
-    pub view: Option<View>,
+    /// Whether people look at a view, below which they are told what was done.
+    pub has_view: bool,
     /// Who acts on the queue.
     pub act: Option<Act>,
     /// Where that comes from, once nothing can refuse the run.
@@ -66,13 +66,12 @@ impl Watched {
     }
 
     fn look(&mut self, period: &Told) -> Result<(), RowsError> {
-        let (clock, mut said) = (self.tables.clock, Vec::new());
+        let (clock, has_view) = (self.tables.clock, self.has_view);
         if let Some(act) = self.act() {
             act.look(period, clock).map_err(in_words)?;
-            said = act.recent();
-        }
-        if let Some(view) = &mut self.view {
-            view.put(period, clock, &self.tables.controls, &said)?;
+            if has_view {
+                act.take_recent().for_each(|line| view::tell(&line));
+            }
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
 }
 
 /// A bar, `whole` long of the whole queue.
-pub(super) fn bar(share: f64, whole: usize) -> String {
+fn bar(share: f64, whole: usize) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     let len = (share.clamp(0.0, 1.0) * whole as f64).round() as usize;
     "▇".repeat(len)

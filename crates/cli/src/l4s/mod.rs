@@ -11,15 +11,15 @@ use session::Host;
 use session::l4s::{L4s, Marking, TEXT_COLUMNS, TITLES, Told, read_model};
 use session::outlet::{RowsError, Taker};
 use session::reading::{InputRequest, Inputs, Interface};
+use terminal::First;
 
 use crate::alone::{self, Typed, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::latency::table;
 use crate::output::{self, Show};
-use crate::summary;
 use crate::top::grouped;
-use crate::top::view::{self, View};
+use crate::{summary, view};
 use args::L4sArguments;
 
 /// Budgets of packets end in time also where nothing passes.
@@ -47,11 +47,10 @@ pub(crate) fn run(arguments: &L4sArguments, host: &Host) -> Result<Status, Failu
         return Ok(Status::Fine);
     }
     let mut ways = Ways::rows(show, &arguments.output);
-    let shown = (show == Show::Table).then(|| {
-        let has_view = inputs.interface.is_some() && view::is_watched();
-        let every = settings.every.unwrap_or(view::REFRESH);
-        let view = has_view.then(|| View::new("l4s", &inputs, every));
-        let (outlet, writer) = alone::show("l4s", Printed(view), &inputs);
+    let first = First { table: "l4s", ..First::default() };
+    ways.view = view::is_wanted(show, &inputs).then_some(first);
+    let shown = (show == Show::Table && ways.view.is_none()).then(|| {
+        let (outlet, writer) = alone::show("l4s", Printed, &inputs);
         ways.shown = Some(writer);
         outlet
     });
@@ -80,24 +79,14 @@ fn inputs(arguments: &L4sArguments) -> Result<Inputs, Failure> {
     found.map_err(|error| asked::explain(error, &request))
 }
 
-/// Periods as tables, or as a view that is painted again.
-struct Printed(Option<View>);
+/// Periods as tables.
+struct Printed;
 
 impl Taker<Vec<Told>> for Printed {
     fn take(&mut self, told: &Vec<Told>) -> Result<(), RowsError> {
         for told in told {
             let lines = table::aligned(TITLES, TEXT_COLUMNS, told.cells(grouped));
-            match &mut self.0 {
-                Some(view) => view.paint(&told.head(), &lines)?,
-                None => write!(io::stdout().lock(), "{}\n{lines}", told.head())?,
-            }
-        }
-        Ok(())
-    }
-
-    fn look(&mut self) -> Result<(), RowsError> {
-        if let Some(view) = &mut self.0 {
-            view.look()?;
+            write!(io::stdout().lock(), "{}\n{lines}", told.head())?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, choice, parse_
   wirelens latency -r capture.pcap --by destination         RTT of each address that answers
   wirelens latency -r capture.pcap --by packet -o packets.parquet
   wirelens latency -r before.pcap --egress after.pcap       one-way delay from tap to tap
-  wirelens latency -i eth0                                  a view of each second, until Ctrl-C
+  wirelens latency -i eth0                                  a screen of open flows, until q
 
 RTT is measured from the capture point to an end and back: dst is the path to the destination,
 src the path to the source, server the time from request to response. TCP data is matched to

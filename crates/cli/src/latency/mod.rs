@@ -5,17 +5,21 @@ pub(crate) mod table;
 
 use std::io::Write as _;
 
+use packet::Span;
 use session::latency::{By, Found, Latency, LatencySettings, Shown, SortBy};
 use session::outlet::{RowsError, Taker};
 use session::run::Finished;
+use terminal::First;
 
 use crate::alone::{self, Typed, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
-use crate::summary;
-use crate::top::view::{self, View};
+use crate::{summary, view};
 use args::LatencyArguments;
+
+/// How often a table of an interface is shown.
+const REFRESH: Span = Span::from_seconds(1);
 
 /// Rows of a table unless others are asked for.
 const ROWS_SHOWN: usize = 10;
@@ -30,7 +34,7 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
     let mut settings = args::settings(arguments);
     check(arguments, &settings, show == Show::Table, is_live)?;
     if is_live && settings.by == By::Destination {
-        settings.every.get_or_insert(view::REFRESH);
+        settings.every.get_or_insert(REFRESH);
     }
     let application = |shown| {
         let found = Latency::shown_by(settings.clone(), shown, &arguments.input.read);
@@ -46,13 +50,14 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
         rows => rows,
     };
     let sort = arguments.sort.unwrap_or(SortBy::Packets);
+    ways.view = view::is_wanted(show, &inputs).then(|| first(arguments));
     let shown = match show {
         Show::Rows(_) => Shown::Nothing,
+        Show::Table if ways.view.is_some() => Shown::Nothing,
         Show::Table if is_live => {
-            let view = view::is_watched().then(|| View::new("latency", &inputs, view::REFRESH));
-            let (outlet, writer) = alone::show("latency", Printed(view), &inputs);
+            let (outlet, writer) = alone::show("latency", Printed, &inputs);
             ways.shown = Some(writer);
-            Shown::Each(outlet, view::REFRESH, count, sort)
+            Shown::Each(outlet, REFRESH, count, sort)
         }
         Show::Table => Shown::First(count, sort),
     };
@@ -63,25 +68,32 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
     summary::finished(&finished, arguments.input.quiet)
 }
 
-/// What was found lately as tables, or as a view that is painted again.
-struct Printed(Option<View>);
+/// What a view begins with.
+fn first(arguments: &LatencyArguments) -> First {
+    let is_of_flows = arguments.by == By::Flow;
+    let sort: &[_] = match arguments.sort {
+        None => &[],
+        Some(SortBy::Packets) if is_of_flows => &["dst_rtt_count", "src_rtt_count"],
+        Some(SortBy::P50) if is_of_flows => &["dst_rtt_p50_ns", "src_rtt_p50_ns"],
+        Some(SortBy::P99) if is_of_flows => &["dst_rtt_p99_ns", "src_rtt_p99_ns"],
+        Some(SortBy::Retransmissions) if is_of_flows => {
+            &["src_retransmissions", "dst_retransmissions"]
+        }
+        Some(SortBy::Packets) => &["rtt_count"],
+        Some(SortBy::P50) => &["rtt_p50_ns"],
+        Some(SortBy::P99) => &["rtt_p99_ns"],
+        Some(SortBy::Retransmissions) => &["retransmissions"],
+    };
+    let rows = arguments.rows.filter(|&rows| rows > 0);
+    First { table: "latency", sort, rows, window_ns: None }
+}
+
+/// What was found lately as tables.
+struct Printed;
 
 impl Taker<Vec<Found>> for Printed {
     fn take(&mut self, found: &Vec<Found>) -> Result<(), RowsError> {
-        for found in found {
-            match &mut self.0 {
-                Some(view) => view.paint(&found.head(crate::top::grouped), &table::lines(found))?,
-                None => table::print(found)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn look(&mut self) -> Result<(), RowsError> {
-        if let Some(view) = &mut self.0 {
-            view.look()?;
-        }
-        Ok(())
+        Ok(found.iter().try_for_each(table::print)?)
     }
 
     fn finish(self) -> Result<(), RowsError> {

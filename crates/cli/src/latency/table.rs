@@ -13,7 +13,7 @@ pub(super) fn print(found: &Found) -> io::Result<()> {
 }
 
 /// The rows of a table, each with its line end.
-pub(super) fn lines(found: &Found) -> String {
+fn lines(found: &Found) -> String {
     let (titles, text_columns) = found.titles();
     let rows = found.cells(grouped);
     let others = found.total().saturating_sub(rows.len() as u64);

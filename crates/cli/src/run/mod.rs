@@ -2,9 +2,8 @@
 
 mod alerting;
 pub mod args;
-mod page;
+pub(crate) mod page;
 mod stored;
-mod view;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -36,6 +35,7 @@ use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Reopen};
 use crate::live;
 use crate::summary;
+use crate::view::{self, View};
 use args::RunArguments;
 
 /// Bytes of a file of settings.
@@ -115,8 +115,8 @@ fn pass(
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
     })?;
-    let control = Arc::clone(&session.inputs().control);
-    let facts = arguments.view.then(|| view::Shown::of(session.inputs()));
+    let store = store.filter(|_| arguments.view);
+    let view = store.map(|store| View::of("run", session.inputs(), store, None));
     let Begun { server, alerts, history } = match beside.begin(session.inputs(), tell) {
         Ok(begun) => begun,
         Err(failure) => {
@@ -150,21 +150,7 @@ fn pass(
             }
             Some(Again::Settings(Box::new(plan)))
         };
-        let shown = facts.zip(store).map(|(facts, store)| {
-            let control = &control;
-            scope.spawn(move || facts.show(store, control))
-        });
-        let finished = session.run(hangup, tell);
-        if finished.is_err() {
-            control.stop();
-        }
-        // What was read of captures is looked at until someone has seen enough.
-        if let Some(shown) = shown
-            && let Err(panic) = shown.join()
-        {
-            std::panic::resume_unwind(panic);
-        }
-        finished
+        view::run(session, view, hangup, tell)
     })?;
     let status = summary::finished(&finished, arguments.quiet);
     alerts.into_iter().for_each(alerting::end);

@@ -93,7 +93,7 @@ pub(super) fn reload(server: &Server, tell: fn(&str)) {
 }
 
 /// What there is to say of a run as a whole.
-pub(super) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
+pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
     let (mode, names) = match &inputs.interface {
         Some(interface) => (Mode::Live, interface.names.clone()),
         None if is_report => (Mode::Report, names(inputs)),

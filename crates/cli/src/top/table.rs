@@ -21,7 +21,7 @@ pub(super) fn print(shown: &Ranking) -> io::Result<()> {
 }
 
 /// The rows of a table, each with its line end.
-pub(super) fn lines(shown: &Ranking) -> String {
+fn lines(shown: &Ranking) -> String {
     let Ranking { titles, rows, total, key_count, .. } = shown;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);

@@ -87,6 +87,13 @@ impl<S: PerFlow> SideSlab<S> {
         (*generation == slot.generation).then_some(state)
     }
 
+    /// The same to look at.
+    #[must_use]
+    pub fn seen(&self, slot: FlowSlot) -> Option<&S> {
+        let (generation, state) = self.states.get(slot.index)?;
+        (*generation == slot.generation).then_some(state)
+    }
+
     /// What is kept for a flow; the default where no packet of it was taken in.
     #[must_use]
     pub fn kept(&self, slot: FlowSlot) -> S {

@@ -12,7 +12,7 @@ use packet::Timestamp;
 
 use super::Records;
 use super::file::TextFile;
-use super::row::{FlowRow, VerdictRow};
+use super::row::{FlowRow, SideRow, VerdictRow};
 use super::text::{Object, flow_id, suricata_time};
 use crate::outlet::RowsError;
 
@@ -103,6 +103,18 @@ pub fn verdict(wirelens: &mut Object<'_>, verdict: &VerdictRow<'_>) {
     wirelens.text("stage", verdict.stage);
     wirelens.raw("packets_used", verdict.packets_used);
     wirelens.text("model", verdict.model);
+}
+
+/// Writes what is known of an address besides packets, into the object `wirelens`.
+fn side(wirelens: &mut Object<'_>, of: &SideRow<'_>, [local, asn, as_org, country]: [&str; 4]) {
+    if let Some(is_local) = of.is_local {
+        wirelens.raw(local, is_local);
+    }
+    if let Some(number) = of.asn {
+        wirelens.raw(asn, number);
+    }
+    wirelens.text_if_any(as_org, of.as_org);
+    wirelens.text_if_any(country, of.country);
 }
 
 /// The application protocol under the name that Suricata has for it.
@@ -237,6 +249,9 @@ fn ended(text: &mut String, flow: &FlowRow<'_>) {
         if let Some(of_flow) = &flow.verdict {
             verdict(wirelens, of_flow);
         }
+        let [source, destination] = &flow.sides;
+        side(wirelens, source, ["src_local", "src_asn", "src_as_org", "src_country"]);
+        side(wirelens, destination, ["dst_local", "dst_asn", "dst_as_org", "dst_country"]);
     });
     event.end();
     text.push('\n');

@@ -42,6 +42,21 @@ pub struct FlowRow<'a> {
     pub names: NamesRow<'a>,
     /// What a model says.
     pub verdict: Option<VerdictRow<'a>>,
+    /// What is known of its addresses besides.
+    pub sides: [SideRow<'a>; 2],
+}
+
+/// What is known of an address besides packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SideRow<'a> {
+    /// Whether it is of this network.
+    pub is_local: Option<bool>,
+    /// Its autonomous system.
+    pub asn: Option<u32>,
+    /// Who runs that.
+    pub as_org: Option<&'a str>,
+    /// Its country, by ISO 3166-1.
+    pub country: Option<&'a str>,
 }
 
 /// Names and protocols that the payload shows.
@@ -139,7 +154,9 @@ columns! {
     QueryType "dns_query_type", TlsVersion "tls_version", Alpn "alpn", Ja4 "ja4",
     Ech "ech_offered", Label "label", Confidence "confidence", Guess "guess",
     GuessConfidence "guess_confidence", Stage "stage", PacketsUsed "packets_used",
-    Model "model",
+    Model "model", SrcLocal "src_local", DstLocal "dst_local", SrcAsn "src_asn",
+    DstAsn "dst_asn", SrcAsOrg "src_as_org", DstAsOrg "dst_as_org", SrcCountry "src_country",
+    DstCountry "dst_country",
 }
 
 /// One row, by the names of its columns.
@@ -198,6 +215,13 @@ impl<'a> Cells<'a> {
         }
     }
 
+    fn number_if_any(&self, name: Name) -> Option<u32> {
+        match self.column(name)?.values() {
+            Values::U32(numbers) => numbers.get(self.row).copied(),
+            _ => None,
+        }
+    }
+
     fn bit(&self, name: Name) -> Option<bool> {
         match self.column(name)?.values() {
             Values::I8(bits) => bits.get(self.row).map(|&bit| bit != 0),
@@ -247,7 +271,20 @@ impl Places {
             capture: of.text_if_any(N::Capture),
             names: names(&of),
             verdict: self.has_verdict().then(|| verdict(&of)),
+            sides: [
+                side(&of, [N::SrcLocal, N::SrcAsn, N::SrcAsOrg, N::SrcCountry]),
+                side(&of, [N::DstLocal, N::DstAsn, N::DstAsOrg, N::DstCountry]),
+            ],
         }
+    }
+}
+
+fn side<'a>(of: &Cells<'a>, [local, asn, as_org, country]: [Name; 4]) -> SideRow<'a> {
+    SideRow {
+        is_local: of.bit(local),
+        asn: of.number_if_any(asn),
+        as_org: of.text_if_any(as_org),
+        country: of.text_if_any(country),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `latency` on a pass that others share.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use engine::columns::{Columns, RowRefused, Schema};
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::flow::{Ended, FlowMark, FlowRecord, Left};
 use latency::{Destinations, TakeSamples};
 use packet::{FlowSlot, Span, Timestamp};
@@ -16,7 +17,8 @@ use super::one_way;
 use super::packets::{self, Packets};
 use super::settings::{By, LatencySettings, SortBy};
 use crate::application::{
-    Application, Closing, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Application, Closing, ENDED_PER_PIECE, OpenRows, Opening, Refusal, Site, Wants, Watcher,
+    Watchers,
 };
 use crate::done::Done;
 use crate::outlet::Outlet;
@@ -281,7 +283,7 @@ impl<R: Rows> Watching<R> {
     /// Shows flows that had packets lately, where it is time for that.
     fn show(&mut self) {
         if let Some(recent) = self.recent.as_mut().filter(|_| R::HAS_FLOWS) {
-            recent.show(&mut self.latency);
+            recent.show(&self.latency);
         }
     }
 }
@@ -326,6 +328,25 @@ impl<R: Rows> Lens for Watching<R> {
 impl<R: Rows> Watcher for Watching<R> {
     fn name(&self) -> &'static str {
         Latency::NAME
+    }
+
+    fn open_rows(&self, now: &Now<'_>, slots: Range<u32>) -> Option<(usize, OpenRows)> {
+        if !R::HAS_FLOWS {
+            return None;
+        }
+        let mut open = Vec::new();
+        now.flows(slots, |record, slot| {
+            open.extend(self.latency.look(slot, |flow| Flow::of(&record, flow)));
+        });
+        open.retain(Flow::is_measured);
+        let count = open.len();
+        let rows = move || {
+            let mut columns = Columns::new(flow::SCHEMA);
+            // What was laid before a refusal is shown.
+            let _ = open.iter().try_for_each(|flow| flow.push(&mut columns));
+            columns
+        };
+        Some((count, Box::new(rows)))
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {

@@ -68,18 +68,6 @@ impl Found {
             Self::Flows(_, total) | Self::Destinations(_, total) | Self::OneWay(_, total) => *total,
         }
     }
-
-    /// What stands above a view of a moment.
-    #[must_use]
-    pub fn head(&self, counted: Counted) -> String {
-        match self {
-            Self::Destinations(lines, total) => {
-                let start = lines.first().and_then(|line| line.start).unwrap_or_default();
-                format!("{start}: {} destinations", counted(*total))
-            }
-            _ => format!("{} flows with packets in the last second", counted(self.total())),
-        }
-    }
 }
 
 /// A duration with its unit, in three digits.

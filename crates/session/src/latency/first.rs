@@ -127,7 +127,7 @@ impl Recent {
     }
 
     /// Shows them, where it is time for that.
-    pub(super) fn show(&mut self, latency: &mut latency::Latency) {
+    pub(super) fn show(&mut self, latency: &latency::Latency) {
         if self.next.is_none_or(|next| self.latest < next) {
             return;
         }

@@ -164,11 +164,7 @@ fn write<P: Rows, T: Taker<P>>(
                 add(&shared.counts.written, &taken);
             }
             Ok(Message::Reopen) => shared.reopens.store(true, Ordering::Release),
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(rows) = rows {
-                    rows.look()?;
-                }
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if shared.reopens.swap(false, Ordering::AcqRel)

@@ -9,6 +9,8 @@ use engine::columns::{Columns, Schema};
 use sink::{Format, FormatError, OutputError, OutputFile, WriteError, Writer};
 use store::Table;
 
+use crate::networks::Enriching;
+
 /// Why rows cannot be written.
 #[derive(Debug)]
 pub enum RowsError {
@@ -94,14 +96,6 @@ pub trait Taker<P: Rows>: Sized + Send + 'static {
     /// [`RowsError`], which ends the run.
     fn take(&mut self, rows: &P) -> Result<(), RowsError>;
 
-    /// Called every now and then while no rows come.
-    ///
-    /// # Errors
-    /// [`RowsError`], which ends the run.
-    fn look(&mut self) -> Result<(), RowsError> {
-        Ok(())
-    }
-
     /// Hands on what is held back, so that it outlives this process.
     ///
     /// # Errors
@@ -170,6 +164,8 @@ pub enum RowsWriter {
     /// They are kept for those who look while the run goes on, and go on from there if there is
     /// a file for them.
     Shown(Arc<Table>, Option<Box<RowsWriter>>),
+    /// They get what is known of their addresses, and go on.
+    Enriched(Enriching, Box<RowsWriter>),
 }
 
 impl RowsWriter {
@@ -203,6 +199,12 @@ impl Taker<Columns> for RowsWriter {
             Self::File(writer) => writer.write(rows)?,
             Self::Stream(writer) => writer.write(rows)?,
             Self::Door(door) => door.take(rows)?,
+            Self::Enriched(enriching, writer) => {
+                let rows = enriching
+                    .rows(rows)
+                    .map_err(|refused| RowsError::Door(format!("[networks]: {refused}")))?;
+                return writer.take(&rows);
+            }
             Self::Shown(table, writer) => {
                 table.push(rows);
                 return writer.as_mut().map_or(Ok(()), |writer| writer.take(rows));
@@ -216,7 +218,7 @@ impl Taker<Columns> for RowsWriter {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
             Self::Door(door) => door.flush_held()?,
-            Self::Shown(_, Some(writer)) => writer.flush_held()?,
+            Self::Shown(_, Some(writer)) | Self::Enriched(_, writer) => writer.flush_held()?,
             Self::Shown(_, None) => {}
         }
         Ok(())
@@ -230,6 +232,9 @@ impl Taker<Columns> for RowsWriter {
             }
             Self::Shown(table, Some(writer)) => {
                 Ok(Self::Shown(table, Some(Box::new(writer.reopen()?))))
+            }
+            Self::Enriched(enriching, writer) => {
+                Ok(Self::Enriched(enriching, Box::new(writer.reopen()?)))
             }
             Self::Door(mut door) => {
                 door.reopen()?;
@@ -249,6 +254,7 @@ impl Taker<Columns> for RowsWriter {
             }
             Self::Door(door) => door.finish()?,
             Self::Shown(_, writer) => return writer.map_or(Ok(()), |writer| writer.finish()),
+            Self::Enriched(_, writer) => return writer.finish(),
         }
         Ok(())
     }

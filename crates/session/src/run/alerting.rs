@@ -67,7 +67,7 @@ impl Written {
         let tables: Vec<(&str, Schema)> = planned
             .iter()
             .filter(has_rows)
-            .map(|one| (one.ready.name(), one.ready.schema(false)))
+            .map(|one| (one.ready.name(), one.schema(false)))
             .collect();
         for wrong in settings.mistakes(&tables) {
             let [of_alerts, of_notify, of_lists] = &places;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alerts::Lists;
+use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
 use serde::Deserialize;
 use sink::Format;
@@ -20,6 +21,7 @@ use crate::applications::APPLICATIONS;
 use crate::exports::{Export, Form, export};
 use crate::input::InputSettings;
 use crate::names_read;
+use crate::networks::{self, Enriching, Networks};
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
 use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
@@ -46,6 +48,8 @@ pub struct Plan {
     pub page: Option<PageSettings>,
     /// Where rows are stored, if the settings say so.
     pub history: Option<HistorySettings>,
+    /// What is known of addresses besides packets.
+    pub(super) networks: Option<Networks>,
     /// Rules over rows, lists of indicators, and where alerts go.
     pub alerts: alerts::Settings,
     /// The lists of indicators, opened, where rules are about them.
@@ -73,6 +77,8 @@ pub struct Planned {
     pub about: &'static str,
     /// Who shows values of its own, which it has been given the outlet for.
     pub shown: Option<OutletWriter>,
+    /// What its rows get besides: what is known of their addresses.
+    pub(super) enriching: Option<Enriching>,
     /// Where it stands in the file, for what is wrong when it begins; nothing where it was asked
     /// for by arguments.
     pub(super) place: Option<Mistake>,
@@ -82,8 +88,23 @@ impl Planned {
     /// An application that was asked for by arguments; its rows go nowhere yet.
     #[must_use]
     pub fn asked(ready: Box<dyn Ready>) -> Self {
-        let about = "";
-        Self { ready, output: None, wants_door: false, door: None, about, shown: None, place: None }
+        Self {
+            ready,
+            output: None,
+            wants_door: false,
+            door: None,
+            about: "",
+            shown: None,
+            enriching: None,
+            place: None,
+        }
+    }
+
+    /// The columns of its rows.
+    #[must_use]
+    pub fn schema(&self, has_capture: bool) -> Schema {
+        let base = self.ready.schema(has_capture);
+        self.enriching.as_ref().map_or(base, |enriching| enriching.with(base).schema())
     }
 
     /// With rows as records of another tool, or in many files.
@@ -115,6 +136,7 @@ impl Plan {
             wants,
             page: None,
             history: None,
+            networks: None,
             alerts: alerts::Settings::default(),
             lists: None,
             store: None,
@@ -249,6 +271,9 @@ fn plan(
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
     let history = history(root.remove("history"), mistakes);
+    let networks = root.remove("networks");
+    let networks_at = networks.as_ref().map(Spanned::span);
+    let networks = self::networks(networks, mistakes);
     let alerting = alerting::take(&mut root, mistakes);
     let takes_rows = site.takes_rows || page.is_some() || history.is_some() || !alerting.is_empty();
     let site = Site { takes_rows, ..site };
@@ -275,22 +300,16 @@ fn plan(
             });
         }
     }
+    if let Some((networks, at)) = networks.as_ref().zip(networks_at) {
+        enrich(networks, &mut planned, at, mistakes);
+    }
     refuse_shared(&planned, mistakes);
     refuse_taking_place(&planned, mistakes);
-    let names: Vec<_> = planned.iter().map(|planned| planned.ready.name()).collect();
-    if names.is_empty() && !site.takes_rows && mistakes.is_empty() {
+    if planned.is_empty() && !site.takes_rows && mistakes.is_empty() {
         let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
         mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
     }
-    let unsteered =
-        planned.iter().filter_map(|one| Some((one.ready.name(), one.ready.unsteered()?)));
-    let unsteered: Vec<_> = unsteered.collect();
-    let lists = alerting.lists();
-    let (applications, indicators) = (names.as_slice(), lists.as_slice());
-    let known = Known { words: &words, indicators, applications, unsteered: &unsteered };
-    // Of an application that is not there because of a mistake its rules are none.
-    let rules =
-        if mistakes.is_empty() { Rules::read(&rules, &known, mistakes) } else { Rules::default() };
+    let rules = steering(&rules, &words, &planned, &alerting.lists(), mistakes);
     if alerting.has_names() && rules.reads(|_| true).contains(&LabelKind::Indicator) {
         // It opens no flows of its own, so nothing can clash.
         let _ = wants.add("rule", &Wants::frames(names_read::needs("rule")));
@@ -307,12 +326,33 @@ fn plan(
         wants,
         page,
         history,
+        networks,
         alerts,
         lists: None,
         store: None,
         asked: None,
         tables,
     })
+}
+
+/// The rules by which verdicts steer verdicts.
+fn steering(
+    tables: &[Spanned<DeTable<'_>>],
+    words: &[Words],
+    planned: &[Planned],
+    indicators: &[String],
+    mistakes: &mut Mistakes,
+) -> Rules {
+    // Of an application that is not there because of a mistake its rules are none.
+    if !mistakes.is_empty() {
+        return Rules::default();
+    }
+    let names: Vec<_> = planned.iter().map(|one| one.ready.name()).collect();
+    let unsteered =
+        planned.iter().filter_map(|one| Some((one.ready.name(), one.ready.unsteered()?)));
+    let unsteered: Vec<_> = unsteered.collect();
+    let known = Known { words, indicators, applications: &names, unsteered: &unsteered };
+    Rules::read(tables, &known, mistakes)
 }
 
 /// The words that an application gives for rules; two that give labels of one kind clash.
@@ -352,7 +392,7 @@ fn history(
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
-    let mut names = vec!["input", "run", "page", "history", "rule"];
+    let mut names = vec!["input", "run", "page", "history", "networks", "rule"];
     names.extend(alerting::NAMES);
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {
@@ -384,6 +424,28 @@ fn input(
             mistakes.add(at, format_args!("[input] {message}"));
             None
         }
+    }
+}
+
+fn networks(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<Networks> {
+    let table = table_of("networks", value, mistakes)?;
+    let settings: networks::Settings = read_table("networks", &table, mistakes)?;
+    let read = settings.read().map_err(|(key, message)| {
+        let place = table.get_ref().get_key_value(key);
+        let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+        mistakes.add(at, format_args!("[networks] {key}: {message}"));
+    });
+    read.ok()
+}
+
+/// Adds what is known of addresses to tables with a row for each flow.
+fn enrich(networks: &Networks, planned: &mut [Planned], at: Range<usize>, mistakes: &mut Mistakes) {
+    for one in planned.iter_mut() {
+        one.enriching = networks.of(one.ready.name(), one.ready.schema(false));
+    }
+    if planned.iter().all(|one| one.enriching.is_none()) {
+        let wanted = "wanted: [flows], or [classify] of flows, with Wirelens' own columns";
+        mistakes.add(at, format_args!("[networks] no table has columns for it; {wanted}"));
     }
 }
 

@@ -4,6 +4,7 @@ use engine::flow::pass::LabelKind;
 use toml::Table;
 
 use super::plan::Plan;
+use crate::networks::Networks;
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 
@@ -13,15 +14,21 @@ pub struct Reload {
     rules: InForce,
     /// The labels that applications give since rules read them.
     given: Vec<LabelKind>,
+    networks: Option<Networks>,
 }
 
 impl Reload {
-    pub(super) fn new(tables: Table, rules: InForce, given: Vec<LabelKind>) -> Self {
-        Self { tables, rules, given }
+    pub(super) fn new(
+        tables: Table,
+        rules: InForce,
+        given: Vec<LabelKind>,
+        networks: Option<Networks>,
+    ) -> Self {
+        Self { tables, rules, given, networks }
     }
 
-    /// Takes up what can be changed while a run goes on: rules. What cannot is refused and said,
-    /// and so is a file with mistakes; then all stays as it was.
+    /// Takes up what can be changed while a run goes on: rules, and what `[networks]` names. What
+    /// cannot is refused and said, and so is a file with mistakes; then all stays as it was.
     #[must_use]
     pub fn take_up(&self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
         let plan = match plan {
@@ -33,10 +40,16 @@ impl Reload {
             }
         };
         let mut lines = Vec::new();
+        let networks = self.networks.as_ref().zip(plan.networks.as_ref());
+        let are_taken = networks.is_some_and(|(ours, others)| ours.take_up(others));
+        if are_taken {
+            lines.push(String::from("[networks] was read again"));
+        }
         let names = changed(&self.tables, &plan.tables);
         for name in &names {
             // Rules about alerts are the front door's, which says what became of them.
-            if !["rule", "alert"].contains(&name.as_str()) {
+            let is_taken = are_taken && name == "networks";
+            if !["rule", "alert"].contains(&name.as_str()) && !is_taken {
                 lines.push(format!("[{name}] was changed: that takes effect with the next start"));
             }
         }

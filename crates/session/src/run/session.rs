@@ -24,6 +24,7 @@ use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::indicated::Indicated;
+use crate::networks::Enriching;
 use crate::outlet::{
     self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
 };
@@ -136,15 +137,15 @@ impl Session {
         announce: impl FnOnce(&Opened, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
-        let Plan { input, run, applications, rules, wants, tables, lists, store, .. } = plan;
+        let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
-        let reload = Reload::new(tables, in_force.clone(), read_labels.clone());
+        let reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
         in_force.change(rules);
-        let lists = lists.filter(|_| read_labels.contains(&LabelKind::Indicator));
-        let has_frames =
-            lists.is_some() || applications.iter().any(|one| one.ready.wants().has_frames);
+        let lists = plan.lists.filter(|_| read_labels.contains(&LabelKind::Indicator));
+        let wants_frames = |one: &Planned| one.ready.wants().has_frames;
+        let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
             options: wants.flow_options(),
             seed: hash_seed(run.seed),
@@ -181,7 +182,9 @@ impl Session {
             seats.add(usize::MAX, true, indicated.into(), None);
         }
         let mut any = None;
-        for (at, Waiting { ready, outlet, place, table }) in waiting.into_iter().enumerate() {
+        for (at, Waiting { ready, outlet, place, table, enriching }) in
+            waiting.into_iter().enumerate()
+        {
             let (name, has_flows) = (ready.name(), ready.wants().has_flows);
             let sharing = match any_order {
                 Some(is_merged) => Sharing::AnyOrder { is_merged },
@@ -193,7 +196,8 @@ impl Session {
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
             any = watchers.any.take();
-            let shown = store.as_ref().map(|store| Shown::new(Arc::clone(store), table));
+            let shown = store.as_ref();
+            let shown = shown.map(|store| Shown::new(Arc::clone(store), table, enriching));
             seats.add(at, has_flows, watchers, shown.as_ref());
         }
         besides.are_alone = seats.are_empty() && any.is_none();
@@ -288,6 +292,8 @@ struct Waiting {
     place: Option<Mistake>,
     /// Where its rows are kept for those who look while the run goes on.
     table: Option<Arc<Table>>,
+    /// What its rows get besides.
+    enriching: Option<Enriching>,
 }
 
 impl Lent<'_> {
@@ -297,9 +303,11 @@ impl Lent<'_> {
 
     /// Opens where an application's rows go.
     fn outlet(&self, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
-        let Planned { ready, output, door, shown, place, about, wants_door } = planned;
+        let Planned { ready, output, door, shown, place, about, wants_door, enriching } = planned;
         begun.0.extend(shown);
-        let (name, schema) = (ready.name(), ready.schema(self.captures.are_named()));
+        let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
+        let enriching = enriching.map(|enriching| enriching.with(base));
+        let schema = enriching.as_ref().map_or(base, Enriching::schema);
         let to = RowsTo::of(door, output);
         let has_rows = wants_door || to.is_some();
         let shown = self.shown.filter(|_| has_rows);
@@ -307,9 +315,13 @@ impl Lent<'_> {
         let rows = to.map(|to| open_rows(to, schema, self.doors)).transpose();
         let rows = rows.map_err(|error| wrong_rows(place.as_ref(), name, error))?;
         let rows = match (&table, rows) {
-            (None, None) => return Ok(Waiting { ready, outlet: None, place, table }),
+            (None, None) => return Ok(Waiting { ready, outlet: None, place, table, enriching }),
             (None, Some(rows)) => rows,
             (Some(table), rows) => RowsWriter::Shown(Arc::clone(table), rows.map(Box::new)),
+        };
+        let rows = match &enriching {
+            Some(enriching) => RowsWriter::Enriched(enriching.clone(), Box::new(rows)),
+            None => rows,
         };
         let when = if self.is_live() { WhenBehind::Drop } else { WhenBehind::Wait };
         let (now, control) = (self.doors.clock.now, Arc::clone(&self.inputs.control));
@@ -318,7 +330,7 @@ impl Lent<'_> {
             store.count_by(name, writer.counting());
         }
         begun.0.push(writer);
-        Ok(Waiting { ready, outlet: Some(outlet), place, table })
+        Ok(Waiting { ready, outlet: Some(outlet), place, table, enriching })
     }
 
     /// Whether several passes may share the flows of an application: nobody waits for its labels.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use engine::columns::Columns;
 use engine::flow::pass::Now;
 use engine::group::Outcome;
 use packet::Timestamp;
-use store::{Count, Store, Table};
+use store::{Count, OpenRows, Store, Table};
 
 use crate::application::Watcher;
+use crate::networks::Enriching;
 
 /// Slots of the flow table that are looked at between two batches. A record is copied in about
 /// 50 ns, so packets wait for some 25 µs.
@@ -22,6 +24,8 @@ pub(super) struct Shown {
     store: Arc<Store>,
     /// Where its rows are kept.
     table: Option<Arc<Table>>,
+    /// What its rows get besides.
+    enriching: Option<Enriching>,
     /// Which of the lenses of the application this is.
     part: usize,
     /// The question that was answered last.
@@ -31,8 +35,12 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) const fn new(store: Arc<Store>, table: Option<Arc<Table>>) -> Self {
-        Self { store, table, part: 0, answered: 0, segment: 0 }
+    pub(super) const fn new(
+        store: Arc<Store>,
+        table: Option<Arc<Table>>,
+        enriching: Option<Enriching>,
+    ) -> Self {
+        Self { store, table, enriching, part: 0, answered: 0, segment: 0 }
     }
 
     /// The same for another lens of the application.
@@ -68,6 +76,7 @@ impl Shown {
         let segment = self.segment as usize;
         let has_more = match watcher.open_rows(now, start..start + SLOTS_PER_ANSWER) {
             Some((row_count, rows)) => {
+                let rows = enriched(rows, self.enriching.as_ref());
                 table.put_open(*part, segment, row_count, rows);
                 start + SLOTS_PER_ANSWER < now.slot_count()
             }
@@ -80,6 +89,15 @@ impl Shown {
             (self.segment, self.answered) = (0, asked);
         }
     }
+}
+
+/// Rows that are made when someone asks for them, with what is known of their addresses.
+fn enriched(rows: OpenRows, enriching: Option<&Enriching>) -> OpenRows {
+    let Some(enriching) = enriching.cloned() else { return rows };
+    Box::new(move || {
+        let found = enriching.rows(&rows());
+        found.unwrap_or_else(|_| Columns::new(enriching.schema()))
+    })
 }
 
 /// Packets by outcome.

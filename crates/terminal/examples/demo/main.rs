@@ -43,6 +43,7 @@ fn main() -> std::io::Result<()> {
         messages,
         now: Instant::now,
         glyphs: if is_set("ASCII") { Glyphs::Ascii } else { Glyphs::Unicode },
+        first: None,
         has_colour: !is_set("NO_COLOR"),
     };
     let begun = Instant::now();

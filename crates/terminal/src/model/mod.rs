@@ -18,6 +18,7 @@ use store::{Store, Table};
 pub(crate) use details::{Detail, details};
 pub(crate) use overview::Overview;
 
+use crate::first::First;
 use crate::screens::{Column, Screen, Source};
 use crate::value::Value;
 use rates::Rates;
@@ -79,11 +80,19 @@ pub(crate) struct Question {
 pub(crate) struct Model {
     store: Arc<Store>,
     rates: HashMap<(Screen, String), Rates>,
+    /// The table that is shown first, and how long its windows are.
+    first: Option<First>,
 }
 
 impl Model {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, rates: HashMap::new() }
+    pub(crate) fn new(store: Arc<Store>, first: Option<First>) -> Self {
+        Self { store, rates: HashMap::new(), first }
+    }
+
+    /// The first screen that shows a table.
+    pub(crate) fn screen_of(&self, name: &str) -> Option<Screen> {
+        let shows = |screen: &Screen| self.tables(*screen).iter().any(|table| table.name() == name);
+        Screen::ALL.into_iter().find(shows)
     }
 
     pub(crate) const fn store(&self) -> &Arc<Store> {
@@ -170,7 +179,14 @@ impl Model {
             Screen::Services if services::column(table.schema()).is_some() => {
                 services::sheet(&self.store, &table, &filter)
             }
-            Screen::Tables => rows::any(&table, &filter, &question.filter, question.sort),
+            Screen::Tables => {
+                let first = self.first.filter(|first| first.table == table.name());
+                let windows = rows::Windows {
+                    length_ns: first.and_then(|first| first.window_ns),
+                    now_ns: self.store.time_ns().filter(|_| !self.store.is_over()),
+                };
+                rows::any(&table, &filter, &question.filter, question.sort, windows)
+            }
             screen => rows::sheet(screen, &table, &filter, question.sort),
         };
         table.name().clone_into(&mut sheet.table);

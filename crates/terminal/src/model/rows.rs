@@ -7,7 +7,9 @@ use store::Table;
 use store::query::{Cell, Filter, Measure, Order, RowsQuery, TimeRange, cell};
 
 use super::{ROWS_MAX, Row, Sheet, Subject, measure};
-use crate::screens::{Column, DEVICES, FLOWS, L4S, LATENCY, QUEUES, Screen, Source, columns_of};
+use crate::screens::{
+    Column, DEVICES, FLOWS, L4S, LATENCY, QUEUES, Screen, Source, TOP, columns_of,
+};
 use crate::value::{Value, bytes as written_bytes};
 
 /// Rows of periods that are looked at: the last ones.
@@ -15,6 +17,9 @@ const PERIOD_ROWS_MAX: usize = 20_000;
 
 /// Periods of a chart.
 const PERIODS_MAX: usize = 60;
+
+/// How long after its end a window may be on its way: a second for late packets, and some more.
+const WINDOW_LATE_NS: i64 = 1_500_000_000;
 
 /// Flows whose last row is older than this many periods have no values of now.
 const PERIODS_CURRENT: i64 = 3;
@@ -56,22 +61,60 @@ pub(super) fn any(
     filter: &Filter,
     written: &str,
     sort: Option<(usize, bool)>,
+    windows: Windows,
 ) -> Sheet {
     let schema = table.schema();
-    let columns = columns_of(schema);
-    let readers: Vec<Reader> = columns.iter().map(|column| Reader::of(column, schema)).collect();
+    let (last, length_ns) = (last_window(table), windows.length_ns.filter(|&ns| ns > 0));
+    let is_there = |column: &Column| {
+        let is_rate = matches!(column.source, Source::PerWindow(_));
+        column.is_of(schema) && (!is_rate || length_ns.is_some())
+    };
+    let columns = match table.name().trim_end_matches(|c: char| c == '_' || c.is_ascii_digit()) {
+        "top" => TOP.iter().filter(|column| is_there(column)).copied().collect(),
+        _ => columns_of(schema),
+    };
+    let reader = |column: &Column| match (column.source, length_ns) {
+        (Source::PerWindow(name), Some(length_ns)) => Reader::per_window(name, length_ns, schema),
+        _ => Reader::of(column, schema),
+    };
+    let readers: Vec<Reader> = columns.iter().map(reader).collect();
     let places = Places::of(schema);
-    let window = last_window(table).and_then(|ns| {
+    let window = last.and_then(|ns| {
         let written = if written.is_empty() { String::new() } else { format!("({written}) and ") };
         Filter::new(&format!("{written}window_start_ns == {ns}"), schema).ok()
     });
-    let (note, usual): (_, &[&str]) = match &window {
-        Some(_) => ("the last window", &["bytes"]),
-        None => ("", &[]),
+    let seconds = |ns: i64| packet::Span::from_ns(ns).as_seconds_f64();
+    let note = match (length_ns, last) {
+        (Some(length_ns), Some(start_ns)) if windows.is_over(start_ns, length_ns) => {
+            let note = format!("no packets in the last {} s", seconds(length_ns));
+            return Sheet { columns, note, ..Sheet::default() };
+        }
+        (Some(length_ns), Some(_)) => format!("the last {} s", seconds(length_ns)),
+        (None, Some(_)) => String::from("the last window"),
+        (_, None) => String::new(),
     };
+    let usual: &[&str] = if window.is_some() { &["bytes"] } else { &[] };
     let filter = window.as_ref().unwrap_or(filter);
     let (rows, matched, _) = each(table, filter, &columns, &places, &readers, (sort, usual));
-    Sheet { columns, rows, matched, note: note.to_owned(), ..Sheet::default() }
+    Sheet { columns, rows, matched, note, ..Sheet::default() }
+}
+
+/// What is known of the windows of a table.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Windows {
+    /// How long they are, where that is known.
+    pub(super) length_ns: Option<i64>,
+    /// How far event time is, while it goes on.
+    pub(super) now_ns: Option<i64>,
+}
+
+impl Windows {
+    /// Whether another window has ended since this one, without a row.
+    fn is_over(self, start_ns: i64, length_ns: i64) -> bool {
+        let age_ns = self.now_ns.map(|now_ns| now_ns.saturating_sub(start_ns));
+        let spare_ns = WINDOW_LATE_NS.max(length_ns / 2);
+        age_ns.is_some_and(|age_ns| age_ns > length_ns.saturating_mul(2).saturating_add(spare_ns))
+    }
 }
 
 /// When the last window of a table by windows began.
@@ -320,6 +363,10 @@ enum Reader {
     FirstOf(Vec<Measure>),
     Ends(Vec<Option<Measure>>),
     Per(Measure, Measure),
+    /// Times so much.
+    Times(Measure, f64),
+    Sum(Vec<Option<Measure>>),
+    Largest(Vec<Option<Measure>>),
     Chart(Measure),
     Control(Vec<Option<Measure>>),
     Length(Measure, Measure),
@@ -346,8 +393,17 @@ impl Reader {
             Source::Chart(name) => find(name).map_or(Self::Later, Self::Chart),
             Source::Control => Self::Control(["control", "confidence", "unnamed"].map(find).into()),
             Source::Length => both("first_ns", "last_ns", Self::Length),
-            Source::Growth | Source::Own => Self::Later,
+            Source::Sum(names) => Self::Sum(names.iter().map(|name| find(name)).collect()),
+            Source::Largest(names) => Self::Largest(names.iter().map(|name| find(name)).collect()),
+            Source::PerWindow(_) | Source::Growth | Source::Own => Self::Later,
         }
+    }
+
+    /// A column over the length of windows, in seconds.
+    fn per_window(name: &str, length_ns: i64, schema: Schema) -> Self {
+        let per_second = 1.0 / packet::Span::from_ns(length_ns).as_seconds_f64();
+        let measure = Measure::find(schema, name).ok();
+        measure.map_or(Self::Later, |measure| Self::Times(measure, per_second))
     }
 
     const fn chart(&self) -> Option<&Measure> {
@@ -376,6 +432,17 @@ impl Reader {
                 (Some(amount), Some(ns)) if ns > 0.0 => Value::Number(amount * 1e9 / ns),
                 _ => Value::None,
             },
+            Self::Times(measure, factor) => {
+                read(measure).number().map_or(Value::None, |number| Value::Number(number * factor))
+            }
+            Self::Sum(measures) => {
+                let numbers = measures.iter().map(|measure| of(measure).number());
+                numbers.sum::<Option<f64>>().map_or(Value::None, Value::Number)
+            }
+            Self::Largest(measures) => {
+                let numbers = measures.iter().filter_map(|measure| of(measure).number());
+                numbers.reduce(f64::max).map_or(Value::None, Value::Number)
+            }
             Self::Control(measures) => match measures.iter().map(of).collect::<Vec<_>>().as_slice()
             {
                 [Value::Text(control), Value::Number(confidence), ..] => {

@@ -18,6 +18,7 @@ use store::Store;
 
 use crate::app::{App, Then};
 use crate::draw::draw;
+use crate::first::First;
 use crate::messages::Messages;
 use crate::text::Glyphs;
 use crate::view::Facts;
@@ -30,6 +31,10 @@ struct Bench {
 
 impl Bench {
     fn new(store: Arc<Store>, glyphs: Glyphs) -> Self {
+        Self::beginning(store, glyphs, None)
+    }
+
+    fn beginning(store: Arc<Store>, glyphs: Glyphs, first: Option<First>) -> Self {
         let facts = Facts {
             title: String::from("wirelens run"),
             inputs: vec![String::from("eth0\x1b[31m")],
@@ -38,6 +43,7 @@ impl Bench {
             messages: Messages::default(),
             now: Instant::now,
             glyphs,
+            first,
             has_colour: true,
         };
         let mut bench = Self { app: App::new(store, facts), now: Instant::now() };

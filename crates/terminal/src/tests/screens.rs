@@ -42,6 +42,40 @@ fn other_tables_of_a_screen_are_one_key_away() {
 }
 
 #[test]
+fn a_view_can_begin_with_the_screen_of_a_table_and_its_first_rows() {
+    let names: &[_] = &["dst_rtt_p99_ns", "src_rtt_p99_ns"];
+    let first = First { table: "latency", sort: names, rows: Some(3), window_ns: None };
+    let mut bench = Bench::beginning(rows::full(), Glyphs::Unicode, Some(first));
+    assert_eq!(bench.app.screen, Screen::Latency);
+    let by = |bench: &Bench| {
+        let (place, is_descending) = bench.app.order().unwrap();
+        (bench.app.sheet.columns[place].title, is_descending)
+    };
+    assert_eq!(by(&bench), ("Either p99", true));
+    bench.refresh();
+    assert_eq!(bench.app.sheet.rows.len(), 3, "and again");
+    assert!(bench.lines(80, 24)[22].contains("1 of the first 3, of 25"));
+    bench.press(KeyCode::Char('s'));
+    assert_ne!(by(&bench).0, "Either p99", "a key changes it");
+    assert_eq!(bench.app.sheet.rows.len(), 3);
+    bench.press(KeyCode::Char('2'));
+    assert!(bench.app.sheet.rows.len() > 3, "of other screens all are there");
+}
+
+#[test]
+fn windows_have_rates_and_end() {
+    let store = rows::full();
+    let first = First { table: "top", sort: &["packets"], rows: None, window_ns: Some(1_000_000) };
+    let begin =
+        |store: &Arc<Store>| Bench::beginning(Arc::clone(store), Glyphs::Unicode, Some(first));
+    assert_snapshot("top_is_over", &begin(&store).lines(80, 24));
+    let first = First { window_ns: Some(3_600_000_000_000), ..first };
+    let mut bench = Bench::beginning(store, Glyphs::Unicode, Some(first));
+    assert_eq!(bench.app.screen, Screen::Tables);
+    assert_snapshot("top_by_packets", &bench.lines(80, 24));
+}
+
+#[test]
 fn a_wide_terminal_has_more_columns_and_an_ascii_one_only_ascii() {
     let mut bench = Bench::new(rows::full(), Glyphs::Ascii);
     bench.press(KeyCode::Char('5'));

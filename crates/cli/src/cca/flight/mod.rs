@@ -24,13 +24,14 @@ pub(super) fn run(asked: &Asked<'_>, model: Option<Model>) -> Result<Status, Fai
              try: ip netns exec {namespace} wirelens cca -i {device}"
         )));
     }
+    let has_view = asked.has_view()?;
     let inputs = asked.inputs(interface)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let opened = inputs.open_any(session::cca::flight::NEEDS, 1)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let (ways, outlet) = asked.ways(namer.as_ref(), &inputs);
+    let (ways, outlet) = asked.ways(namer.as_ref(), &inputs, has_view);
     let shown = outlet.map_or(Shown::Nothing, Shown::Flight);
     let cca = Cca::shown_by(settings.clone(), (*clock, namer), None, shown);
     let finished = alone::run(cca, ways, asked.typed(), inputs, opened)?;

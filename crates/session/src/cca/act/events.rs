@@ -53,9 +53,9 @@ impl Events {
         }
     }
 
-    /// The latest, for people.
-    pub(super) fn recent(&self) -> impl Iterator<Item = &str> {
-        self.recent.iter().map(String::as_str)
+    /// The latest since the last time, for people.
+    pub(super) fn take_recent(&mut self) -> impl Iterator<Item = String> {
+        self.recent.drain(..)
     }
 }
 

@@ -284,10 +284,9 @@ impl Act {
         }
     }
 
-    /// The latest that was done, for people.
-    #[must_use]
-    pub fn recent(&self) -> Vec<String> {
-        self.events.recent().map(str::to_owned).collect()
+    /// The latest that was done since the last time, for people.
+    pub fn take_recent(&mut self) -> impl Iterator<Item = String> {
+        self.events.take_recent()
     }
 
     /// Puts back what was there.

@@ -145,6 +145,8 @@ impl Zeek {
     fn conn(&mut self, flow: &FlowRow<'_>, identity: &[Cell<'_>]) -> Result<(), RowsError> {
         let has_payload = flow.payload_bytes.map(Some);
         let protocol = self.protocols.get(flow.protocol).copied();
+        let [local_orig, local_resp] =
+            flow.sides.map(|side| side.is_local.map_or(Cell::Unset, Cell::Bool));
         let mut cells = identity.to_vec();
         cells.extend([
             Cell::Text(proto(flow.protocol)),
@@ -153,8 +155,8 @@ impl Zeek {
             Cell::number(has_payload[0]),
             Cell::number(has_payload[1]),
             Cell::Text(conn_state(flow)),
-            Cell::Unset,
-            Cell::Unset,
+            local_orig,
+            local_resp,
             Cell::Unset,
             Cell::text(Some(flow.tcp_history).filter(|history| !history.is_empty())),
             Cell::number(Some(flow.packets[0])),
