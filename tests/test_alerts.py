@@ -197,3 +197,84 @@ def test_rules_are_replaced_while_the_run_goes_on(tmp_path: Path) -> None:
     names = [alert["name"] for alert in alerts(tmp_path) if alert["state"] == "firing"]
     assert names.index("after") > 0
     assert set(names[names.index("after") :]) == {"after"}
+
+
+COUNTERS = """
+[[alert]]
+name = "anomalous packets"
+table = "counts"
+when = 'name == class_packets_seen and labels == "class=anomalous"'
+key = ["application", "name"]
+among = ["application", "name"]
+weight = ["increase"]
+share-above = {share}
+over = "60s"
+least-rows = 1
+[[alert]]
+name = "disk"
+table = "counts"
+when = "application == packetlog and name == disk_free_ratio and value < {disk}"
+key = ["application", "name"]
+value = "value"
+[[alert]]
+name = "memory"
+table = "counts"
+when = "application == process and name == resident_memory_bytes and value > {memory}"
+key = ["application", "name"]
+value = "value"
+[[alert]]
+name = "duplicates"
+table = "counts"
+when = 'name == packets_dropped and labels == "stage=capture,cause=duplicate" and increase > 0'
+key = ["labels"]
+value = "increase"
+[[alert]]
+name = "unknown"
+table = "counts"
+when = "application == classify and name == unknown_verdicts and increase > 0"
+key = ["application", "name"]
+value = "increase"
+[[notify]]
+kind = "jsonl"
+to = "alerts.jsonl"
+"""
+
+
+def watched(folder: Path, **thresholds: object) -> dict[str, dict]:
+    """Alerts on counters of a run that logs and classifies the demo twice, without a page."""
+    folder.mkdir()
+    (folder / "wirelens.toml").write_text(
+        f'[input]\nread = ["{DEMO}", "{DEMO}"]\ndrop-duplicates = "5ms"\n'
+        '[classify]\nmodel = "services"\noutput = "verdicts.csv"\n[packetlog]\noutput = "log"\n'
+        + COUNTERS.format(**thresholds)
+    )
+    ran = wirelens("run", "-q", "-c", "wirelens.toml", cwd=folder)
+    assert ran.status == 0, ran.stderr
+    return {alert["name"]: alert for alert in alerts(folder)}
+
+
+def test_counters_of_disk_memory_drops_and_drift_are_read_by_rules(tmp_path: Path) -> None:
+    fired = watched(tmp_path / "low", share=0.1, disk=1.1, memory="1M")
+    assert set(fired) == {"anomalous packets", "disk", "memory", "duplicates", "unknown"}
+    # As `wirelens packetlog` prints it of the demo: 910 of 4,944 packets.
+    assert abs(fired["anomalous packets"]["value"] - 910 / 4944) < 1e-3
+    assert 0 < fired["disk"]["value"] <= 1 and fired["memory"]["value"] > 1e6
+    assert fired["duplicates"]["value"] > 1_000
+    assert fired["unknown"]["value"] == 49
+    assert fired["duplicates"]["labels"]["labels"] == "stage=capture,cause=duplicate"
+
+
+def test_counters_within_their_limits_make_no_alert(tmp_path: Path) -> None:
+    fired = watched(tmp_path / "high", share=0.5, disk=0, memory="900G")
+    assert set(fired) == {"duplicates", "unknown"}
+
+
+def test_rules_over_counters_are_checked_and_their_destination_tried(tmp_path: Path) -> None:
+    path = settings(tmp_path, COUNTERS.format(share=0.1, disk=0.1, memory="8G"))
+    assert wirelens("run", "-c", path, "--check").status == 0
+    ran = wirelens("run", "-c", path, "--test-alerts", cwd=tmp_path)
+    assert ran.status == 0 and "delivered in" in ran.stderr, ran.stderr
+    assert [alert["name"] for alert in alerts(tmp_path)] == ["wirelens-test"]
+    path = settings(tmp_path, '[[alert]]\nname = "a"\ntable = "counts"\nwhen = "increas > 0"\n')
+    ran = wirelens("run", "-c", path, "--check")
+    assert ran.status == 2 and 'try "increase"' in ran.stderr, ran.stderr

@@ -1,55 +1,48 @@
 """A real Prometheus scrapes a run."""
 
-import json
-import shutil
-import subprocess
-import time
-import urllib.request
 from pathlib import Path
-from urllib.parse import quote
 
-import pytest
 from command import DEMO
-from test_page import free_port, get, serving
-
-pytestmark = pytest.mark.web
+from real_prometheus import scraping
+from scraped import everything, running
 
 
 def test_a_real_prometheus_reads_the_metrics(tmp_path: Path) -> None:
-    if shutil.which("prometheus") is None:
-        pytest.skip("Prometheus is not installed; bash tools/setup.sh web")
-    with serving("-r", str(DEMO), "--page", "0") as address:
-        text = get(address, "/metrics").decode()
-        target = address.removeprefix("http://").strip("/")
-        (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: wirelens\n"
-            f"    static_configs: [{{targets: ['{target}']}}]\n"
-        )
-        port = free_port()
-        command = [
-            "prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ]  # fmt: skip
-        prometheus = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
-        try:
-            def value(query: str) -> float | None:
-                url = f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"
-                try:
-                    with urllib.request.urlopen(url, timeout=5) as answer:
-                        result = json.load(answer)["data"]["result"]
-                except OSError:
-                    return None
-                return float(result[0]["value"][1]) if result else None
+    with everything(tmp_path) as run, scraping(tmp_path, run.address) as prometheus:
+        prometheus.wait_for("wirelens_packets_received_total")
+        assert prometheus.value("up{job='wirelens'}") == 1
+        assert prometheus.value("wirelens_packets_received_total") == 4944
+        assert prometheus.value('wirelens_flows_ended_total{reason="fin"}') == 63
+        scraped = run.scrape()
+        assert prometheus.value("scrape_samples_scraped") == len(scraped.samples) <= 2_000
+        # Each sample is a series of its own, with the same value.
+        ours = "{job='wirelens', __name__=~'(wirelens|process)_.*'}"
+        assert prometheus.value(f"count({ours})") == len(scraped.samples)
+        for query in ("sum(wirelens_classify_verdicts_total)", "sum(wirelens_cca_packets_total)"):
+            name = query[4:-1]
+            assert prometheus.value(query) == scraped.sum(name)
 
-            deadline = time.monotonic() + 30
-            while value("wirelens_packets_received_total") is None:
-                assert time.monotonic() < deadline, "nothing was scraped within 30 s"
-                time.sleep(0.2)
-            assert value("up{job='wirelens'}") == 1
-            assert value("wirelens_packets_received_total") == 4944
-            assert value('wirelens_flows_ended_total{reason="fin"}') == 63
-            samples = [line for line in text.splitlines() if not line.startswith("#")]
-            assert value("scrape_samples_scraped") == len(samples)
-        finally:
-            prometheus.terminate()
-            prometheus.communicate(timeout=30)
+
+def test_rates_and_percentiles_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    """The demo at twice its speed: 12 s with packets, verdicts and their latencies."""
+    (tmp_path / "wirelens.toml").write_text(
+        f'[input]\nread = "{DEMO}"\npace = 2\n[flows]\n[traffic]\n[classify]\nmodel = "services"\n'
+    )
+    with (
+        running(tmp_path, "-c", "wirelens.toml") as run,
+        scraping(tmp_path, run.address) as prometheus,
+    ):
+        prometheus.wait_for("wirelens_run_over == 1", 60)
+        name = "wirelens_classify_decision_latency_seconds"
+        p99 = prometheus.value(f"histogram_quantile(0.99, sum by (le) ({name}_bucket))")
+        count = prometheus.value(f"{name}_count")
+        mean = prometheus.value(f"{name}_sum / {name}_count")
+        assert count is not None and mean is not None and p99 is not None
+        assert 200 < count <= 312 and 0 < mean < p99 < 0.5
+        processed = "rate(wirelens_traffic_packets_processed_total[2s])"
+        rate = prometheus.value(f"max_over_time({processed}[15s:500ms])")
+        assert rate is not None and rate > 100
+        load = prometheus.value("rate(wirelens_thread_cpu_seconds_total{thread='main'}[5s])")
+        assert load is not None and 0 < load < 1
+        open_flows = prometheus.value("max_over_time(wirelens_flow_table_flows[15s])")
+        assert open_flows is not None and open_flows > 10

@@ -100,6 +100,9 @@ want_test() {
   want_package tcptrace has_program tcptrace
   want_package zstd has_program zstd
   want_package gzip has_program gzip
+  # For deploy/. Its package starts a service that listens, where there is something that starts
+  # services.
+  [ -d /run/systemd/system ] || want_package prometheus has_program promtool
 }
 
 # Peers of make bench, which does without them too. Their packages start services that listen,
@@ -131,8 +134,6 @@ want_web() {
   want_package nodejs has_program node
   want_package npm has_program npm
   want_package chromium has_program chromium
-  # Its package starts a service that listens, where there is something that starts services.
-  [ -d /run/systemd/system ] || want_package prometheus has_program prometheus
 }
 
 install_missing() {

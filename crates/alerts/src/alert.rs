@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::Timestamp;
 use serde_json::{Map, Value as Json};
+use store::query::{Cell, cell};
 
 /// Whether an alert begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +74,8 @@ pub struct Alert {
     pub community_id: Option<String>,
     /// The host or the source.
     pub host: Option<String>,
+    /// The ends of the flow, where the row has them.
+    pub flow: Option<Box<AlertFlow>>,
     /// What the rule measured.
     pub value: Option<f64>,
     /// What it says: bounded, without control characters.
@@ -83,6 +86,56 @@ pub struct Alert {
     pub annotations: BTreeMap<String, String>,
     /// Rows that matched so far.
     pub rows: u64,
+}
+
+/// A flow that an alert is about, as its row has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlertFlow {
+    /// Source and destination.
+    pub ips: [String; 2],
+    /// Their ports; of ICMP type and code.
+    pub ports: [u16; 2],
+    /// IP protocol by name, or its number.
+    pub protocol: String,
+    /// When it began.
+    pub first: Timestamp,
+}
+
+/// Where rows have the ends of a flow.
+#[derive(Clone, Copy)]
+pub(crate) struct FlowColumns {
+    ips: [usize; 2],
+    ports: [usize; 2],
+    protocol: usize,
+    first: usize,
+}
+
+impl FlowColumns {
+    /// By the columns of a table, if it has all of them.
+    pub(crate) fn find(place: impl Fn(&str) -> Option<usize>) -> Option<Self> {
+        Some(Self {
+            ips: [place("src_ip")?, place("dst_ip")?],
+            ports: [place("src_port")?, place("dst_port")?],
+            protocol: place("protocol")?,
+            first: place("first_ns")?,
+        })
+    }
+
+    pub(crate) fn read(&self, rows: &Columns, row: usize) -> Option<Box<AlertFlow>> {
+        let text = |place| cell(rows, place, row).text().map(str::to_owned);
+        let port = |place| match cell(rows, place, row) {
+            Cell::Integer(port) => u16::try_from(port).ok(),
+            _ => None,
+        };
+        let Self { ips: [source, destination], ports: [from, to], protocol, first } = *self;
+        let first = cell(rows, first, row).time().map_or(Timestamp::UNKNOWN, Timestamp::from_ns);
+        Some(Box::new(AlertFlow {
+            ips: [text(source)?, text(destination)?],
+            ports: [port(from)?, port(to)?],
+            protocol: text(protocol)?,
+            first,
+        }))
+    }
 }
 
 /// A number that no alert of this process had before.
@@ -192,6 +245,7 @@ pub(crate) mod tests {
             table: "traffic".into(),
             community_id: Some("1:abc=".into()),
             host: Some("192.0.2.1".into()),
+            flow: None,
             value: Some(0.5),
             text: "quoted \" ] \\ é".into(),
             labels: labels.into(),

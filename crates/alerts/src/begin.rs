@@ -47,7 +47,12 @@ pub struct Options {
     pub lists: Option<Arc<Lists>>,
     /// Clocks.
     pub clocks: Clocks,
+    /// Writes alerts as Suricata's events.
+    pub eve: EveLine,
 }
+
+/// An alert as an event of Suricata's EVE, a line without its end; nothing for one that is none.
+pub type EveLine = fn(&Alert) -> Option<String>;
 
 /// Why alerts do not begin.
 #[derive(Debug)]
@@ -113,8 +118,8 @@ impl Alerts {
         if !mistakes.is_empty() {
             return Err(BeginError::Settings(mistakes));
         }
-        let Options { is_live, host_name, page, lists, clocks } = options;
-        let origin = Origin { host: host_name, page, clocks };
+        let Options { is_live, host_name, page, lists, clocks, eve } = options;
+        let origin = Origin { host: host_name, page, clocks, eve };
         let lists = lists.or_else(|| open_lists(settings, &mut mistakes));
         let destinations = open_destinations(&settings.notify, &origin, &mut mistakes);
         let mut sources: Vec<_> =
@@ -178,7 +183,7 @@ impl Alerts {
             let mut is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
             while !*is_over {
                 drop(is_over);
-                let wait = watch.look();
+                let wait = watch.look(false);
                 is_over = over.0.lock().unwrap_or_else(PoisonError::into_inner);
                 if !*is_over {
                     let waited = changed.wait_timeout(is_over, wait);
@@ -187,7 +192,7 @@ impl Alerts {
             }
             drop(is_over);
             // What came since the last look.
-            watch.look();
+            watch.look(true);
         };
         self.watching = Some(thread::Builder::new().name("alerts".into()).spawn(watching)?);
         Ok(())
@@ -201,9 +206,10 @@ impl Alerts {
         host_name: &str,
         page: Option<&str>,
         clocks: Clocks,
+        eve: EveLine,
     ) -> Vec<Tested> {
         let page = page.map(str::to_owned);
-        let origin = Origin { host: host_name.to_owned(), page, clocks };
+        let origin = Origin { host: host_name.to_owned(), page, clocks, eve };
         let alert = Arc::new(test_alert(host_name, (clocks.realtime)()));
         let one = |(settings, name): (&NotifySettings, String)| {
             let began = (clocks.monotonic)();
@@ -375,6 +381,7 @@ fn test_alert(host_name: &str, now: Timestamp) -> Alert {
         table: "test".into(),
         community_id: None,
         host: (!host_name.is_empty()).then(|| host_name.to_owned()),
+        flow: None,
         value: None,
         text: "A test: alerts of Wirelens arrive here.".into(),
         labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),

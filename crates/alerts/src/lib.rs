@@ -22,8 +22,8 @@ mod tables;
 mod text;
 mod watch;
 
-pub use alert::{Alert, SCHEMA, State};
-pub use begin::{Alerts, BeginError, Clocks, Options, Tested};
+pub use alert::{Alert, AlertFlow, SCHEMA, State};
+pub use begin::{Alerts, BeginError, Clocks, EveLine, Options, Tested};
 pub use check::{Mistake, Part};
 pub use indicators::Lists;
 pub use notify::NotifyState;

@@ -96,6 +96,8 @@ pub struct AlertSettings {
 pub enum NotifyKind {
     /// JSON lines appended to a file.
     Jsonl,
+    /// Events of Suricata (EVE) appended to a file.
+    Eve,
     /// Syslog (RFC 5424).
     Syslog,
     /// JSON by HTTP POST, in the form of Alertmanager's own webhooks.
@@ -110,6 +112,7 @@ impl NotifyKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Jsonl => "jsonl",
+            Self::Eve => "eve",
             Self::Syslog => "syslog",
             Self::Webhook => "webhook",
             Self::Alertmanager => "alertmanager",
@@ -123,7 +126,7 @@ impl NotifyKind {
 pub struct NotifySettings {
     /// What it is.
     pub kind: NotifyKind,
-    /// A path for `jsonl`; `udp://HOST:PORT`, `tcp://HOST:PORT` or `unix:PATH` for `syslog`
+    /// A path for `jsonl` and `eve`; `udp://HOST:PORT`, `tcp://HOST:PORT` or `unix:PATH` for `syslog`
     /// (`unix:/dev/log` unless given); a URL for the others.
     #[serde(default)]
     pub to: String,

@@ -74,8 +74,8 @@ pub(crate) struct Timing {
 }
 
 impl Watch {
-    /// Looks once; returns how long to wait for the next time.
-    pub(crate) fn look(&mut self) -> Duration {
+    /// Looks once, for the last time at the end; returns how long to wait for the next time.
+    pub(crate) fn look(&mut self, is_last: bool) -> Duration {
         let mut out = Vec::new();
         let mut looked = Looked::default();
         let now = (self.clocks.monotonic)();
@@ -102,7 +102,9 @@ impl Watch {
         for state in &mut self.list_states {
             state.states.expire(clock, &mut out);
         }
-        self.look_at_counters(now, &mut out);
+        if is_last || now >= self.timing.sample {
+            self.look_at_counters(now, &mut out);
+        }
         self.emit(&out);
         self.count(looked);
         self.ask(now, is_asked);
@@ -139,7 +141,7 @@ impl Watch {
 
     fn look_at_counters(&mut self, now: Duration, out: &mut Vec<Arc<Alert>>) {
         let Counters { sampled, rules, clock } = &mut self.counters;
-        if rules.is_empty() || now < self.timing.sample {
+        if rules.is_empty() {
             return;
         }
         self.timing.sample = now + SAMPLE_EVERY;
@@ -169,6 +171,11 @@ impl Watch {
             self.store.ask();
             self.timing.ask = now + ASK_EVERY;
             self.timing.is_asked = true;
+        }
+        // Of captures counts alone are of interest while they are read.
+        if !self.is_live && !self.counters.rules.is_empty() && now >= self.timing.ask {
+            self.store.ask_for_counts();
+            self.timing.ask = now + ASK_EVERY;
         }
     }
 

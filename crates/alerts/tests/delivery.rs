@@ -34,7 +34,8 @@ fn monotonic() -> Duration {
 
 fn options(is_live: bool) -> Options {
     let clocks = Clocks { monotonic, realtime: || Timestamp::from_ns(2_000 * SECOND) };
-    Options { is_live, host_name: "sensor-1".into(), page: None, lists: None, clocks }
+    let (host_name, eve) = ("sensor-1".into(), |_: &alerts::Alert| None);
+    Options { is_live, host_name, page: None, lists: None, clocks, eve }
 }
 
 fn settings(text: &str) -> Settings {
@@ -355,7 +356,7 @@ fn a_test_alert_goes_to_each_destination() {
         udp.local_addr().unwrap()
     );
     let notify = settings(&text).notify;
-    let tested = Alerts::test(&notify, "sensor-1", None, options(true).clocks);
+    let tested = Alerts::test(&notify, "sensor-1", None, options(true).clocks, |_| None);
     assert_eq!((tested[0].name.as_str(), tested[0].failure.as_ref()), ("syslog", None));
     assert_eq!(tested[1].name, "hook");
     assert!(tested[1].failure.is_some());

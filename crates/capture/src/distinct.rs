@@ -12,8 +12,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use packet::{Batch, Frame, HashSeed, Network, Record, Source, Span, Timestamp};
+
+use crate::report::Progress;
 
 /// Packets that are remembered: 5 ms of 3.2 million a second.
 pub const PACKETS_MAX: usize = 1 << 14;
@@ -29,6 +32,7 @@ pub struct Distinct<S> {
     seed: HashSeed,
     kept: Vec<Record>,
     duplicates: u64,
+    progress: Arc<Progress>,
 }
 
 /// Packets of the last so many nanoseconds.
@@ -65,7 +69,14 @@ impl<S> Distinct<S> {
     pub fn new(source: S, window: Span, seed: HashSeed) -> Self {
         let times = HashMap::with_capacity_and_hasher(PACKETS_MAX, BuildHasherDefault::default());
         let seen = Seen { window, times, order: VecDeque::with_capacity(PACKETS_MAX) };
-        Self { source, seen, seed, kept: Vec::new(), duplicates: 0 }
+        let progress = Arc::default();
+        Self { source, seen, seed, kept: Vec::new(), duplicates: 0, progress }
+    }
+
+    /// The same, and copies are counted where others see it while packets are read.
+    #[must_use]
+    pub fn counted_in(self, progress: Arc<Progress>) -> Self {
+        Self { progress, ..self }
     }
 
     /// The source, while it is read.
@@ -85,7 +96,7 @@ impl<S: Source> Source for Distinct<S> {
     }
 
     fn next_batch(&mut self) -> Option<Batch<'_>> {
-        let Self { source, seen, seed, kept, duplicates } = self;
+        let Self { source, seen, seed, kept, duplicates, progress } = self;
         let batch = source.next_batch()?;
         let is_copy = |frame: Frame<'_>| {
             let now = frame.record.timestamp;
@@ -99,7 +110,9 @@ impl<S: Source> Source for Distinct<S> {
         kept.clear();
         kept.extend_from_slice(batch.records.get(..first).unwrap_or_default());
         kept.extend(frames.filter(|frame| !is_copy(*frame)).map(|frame| *frame.record));
-        *duplicates += batch.records.len().saturating_sub(kept.len()) as u64;
+        let copies = batch.records.len().saturating_sub(kept.len()) as u64;
+        *duplicates += copies;
+        progress.add_duplicates(copies);
         Some(Batch { records: kept, ..batch })
     }
 }

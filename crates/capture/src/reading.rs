@@ -129,7 +129,11 @@ impl Reading {
         report.filtered += frames.filtered;
         report.received += frames.filtered + frames.record_count as u64;
         report.clamped_stamps = decoder.counts().timestamps_saturated;
-        frames.options.progress.add(0, frames.filtered + frames.record_count as u64);
+        let progress = &frames.options.progress;
+        progress.add(0, frames.filtered + frames.record_count as u64);
+        if frames.filtered > 0 {
+            progress.add_filtered(frames.filtered);
+        }
         self.count_undecoded();
         let pause = match (refusal, stop) {
             (Some(error), _) => Pause::Damaged(DamageCause::Filter(error.to_string())),

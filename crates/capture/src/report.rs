@@ -110,7 +110,10 @@ fn add_to(counts: &mut Vec<(LinkType, u64)>, link: LinkType, count: u64) {
 pub struct Progress {
     bytes_read: AtomicU64,
     frames_read: AtomicU64,
+    frames_filtered: AtomicU64,
     frames_dropped: AtomicU64,
+    duplicates: AtomicU64,
+    interface_dropped: AtomicU64,
 }
 
 impl Progress {
@@ -127,11 +130,32 @@ impl Progress {
         self.frames_dropped.fetch_add(frames, Ordering::Relaxed);
     }
 
+    /// Adds frames that the filter took out since the last call; they were read.
+    #[inline]
+    pub fn add_filtered(&self, frames: u64) {
+        self.frames_filtered.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Adds copies that were left out since the last call; they were read.
+    #[inline]
+    pub fn add_duplicates(&self, frames: u64) {
+        self.duplicates.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Adds frames that the interface lost since the last call; they were never received.
+    #[inline]
+    pub fn add_interface_dropped(&self, frames: u64) {
+        self.interface_dropped.fetch_add(frames, Ordering::Relaxed);
+    }
+
     /// Begins again, for a second reading of the same captures.
     pub fn restart(&self) {
         self.bytes_read.store(0, Ordering::Relaxed);
         self.frames_read.store(0, Ordering::Relaxed);
+        self.frames_filtered.store(0, Ordering::Relaxed);
         self.frames_dropped.store(0, Ordering::Relaxed);
+        self.duplicates.store(0, Ordering::Relaxed);
+        self.interface_dropped.store(0, Ordering::Relaxed);
     }
 
     /// Bytes read so far, as they lie on disk.
@@ -146,10 +170,27 @@ impl Progress {
         self.frames_read.load(Ordering::Relaxed)
     }
 
-    /// Frames lost so far.
+    /// Frames lost so far, as the kernel's ring had no room.
     #[must_use]
     pub fn frames_dropped(&self) -> u64 {
         self.frames_dropped.load(Ordering::Relaxed)
+    }
+
+    /// The same numbers as at the end, as far as they are known by now. Frames that wait in a ring
+    /// are not among them.
+    #[must_use]
+    pub fn so_far(&self) -> Report {
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        // Those that were lost first: what is read meanwhile is received and not yet counted.
+        let (ring_full, duplicates) = (of(&self.frames_dropped), of(&self.duplicates));
+        let filtered = of(&self.frames_filtered);
+        Report {
+            received: of(&self.frames_read) + ring_full,
+            filtered,
+            dropped: Drops { ring_full, duplicates },
+            interface_dropped: of(&self.interface_dropped),
+            ..Report::default()
+        }
     }
 }
 

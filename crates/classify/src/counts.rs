@@ -22,8 +22,9 @@ pub struct LabelCounts {
 pub struct Counts {
     /// Flows that began, or windows of flows.
     pub begun: u64,
-    /// By [`Cause`].
-    pub causes: [u64; Cause::ALL.len()],
+    /// By [`Cause`], and by stage that decided in the order of [`StageName::ALL`]; last, those that
+    /// no stage was asked about.
+    pub causes: [[u64; StageName::ALL.len() + 1]; Cause::ALL.len()],
     /// By class of the cascade.
     pub labels: Vec<LabelCounts>,
     /// Of flows whose class cannot be told; confidences are those of the best guess.
@@ -76,7 +77,9 @@ impl Counts {
 
     /// Counts a verdict.
     pub fn add(&mut self, verdict: &Verdict) {
-        if let Some(count) = self.causes.get_mut(verdict.cause as usize) {
+        let stage = verdict.stage.map_or(StageName::ALL.len(), |stage| stage as usize);
+        let of_cause = self.causes.get_mut(verdict.cause as usize);
+        if let Some(count) = of_cause.and_then(|of_cause| of_cause.get_mut(stage)) {
             *count += 1;
         }
         let label = match verdict.label {
@@ -105,13 +108,20 @@ impl Counts {
     /// Verdicts; each flow has one, so in the end as many as began.
     #[must_use]
     pub fn decided(&self) -> u64 {
-        self.causes.iter().sum()
+        self.causes.iter().flatten().sum()
     }
 
     /// Flows decided for one cause.
     #[must_use]
     pub fn of(&self, cause: Cause) -> u64 {
-        self.causes.get(cause as usize).copied().unwrap_or(0)
+        self.causes.get(cause as usize).map_or(0, |of_cause| of_cause.iter().sum())
+    }
+
+    /// The same by stage that decided; last, those that no stage was asked about.
+    pub fn by_stage(&self, cause: Cause) -> impl Iterator<Item = (Option<StageName>, u64)> {
+        let stages = StageName::ALL.into_iter().map(Some).chain([None]);
+        let of_cause = self.causes.get(cause as usize).copied().unwrap_or_default();
+        stages.zip(of_cause)
     }
 
     /// Flows decided by one stage.
@@ -131,7 +141,8 @@ impl Counts {
         for (&protocol, count) in &other.protocols {
             *self.protocols.entry(protocol).or_default() += count;
         }
-        self.causes.iter_mut().zip(other.causes).for_each(|(mine, theirs)| *mine += theirs);
+        let theirs = other.causes.iter().flatten();
+        self.causes.iter_mut().flatten().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);
         self.begun += other.begun;
         self.at_first_packet += other.at_first_packet;

@@ -4,12 +4,43 @@
 const STEPS: u64 = 32;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 
+/// Upper ends of the buckets of [`Latencies::buckets`], in seconds.
+pub const BOUNDS_S: &[f64] = &[
+    10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3,
+    250e-3, 500e-3, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// The same in nanoseconds.
+const BOUNDS_NS: [u64; BOUNDS_S.len()] = [
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
 /// Nanoseconds by how often they were seen. Percentiles are at most a 32nd above the truth; the
 /// largest is exact.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latencies {
     counts: Vec<u64>,
+    buckets: [u64; BOUNDS_S.len() + 1],
     total: u64,
+    sum_ns: u64,
     largest_ns: u64,
 }
 
@@ -23,8 +54,26 @@ impl Latencies {
         if let Some(count) = self.counts.get_mut(place) {
             *count += 1;
         }
+        let bucket = BOUNDS_NS.partition_point(|&bound| bound < ns);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
         self.total += 1;
+        self.sum_ns = self.sum_ns.saturating_add(ns);
         self.largest_ns = self.largest_ns.max(ns);
+    }
+
+    /// How many there were up to each of [`BOUNDS_S`] and above the bound before; last, those above
+    /// all bounds. They are exact.
+    #[must_use]
+    pub const fn buckets(&self) -> &[u64] {
+        &self.buckets
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub const fn sum_ns(&self) -> u64 {
+        self.sum_ns
     }
 
     /// How many there were.
@@ -57,7 +106,9 @@ impl Latencies {
             self.counts.resize(other.counts.len(), 0);
         }
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(mine, theirs)| *mine += theirs);
         self.total += other.total;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.largest_ns = self.largest_ns.max(other.largest_ns);
     }
 }
@@ -95,6 +146,24 @@ mod tests {
             let end = end(place(ns));
             assert!(end >= ns && end - ns <= ns / 32, "{ns} {end}");
         }
+    }
+
+    #[test]
+    fn buckets_end_where_their_bounds_say() {
+        for (&seconds, ns) in BOUNDS_S.iter().zip(BOUNDS_NS) {
+            assert_eq!((seconds * 1e9).round() as u64, ns);
+        }
+        let mut all = Latencies::default();
+        for ns in [0, 10_000, 10_001, 25_000, 10_000_000_000, 10_000_000_001, u64::MAX] {
+            all.add(ns);
+        }
+        assert_eq!((all.buckets()[0], all.buckets()[1], all.buckets()[2]), (2, 2, 0));
+        assert_eq!(all.buckets()[BOUNDS_S.len() - 1..], [1, 2]);
+        assert_eq!((all.buckets().iter().sum::<u64>(), all.sum_ns()), (7, u64::MAX));
+        let mut other = Latencies::default();
+        other.add(7);
+        other.fold(&all);
+        assert_eq!((other.buckets()[0], other.total()), (3, 8));
     }
 
     #[test]

@@ -107,6 +107,18 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
         }
     }
 
+    /// What became of the windows so far, up to the last mark.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Flows that are followed.
+    #[must_use]
+    pub const fn followed_count(&self) -> usize {
+        self.followed_count
+    }
+
     /// What became of the windows, and who received the verdicts.
     #[must_use]
     pub fn finish(self) -> (Counts, O) {

@@ -161,6 +161,12 @@ impl<G: Grouping> GroupStage<G> {
         self
     }
 
+    /// What became of the packets so far.
+    #[must_use]
+    pub const fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
     /// What was counted, and what became of the packets.
     #[must_use]
     pub fn finish(self) -> (Groups<G>, Outcome) {

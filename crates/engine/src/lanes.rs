@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::run::{shard, spawn};
+
 /// What is done with each item of a stream.
 pub trait Lane<T>: Send {
     /// Takes in the next item.
@@ -201,7 +203,8 @@ where
         changed: Condvar::new(),
     };
     thread::scope(|scope| {
-        let helpers: Vec<_> = (1..thread_count).map(|_| scope.spawn(|| shared.work())).collect();
+        let helpers: Vec<_> =
+            (1..thread_count).map(|at| spawn(scope, shard(at), || shared.work())).collect();
         shared.read(ahead_max.max(1), next);
         for helper in helpers {
             if let Err(panic) = helper.join() {

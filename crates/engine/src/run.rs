@@ -56,6 +56,42 @@ pub struct Finished<S, T> {
     pub sources: Vec<S>,
 }
 
+/// The name of a thread that looks at packets, as its counts have it. Where one thread reads and
+/// others help it, that one is the first.
+#[must_use]
+pub fn shard(number: usize) -> String {
+    format!("shard-{number}")
+}
+
+/// As [`thread::Scope::spawn`], with a name of at most 15 bytes, by which the kernel knows it.
+///
+/// # Panics
+/// The system starts no more threads; as there.
+pub fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> thread::ScopedJoinHandle<'scope, T> {
+    begun(thread::Builder::new().name(name.into()).spawn_scoped(scope, work))
+}
+
+/// As [`thread::spawn`], with a name of at most 15 bytes, by which the kernel knows it.
+///
+/// # Panics
+/// The system starts no more threads; as there.
+pub fn spawn_free<T: Send + 'static>(
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    begun(thread::Builder::new().name(name.into()).spawn(work))
+}
+
+fn begun<T>(thread: std::io::Result<T>) -> T {
+    thread.unwrap_or_else(|error| {
+        std::panic::resume_unwind(Box::new(format!("no thread could be started: {error}")))
+    })
+}
+
 /// Runs stages over `sources` on up to `thread_count` threads, one source at a
 /// time on each, and folds the stages. What comes out does not depend on the
 /// number of threads, because [`Fold`] promises that order does not matter.
@@ -85,7 +121,7 @@ where
     };
     let helper_count = thread_count.min(slots.len()).saturating_sub(1);
     let stage = thread::scope(|scope| {
-        let helpers: Vec<_> = (0..helper_count).map(|_| scope.spawn(work)).collect();
+        let helpers: Vec<_> = (1..=helper_count).map(|at| spawn(scope, shard(at), work)).collect();
         let mut whole = work();
         for helper in helpers {
             match helper.join() {

@@ -161,10 +161,12 @@ impl App {
         }))
     }
 
-    /// Someone looks.
-    pub(crate) fn note_request(&self) {
+    /// Someone asks, and may look on.
+    pub(crate) fn note_request(&self, looks_on: bool) {
         self.served.requests.fetch_add(1, Ordering::Relaxed);
-        self.note_look();
+        if looks_on {
+            self.note_look();
+        }
     }
 
     /// The same, of one who listens to events.

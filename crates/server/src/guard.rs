@@ -23,7 +23,8 @@ const COOKIE_NAME: &str = "wirelens";
 
 /// Lets a request through, or says why not.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    app.note_request();
+    // Who scrapes asks for counts alone, and only then.
+    app.note_request(request.uri().path() != "/metrics");
     let mut response = match admit(&app, &request) {
         Ok(None) => next.run(request).await,
         Ok(Some(redirect)) => redirect,

@@ -121,6 +121,7 @@ impl Server {
             .enable_time()
             .thread_name("server-query")
             .max_blocking_threads(QUERY_THREADS)
+            .thread_name("query")
             .build()
             .map_err(ServerError::Start)?;
         let app = App::new(store, facts, address, (token, tls.clone()));

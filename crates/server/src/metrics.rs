@@ -9,14 +9,14 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use store::{Count, CountKind};
+use store::{Count, CountKind, Spread};
 
 use crate::app::App;
 
 /// The type of the text, which Prometheus insists on.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Series at most; more than that is a mistake of ours, and is cut.
+/// Series at most; what is beyond is left out, and counted.
 const SERIES_MAX: usize = 2_000;
 
 /// All metrics.
@@ -35,40 +35,65 @@ struct Family {
     name: String,
     about: &'static str,
     kind: CountKind,
-    samples: Vec<(Vec<(&'static str, String)>, f64)>,
+    samples: Vec<Sample>,
+}
+
+#[derive(Debug)]
+struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: f64,
+    spread: Option<Spread>,
 }
 
 fn families(app: &App) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
-    let mut series = 0;
-    let of_applications = app.store.counts().into_iter();
-    for (application, counts) in of_applications.chain(own(app)) {
-        for Count { name, about, kind, labels, value } in counts {
-            series += 1;
-            if series > SERIES_MAX {
-                return families;
+    // The last is that of what is left out.
+    let (mut series, mut left_out) = (1, 0);
+    // Of too many, those of applications are left out.
+    for (application, counts) in own(app).into_iter().chain(app.store.counts()) {
+        for count in counts {
+            // Of a histogram each bucket, the sum and how many there are.
+            let wanted = count.spread.as_ref().map_or(1, |spread| spread.counts.len() + 2);
+            if series + wanted > SERIES_MAX {
+                left_out += wanted as u64;
+                continue;
             }
-            let prefix = if application.is_empty() { "" } else { "_" };
-            let name = format!("wirelens{prefix}{application}_{name}");
-            match families.iter_mut().find(|family| family.name == name) {
-                Some(family) => family.samples.push((labels, value)),
-                None => families.push(Family { name, about, kind, samples: vec![(labels, value)] }),
-            }
+            series += wanted;
+            add(&mut families, application, count);
         }
     }
+    let about = "Series beyond the limit of a scrape.";
+    #[allow(clippy::cast_precision_loss)]
+    add(&mut families, "server", Count::gauge("series_left_out", about, left_out as f64));
     families
+}
+
+fn add(families: &mut Vec<Family>, application: &str, count: Count) {
+    let Count { name, about, kind, labels, value, spread } = count;
+    let name = full_name(application, name);
+    let sample = Sample { labels, value, spread };
+    match families.iter_mut().find(|family| family.name == name) {
+        Some(family) => family.samples.push(sample),
+        None => families.push(Family { name, about, kind, samples: vec![sample] }),
+    }
+}
+
+/// What the run counts of itself has no other prefix; what the process does has the names that
+/// Prometheus' own libraries give it.
+fn full_name(application: &str, name: &str) -> String {
+    match application {
+        "run" => format!("wirelens_{name}"),
+        "process" => format!("process_{name}"),
+        _ => format!("wirelens_{application}_{name}"),
+    }
 }
 
 /// What the server says of the run, of tables and of itself.
 #[allow(clippy::cast_precision_loss)]
 fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
     use std::sync::atomic::Ordering::Relaxed;
-    let (received, dropped) = (app.facts.packets)();
     let run = vec![
         Count::gauge("build_info", "The version.", 1.0).with("version", app.facts.version),
-        Count::total("packets_received", "Packets received by the capture.", received),
-        Count::total("packets_dropped", "Packets lost before they were looked at.", dropped)
-            .with("stage", "capture"),
         Count::gauge("run_over", "Whether all input was read.", f64::from(app.store.is_over())),
         Count::gauge(
             "event_time_seconds",
@@ -100,7 +125,9 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
         ),
         Count::gauge("connections_open", "Connections that are open.", open),
     ];
-    vec![("", run), ("store", tables), ("server", server)]
+    let started = app.started_ns as f64 / 1e9;
+    let started = Count::gauge("start_time_seconds", "When the server began.", started);
+    vec![("run", run), ("process", vec![started]), ("store", tables), ("server", server)]
 }
 
 #[derive(Debug)]
@@ -112,14 +139,15 @@ impl prometheus_client::collector::Collector for Collector {
             let metric_type = match kind {
                 CountKind::Counter => MetricType::Counter,
                 CountKind::Gauge => MetricType::Gauge,
+                CountKind::Histogram => MetricType::Histogram,
             };
             let help = about.trim_end_matches('.');
             let mut metric = encoder.encode_descriptor(name, help, None, metric_type)?;
-            for (labels, value) in samples {
-                if labels.is_empty() {
-                    push(&mut metric, *kind, *value)?;
+            for sample in samples {
+                if sample.labels.is_empty() {
+                    push(&mut metric, *kind, sample)?;
                 } else {
-                    push(&mut metric.encode_family(labels)?, *kind, *value)?;
+                    push(&mut metric.encode_family(&sample.labels)?, *kind, sample)?;
                 }
             }
         }
@@ -127,9 +155,20 @@ impl prometheus_client::collector::Collector for Collector {
     }
 }
 
-fn push(metric: &mut MetricEncoder<'_>, kind: CountKind, value: f64) -> Result<(), fmt::Error> {
-    match kind {
-        CountKind::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        CountKind::Gauge => metric.encode_gauge(&value),
+fn push(
+    metric: &mut MetricEncoder<'_>,
+    kind: CountKind,
+    sample: &Sample,
+) -> Result<(), fmt::Error> {
+    let Sample { value, spread, .. } = sample;
+    match (kind, spread) {
+        (CountKind::Counter, _) => metric.encode_counter::<NoLabelSet, f64, f64>(value, None),
+        (CountKind::Histogram, Some(Spread { bounds, counts, sum })) => {
+            let ends = bounds.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<_> = ends.zip(counts.iter().copied()).collect();
+            let count = counts.iter().sum();
+            metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)
+        }
+        (CountKind::Gauge | CountKind::Histogram, _) => metric.encode_gauge(value),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use serde_json::{Value as Json, json};
 use server::{Certificate, Facts, Mode, Options, Server, ServerError};
-use store::{Count, Store, TableLimits};
+use store::{Count, Spread, Store, TableLimits};
 
 const SCHEMA: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID."),
@@ -277,18 +277,62 @@ fn beyond_this_machine_a_token_and_encryption_are_needed() {
 
 #[test]
 fn prometheus_is_given_its_type_and_names() {
-    let server = begin(&store(), None);
+    let store = store();
+    let dropped = Count::total("packets_dropped", "Lost.", 1);
+    store.put_counts("run", 0, vec![dropped.with("stage", "capture").with("cause", "ring_full")]);
+    let memory = Count::gauge("resident_memory_bytes", "Memory.", 5.0);
+    store.put_counts("process", 0, vec![memory]);
+    let bounds = &[0.001, 1.0];
+    let spread = Spread { bounds, counts: vec![3, 0, 2], sum: 2.5 };
+    let latency = Count::histogram("latency_seconds", "Time.", spread).with("table", "flows");
+    store.put_counts("flows", 1, vec![latency]);
+    let server = begin(&store, None);
     let answer = get(&server, "/metrics");
     assert!(answer.head.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     for line in [
         "wirelens_flows_ended_total{reason=\"fin\"} 3",
-        "wirelens_packets_dropped_total{stage=\"capture\"} 1",
+        "wirelens_packets_dropped_total{stage=\"capture\",cause=\"ring_full\"} 1",
+        "process_resident_memory_bytes 5",
+        "# TYPE wirelens_flows_latency_seconds histogram",
+        "wirelens_flows_latency_seconds_bucket{le=\"0.001\",table=\"flows\"} 3",
+        "wirelens_flows_latency_seconds_bucket{le=\"1.0\",table=\"flows\"} 3",
+        "wirelens_flows_latency_seconds_bucket{le=\"+Inf\",table=\"flows\"} 5",
+        "wirelens_flows_latency_seconds_count{table=\"flows\"} 5",
+        "wirelens_flows_latency_seconds_sum{table=\"flows\"} 2.5",
         "wirelens_store_rows_kept{table=\"flows\"} 3",
         "# EOF",
     ] {
         assert!(answer.body.contains(line), "{line}: {}", answer.body);
     }
     assert!(!answer.body.contains("10.0.0.1") && !answer.body.contains("example"));
+    server.end();
+}
+
+#[test]
+fn a_scrape_has_no_more_series_than_it_may() {
+    let store = store();
+    let counts = (0..3_000).map(|at| Count::total("many", "Many.", at).with("at", at.to_string()));
+    store.put_counts("flows", 1, counts.collect());
+    let server = begin(&store, None);
+    let body = get(&server, "/metrics").body;
+    let series = body.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(series, 2_000);
+    let left_out = body.lines().find(|line| line.starts_with("wirelens_server_series_left_out "));
+    let left_out: f64 = left_out.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(left_out > 1_000.0, "{left_out}");
+    assert!(body.contains("wirelens_server_requests_total"), "what the server says stays");
+    server.end();
+}
+
+#[test]
+fn who_scrapes_asks_for_counts_alone() {
+    let store = store();
+    let server = begin(&store, None);
+    get(&server, "/metrics");
+    assert_eq!((store.asked(), store.asked_for_rows()), (1, 0));
+    store.end();
+    get(&server, "/metrics");
+    assert_eq!(store.asked(), 1, "no one answers any more");
     server.end();
 }
 

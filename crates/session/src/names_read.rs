@@ -7,6 +7,7 @@ use std::sync::Arc;
 use names::counts::Counts;
 use names::found::Seen;
 use names::pseudonym::{KEY_LEN_MIN, Pseudonyms};
+use store::Count;
 
 use crate::application::Refusal;
 use crate::reading::Needs;
@@ -68,6 +69,12 @@ pub(crate) fn counts(counts: &Counts) -> [(&'static str, u64); 8] {
         ("handshakes_evicted", counts.evicted),
         ("names_dropped", counts.names_dropped),
     ]
+}
+
+/// The same while a run goes on.
+pub(crate) fn shown(counted: &Counts) -> [Count; 8] {
+    let about = "Names that payload shows, and what was not read of it.";
+    counts(counted).map(|(name, value)| Count::total(name, about, value))
 }
 
 /// What a summary reports of names.

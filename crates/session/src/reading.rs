@@ -418,7 +418,9 @@ impl Inputs {
         match self.drop_duplicates {
             None => all,
             Some(window) => {
-                InOrder::Distinct(Box::new(Distinct::new(all, window, hash_seed(None))))
+                let distinct = Distinct::new(all, window, hash_seed(None));
+                let progress = Arc::clone(&self.options.progress);
+                InOrder::Distinct(Box::new(distinct.counted_in(progress)))
             }
         }
     }

@@ -11,12 +11,13 @@ pub mod packets;
 pub mod query;
 mod table;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use engine::columns::Schema;
 
-pub use counts::{Count, CountKind};
+pub use counts::{Count, CountKind, Spread};
 pub use table::{Held, OpenRows, Table, TableLimits, TableState, View};
 
 use counts::AllCounts;
@@ -32,6 +33,7 @@ pub struct Store {
     countings: RwLock<Vec<(&'static str, Counting)>>,
     sequence: Arc<AtomicU64>,
     asked: AtomicU64,
+    asked_for_rows: AtomicU64,
     time_ns: AtomicI64,
     is_over: AtomicBool,
 }
@@ -86,6 +88,12 @@ impl Store {
     /// Asks those who compute for what goes on now: open flows and counts. They answer at the end
     /// of a batch.
     pub fn ask(&self) {
+        self.asked_for_rows.fetch_add(1, Ordering::Release);
+        self.ask_for_counts();
+    }
+
+    /// The same of counts alone, which cost packets less.
+    pub fn ask_for_counts(&self) {
         self.asked.fetch_add(1, Ordering::Release);
     }
 
@@ -94,6 +102,12 @@ impl Store {
     #[inline]
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Acquire)
+    }
+
+    /// How often it was asked for open flows, too.
+    #[must_use]
+    pub fn asked_for_rows(&self) -> u64 {
+        self.asked_for_rows.load(Ordering::Acquire)
     }
 
     /// Event time has come so far.
@@ -125,6 +139,17 @@ impl Store {
         self.sequence.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// The same in place of those of all these parts: nothing comes any more.
+    pub fn put_last_counts(
+        &self,
+        application: &'static str,
+        parts: Range<usize>,
+        counts: Vec<Count>,
+    ) {
+        self.lock_counts().put_last(application, parts, counts);
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Adds counts that are made when someone asks.
     pub fn count_by(&self, application: &'static str, counting: Counting) {
         let mut countings = self.countings.write().unwrap_or_else(PoisonError::into_inner);
@@ -134,15 +159,12 @@ impl Store {
     /// All counts, those of several parts added up: application, counts.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, Vec<Count>)> {
-        let mut summed = self.lock_counts().summed();
+        let mut sums = self.lock_counts().summed();
         let countings = self.countings.read().unwrap_or_else(PoisonError::into_inner);
         for (application, counting) in countings.iter() {
-            match summed.iter_mut().find(|(name, _)| name == application) {
-                Some((_, counts)) => counts.extend(counting()),
-                None => summed.push((application, counting())),
-            }
+            sums.add(application, &counting());
         }
-        summed
+        sums.into_list()
     }
 
     fn lock_counts(&self) -> MutexGuard<'_, AllCounts> {

@@ -6,7 +6,7 @@ use engine::columns::{Columns, Kind, Schema};
 use store::query::cell;
 
 use super::Lists;
-use crate::alert::Alert;
+use crate::alert::{Alert, FlowColumns};
 use crate::rules::{At, Facts, States, labels};
 use crate::settings::{IndicatorSettings, span_or};
 use crate::text::{TEXT_LEN_MAX, Template, VALUE_LEN_MAX, key, push_clean};
@@ -74,6 +74,7 @@ impl RowLook {
             annotations: Vec::new(),
             community_id: place("community_id"),
             host: place("host").or_else(|| place("src_ip")).or_else(|| place("dst_ip")),
+            flow: FlowColumns::find(place),
         };
         let key = facts.label_columns.iter().map(|(_, place)| *place).collect();
         Some(Self { list, columns, facts, key })

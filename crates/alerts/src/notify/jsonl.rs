@@ -1,4 +1,4 @@
-//! JSON lines appended to a file.
+//! JSON lines, or Suricata's events, appended to a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use super::{Batch, Destination, Failure};
+use crate::begin::EveLine;
 use crate::rules::Wrong;
 use crate::settings::NotifySettings;
 
@@ -13,15 +14,17 @@ use crate::settings::NotifySettings;
 /// append to one file.
 pub(super) struct JsonLines {
     path: PathBuf,
+    line: EveLine,
     file: Option<File>,
     /// A write failed in the middle of a line.
     is_torn: bool,
 }
 
 impl JsonLines {
-    pub(super) fn open(settings: &NotifySettings) -> Result<Self, Wrong> {
+    /// `line` writes an alert; those of which it makes nothing are left out.
+    pub(super) fn open(settings: &NotifySettings, line: EveLine) -> Result<Self, Wrong> {
         let path = PathBuf::from(&settings.to);
-        let mut opened = Self { path, file: None, is_torn: false };
+        let mut opened = Self { path, line, file: None, is_torn: false };
         let told = |error| ("to", format!("{}: {error}", settings.to));
         opened.file().map_err(told)?;
         Ok(opened)
@@ -42,8 +45,8 @@ impl JsonLines {
 impl Destination for JsonLines {
     fn deliver(&mut self, batch: &Batch<'_>) -> Result<(), Failure> {
         let mut lines = String::from(if self.is_torn { "\n" } else { "" });
-        for alert in batch.alerts {
-            lines.push_str(&alert.json());
+        for line in batch.alerts.iter().filter_map(|alert| (self.line)(alert)) {
+            lines.push_str(&line);
             lines.push('\n');
         }
         let written = self.file().and_then(|file| file.write_all(lines.as_bytes()));

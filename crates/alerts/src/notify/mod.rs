@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::alert::Alert;
-use crate::begin::Clocks;
+use crate::begin::{Clocks, EveLine};
 use crate::rules::Wrong;
 use crate::settings::{NotifyKind, NotifySettings};
 
@@ -83,6 +83,8 @@ pub(crate) struct Origin {
     /// The address of the page.
     pub page: Option<String>,
     pub clocks: Clocks,
+    /// Writes alerts as Suricata's events.
+    pub eve: EveLine,
 }
 
 /// Opens a destination.
@@ -99,7 +101,10 @@ pub(crate) fn open(
     }
     let one = |wrong| vec![wrong];
     Ok(match settings.kind {
-        NotifyKind::Jsonl => Box::new(jsonl::JsonLines::open(settings).map_err(one)?),
+        NotifyKind::Jsonl => {
+            Box::new(jsonl::JsonLines::open(settings, |alert| Some(alert.json())).map_err(one)?)
+        }
+        NotifyKind::Eve => Box::new(jsonl::JsonLines::open(settings, origin.eve).map_err(one)?),
         NotifyKind::Syslog => Box::new(syslog::Syslog::open(settings, origin).map_err(one)?),
         NotifyKind::Webhook => Box::new(webhook::Webhook::open(settings, origin).map_err(one)?),
         NotifyKind::Alertmanager => {
@@ -118,7 +123,8 @@ pub(crate) fn mistakes(settings: &NotifySettings) -> Vec<Wrong> {
         }
     };
     let is_http = matches!(kind, NotifyKind::Webhook | NotifyKind::Alertmanager);
-    refuse(*kind == NotifyKind::Jsonl && to.is_empty(), "to", "wanted: the path of a file");
+    let is_file = matches!(kind, NotifyKind::Jsonl | NotifyKind::Eve);
+    refuse(is_file && to.is_empty(), "to", "wanted: the path of a file");
     if is_http {
         refuse(true, "to", http::check_url(to).err().as_deref().unwrap_or_default());
     }

@@ -26,7 +26,7 @@ pub(crate) fn clocks() -> Clocks {
 
 fn origin() -> Origin {
     let page = Some("http://127.0.0.1:9417/".into());
-    Origin { host: "sensor-1".into(), page, clocks: clocks() }
+    Origin { host: "sensor-1".into(), page, clocks: clocks(), eve: |alert| Some(alert.json()) }
 }
 
 fn settings(text: &str) -> NotifySettings {

@@ -9,6 +9,7 @@ use store::query::Filter;
 use super::seen::Seen;
 use super::window::{GROUPS_MAX, Window};
 use super::{Facts, Limit, Rule, States, Test};
+use crate::alert::FlowColumns;
 use crate::settings::{AlertSettings, span_or};
 use crate::text::{Template, VALUE_LEN_MAX, push_clean};
 
@@ -111,6 +112,7 @@ impl Rule {
             annotations,
             community_id: place(schema, "community_id"),
             host: host.or_else(|| place(schema, "dst_ip")),
+            flow: FlowColumns::find(|name| place(schema, name)),
         };
         let hold = settings.hold.unwrap_or_default();
         let states = States::new(hold, span_or(settings.resolve_after, 60));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use packet::Timestamp;
-use store::Store;
+use store::{CountKind, Store};
 
 use crate::alert::known;
 
@@ -23,12 +23,17 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// Samples of counters.
 #[derive(Default)]
-pub(crate) struct Sampled(HashMap<String, f64>);
+pub(crate) struct Sampled {
+    values: HashMap<String, f64>,
+    /// Whether there was a sample before: a counter that is new then began at 0.
+    has_begun: bool,
+}
 
 impl Sampled {
     /// All counters as they are.
     pub(crate) fn sample(&mut self, store: &Store) -> Columns {
         let mut rows = Columns::new(COUNTS);
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
         let time = store.time_ns().map(Timestamp::from_ns).and_then(known);
         let time = time.map(|time| Value::TimestampNs(time.as_ns()));
         for (application, counts) in store.counts() {
@@ -36,8 +41,10 @@ impl Sampled {
                 let labels = count.labels.iter().map(|(name, value)| format!("{name}={value}"));
                 let labels = labels.collect::<Vec<_>>().join(",");
                 let key = format!("{application}\u{1f}{}\u{1f}{labels}", count.name);
-                let has_room = self.0.len() < REMEMBERED_MAX || self.0.contains_key(&key);
-                let before = has_room.then(|| self.0.insert(key, count.value)).flatten();
+                let values = &mut self.values;
+                let has_room = values.len() < REMEMBERED_MAX || values.contains_key(&key);
+                let first = (has_begun && count.kind != CountKind::Gauge).then_some(0.0);
+                let before = has_room.then(|| values.insert(key, count.value).or(first)).flatten();
                 let pushed = rows.push_row(&[
                     time.into(),
                     Value::Str(application),
@@ -72,5 +79,11 @@ mod tests {
         put(9);
         assert_eq!(cell(&sampled.sample(&store), 5, 0), Cell::Float(4.0));
         assert_eq!(cell(&sampled.sample(&store), 5, 0), Cell::Float(0.0));
+        // Of what comes later a counter began at 0, and what a gauge was before is not known.
+        let (more, now) = (Count::total("rows_failed", "", 3), Count::gauge("open", "", 4.0));
+        store.put_counts("flows", 0, vec![more, now]);
+        let rows = sampled.sample(&store);
+        assert_eq!(cell(&rows, 2, 1), Cell::Text("rows_failed"));
+        assert_eq!((cell(&rows, 5, 1), cell(&rows, 5, 2)), (Cell::Float(3.0), Cell::Null));
     }
 }

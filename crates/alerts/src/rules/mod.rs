@@ -13,7 +13,7 @@ use engine::columns::Columns;
 use packet::{Span, Timestamp};
 use store::query::{Filter, cell};
 
-use crate::alert::{Alert, State, next_id};
+use crate::alert::{Alert, FlowColumns, State, next_id};
 use crate::settings::AlertSettings;
 use crate::text::{Template, key, value};
 
@@ -68,6 +68,7 @@ pub(crate) struct Facts {
     pub annotations: Vec<(String, Template)>,
     pub community_id: Option<usize>,
     pub host: Option<usize>,
+    pub flow: Option<FlowColumns>,
 }
 
 impl Facts {
@@ -97,6 +98,7 @@ impl Facts {
             table: Arc::clone(&self.table),
             community_id: column(self.community_id),
             host: column(self.host),
+            flow: self.flow.and_then(|flow| flow.read(rows, row)),
             value: measured,
             text: text(&self.text),
             labels,

@@ -149,7 +149,10 @@ impl LiveSource {
         if let Some(before) = self.interface_dropped_before {
             // An interface that is gone tells nothing: what it told last stays.
             if let Some(now) = interface_dropped(&self.name) {
+                let known = report.interface_dropped;
                 report.interface_dropped = now.saturating_sub(before);
+                let more = report.interface_dropped.saturating_sub(known);
+                self.options.progress.add_interface_dropped(more);
             }
         }
     }

@@ -208,14 +208,27 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         Some(Progress { packet_count, is_closed: flow.closed.is_some() })
     }
 
+    /// What became of the flows so far, up to the last mark.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = self.counts.clone();
+        if let Some(memory) = &self.memory {
+            counts.hosts = memory.host_count() as u64;
+            counts.hosts_forgotten = memory.forgotten();
+        }
+        counts
+    }
+
+    /// Flows that wait for packets.
+    #[must_use]
+    pub const fn waiting_count(&self) -> usize {
+        self.waiting_count
+    }
+
     /// What became of the flows, and who received the verdicts.
     #[must_use]
-    pub fn finish(mut self) -> (Counts, O) {
-        if let Some(memory) = &self.memory {
-            self.counts.hosts = memory.host_count() as u64;
-            self.counts.hosts_forgotten = memory.forgotten();
-        }
-        (self.counts, self.output)
+    pub fn finish(self) -> (Counts, O) {
+        (self.counts(), self.output)
     }
 
     /// Bytes of undecided flows. Looks at every one.

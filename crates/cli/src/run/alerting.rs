@@ -43,7 +43,8 @@ pub(super) fn begin(
     let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
     let is_live = inputs.interface.is_some();
     let host_name = host_name();
-    let options = Options { is_live, host_name, page, lists, clocks: CLOCKS };
+    let eve = session::exports::eve::alert_line;
+    let options = Options { is_live, host_name, page, lists, clocks: CLOCKS, eve };
     Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
 }
 
@@ -77,7 +78,8 @@ pub(super) fn test(settings: &Settings) -> Result<Status, Failure> {
         return Err(Failure::usage("--test-alerts: the settings have no [[notify]]"));
     }
     let mut has_failed = false;
-    for tested in Alerts::test(&settings.notify, &host_name(), None, CLOCKS) {
+    let eve = session::exports::eve::alert_line;
+    for tested in Alerts::test(&settings.notify, &host_name(), None, CLOCKS, eve) {
         let (name, took_ms) = (tested.name, tested.took.as_secs_f64() * 1e3);
         match &tested.failure {
             None => eprintln!("{name}: delivered in {took_ms:.0} ms"),

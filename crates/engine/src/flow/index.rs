@@ -53,6 +53,11 @@ impl Index {
         index
     }
 
+    /// Bytes of its words.
+    pub(super) const fn byte_count(&self) -> usize {
+        self.words.capacity() * size_of::<Word>()
+    }
+
     fn allocate(&mut self, len: usize) {
         let mut words = Vec::with_capacity(len);
         prefer_huge_pages(&mut words);

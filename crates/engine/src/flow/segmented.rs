@@ -66,6 +66,11 @@ impl<T: Clone> Segmented<T> {
         number
     }
 
+    /// Bytes that are reserved for values.
+    pub(super) fn byte_count(&self) -> usize {
+        self.segments.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
+    }
+
     /// All values with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(self.segments.iter().flatten())

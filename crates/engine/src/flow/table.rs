@@ -537,6 +537,13 @@ impl FlowTable {
         is_it.then(|| record(hot, cold, self.reason_at(hot, end)))
     }
 
+    /// Bytes that are reserved for flows, by which it grows: never given back before the end.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        let Self { index, hot, cold, wheel, .. } = self;
+        index.byte_count() + hot.byte_count() + cold.byte_count() + wheel.byte_count()
+    }
+
     /// Slots that there are, those included whose flows have ended.
     #[must_use]
     pub const fn slot_count(&self) -> u32 {

@@ -58,6 +58,11 @@ impl Wheel {
         }
     }
 
+    /// Bytes of its lists' heads.
+    pub(super) const fn byte_count(&self) -> usize {
+        size_of::<Self>() + self.heads.capacity() * size_of::<u32>()
+    }
+
     const fn number(&self, deadline: Timestamp) -> i64 {
         deadline.as_ns().div_euclid(self.grain.as_ns())
     }

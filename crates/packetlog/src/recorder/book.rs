@@ -77,7 +77,7 @@ impl Book {
     }
 
     /// What a chunk that is acknowledged says.
-    pub(super) fn say(&mut self, rows: &[ClassRow]) {
+    fn say(&mut self, rows: &[ClassRow]) {
         for row in rows {
             self.account.add(&self.name(row.class), row);
         }
@@ -103,6 +103,12 @@ impl Book {
 }
 
 impl Writer {
+    /// What a chunk that is acknowledged says.
+    pub(super) fn say(&mut self, rows: &[ClassRow]) {
+        self.book.say(rows);
+        self.state.count_acknowledged(rows);
+    }
+
     /// Writes the account, where anything is new.
     pub(super) fn tell_account(&mut self, urgency: Urgency) {
         let now = (self.clock)();

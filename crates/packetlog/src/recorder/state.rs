@@ -51,6 +51,7 @@ pub struct RecorderState {
     pub wanted_bytes: AtomicU64,
     streams: Vec<StreamState>,
     last_error: Mutex<Option<String>>,
+    acknowledged: Mutex<Vec<ClassRow>>,
     overwritten: Mutex<Vec<ClassRow>>,
     unwritten: Mutex<Vec<ClassRow>>,
     stopped: Mutex<Option<Cause>>,
@@ -99,6 +100,7 @@ impl RecorderState {
             wanted_bytes: zero(),
             streams,
             last_error: Mutex::new(None),
+            acknowledged: Mutex::new(Vec::new()),
             overwritten: Mutex::new(Vec::new()),
             unwritten: Mutex::new(Vec::new()),
             stopped: Mutex::new(None),
@@ -135,6 +137,12 @@ impl RecorderState {
     #[must_use]
     pub fn last_error(&self) -> Option<String> {
         self.last_error.lock().ok()?.clone()
+    }
+
+    /// What became of packets by class, as chunks that are acknowledged say it.
+    #[must_use]
+    pub fn acknowledged(&self) -> Vec<ClassRow> {
+        self.acknowledged.lock().map(|rows| rows.clone()).unwrap_or_default()
     }
 
     /// What was overwritten or deleted by others, by class.
@@ -221,6 +229,12 @@ impl RecorderState {
     pub(super) fn count_lost(&self, cause: Cause, packets: u64) {
         if let Some(counter) = self.lost.get(cause as usize) {
             Self::add(counter, packets);
+        }
+    }
+
+    pub(super) fn count_acknowledged(&self, rows: &[ClassRow]) {
+        if let Ok(mut sums) = self.acknowledged.lock() {
+            add_rows(&mut sums, rows);
         }
     }
 

@@ -504,7 +504,7 @@ impl Writer {
             self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
         }
         add_rows(&mut file.rows, &flight.trailer.rows);
-        self.book.say(&flight.trailer.rows);
+        self.say(&flight.trailer.rows);
         self.book.lose(&flight.chunk.lost);
         let packets = u64::from(flight.chunk.packets);
         RecorderState::add(&self.state.chunks_written, 1);

@@ -1,7 +1,5 @@
 //! Whether all is well: losses, limits, resources.
 
-use std::fs;
-
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -107,7 +105,13 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]
     let uptime_s = ((app.facts.now_ns)() - app.started_ns) as f64 / 1e9;
-    let (memory_bytes, cpu_seconds) = process();
+    let of_process = |name: &str| {
+        let of = counts.iter().filter(|(application, _)| *application == "process");
+        of.flat_map(|(_, counts)| counts).find(|count| count.name == name).map(|count| count.value)
+    };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let memory_bytes = of_process("resident_memory_bytes").map(|bytes| bytes as u64);
+    let cpu_seconds = of_process("cpu_seconds");
     Json(Health {
         status: if is_well { "ok" } else { "degraded" },
         checks,
@@ -139,14 +143,4 @@ fn share(name: &'static str, lost: u64, of: u64, wanted: &'static str) -> Check 
         _ => "error",
     };
     Check { name, status, seen: format!("{lost} of {of}"), wanted }
-}
-
-/// Resident memory, and processor time in seconds.
-fn process() -> (Option<u64>, Option<f64>) {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = kib.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let stat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let ns = stat.split(' ').next().and_then(|text| text.parse::<f64>().ok());
-    (kib.map(|kib| kib * 1024), ns.map(|ns| ns / 1e9))
 }

@@ -9,6 +9,8 @@ pub(crate) mod state;
 mod stream;
 mod tables;
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -67,7 +69,15 @@ pub(crate) fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
+/// So long those who count have to answer, which they do after the next batch: a scrape shows
+/// counts that are no older, unless packets wait.
+const COUNTED_WITHIN: Duration = Duration::from_millis(20);
+
 async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    if !app.store.is_over() {
+        app.store.ask_for_counts();
+        tokio::time::sleep(COUNTED_WITHIN).await;
+    }
     let of = app.clone();
     let text = app.query(move || Ok(metrics::text(&of))).await?;
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())

@@ -30,7 +30,7 @@ pub use beside::{Beside, BesideDone};
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub(crate) use framed::{Framed, Framing, OpenFlows};
 pub use ready::{Entry, Reading, Ready};
-pub use store::{Count, OpenRows};
+pub use store::{Count, Counting, OpenRows};
 pub use wants::{Clash, United, Wants};
 
 use crate::captures::Captures;
@@ -136,6 +136,8 @@ pub struct Watchers {
     pub any: Option<MakeWatcher>,
     /// What runs beside the passes.
     pub beside: Option<Box<dyn Beside>>,
+    /// Counts that no lens has to be asked for; made when someone looks.
+    pub counting: Option<Counting>,
 }
 
 /// Makes lenses of one application.
@@ -210,6 +212,12 @@ pub trait Watcher: Lens + Send + Any {
         Err(Refusal::new("no application that looks at a part of the flows"))
     }
 
+    /// Packets by what it did with them so far, where it counts them for itself as the pass does
+    /// not.
+    fn outcome(&self) -> Option<Outcome> {
+        None
+    }
+
     /// What it counted so far, for those who look while the run goes on.
     fn counts(&self, _now: &Now<'_>) -> Vec<Count> {
         Vec::new()
@@ -250,6 +258,8 @@ pub struct Closing {
     pub lines: String,
     /// What else it counted, by name.
     pub counts: Vec<(&'static str, u64)>,
+    /// As [`Watcher::counts`], where closing has changed it.
+    pub shown: Vec<Count>,
     /// Flows by how they ended, where it looks at flows.
     pub ended: Option<FlowCounts>,
     /// What was lost although it was to be kept; the run ends with an error.

@@ -3,6 +3,7 @@
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub mod act;
 mod application;
+mod counted;
 pub mod flight;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub mod live;

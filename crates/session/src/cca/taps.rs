@@ -6,10 +6,12 @@ use cca::{Pair, Rules, TapOptions, Walk};
 use engine::group::Outcome;
 use engine::run::Control;
 use packet::{Batch, Record, SlotClock, Span, Timestamp};
+use store::Count;
 
 pub use crate::second::behind;
 
 use super::BEGUN_AGAIN;
+use super::counted::of_tap;
 use super::naming::Namer;
 use super::rows::Told;
 use super::settings::CcaSettings;
@@ -141,6 +143,20 @@ impl QueuePeriods {
     pub fn finish<E>(&mut self, put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
         self.has_ended = true;
         self.look(put)
+    }
+
+    /// What became of the packets of both taps so far, for who looks while they come.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Count> {
+        let mut counts = of_tap("ingress", self.pair.ingress.counts());
+        counts.extend(of_tap("egress", self.pair.egress.counts()));
+        counts
+    }
+
+    /// The same of the packets that were handed in, with a flow or without.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        TapDone::of(&self.pair.ingress).outcome
     }
 
     /// Outcome of the packets of each tap: of those that were handed in, and of those behind

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use classify::{Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier};
 use engine::columns::Schema;
 use engine::flow::SideSlab;
-use engine::flow::pass::LabelKind;
+use engine::flow::pass::{LabelKind, Now};
 use names::counts::Counts as NameCounts;
 use packet::Protocol;
 use serde::Deserialize;
 
+use super::counted::counts;
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, Shown, Ways, no_memory, schema};
 use super::{account_for, lines, of_model, read};
 use crate::application::{
-    Application, Closing, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Application, Closing, Count, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
 use crate::choice::{Choice, choice};
 use crate::done::Done;
@@ -266,6 +267,10 @@ impl Framing<Windows, ()> for Found {
 
     fn fold(&mut self, keep: Windows) {
         self.folded.fold(&keep.finish().0);
+    }
+
+    fn counts(&self, keep: &Windows, _: &Now<'_>) -> Vec<Count> {
+        counts(&self.cascade, keep.counts(), keep.followed_count(), None)
     }
 
     fn close(self, keep: Windows, (): (), flows: &Done) -> Result<Closing, Refusal> {

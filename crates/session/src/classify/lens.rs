@@ -3,14 +3,15 @@
 use std::any::Any;
 
 use classify::{Cause, Decided, Progress, Standing};
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
 
 use super::Classify;
 use super::application::{Found, label, number};
+use super::counted::counts;
 use super::naming::{Finished, NamedClassifier};
 use super::out::Part;
-use crate::application::{Application as _, Closing, Refusal, Watcher, of_same};
+use crate::application::{Application as _, Closing, Count, Refusal, Watcher, of_same};
 use crate::done::Done;
 use crate::outside::Outside;
 use crate::rules::Following;
@@ -139,6 +140,11 @@ impl Lens for Flows {
 impl Watcher for Flows {
     fn name(&self) -> &'static str {
         Classify::NAME
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        let (counted, waiting, names) = self.classifier.counts();
+        counts(&self.found.cascade, &counted, waiting, names.as_ref())
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 
 mod application;
 mod artifact;
+mod counted;
 pub mod eve;
 mod evidence;
 mod lens;

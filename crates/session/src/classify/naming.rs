@@ -69,6 +69,13 @@ impl<C: Clock, O: TakeVerdicts> NamedClassifier<C, O> {
         Self { by_packets: Classifier::new(cascade, options, clock, output), naming }
     }
 
+    /// How flows were decided so far, how many wait, and what was read of names.
+    pub(super) fn counts(&self) -> (classify::Counts, usize, Option<Counts>) {
+        let Self { by_packets, naming } = self;
+        let names = naming.as_ref().map(|naming| naming.reader.counts());
+        (by_packets.counts(), by_packets.waiting_count(), names)
+    }
+
     pub(crate) fn finish(self) -> Finished<O> {
         let (counts, output) = self.by_packets.finish();
         Finished { counts, output, names: self.naming.map(|naming| naming.reader.counts()) }

@@ -5,9 +5,12 @@
 //! field for is in one object, `wirelens`: without it events are valid by Suricata's own schema.
 //! A model's verdict is in that object and never in `app_proto`.
 //!
-//! Events of `alert` are not written: no application here raises any. One that does hands in its
-//! rows beside those of flows, and [`head`] begins its events as well.
+//! Alerts are `alert` events in a file of their own ([`alert_line`]), with the `flow_id` of the
+//! flow that they are about.
 
+use std::net::IpAddr;
+
+use alerts::{Alert, AlertFlow, State};
 use packet::Timestamp;
 
 use super::Records;
@@ -41,9 +44,7 @@ pub struct Head<'a> {
 
 /// Writes what every event begins with.
 pub fn head(event: &mut Object<'_>, head: &Head<'_>) {
-    // Suricata's events have a time each; that of a flow without any is the epoch.
-    let of = |time| if time == Timestamp::UNKNOWN { Timestamp::from_ns(0) } else { time };
-    event.text("timestamp", &suricata_time(of(head.time)));
+    event.text("timestamp", &suricata_time(known(head.time)));
     event.raw("flow_id", flow_id(head.community_id, head.first));
     event.text_if_any("pcap_filename", head.capture);
     event.text("event_type", head.event_type);
@@ -65,6 +66,88 @@ pub fn head(event: &mut Object<'_>, head: &Head<'_>) {
         icmp(event, head.protocol, head.ports);
     }
     event.text("community_id", head.community_id);
+}
+
+/// Rules of the site itself have numbers from here on, for a million, as Suricata keeps it.
+const LOCAL_RULES: u32 = 1_000_000;
+
+/// An alert as an event. Its resolution is none: Suricata has no such thing.
+#[must_use]
+pub fn alert_line(alert: &Alert) -> Option<String> {
+    if alert.state == State::Resolved {
+        return None;
+    }
+    let mut text = String::new();
+    let mut event = Object::begin(&mut text);
+    match (&alert.flow, &alert.community_id) {
+        (Some(flow), Some(community_id)) => {
+            let AlertFlow { ips: [source, destination], ports, protocol, first } = &**flow;
+            let (capture, vlan, ports) = (None, None, *ports);
+            head(
+                &mut event,
+                &Head {
+                    time: alert.time,
+                    first: *first,
+                    event_type: "alert",
+                    community_id,
+                    capture,
+                    vlan,
+                    ips: [source, destination],
+                    ports,
+                    protocol,
+                },
+            );
+        }
+        _ => {
+            event.text("timestamp", &suricata_time(known(alert.time)));
+            event.text("event_type", "alert");
+            let host = alert.host.as_deref().filter(|host| host.parse::<IpAddr>().is_ok());
+            event.text_if_any("src_ip", host);
+            event.text_if_any("community_id", alert.community_id.as_deref());
+        }
+    }
+    event.object("alert", |inner| {
+        inner.text("action", "allowed");
+        inner.raw("gid", 1);
+        inner.raw("signature_id", LOCAL_RULES + signature(&alert.name));
+        inner.raw("rev", 1);
+        inner.text("signature", &alert.name);
+        inner.text("category", &alert.table);
+        inner.raw("severity", severity(&alert.severity));
+    });
+    event.object("wirelens", |inner| {
+        inner.text("severity", &alert.severity);
+        inner.text("text", &alert.text);
+        if let Some(value) = alert.value.filter(|value| value.is_finite()) {
+            inner.raw("value", value);
+        }
+        inner.raw("rows", alert.rows);
+        for (name, of) in [("labels", &alert.labels), ("annotations", &alert.annotations)] {
+            inner.object(name, |inner| of.iter().for_each(|(key, value)| inner.text(key, value)));
+        }
+    });
+    event.end();
+    Some(text)
+}
+
+/// A rule's number below a million, the same in every run: FNV-1a of its name.
+fn signature(name: &str) -> u32 {
+    let fnv = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, fnv) % LOCAL_RULES
+}
+
+/// Suricata's priorities: 1 is high, 2 medium, 3 low.
+fn severity(label: &str) -> u8 {
+    match label {
+        "critical" | "page" | "emergency" | "error" | "high" => 1,
+        "notice" | "info" | "low" | "debug" => 3,
+        _ => 2,
+    }
+}
+
+/// Suricata's events have a time each; that of one without any is the epoch.
+fn known(time: Timestamp) -> Timestamp {
+    if time == Timestamp::UNKNOWN { Timestamp::from_ns(0) } else { time }
 }
 
 fn has_ports(protocol: &str) -> bool {

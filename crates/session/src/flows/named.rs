@@ -24,7 +24,7 @@ use crate::application::{
     Watchers,
 };
 use crate::captures::Captures;
-use crate::names_read::{Text, counts, lines};
+use crate::names_read::{Text, counts, lines, shown};
 use crate::outlet::{Lay, Outlet, PartOutlet};
 
 /// Begins: flows with their names, as rows or as a front end shows them.
@@ -176,9 +176,6 @@ impl TakeNamed<()> for Largest {
     }
 }
 
-/// Help text of counts of names, which their names explain.
-const NAMES_ABOUT: &str = "Names that payload shows, and what was not read of it.";
-
 /// What is reported at the end.
 struct Finish;
 
@@ -188,8 +185,7 @@ impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> f
     fn fold(&mut self, _: With<Reader, P>) {}
 
     fn counts(&self, keep: &With<Reader, P>, now: &Now<'_>) -> Vec<Count> {
-        let names = counts(&keep.keep.counts()).into_iter();
-        let names = names.map(|(name, value)| Count::total(name, NAMES_ABOUT, value));
+        let names = shown(&keep.keep.counts());
         super::counts(now).into_iter().chain(names).collect()
     }
 

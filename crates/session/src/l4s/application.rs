@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::columns::Schema;
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::flow::{Ended, Left};
 use l4s::{Marker, Model};
 use packet::{Span, Timestamp};
@@ -16,7 +16,7 @@ use super::rows::{self, Told};
 use super::settings::{L4sSettings, ns};
 use super::{closing, read_model};
 use crate::application::{
-    Application, Closing, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
 use crate::done::Done;
 use crate::outlet::Outlet;
@@ -244,6 +244,10 @@ impl Lens for Watching {
 impl Watcher for Watching {
     fn name(&self) -> &'static str {
         L4s::NAME
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        closing::shown(&self.follower)
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {

@@ -1,6 +1,7 @@
 //! What is said of all named flows at the end.
 
 use l4s::{MarkerCounts, TuningCounts};
+use store::Count;
 
 use super::cells::ms;
 use super::follower::{Follower, Hits, Lag};
@@ -29,6 +30,18 @@ pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
         ("would_remark_packets", kernel.would_remark),
         ("segmented_packets", follower.missed.segmented),
     ]
+}
+
+/// The same while a run goes on.
+pub(super) fn shown(follower: &Follower) -> Vec<Count> {
+    let shown = |(name, value)| match name {
+        // It names flows as long as they are followed.
+        "named_flows" => Count::total(name, "Flows to named receivers.", value),
+        "named_packets" => Count::total(name, "Packets of named flows.", value),
+        "l4s_packets" => Count::total(name, "Of these, packets marked for L4S.", value),
+        _ => Count::total(name, "L4S packets of named flows by verdict and outcome.", value),
+    };
+    counts(follower).into_iter().map(shown).collect()
 }
 
 /// Of a path that the model was not trained for.

@@ -1,6 +1,7 @@
 //! What adds up over all flows, and what is said of it.
 
 use latency::Missing;
+use store::Count;
 
 /// What adds up over flows: packets without a latency, by cause.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,6 +81,38 @@ pub(super) fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static s
     ];
     counts.extend(names.into_iter().zip(sums.missing));
     counts
+}
+
+/// The same while a run goes on: of flows that have ended, and of packets so far.
+pub(super) fn shown(sums: &Sums, latency: &latency::Latency) -> Vec<Count> {
+    let by_name = counts(sums, latency).into_iter();
+    let by_name = by_name.filter(|(name, _)| !name.starts_with("missing_"));
+    let mut shown: Vec<_> =
+        by_name.map(|(name, value)| Count::total(name, about(name), value)).collect();
+    for (missing, value) in Missing::ALL.iter().zip(sums.missing) {
+        let about = "Packets without a latency, of flows that have ended.";
+        let cause = missing.name().replace([' ', '-'], "_");
+        shown.push(Count::total("missing_packets", about, value).with("cause", cause));
+    }
+    let of = latency.counts();
+    for (protocol, value) in [("tcp", of.tcp), ("dns", of.dns), ("quic", of.quic)] {
+        let about = "Packets of protocols whose latency is measured.";
+        shown.push(Count::total("taken_packets", about, value).with("protocol", protocol));
+    }
+    shown
+}
+
+fn about(name: &str) -> &'static str {
+    match name {
+        "rtt_samples" => "RTT samples, of flows that have ended.",
+        "measured_packets" => "Packets that wait for an answer, of flows that have ended.",
+        "retransmitted_packets" => "Of these, retransmissions.",
+        "no_place_packets" => "Packets of flows for which there was no room.",
+        "no_time_packets" => "Packets without a timestamp.",
+        "unreadable_packets" => "Fragments, and headers that were cut short.",
+        "other_packets" => "Packets of protocols that are not answered visibly.",
+        _ => "As its name says, of flows that have ended.",
+    }
 }
 
 /// What there is to say at the end, each line ended.

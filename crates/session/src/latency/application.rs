@@ -9,7 +9,7 @@ use engine::flow::{Ended, FlowMark, FlowRecord, Left};
 use latency::{Destinations, TakeSamples};
 use packet::{FlowSlot, Span, Timestamp};
 
-use super::account::{Sums, counts, said};
+use super::account::{Sums, counts, said, shown};
 use super::first::{First, Recent};
 use super::flow::{self, Flow};
 use super::line::{self, Found, Line};
@@ -17,7 +17,7 @@ use super::one_way;
 use super::packets::{self, Packets};
 use super::settings::{By, LatencySettings, SortBy};
 use crate::application::{
-    Application, Closing, ENDED_PER_PIECE, OpenRows, Opening, Refusal, Site, Wants, Watcher,
+    Application, Closing, Count, ENDED_PER_PIECE, OpenRows, Opening, Refusal, Site, Wants, Watcher,
     Watchers,
 };
 use crate::done::Done;
@@ -347,6 +347,10 @@ impl<R: Rows> Watcher for Watching<R> {
             columns
         };
         Some((count, Box::new(rows)))
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        shown(&self.sums, &self.latency)
     }
 
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {

@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::group::Outcome;
 use engine::run::Control;
 use latency::{
-    Estimate, Identity, Limits, Offset, OneWay, OneWayFlow, Seen, TakeSamples, Tap, WAIT_MAX,
+    Estimate, Identity, Limits, Offset, OneWay, OneWayCounts, OneWayFlow, Seen, TakeSamples, Tap,
+    WAIT_MAX,
 };
 use packet::community_id::CommunityId;
 use packet::{FlowDirection, FlowKey, Span, Timestamp};
 
 use super::line::Found;
 use super::settings::SortBy;
-use crate::application::{Application as _, Closing, ENDED_PER_PIECE, Refusal, Watcher};
+use crate::application::{Application as _, Closing, Count, ENDED_PER_PIECE, Refusal, Watcher};
 use crate::done::Done;
 use crate::outlet::Outlet;
 use crate::reading::{InputRequest, Inputs};
@@ -319,6 +320,10 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
         super::Latency::NAME
     }
 
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        at_both(self.one_way.counts(), 0)
+    }
+
     fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
         self.advance(self.latest.plus(WAIT_MAX));
         // What is later than any packet of the first tap cannot have come from there.
@@ -363,6 +368,7 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
         };
         Ok(Closing {
             lines,
+            shown: at_both(&counts, left as u64),
             counts: vec![
                 ("matched_packets", counts.matched),
                 ("elsewhere_packets", counts.elsewhere + left as u64),
@@ -373,6 +379,19 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
             ..flows.closing()
         })
     }
+}
+
+/// Packets at two taps while a run goes on; `left` are those that the first tap cannot have seen.
+fn at_both(counts: &OneWayCounts, left: u64) -> Vec<Count> {
+    vec![
+        Count::total("matched_packets", "Packets seen at both taps.", counts.matched),
+        Count::total(
+            "elsewhere_packets",
+            "Packets of flows that one tap alone saw.",
+            counts.elsewhere + left,
+        ),
+        Count::total("no_room_packets", "Packets for which there was no room.", counts.no_room),
+    ]
 }
 
 /// No packet was seen at both taps.

@@ -12,11 +12,11 @@ mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::columns::Columns;
-use engine::run::Control;
+use engine::run::{Control, spawn_free};
 use store::Count;
 
 pub use parts::{Lay, Merge, PartOutlet, Sections, Sharing};
@@ -122,7 +122,7 @@ pub fn begin<P: Rows, T: Taker<P>>(
     let shared = Arc::new(Shared { control, ..Shared::default() });
     let of_thread = Arc::clone(&shared);
     let held = (when_behind == WhenBehind::Drop).then(|| Held { now, since: now() });
-    let thread = thread::spawn(move || {
+    let thread = spawn_free(format!("rows-{name}"), move || {
         let mut rows = Some(rows);
         if let Err(error) = write(&receiver, &mut rows, &of_thread, held) {
             *lock(&of_thread.failure) = Some(error);

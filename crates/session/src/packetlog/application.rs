@@ -12,8 +12,10 @@ use serde::Deserialize;
 
 use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
-use super::{FileSettings, NEEDS, read_model};
-use crate::application::{Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers};
+use super::{FileSettings, NEEDS, metrics, read_model};
+use crate::application::{
+    Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
+};
 use crate::done::Done;
 use crate::rules::{Act, Following};
 
@@ -156,10 +158,13 @@ impl Application for Packetlog {
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;
+        let desk = recording.desk();
+        let counting: Counting = Box::new(move || metrics::counts(&desk.status()));
         let gives = read_labels.contains(&LabelKind::Anomaly);
         let rules = Following::new(&rules);
         let (key, steered) = (self.key, Vec::new());
-        Ok(Watching { recording, rules, gives, steered, control, key }.into())
+        let watching = Watching { recording, rules, gives, steered, control, key };
+        Ok(Watchers { counting: Some(counting), ..watching.into() })
     }
 }
 
@@ -231,6 +236,10 @@ impl Lens for Watching {
 impl Watcher for Watching {
     fn name(&self) -> &'static str {
         Packetlog::NAME
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(Outcome { keyed: self.recording.seen(), ..Outcome::default() })
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

@@ -47,6 +47,10 @@ pub trait Writer: Send + Sync {
     fn gauges(&self) -> Gauges;
     /// What else is to be known of it.
     fn status(&self) -> Value;
+    /// Packets by class: seen, and kept, as blocks say it that are in the log.
+    fn classes(&self) -> Vec<(u16, u64, u64)> {
+        Vec::new()
+    }
     /// What it lost, by cause, and what went wrong last.
     fn losses(&self) -> Value;
 }
@@ -276,6 +280,7 @@ impl Desk {
                 "ring_lost": self.progress.frames_dropped(),
             },
             "bytes": {"seen": tally.seen_bytes, "kept": tally.kept_bytes},
+            "classes": self.classes_json(),
             "disk_free": gauges.disk_free,
             "queue": gauges.queue,
             "copy": state.mark.copy,
@@ -283,6 +288,17 @@ impl Desk {
             "events_lost": state.events.lost(),
             "log": self.writer.status(),
         })
+    }
+
+    /// Packets by class; those of numbers that no class has are left out.
+    fn classes_json(&self) -> Vec<Value> {
+        let rows = self.writer.classes();
+        let of = |at: usize| rows.iter().find(|(class, ..)| usize::from(*class) == at);
+        let named = self.classes.iter().enumerate().map(|(at, name)| {
+            let (seen, kept) = of(at).map_or((0, 0), |&(_, seen, kept)| (seen, kept));
+            json!({"class": name, "seen": seen, "kept": kept})
+        });
+        named.collect()
     }
 
     /// Adds an event.

@@ -192,6 +192,11 @@ impl Writer for Watcher {
         })
     }
 
+    fn classes(&self) -> Vec<(u16, u64, u64)> {
+        let rows = self.state.acknowledged();
+        rows.iter().map(|row| (row.class, row.seen_packets, row.stored_packets)).collect()
+    }
+
     fn losses(&self) -> Value {
         let lost = Cause::ALL.iter().map(|&cause| (cause, self.state.lost(cause)));
         let lost: serde_json::Map<_, _> = lost

@@ -1,66 +1,118 @@
-//! A recorder's status in Prometheus' text format.
+//! A recorder's status as counts, and in Prometheus' text format.
 
 use std::fmt::Write as _;
 
+use packetlog::manager::Shortage;
 use serde_json::Value;
+use store::{Count, CountKind};
 
-/// Each metric: its name, kind, help, and where it stands in the status.
-const METRICS: &[(&str, &str, &str, &str)] = &[
-    ("packets_seen_total", "counter", "Packets received.", "/packets/seen"),
-    ("packets_kept_total", "counter", "Packets in the log, in full or truncated.", "/packets/kept"),
-    ("packets_waiting", "gauge", "Packets that wait to be written.", "/packets/waiting"),
+/// Classes that have series of their own; there are few, and a model may be anyone's.
+const CLASSES_MAX: usize = 64;
+
+use CountKind::{Counter, Gauge};
+
+/// Each count: its name, kind, help, and where it stands in the status.
+const COUNTS: &[(&str, CountKind, &str, &str)] = &[
+    ("packets_seen", Counter, "Packets received.", "/packets/seen"),
+    ("packets_kept", Counter, "Packets in the log, in full or truncated.", "/packets/kept"),
+    ("packets_waiting", Gauge, "Packets that wait to be written.", "/packets/waiting"),
     (
-        "packets_passed_over_total",
-        "counter",
+        "packets_passed_over",
+        Counter,
         "Packets that the mode keeps nothing of.",
         "/packets/passed_over",
     ),
     (
-        "packets_lost_total",
-        "counter",
+        "packets_lost",
+        Counter,
         "Packets that were to be kept and are not in the log.",
         "/packets/lost",
     ),
     (
-        "packets_ring_lost_total",
-        "counter",
+        "packets_ring_lost",
+        Counter,
         "Packets lost because the capture's ring had no room.",
         "/packets/ring_lost",
     ),
-    ("seen_bytes_total", "counter", "Bytes on the wire of received packets.", "/bytes/seen"),
-    ("kept_bytes_total", "counter", "Bytes of packets that were kept.", "/bytes/kept"),
-    ("mode_switches_total", "counter", "Changes of mode.", "/switches"),
-    ("events_lost_total", "counter", "Events that could not be written.", "/events_lost"),
-    ("disk_free_ratio", "gauge", "Free fraction of what the log may fill.", "/disk_free"),
-    ("queue_ratio", "gauge", "Fraction of the blocks that wait for the disk.", "/queue"),
-    ("copy_ratio", "gauge", "Bytes copied, as a fraction of what the disk takes.", "/copy"),
-    ("busy_ratio", "gauge", "Fraction of time that the packets' thread is busy.", "/busy"),
+    ("seen_bytes", Counter, "Bytes on the wire of received packets.", "/bytes/seen"),
+    ("kept_bytes", Counter, "Bytes of packets that were kept.", "/bytes/kept"),
+    ("mode_switches", Counter, "Changes of mode.", "/switches"),
+    ("events_lost", Counter, "Events that could not be written.", "/events_lost"),
+    ("files_overwritten", Counter, "Files deleted to make room.", "/log/files_overwritten"),
+    ("files_gone", Counter, "Files that others deleted.", "/log/files_gone"),
+    ("written_bytes", Counter, "Bytes written to the disk.", "/log/bytes_written"),
+    ("log_bytes", Gauge, "Bytes of the log's files.", "/log/bytes"),
+    ("disk_free_bytes", Gauge, "Bytes free on the log's disk.", "/log/disk_free_bytes"),
+    ("disk_bytes", Gauge, "Size of the log's disk.", "/log/disk_bytes"),
+    ("disk_free_ratio", Gauge, "Free fraction of what the log may fill.", "/disk_free"),
+    ("queue_ratio", Gauge, "Fraction of the blocks that wait for the disk.", "/queue"),
+    ("copy_ratio", Gauge, "Bytes copied, as a fraction of what the disk takes.", "/copy"),
+    ("busy_ratio", Gauge, "Fraction of time that the packets' thread is busy.", "/busy"),
 ];
+
+/// What is counted, as far as the status says it.
+pub(super) fn counts(status: &Value) -> Vec<Count> {
+    let of = |&(name, kind, about, place): &(&'static str, CountKind, &'static str, &str)| {
+        let value = status.pointer(place)?.as_f64()?;
+        Some(Count { kind, ..Count::gauge(name, about, value) })
+    };
+    let mut counts: Vec<_> = COUNTS.iter().filter_map(of).collect();
+    let lost = status.pointer("/log/lost").and_then(Value::as_object);
+    for (cause, count) in lost.into_iter().flatten() {
+        let about = "Packets that were to be kept and are not in the log, by cause.";
+        let lost = Count::total("lost_packets", about, count.as_u64().unwrap_or_default());
+        counts.push(lost.with("cause", cause.as_str()));
+    }
+    let classes = status["classes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (what, about, key) in [
+        ("class_packets_seen", "Packets by class, once their block is in the log.", "seen"),
+        ("class_packets_kept", "Of these, packets in the log.", "kept"),
+    ] {
+        for class in classes.iter().take(CLASSES_MAX) {
+            let name = class["class"].as_str().unwrap_or_default();
+            let count = Count::total(what, about, class[key].as_u64().unwrap_or_default());
+            counts.push(count.with("class", name));
+        }
+    }
+    let mode = status["mode"].as_str().unwrap_or_default();
+    counts.push(Count::gauge("mode_info", "The mode in force.", 1.0).with("mode", mode));
+    let short = status["shortages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for shortage in Shortage::ALL {
+        let is_short = short.iter().any(|name| name == shortage.name());
+        let about = "Whether a resource is under pressure.";
+        let count = Count::gauge("shortage", about, f64::from(u8::from(is_short)));
+        counts.push(count.with("resource", shortage.name()));
+    }
+    counts
+}
 
 /// The text.
 pub(super) fn text(status: &Value) -> String {
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    for (name, kind, help, place) in METRICS {
-        let Some(number) = status.pointer(place).and_then(Value::as_f64) else { continue };
-        let _ = writeln!(text, "# HELP wirelens_packetlog_{name} {help}");
-        let _ = writeln!(text, "# TYPE wirelens_packetlog_{name} {kind}");
-        let _ = writeln!(text, "wirelens_packetlog_{name} {number}");
-    }
-    let mode = status["mode"].as_str().unwrap_or_default();
-    let _ = writeln!(text, "# HELP wirelens_packetlog_mode_info The mode in force.");
-    let _ = writeln!(text, "# TYPE wirelens_packetlog_mode_info gauge");
-    let _ = writeln!(text, "wirelens_packetlog_mode_info{{mode=\"{mode}\"}} 1");
-    let _ =
-        writeln!(text, "# HELP wirelens_packetlog_shortage Whether a resource is under pressure.");
-    let _ = writeln!(text, "# TYPE wirelens_packetlog_shortage gauge");
-    let short = status["shortages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for shortage in packetlog::manager::Shortage::ALL {
-        let is_short = short.iter().any(|name| name == shortage.name());
-        let value = u8::from(is_short);
-        let _ = writeln!(text, "wirelens_packetlog_shortage{{resource=\"{shortage}\"}} {value}");
+    let mut last = "";
+    for Count { name, about, kind, labels, value, .. } in &counts(status) {
+        let (suffix, kind) = match kind {
+            Counter => ("_total", "counter"),
+            _ => ("", "gauge"),
+        };
+        // Writing to a string cannot fail.
+        if *name != last {
+            let _ = writeln!(text, "# HELP wirelens_packetlog_{name}{suffix} {about}");
+            let _ = writeln!(text, "# TYPE wirelens_packetlog_{name}{suffix} {kind}");
+            last = name;
+        }
+        let labels: Vec<_> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let labels =
+            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(text, "wirelens_packetlog_{name}{suffix}{labels} {value}");
     }
     text
+}
+
+/// A label's value, as the text format wants it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -74,9 +126,16 @@ mod tests {
         let status = json!({
             "mode": "default", "switches": 3, "shortages": ["disk"],
             "packets": {"seen": 10}, "disk_free": 0.25,
+            "classes": [{"class": "a\"b", "seen": 7, "kept": 2}, {"class": "c", "seen": 1}],
         });
         let text = text(&status);
         assert!(text.contains("\nwirelens_packetlog_packets_seen_total 10\n"), "{text}");
+        assert!(text.contains("wirelens_packetlog_class_packets_seen_total{class=\"a\\\"b\"} 7\n"));
+        let types = text.lines().filter(|line| line.starts_with("# TYPE"));
+        let mut names: Vec<_> = types.clone().collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), types.count(), "a name has one type, and all its samples together");
         assert!(text.contains("wirelens_packetlog_disk_free_ratio 0.25\n"));
         assert!(text.contains("wirelens_packetlog_shortage{resource=\"disk\"} 1\n"));
         assert!(text.contains("wirelens_packetlog_shortage{resource=\"busy\"} 0\n"));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use capture::report::Progress;
 use engine::Stage as _;
-use engine::run::Control;
+use engine::run::{Control, spawn_free};
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
 use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
@@ -158,6 +158,16 @@ impl Recording {
         Ok(Self { pipeline, desk, work, state, model, folder, clock, manager, socket })
     }
 
+    /// Packets that it has taken in.
+    pub(super) fn seen(&self) -> u64 {
+        self.pipeline.tally().now().seen
+    }
+
+    /// Who says how it is doing, also when it has ended.
+    pub(super) fn desk(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
+    }
+
     /// Judges and keeps the packets of a batch. One without packets, on a silent link, has what
     /// waits written.
     pub(super) fn take_in(&mut self, batch: &Batch<'_>) {
@@ -289,7 +299,7 @@ impl Managing {
     fn start(desk: Arc<Desk>, wake: Arc<Wake>, clock: Clock) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let (ends, woken) = (Arc::clone(&is_over), Arc::clone(&wake));
-        let thread = thread::spawn(move || {
+        let thread = spawn_free("log-manager", move || {
             while !ends.load(Ordering::Acquire) {
                 let at = woken.at().take();
                 desk.look(at.unwrap_or_else(clock.now));

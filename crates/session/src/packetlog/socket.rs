@@ -12,9 +12,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use engine::run::spawn_free;
 use serde_json::{Value, json};
 
 use super::LogError;
@@ -54,7 +55,7 @@ impl Socket {
         let held = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(refused)?));
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);
-        let thread = thread::spawn(move || {
+        let thread = spawn_free("log-socket", move || {
             for stream in listener.incoming() {
                 if ends.load(Ordering::Acquire) {
                     break;

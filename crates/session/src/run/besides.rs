@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use engine::run::Control;
+use engine::run::{Control, spawn};
 
 use crate::application::{Beside, BesideDone};
 
@@ -37,7 +37,7 @@ impl Besides {
         thread::scope(|scope| {
             let begun: Vec<_> = list
                 .into_iter()
-                .map(|(name, beside)| (name, scope.spawn(move || beside.run(over))))
+                .map(|(name, beside)| (name, spawn(scope, name, move || beside.run(over))))
                 .collect();
             let are_over = || begun.iter().all(|(_, thread)| thread.is_finished());
             while are_alone && !control.is_stopped() && !are_over() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capture::live::LiveSource;
 use engine::flow::pass::{Lenses, Pass};
-use engine::run::{Control, run_one};
+use engine::run::{Control, run_one, shard, spawn};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
 
@@ -191,8 +191,9 @@ fn side_by_side(
 ) -> (Left, Received) {
     let ended: Vec<_> = beside(after_batch, || {
         thread::scope(|scope| {
-            let listening = sockets.into_iter().map(|(mut source, mut pass)| {
-                scope.spawn(move || {
+            let listening = sockets.into_iter().enumerate();
+            let listening = listening.map(|(at, (mut source, mut pass))| {
+                spawn(scope, shard(at), move || {
                     run_one(&mut source, &mut pass, control);
                     (source, looked(pass.finish()))
                 })
@@ -239,7 +240,7 @@ fn paced(
 ) -> (Left, u64) {
     let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
     thread::scope(|scope| {
-        let reading = scope.spawn(move || read_ahead(source, &to));
+        let reading = spawn(scope, "reading", move || read_ahead(source, &to));
         let mut paced = Paced::new(ahead, pace, control);
         let passed = passes.run(&mut paced, control, after_batch);
         let handed = paced.handed();

@@ -5,6 +5,7 @@
 
 mod alerting;
 mod besides;
+mod counted;
 mod driving;
 mod example;
 mod finished;

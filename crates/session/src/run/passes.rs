@@ -7,12 +7,13 @@
 //!
 //! Sockets of one interface have a pass each, where all look at flows for themselves.
 
+use std::ops::RangeFrom;
 use std::thread;
 
 use engine::flow::FlowOptions;
 use engine::flow::pass::{Lenses, Pass, PassDone, Prepared, Preparer};
 use engine::lanes::{Lane, Placed, run_lanes};
-use engine::run::Control;
+use engine::run::{Control, shard, spawn};
 use engine::{PARTITION_COUNT, Stage as _};
 use packet::{HashSeed, Source};
 
@@ -145,7 +146,9 @@ impl Seats {
     pub(super) fn into_passes(self, making: Making) -> Result<Passes, Refusal> {
         let Self { parts, whole, merges } = self;
         let Making { options, seed, thread_count, is_steered, payload_len_max, .. } = making;
-        let pass = |has_flows: bool, seats: Vec<Seat>| -> Result<Watched, Refusal> {
+        let mut numbers = 0..;
+        let mut pass = |has_flows: bool, mut seats: Vec<Seat>| -> Result<Watched, Refusal> {
+            note_flow_table(&mut seats, &mut numbers);
             let lenses = in_order(seats)?;
             let has_flows = has_flows || is_steered;
             Ok(if has_flows { Pass::new(options, seed, lenses) } else { Pass::of_frames(lenses) })
@@ -169,6 +172,7 @@ impl Seats {
         }
         let parts = parts.into_iter().zip(borders).map(|(mut seats, border)| {
             let watcher: Box<dyn Watcher> = Box::new(Border(border));
+            note_flow_table(&mut seats, &mut numbers);
             seats.push(Seat { place: usize::MAX, watcher, shown: None });
             Ok(Pass::new(options, seed, in_order(seats)?))
         });
@@ -186,8 +190,19 @@ pub(super) fn of_sockets(seats: Seats, making: Making) -> Result<Vec<Watched>, R
     let Making { options, seed, socket_count, .. } = making;
     let flow_count_max = options.flow_count_max / socket_count.max(1);
     let options = FlowOptions { flow_count_max, ..options };
-    let of_socket = |seats| Ok(Pass::new(options, seed, in_order(seats)?));
+    let mut numbers = 0..;
+    let of_socket = |mut seats: Vec<Seat>| {
+        note_flow_table(&mut seats, &mut numbers);
+        Ok(Pass::new(options, seed, in_order(seats)?))
+    };
     seats.parts.into_iter().map(of_socket).collect()
+}
+
+/// One of the lenses of a pass says how large its flow table is.
+fn note_flow_table(seats: &mut [Seat], numbers: &mut RangeFrom<usize>) {
+    if let Some(shown) = seats.iter_mut().find_map(|seat| seat.shown.as_mut()) {
+        shown.note_flow_table(numbers.next().unwrap_or_default());
+    }
 }
 
 fn in_order(seats: Vec<Seat>) -> Result<Lenses<Seat>, Refusal> {
@@ -273,6 +288,7 @@ impl Several {
                 }
                 after_batch();
             }
+            preparer.close(&mut item);
             (!item.is_empty()).then_some(item)
         };
         let lanes = run_lanes(lanes, thread_count, ITEMS_AHEAD_MIN.max(2 * thread_count), fill);
@@ -292,12 +308,15 @@ fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
         let (mut parts, mut whole, mut merges) = (Vec::new(), Vec::new(), Vec::new());
         for lane in lanes {
             match lane {
-                Turn::Part(_, pass) => {
-                    parts.push(scope.spawn(move || looked(pass.finish_at(last))));
+                Turn::Part(part, pass) => {
+                    let work = move || looked(pass.finish_at(last));
+                    parts.push(spawn(scope, shard(part), work));
                 }
-                Turn::Whole(pass) => whole.push(scope.spawn(move || looked(pass.finish()))),
+                Turn::Whole(pass) => {
+                    whole.push(spawn(scope, "ending", move || looked(pass.finish())));
+                }
                 Turn::Merge(place, merge) => {
-                    merges.push(scope.spawn(move || (place, merge.finish())));
+                    merges.push(spawn(scope, "ending", move || (place, merge.finish())));
                 }
             }
         }

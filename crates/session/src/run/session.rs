@@ -7,19 +7,21 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use alerts::Lists;
 use capture::Input;
 use engine::flow::pass::LabelKind;
-use packet::{HashSeed, must};
+use packet::{HashSeed, Span, must};
 use sink::{Existing, OutputError, OutputFile};
 use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
+use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
 use super::passes::{Left, Looked, Making, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
 use super::seat::Seat;
-use super::shown::{Shown, put_outcome};
+use super::shown::{Shown, Whose};
 use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
@@ -98,7 +100,36 @@ pub struct Session {
     writers: Vec<OutletWriter>,
     reload: Reload,
     besides: Besides,
-    store: Option<Arc<Store>>,
+    counted: Option<Counted>,
+}
+
+/// A run that is looked at while it goes on.
+struct Counted {
+    store: Arc<Store>,
+    reading: Arc<Reading>,
+    /// Its applications, in the order of the settings.
+    all: Vec<Whose>,
+}
+
+impl Counted {
+    fn begin(store: Arc<Store>, inputs: &Inputs, all: Vec<Whose>) -> Self {
+        count_process(&store);
+        let reading = Reading::count(&store, Arc::clone(&inputs.options.progress));
+        all.iter().for_each(|whose| whose.put_first(&store));
+        Self { store, reading, all }
+    }
+
+    /// What is said in the end.
+    fn end(self, closings: &[(usize, Closing)], received: &Received) {
+        let Self { store, reading, all } = self;
+        for (place, closing) in closings {
+            if let Some(whose) = all.get(*place) {
+                whose.put_last(&store, closing);
+            }
+        }
+        reading.end(&received.report);
+        store.end();
+    }
 }
 
 /// What a hangup asks for.
@@ -121,6 +152,23 @@ pub struct Finished {
     pub besides: Vec<(&'static str, BesideDone)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
+}
+
+/// Who labels flows for rules and is no application: before those, which read the labels.
+fn labelling(
+    rules: &InForce,
+    has_sizes: bool,
+    lists: Option<Arc<Lists>>,
+    idle_timeout: Span,
+) -> Seats {
+    let mut seats = Seats::default();
+    if has_sizes {
+        seats.add(usize::MAX, true, Weight::new(rules).into(), None);
+    }
+    if let Some(lists) = lists {
+        seats.add(usize::MAX, true, Indicated::new(lists, idle_timeout).into(), None);
+    }
+    seats
 }
 
 impl Session {
@@ -170,19 +218,14 @@ impl Session {
         // Files first: one that exists refuses the run before a log is begun.
         let waiting: Vec<Waiting> = applications
             .into_iter()
-            .map(|planned| lent.outlet(planned, &mut begun))
+            .enumerate()
+            .map(|(at, planned)| lent.outlet(at, planned, &mut begun))
             .collect::<Result<_, _>>()?;
         let names = waiting.iter().map(|one| one.ready.name()).collect();
-        let (mut seats, mut besides) = (Seats::default(), Besides::default());
-        if has_sizes {
-            seats.add(usize::MAX, true, Weight::new(&lent.rules).into(), None);
-        }
-        if let Some(lists) = lists {
-            let indicated = Indicated::new(lists, making.options.idle_timeout);
-            seats.add(usize::MAX, true, indicated.into(), None);
-        }
-        let mut any = None;
-        for (at, Waiting { ready, outlet, place, table, enriching }) in
+        let mut seats = labelling(&lent.rules, has_sizes, lists, making.options.idle_timeout);
+        let mut besides = Besides::default();
+        let (mut any, mut all) = (None, Vec::new());
+        for (at, Waiting { ready, outlet, place, table, enriching, whose }) in
             waiting.into_iter().enumerate()
         {
             let (name, has_flows) = (ready.name(), ready.wants().has_flows);
@@ -196,8 +239,12 @@ impl Session {
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
             any = watchers.any.take();
+            if let (Some(store), Some(counting)) = (&store, watchers.counting.take()) {
+                whose.count_by(store, counting);
+            }
+            all.push(whose.clone());
             let shown = store.as_ref();
-            let shown = shown.map(|store| Shown::new(Arc::clone(store), table, enriching));
+            let shown = shown.map(|store| Shown::new(Arc::clone(store), whose, table, enriching));
             seats.add(at, has_flows, watchers, shown.as_ref());
         }
         besides.are_alone = seats.are_empty() && any.is_none();
@@ -208,7 +255,8 @@ impl Session {
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
         let clock = doors.clock;
-        Ok(Self { inputs, clock, driving, names, writers, reload, besides, store })
+        let counted = store.map(|store| Counted::begin(store, &inputs, all));
+        Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted })
     }
 
     /// What is read.
@@ -235,7 +283,7 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<Finished, RunError> {
-        let Self { inputs, clock, driving, names, writers, reload, besides, store } = self;
+        let Self { inputs, clock, driving, names, writers, reload, besides, counted } = self;
         let mut after_batch = || {
             let Some(again) = hangup() else { return };
             let begun = (clock.now)();
@@ -260,12 +308,13 @@ impl Session {
         };
         let (closings, mut failure) = close(passed, &names);
         let dropped = finish_rows(writers, &mut failure);
-        if let Some(store) = store {
-            for (name, closing) in &closings {
-                put_outcome(&store, name, &closing.outcome);
-            }
-            store.end();
+        if let Some(counted) = counted {
+            counted.end(&closings, &received);
         }
+        let name = |place: usize| names.get(place).copied();
+        let closings = closings.into_iter();
+        let closings =
+            closings.filter_map(|(place, closing)| Some((name(place)?, closing))).collect();
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Finished { inputs, received, closings, besides, dropped }),
@@ -294,6 +343,7 @@ struct Waiting {
     table: Option<Arc<Table>>,
     /// What its rows get besides.
     enriching: Option<Enriching>,
+    whose: Whose,
 }
 
 impl Lent<'_> {
@@ -302,7 +352,7 @@ impl Lent<'_> {
     }
 
     /// Opens where an application's rows go.
-    fn outlet(&self, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
+    fn outlet(&self, at: usize, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
         let Planned { ready, output, door, shown, place, about, wants_door, enriching } = planned;
         begun.0.extend(shown);
         let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
@@ -314,8 +364,11 @@ impl Lent<'_> {
         let table = shown.map(|store| store.add(name, about, schema, TableLimits::default()));
         let rows = to.map(|to| open_rows(to, schema, self.doors)).transpose();
         let rows = rows.map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let whose = Whose::new(name, at, table.as_deref());
         let rows = match (&table, rows) {
-            (None, None) => return Ok(Waiting { ready, outlet: None, place, table, enriching }),
+            (None, None) => {
+                return Ok(Waiting { ready, outlet: None, place, table, enriching, whose });
+            }
             (None, Some(rows)) => rows,
             (Some(table), rows) => RowsWriter::Shown(Arc::clone(table), rows.map(Box::new)),
         };
@@ -327,10 +380,10 @@ impl Lent<'_> {
         let (now, control) = (self.doors.clock.now, Arc::clone(&self.inputs.control));
         let (outlet, writer) = outlet::begin(name, rows, when, now, control);
         if let Some(store) = self.shown {
-            store.count_by(name, writer.counting());
+            whose.count_by(store, writer.counting());
         }
         begun.0.push(writer);
-        Ok(Waiting { ready, outlet: Some(outlet), place, table, enriching })
+        Ok(Waiting { ready, outlet: Some(outlet), place, table, enriching, whose })
     }
 
     /// Whether several passes may share the flows of an application: nobody waits for its labels.
@@ -388,8 +441,8 @@ fn sockets(opened: &Opened) -> usize {
     if let Opened::Live(sources) = opened { sources.len() } else { 1 }
 }
 
-/// What applications say at the end, in the order of the settings; and what failed first.
-fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>, Option<RunError>) {
+/// What applications say at the end, by their places in the settings; and what failed first.
+fn close(passed: Left, names: &[&'static str]) -> (Vec<(usize, Closing)>, Option<RunError>) {
     let Left { looked, refusals } = passed;
     let name = |place: usize| must(names.get(place).copied(), "an application has its name");
     let mut closings = Vec::new();
@@ -418,8 +471,7 @@ fn close(passed: Left, names: &[&'static str]) -> (Vec<(&'static str, Closing)>,
     let failure = refused.into_iter().next();
     let failure = failure
         .map(|(place, refusal)| RunError::Application(name(place).unwrap_or("run"), refusal));
-    let named = closings.into_iter().filter_map(|(place, closing)| Some((name(place)?, closing)));
-    (named.collect(), failure)
+    (closings, failure)
 }
 
 fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {

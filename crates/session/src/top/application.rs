@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use engine::columns::Schema;
 use engine::exchange::{Extract as _, Outlet as Items, Own as _};
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::{Entry as _, Tally};
@@ -18,7 +18,7 @@ use super::ranking::{Ranked, Ranking, needs, schema, with_grouping};
 use super::row::Presented;
 use super::{By, SortBy, by_name};
 use crate::application::{
-    Application, Closing, Opening, Refusal, Site, Wants, Watcher, Watchers, of_same,
+    Application, Closing, Count, Opening, Refusal, Site, Wants, Watcher, Watchers, of_same,
 };
 use crate::done::Done;
 use crate::outlet::{Outlet, Sharing};
@@ -189,6 +189,7 @@ impl<G: Presented> Out<G> {
     }
 
     fn close(self, outcome: Outcome, late: u64, forgotten: u64) -> Result<Closing, Refusal> {
+        let shown = shown(late, self.refused.packets, forgotten);
         let Self { refused, refusal, .. } = self;
         let lines = match forgotten {
             0 => String::new(),
@@ -204,10 +205,21 @@ impl<G: Presented> Out<G> {
             beyond_max_keys: refused.packets,
             lines,
             counts: vec![("forgotten_flows", forgotten)],
+            shown,
             ..Closing::default()
         };
         refusal.map_or(Ok(closing), Err)
     }
+}
+
+/// What is counted while a run goes on: of windows that are closed, and of the whole at the end.
+pub(super) fn shown(late: u64, beyond_max_keys: u64, forgotten: u64) -> Vec<Count> {
+    let beyond = "Packets of keys for which there was no room.";
+    vec![
+        Count::total("packets_late", "Packets whose window was closed already.", late),
+        Count::total("packets_beyond_max_keys", beyond, beyond_max_keys),
+        Count::total("forgotten_flows", "Flows whose source was forgotten.", forgotten),
+    ]
 }
 
 /// Sums over the whole run.
@@ -234,6 +246,10 @@ impl<G: Presented + 'static> Watcher for Whole<G> {
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         self.stage.fold(of_same::<Self>(other)?.stage);
         Ok(())
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.stage.outcome().clone())
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
@@ -303,6 +319,14 @@ impl<G: Presented> Lens for Windowed<G> {
 impl<G: Presented + 'static> Watcher for Windowed<G> {
     fn name(&self) -> &'static str {
         Top::NAME
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.extract.so_far().0.clone())
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        shown(self.extract.so_far().1, self.out.refused.packets, self.forgotten)
     }
 
     fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

@@ -4,17 +4,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::flow::pass::Now;
 use engine::flow::{EndedFlow, FlowMark, FlowRecord, Held, MarkKind, TakeEnded};
 use engine::table::{Entry as _, Tally};
 use engine::window::LATENESS_ALLOWANCE;
 use names::reader::{Limits, Named, Reader};
 use packet::Timestamp;
 
+use super::application::shown;
 use super::ranking::ROWS_PER_PIECE;
 use super::row::{BYTES, PACKETS, WINDOW_START};
 use super::{Ranking, Settings, Top};
 use crate::application::{
-    Application as _, Closing, Framed, Framing, Opening, Refusal, Watcher, Watchers,
+    Application as _, Closing, Count, Framed, Framing, Opening, Refusal, Watcher, Watchers,
 };
 use crate::done::Done;
 use crate::names_read::{self, Text};
@@ -179,6 +181,10 @@ impl Framing<Reader, Sums> for Finish {
         }
     }
 
+    fn counts(&self, reader: &Reader, _: &Now<'_>) -> Vec<Count> {
+        names_read::shown(&reader.counts()).into()
+    }
+
     fn close(self, reader: Reader, mut sums: Sums, flows: &Done) -> Result<Closing, Refusal> {
         sums.put(FlowMark { watermark: Timestamp::UNKNOWN, kind: MarkKind::Last });
         if let Some(refusal) = sums.refusal {
@@ -189,6 +195,8 @@ impl Framing<Reader, Sums> for Finish {
         closing.lines = names_read::lines(&counted);
         closing.counts.extend(names_read::counts(&counted));
         closing.beyond_max_keys = sums.beyond_max_keys.packets;
+        closing.shown = shown(0, closing.beyond_max_keys, 0);
+        closing.shown.extend(names_read::shown(&counted));
         Ok(closing)
     }
 }

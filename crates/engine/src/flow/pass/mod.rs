@@ -109,6 +109,12 @@ impl<L: Lens> Pass<L> {
         }
         self.take_in_part(&batch, packets, places, start..packets.len());
         self.lens.on_batch_end(&mut self.labels);
+        // What all packets have in common is said by one part.
+        if part == 0 && self.lens.is_asked() {
+            let (outcome, late, steps) = &prepared.so_far;
+            self.outcome.clone_from(outcome);
+            (self.clock.late, self.clock.steps) = (*late, *steps);
+        }
         self.answer_after(&batch);
     }
 
@@ -124,8 +130,10 @@ impl<L: Lens> Pass<L> {
     #[inline]
     fn answer(&mut self, time: Timestamp) {
         if self.lens.is_asked() {
-            let Self { table, outcome, counts: ended, lens, .. } = self;
-            lens.on_asked(&Now { table, time, outcome, ended, is_last: false });
+            let Self { table, outcome, counts: ended, lens, clock, .. } = self;
+            let (late, clock_steps) = (clock.late, clock.steps);
+            let is_last = false;
+            lens.on_asked(&Now { table, time, outcome, ended, late, clock_steps, is_last });
         }
     }
 
@@ -169,8 +177,10 @@ impl<L: Lens> Pass<L> {
         if has_flows {
             lens.on_left(&Left::new(&table, last.watermark), &labels);
         }
-        let (time, is_last) = (last.watermark, true);
-        lens.on_asked(&Now { table: &table, time, outcome: &outcome, ended: &counts, is_last });
+        let (time, late, clock_steps) = (last.watermark, clock.late, clock.steps);
+        let (is_last, ended) = (true, &counts);
+        let now = Now { table: &table, time, outcome: &outcome, ended, late, clock_steps, is_last };
+        lens.on_asked(&now);
         PassDone { lens, outcome, clock, counts }
     }
 

@@ -18,6 +18,10 @@ pub struct Now<'a> {
     pub outcome: &'a Outcome,
     /// Flows that have ended so far.
     pub ended: &'a FlowCounts,
+    /// Packets so far that came late, more than a second behind the latest stamp.
+    pub late: u64,
+    /// How often the clock was set back so far.
+    pub clock_steps: u64,
     /// Whether nothing comes after this.
     pub is_last: bool,
 }
@@ -27,6 +31,12 @@ impl Now<'_> {
     #[must_use]
     pub fn flow_count(&self) -> usize {
         if self.is_last { 0 } else { self.table.len() }
+    }
+
+    /// Bytes of the flow table.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        if self.is_last { 0 } else { self.table.byte_count() }
     }
 
     /// Slots that there are, those included whose flows have ended.

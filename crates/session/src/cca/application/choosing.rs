@@ -2,11 +2,11 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{Ended, FlowPacket, PerFlow, SideSlab};
 
 use super::Cca;
-use crate::application::{Application as _, Closing, Refusal, Watcher};
+use crate::application::{Application as _, Closing, Count, Refusal, Watcher};
 use crate::cca::live::Choice;
 use crate::done::Done;
 use crate::rules::{Following, InForce};
@@ -71,6 +71,11 @@ impl Lens for Choosing {
 impl Watcher for Choosing {
     fn name(&self) -> &'static str {
         Cca::NAME
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        let about = "Times that the taps could not be told at once which flow rules choose.";
+        vec![Count::total("choices_put_off", about, self.put_off)]
     }
 
     fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {

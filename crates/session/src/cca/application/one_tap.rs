@@ -1,10 +1,12 @@
 //! One tap: what flows have in flight, as a lens.
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
+use engine::group::Outcome;
 use packet::{Batch, Record, Timestamp};
 
 use super::{Cca, Out};
-use crate::application::{Application as _, Closing, Opening, Refusal, Watcher, Watchers};
+use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
+use crate::cca::counted::of_flight;
 use crate::cca::flight::{self, FlightReader, Told};
 use crate::done::Done;
 use crate::rules::{Act, Following};
@@ -72,6 +74,16 @@ impl Lens for Watching {
 impl Watcher for Watching {
     fn name(&self) -> &'static str {
         Cca::NAME
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        let mut outcome = self.reader.outcome();
+        outcome.without_key += self.left_out;
+        Some(outcome)
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        of_flight(self.reader.counts(), self.left_out)
     }
 
     fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::group::Outcome;
 use packet::{SlotClock, Span};
 
 use super::{Cca, Out};
-use crate::application::{Application as _, Closing, Opening, Refusal, Watcher, Watchers};
+use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
 use crate::cca::naming::Namer;
 use crate::cca::rows::Told;
 use crate::cca::settings::CcaSettings;
@@ -80,6 +81,14 @@ impl Watcher for Watching {
         Cca::NAME
     }
 
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.periods.outcome())
+    }
+
+    fn counts(&self, _: &Now<'_>) -> Vec<Count> {
+        self.periods.counts()
+    }
+
     fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
         let Self { periods, out, refusal } = &mut *self;
         if let Err(error) = periods.finish(|told| out.put(told)) {
@@ -88,6 +97,7 @@ impl Watcher for Watching {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
         }
+        let shown = self.periods.counts();
         let (ingress, egress) = self.periods.into_done();
         Ok(Closing {
             outcome: ingress.outcome,
@@ -95,6 +105,7 @@ impl Watcher for Watching {
             beyond_max_keys: ingress.beyond_max_flows,
             lines: ingress.lines,
             own: vec![egress],
+            shown,
             ..Closing::default()
         })
     }

@@ -114,8 +114,9 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
         watch.follow_chosen(chosen);
         watchers = Choosing::new(&opening.rules, choices).into();
     }
+    let counting = Some(watch.counting());
     let queue = Queue { watch, namer, out, names, duration, are_alone, tell: opening.tell };
-    Ok(Watchers { beside: Some(Box::new(queue)), ..watchers })
+    Ok(Watchers { beside: Some(Box::new(queue)), counting, ..watchers })
 }
 
 impl From<WatchError> for Refusal {
@@ -138,6 +139,7 @@ impl Queue {
     fn watch(&mut self, over: &Control) -> Result<(), Refusal> {
         let Self { watch, namer, out, duration, .. } = self;
         watch.run(*duration, over, namer.as_mut(), |told| out.put(told))?;
+        watch.count()?;
         // What was reported before is complete.
         Ok(watch.check_devices()?)
     }

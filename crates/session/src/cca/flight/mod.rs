@@ -2,7 +2,7 @@
 
 mod rows;
 
-use cca::flight::{FlightMissing, FlightTap};
+use cca::flight::{FlightCounts, FlightMissing, FlightTap};
 use cca::{TapOptions, Walk};
 use engine::group::Outcome;
 use packet::{Batch, Record, Timestamp};
@@ -120,6 +120,12 @@ impl FlightReader {
             self.tap.forget_before(clock.start(begin));
         }
         Ok(())
+    }
+
+    /// What became of packets, for who looks while they come.
+    #[must_use]
+    pub const fn counts(&self) -> &FlightCounts {
+        self.tap.counts()
     }
 
     /// Packets by what became of them.

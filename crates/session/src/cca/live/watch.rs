@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use cca::{Change, FlowWay, Follow, Model, Pair, Period, Rules, Segment, TapOptio
 use engine::run::Control;
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
+use store::{Count, Counting};
 
 use super::{Chosen, Departures, Device, Missed, WatchError};
+use crate::cca::counted::of_kernel;
 use crate::cca::naming::Namer;
 use crate::cca::rows::Told;
 use crate::cca::settings::CcaSettings;
@@ -68,6 +71,8 @@ pub struct Watch {
     missed: Option<Missed>,
     /// Which flows may be followed; all where nothing chooses.
     chosen: Option<Chosen>,
+    /// What was counted up to the last period that was looked at.
+    counted: Arc<Mutex<Vec<Count>>>,
 }
 
 impl Watch {
@@ -94,7 +99,31 @@ impl Watch {
             options,
             missed: egress.missed(),
             chosen: None,
+            counted: Arc::default(),
         })
+    }
+
+    /// Counts for who looks while it is watched: those up to the last period, and in the end all.
+    #[must_use]
+    pub fn counting(&self) -> Counting {
+        let counted = Arc::clone(&self.counted);
+        Box::new(move || counted.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Has who looks see counts as they are.
+    ///
+    /// # Errors
+    /// [`WatchError::Tap`]
+    pub fn count(&self) -> Result<(), WatchError> {
+        let [ingress, egress] = self.counts()?;
+        let mut counts = of_kernel("ingress", &ingress);
+        counts.extend(of_kernel("egress", &egress));
+        if let Some(chosen) = &self.chosen {
+            let about = "Times that a flow was beyond those of which the taps know the choice.";
+            counts.push(Count::total("choices_beyond_max", about, chosen.beyond_max()));
+        }
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        Ok(())
     }
 
     /// Follows only flows that are chosen.
@@ -140,6 +169,7 @@ impl Watch {
                 .as_ref()
                 .map(|missed| told.ways().map(|way| missed.bytes(way)).collect());
             put(&told)?;
+            self.count()?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(brought)?;
             self.pair.forget_old();

@@ -1,0 +1,69 @@
+//! What is counted of taps while a run goes on.
+
+use cca::TapCounts;
+use cca::flight::FlightCounts;
+use store::Count;
+
+/// Packets at one tap, by what was made of them.
+fn by_outcome(
+    tap: Option<&str>,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+    again: u64,
+) -> Vec<Count> {
+    let at_tap = |count: Count| match tap {
+        Some(tap) => count.with("tap", tap),
+        None => count,
+    };
+    let about = "Packets by outcome.";
+    let mut made: Vec<_> = counts
+        .map(|(outcome, count)| {
+            at_tap(Count::total("packets", about, count)).with("outcome", outcome)
+        })
+        .collect();
+    let about = "Of these, packets with data further from the data before than any window reaches.";
+    made.push(at_tap(Count::total("packets_begun_again", about, again)));
+    made
+}
+
+/// One tap. All outcomes together are the packets that came.
+pub(super) fn of_flight(counts: &FlightCounts, left_out: u64) -> Vec<Count> {
+    let named = counts.named().filter(|(name, _)| *name != "begun_again");
+    let mut made = by_outcome(None, named, counts.begun_again);
+    let about = "Packets of flows that no rule chooses.";
+    made.push(Count::total("packets_left_out", about, left_out));
+    made
+}
+
+/// One of two taps. All outcomes together are the packets that came.
+pub(super) fn of_tap(tap: &str, counts: &TapCounts) -> Vec<Count> {
+    let named = counts.named().filter(|(name, _)| *name != "out_of_window");
+    by_outcome(Some(tap), named, counts.out_of_window)
+}
+
+/// One of two taps in the kernel.
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub(super) fn of_kernel(tap: &str, counts: &capture::tap::SlotTapCounts) -> Vec<Count> {
+    let capture::tap::SlotTapCounts {
+        taken,
+        not_followed,
+        left_out,
+        no_room,
+        not_tcp,
+        no_data,
+        unreadable,
+    } = *counts;
+    let named = [
+        ("taken", taken),
+        ("not_followed", not_followed),
+        ("left_out", left_out),
+        ("no_room", no_room),
+        ("not_tcp", not_tcp),
+        ("no_data", no_data),
+        ("unreadable", unreadable),
+    ];
+    let about = "Packets by outcome.";
+    let count = |(outcome, count)| {
+        Count::total("packets", about, count).with("tap", tap).with("outcome", outcome)
+    };
+    named.into_iter().map(count).collect()
+}
