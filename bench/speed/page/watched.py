@@ -2,7 +2,8 @@
 
 A run on an interface of a network namespace of its own, which ends with this process, classifies
 the flows of a capture that is sent again and again at a steady rate. It is looked at by nobody, by
-one page, by 50 pages, and by 50 pages and a crawler, in turns. Written are watched.jsonl and
+one page, by 50 pages, and by 50 pages and a crawler, in turns. In one more case those look at
+another run, which shows what their load alone does on this machine. Written are watched.jsonl and
 watched.md: packets lost, how long verdicts took, processor time of the run and of its server alone.
 
     cargo build --release --package wirelens-capture --example live_send
@@ -30,7 +31,10 @@ from environment import cpu_slug, facts
 
 WIRELENS = Path("target/release/wirelens")
 RATES = (20_000, 50_000)
-WATCHERS = {"nobody": (0, 0), "1 page": (1, 0), "50 pages": (50, 0), "50 pages, crawler": (50, 1)}
+WATCHERS = {
+    "nobody": (0, 0), "1 page": (1, 0), "50 pages": (50, 0), "50 pages, crawler": (50, 1),
+    "nobody; 50 pages, crawler at another run": (50, 1),
+}  # fmt: skip
 SECONDS = 10.0
 SETTINGS = """
 [input]
@@ -60,14 +64,29 @@ def server_cpu_s(pid: int) -> float:
             name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
         except OSError:
             continue
-        if name.startswith("server"):
+        if name in ("server", "query"):
             ticks += sum(map(int, rest.split()[11:13]))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def another() -> tuple[subprocess.Popen[str], str]:
+    """A run that has read the capture and is looked at, and its address."""
+    command = [WIRELENS, "run", "-r", str(live.REPLAY), "--page", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    address = ""
+    for line in process.stderr:
+        found = re.search(r"http://\S+", line)
+        address = found[0] if found else address
+        if "the page stays open" in line:
+            break
+    return process, address
 
 
 def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
     pages, crawlers = WATCHERS[watchers]
     settings, words = folder / "watched.toml", folder / "watched.txt"
+    other: subprocess.Popen[str] | None = None
     settings.write_text(SETTINGS)
     with words.open("wb") as out:
         process = subprocess.Popen(
@@ -77,6 +96,8 @@ def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
         live.wait_until(lambda: "listening on" in words.read_text(), "it listens")
         live.wait_until(lambda: "http://" in words.read_text(), "it serves")
         address = re.findall(r"http://\S+", words.read_text())[0]
+        if "another run" in watchers:
+            other, address = another()
         time.sleep(0.3)
         visitors = [
             "nice", "-n", "19", sys.executable, str(Path(__file__).with_name("visitors.py")),
@@ -94,8 +115,10 @@ def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
         process.send_signal(signal.SIGINT)
         process.wait(30)
     finally:
-        process.kill()
-        process.wait()
+        for each in (process, other):
+            if each is not None:
+                each.kill()
+                each.wait()
     said = words.read_text(errors="replace")
     captured = live.number(r"(\d+) packets captured", said)
     dropped = re.search(r"(\d+) packets dropped", said)

@@ -94,6 +94,16 @@ pub struct Server {
     thread: JoinHandle<()>,
 }
 
+/// How much others come before the threads that serve, as `nice` counts it.
+const NICENESS: i32 = 10;
+
+/// Has this thread wait for those that read packets, where both want a core. Linux keeps the
+/// priority of each thread apart (setpriority(2)).
+fn come_after_packets() {
+    // Without it answers are as they are, only that packets may wait.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+}
+
 /// Threads on which queries run.
 const QUERY_THREADS: usize = 2;
 
@@ -119,14 +129,17 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .thread_name("server-query")
             .max_blocking_threads(QUERY_THREADS)
             .thread_name("query")
+            .on_thread_start(come_after_packets)
             .build()
             .map_err(ServerError::Start)?;
         let app = App::new(store, facts, address, (token, tls.clone()));
         let (over, ends) = watch::channel(false);
-        let serve = move || runtime.block_on(listen::serve(listener, app, ends));
+        let serve = move || {
+            come_after_packets();
+            runtime.block_on(listen::serve(listener, app, ends));
+        };
         let thread = thread::Builder::new().name("server".into()).spawn(serve);
         Ok(Self { address, tls, over, thread: thread.map_err(ServerError::Start)? })
     }
