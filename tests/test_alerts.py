@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -102,8 +103,10 @@ def test_a_destination_can_be_tried(tmp_path: Path) -> None:
 
 KEPT = (
     '[packetlog]\noutput = "log"\nmode = "log-minimum"\nfixed-mode = true\n'
-    '[[rule]]\nindicator = "list"\nkeep = "full"\n'
+    '[[rule]]\nindicator = "list"\nkeep = "full"\n[[rule]]\nbytes = "1G"\nkeep = "full"\n'
 )
+# A list that rules are not about, and that has every flow.
+OTHERS = '[[indicators]]\nname = "others"\nkind = "ip"\nfile = "others.txt"\n'
 
 
 def kept(folder: Path, query: str) -> tuple[list[str], list[str]]:
@@ -123,8 +126,9 @@ def kept(folder: Path, query: str) -> tuple[list[str], list[str]]:
 
 def test_packets_of_an_address_on_a_list_are_kept_whole(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("203.0.113.80\n")
+    (tmp_path / "others.txt").write_text("0.0.0.0/0\n::/0\n")
     path = settings(
-        tmp_path, f'{KEPT}[[indicators]]\nname = "list"\nkind = "ip"\nfile = "list.txt"\n'
+        tmp_path, f'{KEPT}{OTHERS}[[indicators]]\nname = "list"\nkind = "ip"\nfile = "list.txt"\n'
     )
     ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
     assert ran.status == 0, ran.stderr
@@ -137,9 +141,9 @@ def test_packets_of_an_address_on_a_list_are_kept_whole(tmp_path: Path) -> None:
 
 def test_packets_behind_a_name_on_a_list_are_kept_whole(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("demo.example\n")
-    path = settings(
-        tmp_path, f'{KEPT}[[indicators]]\nname = "list"\nkind = "domain"\nfile = "list.txt"\n'
-    )
+    (tmp_path / "others.txt").write_text("0.0.0.0/0\n::/0\n")
+    of_names = '[[indicators]]\nname = "list"\nkind = "domain"\nfile = "list.txt"\n'
+    path = settings(tmp_path, KEPT + OTHERS + of_names)
     ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
     assert ran.status == 0, ran.stderr
     hello = ["-Y", "tls.handshake.extensions_server_name == www.demo.example and tcp", "-T",
@@ -178,22 +182,34 @@ def test_rules_are_replaced_while_the_run_goes_on(tmp_path: Path) -> None:
         )
 
     written("before")
-    capture = DEMO.read_bytes()
-    run = subprocess.Popen(
-        [PROGRAM, "run", "-c", "wirelens.toml"], cwd=tmp_path, stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert run.stdin is not None and run.stderr is not None
-    run.stdin.write(capture[: len(capture) // 2])
-    run.stdin.flush()
-    time.sleep(1)
+    capture, words = DEMO.read_bytes(), tmp_path / "words.txt"
+
+    def wait_for(holds: Callable[[], bool], sent: int) -> int:
+        """Sends the capture on in pieces until that holds; how far it is."""
+        while not holds():
+            assert sent < len(capture), words.read_text()
+            time.sleep(0.05)
+            sent += run.stdin.write(capture[sent : sent + 2048])
+            run.stdin.flush()
+        return sent
+
+    with words.open("wb") as err:
+        run = subprocess.Popen(
+            [PROGRAM, "run", "-c", "wirelens.toml"], cwd=tmp_path, stdin=subprocess.PIPE,
+            stderr=err,
+        )  # fmt: skip
+    assert run.stdin is not None
+    jsonl = tmp_path / "alerts.jsonl"
+    half = len(capture) // 2
+    run.stdin.write(capture[:half])
+    sent = wait_for(lambda: jsonl.exists() and jsonl.stat().st_size > 0, half)
     written("after")
     run.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
-    said = run.communicate(capture[len(capture) // 2 :], timeout=60)[1].decode()
-    assert run.returncode == 0, said
-    assert "alerts: 1 rules in force" in said
-    assert "[alert] was changed" not in said
+    sent = wait_for(lambda: "alerts: 1 rules in force" in words.read_text(), sent)
+    run.stdin.write(capture[sent:])
+    run.stdin.close()
+    assert run.wait(60) == 0, words.read_text()
+    assert "[alert] was changed" not in words.read_text()
     names = [alert["name"] for alert in alerts(tmp_path) if alert["state"] == "firing"]
     assert names.index("after") > 0
     assert set(names[names.index("after") :]) == {"after"}

@@ -25,7 +25,7 @@ mod watch;
 pub use alert::{Alert, AlertFlow, SCHEMA, State};
 pub use begin::{Alerts, BeginError, Clocks, EveLine, Options, Tested};
 pub use check::{Mistake, Part};
-pub use indicators::Lists;
+pub use indicators::{LISTS_OF_RULES_MAX, Lists};
 pub use notify::NotifyState;
 pub use rules::COUNTS;
 pub use settings::{

@@ -15,6 +15,8 @@ const MEASURES: [&str; 9] =
     ["packets", "bytes", "flags", "first", "last", "size", "gap", "duration", "piat"];
 const LATENCIES: [&str; 9] =
     ["rtt", "jitter", "queue", "retransmissions", "late", "unmeasured", "acks", "sharp", "_ce"];
+/// What is known of an address besides packets.
+const PLACES: [&str; 4] = ["local", "asn", "as_org", "country"];
 
 /// Tables that carry another program's names, which are the reason to ask for them.
 const FOREIGN: [&str; 1] = ["wirelens flows --names nfstream"];
@@ -26,7 +28,7 @@ fn tables() -> Vec<(&'static str, Schema)> {
 fn is_end(name: &str) -> bool {
     let mut words = name.split('_');
     words.any(|word| ENDS.contains(&word))
-        && !MEASURES.iter().chain(&LATENCIES).any(|measure| name.contains(measure))
+        && !MEASURES.iter().chain(&LATENCIES).chain(&PLACES).any(|what| name.contains(what))
 }
 
 /// What is wrong with the names of a table's flow columns.

@@ -119,13 +119,6 @@ impl Index {
         Ok(index)
     }
 
-    /// A number for a new file, later than all others.
-    pub(crate) const fn number(&mut self) -> u64 {
-        let number = self.next_number;
-        self.next_number += 1;
-        number
-    }
-
     pub(crate) fn byte_count(&self) -> u64 {
         self.files().map(|(_, file)| file.byte_count).sum()
     }

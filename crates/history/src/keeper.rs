@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::columns::Schema;
@@ -39,6 +40,8 @@ pub(crate) struct Keeper {
     pub(crate) damaged: Mutex<BTreeSet<(u64, u64)>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) flushing: Mutex<()>,
+    /// Of the next file.
+    pub(crate) next_number: AtomicU64,
     /// Open for as long as the folder is ours.
     pub(crate) _lock: File,
 }
@@ -61,16 +64,6 @@ impl Keeper {
         let mut all = locked(&self.rollups);
         let made = || Arc::new(rollups(table.name(), table.schema()));
         Arc::clone(all.entry(table.name().to_owned()).or_insert_with(made))
-    }
-
-    /// From here on no row goes from memory before it was taken.
-    pub(crate) fn take_all(&self) {
-        self.store.tables().iter().for_each(|table| table.put_taken(Some(0)));
-    }
-
-    /// From here on no row waits.
-    pub(crate) fn take_none(&self) {
-        self.store.tables().iter().for_each(|table| table.put_taken(None));
     }
 
     /// Whether rows of a table would soon wait.
@@ -162,7 +155,7 @@ impl Keeper {
     ) -> Result<(), String> {
         let now_ns = self.store.time_ns().unwrap_or_else(self.now_ns);
         for (hour, batch) in split(held, schema, now_ns) {
-            let number = self.write_index().number();
+            let number = self.next_number.fetch_add(1, Relaxed);
             let file = batch.write(&self.root, name, hour, schema, number)?;
             written.push((name.to_owned(), file));
         }

@@ -22,6 +22,7 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -84,6 +85,7 @@ impl History {
         let lock = lock::lock(&folder)?;
         let index = Index::scan(&folder)
             .map_err(|source| HistoryError::Folder { folder: folder.clone(), source })?;
+        let next_number = AtomicU64::new(index.next_number);
         let counters = Arc::new(Counters::default());
         counters.put_size(&index);
         let counting = Arc::clone(&counters);
@@ -100,9 +102,10 @@ impl History {
             damaged: Mutex::new(BTreeSet::new()),
             counters,
             flushing: Mutex::new(()),
+            next_number,
             _lock: lock,
         });
-        keeper.take_all();
+        keeper.store.take_rows(true);
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (of_thread, stopped) = (Arc::clone(&keeper), Arc::clone(&stop));
         let thread = thread::Builder::new()
@@ -127,7 +130,7 @@ impl History {
             // Its panic would have been reported where it happened.
             let _ = thread.join();
             self.keeper.flush(true);
-            self.keeper.take_none();
+            self.keeper.store.take_rows(false);
         }
         self.state()
     }
@@ -135,7 +138,7 @@ impl History {
     /// How much is stored, and what went wrong.
     #[must_use]
     pub fn state(&self) -> HistoryState {
-        self.keeper.counters.state(&self.keeper.read_index())
+        self.keeper.counters.state()
     }
 
     /// Rows of a table in memory that are in files, or were missed: with stored rows go those of
@@ -209,7 +212,19 @@ impl Drop for History {
 /// How often it is looked whether rows wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// Whoever hands in rows waits for this thread, but not for one that has fallen.
+struct Release<'a>(&'a Keeper);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store.take_rows(false);
+        }
+    }
+}
+
 fn flush_until(keeper: &Keeper, stop: &(Mutex<bool>, Condvar), every: Duration) {
+    let _release = Release(keeper);
     let mut waited = Duration::ZERO;
     loop {
         let look = LOOK_EVERY.min(every);

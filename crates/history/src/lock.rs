@@ -1,7 +1,8 @@
 //! One run for a folder.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process;
 
@@ -13,7 +14,8 @@ const NAME: &str = "history.lock";
 /// of a run that was killed.
 pub(crate) fn lock(folder: &Path) -> Result<File, HistoryError> {
     let refused = |source| HistoryError::Folder { folder: folder.to_owned(), source };
-    fs::create_dir_all(folder).map_err(refused)?;
+    // What is stored has addresses and names, as captures have.
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
     let path = folder.join(NAME);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = open.map_err(refused)?;

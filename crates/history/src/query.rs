@@ -256,10 +256,11 @@ impl Keeper {
     /// The same from sums by minute, where a long series needs no more than they have.
     fn series_of_sums(&self, table: &Table, query: &SeriesQuery) -> Option<Series> {
         let schema = table.schema();
-        let SeriesQuery { filter, range, value, aggregate, by, series_count, step_ns } = query;
+        let SeriesQuery { filter, range, value, aggregate, by, series_count, .. } = query;
         let until_ns = range.to_ns.or_else(|| self.store.time_ns())?;
         let length_ns = until_ns.saturating_sub(range.from_ns?);
-        let has_whole_minutes = step_ns.is_none_or(|step| step > 0 && step % MINUTE_NS == 0);
+        let step_ns = query.step_ns(length_ns);
+        let has_whole_minutes = step_ns % MINUTE_NS == 0;
         if length_ns < LONG_NS || !has_whole_minutes || !filter.columns(schema).is_empty() {
             return None;
         }
@@ -287,7 +288,7 @@ impl Keeper {
         let range = TimeRange { from_ns: first_ns, to_ns: range.to_ns };
         let is_count = matches!(aggregate, Aggregate::Count);
         let aggregate = if is_count { Aggregate::Sum } else { *aggregate };
-        let (series_count, step_ns) = (*series_count, *step_ns);
+        let (series_count, step_ns) = (*series_count, Some(step_ns));
         let columns = by.iter().chain([&value]).flat_map(|one| one.columns().iter().copied());
         let ask = Ask { range, filter: &Filter::all(), columns: Some(columns.collect()) };
         let found = self.sums(table, &rollup.name, &ask)?;

@@ -65,6 +65,8 @@ pub(crate) struct Counters {
     failed_writes: AtomicU64,
     left_out_files: AtomicU64,
     trouble: Mutex<Option<String>>,
+    /// As it was after the last write: who asks for it does not wait for a query that reads files.
+    tables: Mutex<Vec<TableHistory>>,
 }
 
 impl Counters {
@@ -99,6 +101,16 @@ impl Counters {
     pub(crate) fn put_size(&self, index: &Index) {
         self.file_count.store(index.files().count() as u64, Relaxed);
         self.byte_count.store(index.byte_count(), Relaxed);
+        let tables = index.tables.iter().filter_map(|(name, table)| {
+            Some(TableHistory {
+                name: name.clone(),
+                first_ns: table.files.iter().map(|file| file.first_ns).min()?,
+                last_ns: table.files.iter().map(|file| file.last_ns).max()?,
+                file_count: table.files.len(),
+                byte_count: table.files.iter().map(|file| file.byte_count).sum(),
+            })
+        });
+        *locked(&self.tables) = tables.collect();
     }
 
     /// For the metrics page.
@@ -121,20 +133,12 @@ impl Counters {
         ]
     }
 
-    pub(crate) fn state(&self, index: &Index) -> HistoryState {
-        let tables = index.tables.iter().filter_map(|(name, table)| {
-            Some(TableHistory {
-                name: name.clone(),
-                first_ns: table.files.iter().map(|file| file.first_ns).min()?,
-                last_ns: table.files.iter().map(|file| file.last_ns).max()?,
-                file_count: table.files.len(),
-                byte_count: table.files.iter().map(|file| file.byte_count).sum(),
-            })
-        });
+    #[allow(clippy::cast_possible_truncation)]
+    pub(crate) fn state(&self) -> HistoryState {
         HistoryState {
-            tables: tables.collect(),
-            file_count: index.files().count(),
-            byte_count: index.byte_count(),
+            tables: locked(&self.tables).clone(),
+            file_count: self.file_count.load(Relaxed) as usize,
+            byte_count: self.byte_count.load(Relaxed),
             row_count: self.row_count.load(Relaxed),
             missed: self.missed.load(Relaxed),
             evicted_hours: self.evicted_hours.load(Relaxed),

@@ -161,15 +161,7 @@ impl App {
         }))
     }
 
-    /// Someone asks, and may look on.
-    pub(crate) fn note_request(&self, looks_on: bool) {
-        self.served.requests.fetch_add(1, Ordering::Relaxed);
-        if looks_on {
-            self.note_look();
-        }
-    }
-
-    /// The same, of one who listens to events.
+    /// Someone looks, and may look on.
     pub(crate) fn note_look(&self) {
         self.asked_ns.store((self.facts.now_ns)(), Ordering::Relaxed);
     }

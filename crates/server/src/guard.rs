@@ -24,9 +24,14 @@ const COOKIE_NAME: &str = "wirelens";
 /// Lets a request through, or says why not.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     // Who scrapes asks for counts alone, and only then.
-    app.note_request(request.uri().path() != "/metrics");
+    app.served.requests.fetch_add(1, Ordering::Relaxed);
     let mut response = match admit(&app, &request) {
-        Ok(None) => next.run(request).await,
+        Ok(None) => {
+            if request.uri().path() != "/metrics" {
+                app.note_look();
+            }
+            next.run(request).await
+        }
         Ok(Some(redirect)) => redirect,
         Err(problem) => {
             app.served.refused.fetch_add(1, Ordering::Relaxed);

@@ -31,7 +31,7 @@ const TAKES_WITHIN: Duration = Duration::from_secs(20);
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// What one is told who speaks HTTP without TLS.
+/// The answer to HTTP without TLS.
 const WANTS_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
      Connection: close\r\n\r\nthis address wants https://\n";
 

@@ -1,5 +1,6 @@
 //! Labels flows that are on a list of indicators, for rules about them.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use alerts::Lists;
@@ -11,17 +12,24 @@ use crate::application::{Closing, Refusal, Watcher};
 use crate::classify::Naming;
 use crate::flows::Done;
 
-/// How far a flow was looked up.
+/// How far a flow was looked up, and where it was found.
+#[derive(Clone, Copy, Default)]
+struct Looked {
+    stage: Stage,
+    /// The lists that it is on, a bit each.
+    lists: u16,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Looked {
+enum Stage {
     /// No packet was seen.
     #[default]
     New,
-    /// Its addresses are on no list.
+    /// Its addresses were looked up.
     Addresses,
-    /// So is the name that it had first.
+    /// So was the name that it had first.
     Name,
-    /// It is on a list, or nothing more will be found.
+    /// Nothing more will be found.
     Done,
 }
 
@@ -29,9 +37,9 @@ impl PerFlow for Looked {
     fn on_packet(&mut self, _: &FlowPacket) {}
 }
 
-/// Gives [`LabelKind::Indicator`]: the number of the first list that has an address of the flow,
-/// from its first packet on; else its name or fingerprint, from the packet after the one that
-/// carries it.
+/// Gives [`LabelKind::Indicator`]: the lists that a flow is on, a bit each. Those of its addresses
+/// hold from its first packet on, those of its name and fingerprint from the packet after the one
+/// that carries them.
 pub(crate) struct Indicated {
     lists: Arc<Lists>,
     flows: SideSlab<Looked>,
@@ -46,10 +54,10 @@ impl Indicated {
     }
 }
 
-fn of_name(lists: &Lists, found: &Found) -> Option<usize> {
-    let domain = found.name().and_then(|name| lists.find_domain(name));
-    let ja4 = || found.hello.as_ref()?.ja4.as_ref().and_then(|ja4| lists.find_ja4(ja4.as_str()));
-    domain.or_else(ja4).map(|found| found.list)
+fn with_name(lists: &Lists, found: &Found) -> u16 {
+    let domain = found.name().map_or(0, |name| lists.with_domain(name));
+    let ja4 = found.hello.as_ref().and_then(|hello| hello.ja4.as_ref());
+    domain | ja4.map_or(0, |ja4| lists.with_ja4(ja4.as_str()))
 }
 
 impl Lens for Indicated {
@@ -61,33 +69,30 @@ impl Lens for Indicated {
         let Self { lists, flows, naming } = self;
         for (place, frame, packet, slot) in piece.flows() {
             let Some(looked) = flows.state(slot) else { continue };
-            if *looked == Looked::New {
-                *looked = if naming.is_some() { Looked::Addresses } else { Looked::Done };
+            if looked.stage == Stage::New {
+                looked.stage = if naming.is_some() { Stage::Addresses } else { Stage::Done };
                 let (one, other) = packet.key().endpoints(packet.direction);
-                let of = |address| lists.find_address(address);
-                if let Some(found) = of(one.address).or_else(|| of(other.address)) {
-                    *looked = Looked::Done;
-                    labels.give_from(LabelKind::Indicator, slot, place, number(found.list));
+                looked.lists = lists.with_address(one.address) | lists.with_address(other.address);
+                if looked.lists != 0 {
+                    labels.give_from(LabelKind::Indicator, slot, place, looked.lists);
                 }
             }
-            let Some(naming) = naming.as_mut().filter(|_| *looked != Looked::Done) else {
+            let Some(naming) = naming.as_mut().filter(|_| looked.stage != Stage::Done) else {
                 continue;
             };
             let Some(names) = naming.on_frame(&frame, packet, slot) else { continue };
-            let Some(found) = names.seen.found.as_deref() else {
-                if names.is_final {
-                    *looked = Looked::Done;
-                }
-                continue;
-            };
+            let found = names.seen.found.as_deref();
             // A name may come before the fingerprint does: once for each.
-            if *looked == Looked::Name && !names.is_final {
-                continue;
+            let is_new = found.is_some() && (looked.stage != Stage::Name || names.is_final);
+            if names.is_final {
+                looked.stage = Stage::Done;
+            } else if found.is_some() {
+                looked.stage = Stage::Name;
             }
-            *looked = if names.is_final { Looked::Done } else { Looked::Name };
-            if let Some(list) = of_name(lists, found) {
-                *looked = Looked::Done;
-                labels.give(LabelKind::Indicator, slot, place, number(list));
+            let more = found.filter(|_| is_new).map_or(0, |found| with_name(lists, found));
+            if looked.lists | more != looked.lists {
+                looked.lists |= more;
+                labels.give(LabelKind::Indicator, slot, place, looked.lists);
             }
         }
     }
@@ -106,15 +111,15 @@ impl Lens for Indicated {
     }
 }
 
-/// Of a list: the largest number is no label.
-fn number(list: usize) -> u16 {
-    u16::try_from(list).unwrap_or(u16::MAX - 1)
-}
-
 /// No application: it says nothing.
 impl Watcher for Indicated {
     fn name(&self) -> &'static str {
         ""
+    }
+
+    /// Nor is there anything to take in.
+    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use alerts::LISTS_OF_RULES_MAX;
 use engine::flow::FlowSlot;
 use engine::flow::pass::{LabelKind, Labels};
 use packetlog::policy::Granularity;
@@ -42,6 +43,8 @@ enum Fits {
     One(Vec<u16>),
     /// This one, or one of a higher number.
     From(u16),
+    /// A label with any of these bits.
+    AnyOf(u16),
 }
 
 /// All rules of a run at a moment.
@@ -196,7 +199,7 @@ impl Rules {
         let again = about.filter(|rule| rule.acts.contains(&Act::Again));
         let labels = again.filter_map(|rule| match &rule.fits {
             Fits::One(labels) => Some(labels.clone()),
-            Fits::From(_) => None,
+            Fits::From(_) | Fits::AnyOf(_) => None,
         });
         labels.flatten().collect()
     }
@@ -237,6 +240,7 @@ impl Rules {
             let fits = match &rule.fits {
                 Fits::One(labels) => labels.contains(&label),
                 Fits::From(least) => label >= *least,
+                Fits::AnyOf(bits) => label & bits != 0,
             };
             fits.then_some(said)
         })
@@ -322,18 +326,25 @@ fn of_lists(wanted: &[String], lists: &[String]) -> Result<Fits, Wrong> {
         let message = "indicator: the settings have no [[indicators]]";
         return Err(("indicator", String::from(message)));
     }
-    let mut labels = Vec::new();
+    let mut bits = 0;
     for name in wanted {
         if name == "any" {
-            return Ok(Fits::From(0));
+            return Ok(Fits::AnyOf(u16::MAX));
         }
         let Some(list) = lists.iter().position(|list| list == name) else {
             let told = suggestion(name, &lists.iter().map(String::as_str).collect::<Vec<_>>());
             return Err(("indicator", format!("indicator: there is no list `{name}`; {told}")));
         };
-        labels.push(u16::try_from(list).unwrap_or(u16::MAX - 1));
+        if list >= LISTS_OF_RULES_MAX {
+            let wanted = format!("wanted: one of the first {LISTS_OF_RULES_MAX} lists");
+            return Err((
+                "indicator",
+                format!("indicator: list `{name}` stands too late; {wanted}"),
+            ));
+        }
+        bits |= 1 << list;
     }
-    Ok(Fits::One(labels))
+    Ok(Fits::AnyOf(bits))
 }
 
 /// Whether flows of these labels can be classified again, and why not.

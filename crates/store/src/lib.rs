@@ -36,6 +36,8 @@ pub struct Store {
     asked_for_rows: AtomicU64,
     time_ns: AtomicI64,
     is_over: AtomicBool,
+    /// Whether someone takes every row; see [`Table::put_taken`].
+    are_taken: AtomicBool,
 }
 
 impl Store {
@@ -63,6 +65,9 @@ impl Store {
         let name = names.find(|name| !is_taken(name)).unwrap_or_default();
         let table = Table::new(name, about, schema, limits, Arc::clone(&self.sequence));
         let table = Arc::new(table);
+        if self.are_taken.load(Ordering::Acquire) {
+            table.put_taken(Some(0));
+        }
         tables.push(Arc::clone(&table));
         table
     }
@@ -77,6 +82,15 @@ impl Store {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<Table>> {
         self.tables().into_iter().find(|table| table.name() == name)
+    }
+
+    /// From here on someone takes every row of every table, also of those that are added later:
+    /// none leaves memory before. Or no one does any more.
+    pub fn take_rows(&self, are_taken: bool) {
+        self.are_taken.store(are_taken, Ordering::Release);
+        for table in self.tables() {
+            table.put_taken(are_taken.then_some(0));
+        }
     }
 
     /// Changes with every row and count that is handed in.
@@ -154,6 +168,12 @@ impl Store {
     pub fn count_by(&self, application: &'static str, counting: Counting) {
         let mut countings = self.countings.write().unwrap_or_else(PoisonError::into_inner);
         countings.push((application, counting));
+    }
+
+    /// The counts that were handed in, without those that are made when someone asks.
+    #[must_use]
+    pub fn handed_counts(&self) -> Vec<(&'static str, Vec<Count>)> {
+        self.lock_counts().summed().into_list()
     }
 
     /// All counts, those of several parts added up: application, counts.

@@ -2,6 +2,8 @@ import { type Answer, useAnswer } from "../answer.ts";
 import { tableOf, useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
 import { type Rec, recordsOf, textOf } from "../source/records.ts";
+import type { Source } from "../source/source.ts";
+import { useHasPackets } from "./packets-link.tsx";
 import { Table, type TableColumn } from "./table.tsx";
 import { Text } from "./text.tsx";
 import { Time } from "./time.tsx";
@@ -73,12 +75,35 @@ const COLUMNS: TableColumn<Rec>[] = [
   },
 ];
 
+/** The packets of an alert's flow, else of its host, in one click. */
+function packetsColumn(source: Source): TableColumn<Rec> {
+  return {
+    name: "packets",
+    label: "Packets",
+    render: (row) => {
+      const flow = textOf(row, "community_id");
+      const host = textOf(row, "host");
+      const search = flow ? { flow } : host ? { host } : null;
+      const address = search && source.pcapngAddress(search);
+      if (!address) return null;
+      const what = flow ? "flow" : "host";
+      return (
+        <a href={address} download aria-label={`Packets of this ${what} as pcapng`}>
+          pcapng
+        </a>
+      );
+    },
+  };
+}
+
 export function AlertTable({ caption, alerts }: { caption: string; alerts: Rec[] }) {
+  const { source } = useApp();
   const place = usePlace();
+  const columns = useHasPackets() ? [...COLUMNS, packetsColumn(source)] : COLUMNS;
   return (
     <Table
       caption={caption}
-      columns={COLUMNS}
+      columns={columns}
       rows={alerts}
       keyOf={(row) => `${row.time_ns} ${identityOf(row)}`}
       hrefOf={(row) => alertHref(place, row)}

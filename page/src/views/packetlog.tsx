@@ -60,8 +60,10 @@ const CLASSES: TableColumn<LogClass>[] = [
 function figuresOf(log: PacketLog): Figure[] {
   const { bytes, packets } = log;
   const saved = bytes.seen > 0 ? 1 - bytes.kept / bytes.seen : null;
+  // Such as `none: the recorder has ended`.
+  const [mode, why] = log.mode.split(": ", 2);
   return [
-    { label: "Mode", value: <Text value={log.mode} /> },
+    { label: "Mode", value: <Text value={mode} />, ...(why === undefined ? {} : { note: why }) },
     {
       label: "Volume saved",
       value: formatShare(saved),

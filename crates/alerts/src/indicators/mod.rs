@@ -19,6 +19,9 @@ pub(crate) use rows::{ListStates, RowLook};
 use crate::settings::{IndicatorKind, IndicatorSettings};
 use file::Entries;
 
+/// Lists that rules about flows may name.
+pub const LISTS_OF_RULES_MAX: usize = 15;
+
 /// Entries of a list, unless another maximum is given.
 const ENTRIES_MAX: usize = 2_000_000;
 
@@ -56,15 +59,6 @@ type Stamp = (Option<SystemTime>, u64);
 struct Stamps {
     loaded: Stamp,
     seen: Stamp,
-}
-
-/// An entry that was found.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// Which list, in the order of the settings.
-    pub list: usize,
-    /// The entry.
-    pub entry: String,
 }
 
 /// How a list is.
@@ -190,33 +184,41 @@ impl Lists {
         Ok(Arc::new(Self { lists, wanted, is_over, over: Condvar::new() }))
     }
 
-    /// The first list of addresses with this one, for whoever has to decide at a flow's first
-    /// packet.
+    /// The lists of addresses with this one, a bit each: of the first [`LISTS_OF_RULES_MAX`].
     #[must_use]
-    pub fn find_address(&self, address: IpAddr) -> Option<Found> {
-        self.lists.iter().enumerate().find_map(|(list, one)| match &one.loaded().entries {
-            Entries::Addresses(addresses) => {
-                Some(Found { list, entry: addresses.find(address)?.to_string() })
-            }
-            _ => None,
+    pub fn with_address(&self, address: IpAddr) -> u16 {
+        self.with(|_, entries| match entries {
+            Entries::Addresses(addresses) => addresses.find(address).is_some(),
+            _ => false,
         })
     }
 
-    /// The first list of domain names with this one, or one that it is below.
+    /// The lists of domain names with this one, or one that it is below; as of addresses.
     #[must_use]
-    pub fn find_domain(&self, name: &str) -> Option<Found> {
-        self.find_text(IndicatorKind::Domain, name)
+    pub fn with_domain(&self, name: &str) -> u16 {
+        self.with(|kind, entries| match entries {
+            Entries::Domains(names) if kind == IndicatorKind::Domain => {
+                names.find_domain(name).is_some()
+            }
+            _ => false,
+        })
     }
 
-    /// The first list of fingerprints with this one.
+    /// The lists of fingerprints with this one; as of addresses.
     #[must_use]
-    pub fn find_ja4(&self, fingerprint: &str) -> Option<Found> {
-        self.find_text(IndicatorKind::Ja4, fingerprint)
+    pub fn with_ja4(&self, fingerprint: &str) -> u16 {
+        self.with(|kind, entries| match entries {
+            Entries::Fingerprints(names) if kind == IndicatorKind::Ja4 => {
+                names.find(fingerprint).is_some()
+            }
+            _ => false,
+        })
     }
 
-    fn find_text(&self, kind: IndicatorKind, text: &str) -> Option<Found> {
-        let mut lists = self.lists.iter().enumerate().filter(|(_, one)| one.settings.kind == kind);
-        lists.find_map(|(list, one)| Some(Found { list, entry: one.loaded().find(text)? }))
+    fn with(&self, has: impl Fn(IndicatorKind, &Entries) -> bool) -> u16 {
+        let lists = self.lists.iter().take(LISTS_OF_RULES_MAX).enumerate();
+        let found = lists.filter(|(_, one)| has(one.settings.kind, &one.loaded().entries));
+        found.fold(0, |all, (list, _)| all | 1 << list)
     }
 
     /// Whether any list is of names or fingerprints.
@@ -289,13 +291,13 @@ mod tests {
         let (list, path) = settings("reload", IndicatorKind::Ip, "192.0.2.1\n");
         let lists = Lists::open(&[list]).unwrap();
         let (old, new) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        assert!(lists.find_address(old).is_some() && lists.find_address(new).is_none());
+        assert!(lists.with_address(old) == 1 && lists.with_address(new) == 0);
         fs::write(&path, "192.0.2.2\n# longer\n").unwrap();
         let list = &lists.lists[0];
         list.look(false);
-        assert!(lists.find_address(old).is_some(), "it may still be written");
+        assert!(lists.with_address(old) == 1, "it may still be written");
         list.look(false);
-        assert!(lists.find_address(old).is_none() && lists.find_address(new).is_some());
+        assert!(lists.with_address(old) == 0 && lists.with_address(new) == 1);
         list.look(false);
         assert_eq!(lists.states()[0].reloads, 1);
         fs::remove_file(&path).unwrap();
@@ -304,10 +306,10 @@ mod tests {
         }
         let state = &lists.states()[0];
         assert_eq!((state.failures, state.failed.is_some()), (1, true));
-        assert!(lists.find_address(new).is_some(), "what was loaded stays");
+        assert!(lists.with_address(new) == 1, "what was loaded stays");
         fs::write(&path, "192.0.2.1\n").unwrap();
         list.look(true);
-        assert!(lists.find_address(old).is_some() && lists.states()[0].failed.is_none());
+        assert!(lists.with_address(old) == 1 && lists.states()[0].failed.is_none());
         fs::remove_file(&path).unwrap();
     }
 
@@ -318,12 +320,10 @@ mod tests {
         let print = "t13d1516h2_8daaf6152771_b186095e22b6";
         let (ja4, three) = settings("kind-ja4", IndicatorKind::Ja4, print);
         let lists = Lists::open(&[ip, domain, ja4]).unwrap();
-        let entry = |found: Option<Found>| found.map(|found| (found.list, found.entry));
-        let found = entry(lists.find_address("192.0.2.9".parse().unwrap()));
-        assert_eq!(found, Some((0, "192.0.2.0/24".into())));
-        assert_eq!(entry(lists.find_domain("a.evil.example")), Some((1, "evil.example".into())));
-        assert_eq!(entry(lists.find_ja4(print)), Some((2, print.into())));
-        assert_eq!(entry(lists.find_ja4("evil.example")), None);
+        assert_eq!(lists.with_address("192.0.2.9".parse().unwrap()), 0b1);
+        assert_eq!(lists.with_domain("a.evil.example"), 0b10);
+        assert_eq!(lists.with_ja4(print), 0b100);
+        assert_eq!(lists.with_ja4("evil.example"), 0);
         [one, two, three].iter().for_each(|path| fs::remove_file(path).unwrap());
         let (gone, path) = settings("gone", IndicatorKind::Ip, "");
         fs::remove_file(path).unwrap();

@@ -133,13 +133,14 @@ fn pass(
         let (to, from) = mpsc::channel();
         let hangup = || {
             if reopen.take() {
-                server.iter().for_each(|server| page::reload(server, tell));
                 if let Some(alerts) = &alerts {
                     alerts.reopen();
                     alerts.lists().reload();
                 }
                 let to = to.clone();
+                let server = &server;
                 scope.spawn(move || {
+                    server.iter().for_each(|server| page::reload(server, tell));
                     // If nobody listens any more, the run is over.
                     let _ = to.send(again());
                 });
@@ -151,10 +152,13 @@ fn pass(
             Some(Again::Settings(Box::new(plan)))
         };
         view::run(session, view, hangup, tell)
-    })?;
-    let status = summary::finished(&finished, arguments.quiet);
+    });
+    let status =
+        finished.as_ref().ok().map(|finished| summary::finished(finished, arguments.quiet));
+    // Rows of a run that failed are alerted on and stored, too.
     alerts.into_iter().for_each(alerting::end);
     history.iter().for_each(|history| stored::end(history));
+    let finished = finished?;
     match server {
         Some(server) if arguments.view => server.end(),
         Some(server) => {
@@ -162,7 +166,7 @@ fn pass(
         }
         None => {}
     }
-    status
+    status.unwrap_or(Ok(Status::Fine))
 }
 
 /// What looks at a run while it goes on: the page, alerts, and who stores its rows.

@@ -62,6 +62,7 @@ impl Searched {
             let name = event.remove("event")?;
             let more: Vec<_> = event
                 .iter()
+                .filter(|(_, value)| !value.as_object().is_some_and(serde_json::Map::is_empty))
                 .map(|(key, value)| match value.as_str() {
                     Some(text) => format!("{key} {text}"),
                     None => format!("{key} {value}"),

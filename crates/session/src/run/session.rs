@@ -154,6 +154,22 @@ pub struct Finished {
     pub dropped: Vec<(&'static str, u64)>,
 }
 
+/// The lists that rules are about; opened here where the front door has not.
+fn lists(
+    opened: Option<Arc<Lists>>,
+    settings: &alerts::Settings,
+    read_labels: &[LabelKind],
+) -> Result<Option<Arc<Lists>>, RunError> {
+    if !read_labels.contains(&LabelKind::Indicator) {
+        return Ok(None);
+    }
+    if opened.is_some() {
+        return Ok(opened);
+    }
+    let lists = settings.open_lists();
+    lists.map(Some).map_err(|error| RunError::Refused(Refusal::of("[[indicators]]", error)))
+}
+
 /// Who labels flows for rules and is no application: before those, which read the labels.
 fn labelling(
     rules: &InForce,
@@ -191,7 +207,7 @@ impl Session {
         let has_sizes = !rules.thresholds().is_empty();
         let reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
         in_force.change(rules);
-        let lists = plan.lists.filter(|_| read_labels.contains(&LabelKind::Indicator));
+        let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &Planned| one.ready.wants().has_frames;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {

@@ -67,6 +67,12 @@ fn step_ns(asked: Option<i64>, length_ns: i64) -> i64 {
 }
 
 impl SeriesQuery {
+    /// How long a step is of a series of this length: as asked for, unless it would be too many.
+    #[must_use]
+    pub fn step_ns(&self, length_ns: i64) -> i64 {
+        step_ns(self.step_ns, length_ns)
+    }
+
     /// Puts them together.
     #[must_use]
     pub fn run(&self, chunks: &[Held], schema: Schema) -> Series {
