@@ -38,6 +38,7 @@ output = "log"
 model = "l4s"
 to = ["203.0.113.80:80"]
 [unanswered]
+[history]
 [[alert]]
 name = "large"
 table = "flows"

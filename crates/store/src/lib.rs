@@ -22,6 +22,9 @@ pub use table::{Held, OpenRows, Table, TableLimits, TableState, View};
 
 use counts::AllCounts;
 
+/// Counts that are handed in before they are taken over, where no one asks.
+const HANDED_MAX: usize = 1_000;
+
 /// Counts that are made when someone asks.
 pub type Counting = Box<dyn Fn() -> Vec<Count> + Send + Sync>;
 
@@ -30,6 +33,8 @@ pub type Counting = Box<dyn Fn() -> Vec<Count> + Send + Sync>;
 pub struct Store {
     tables: RwLock<Vec<Arc<Table>>>,
     counts: Mutex<AllCounts>,
+    /// Counts that were handed in since someone asked: whoever hands in waits for no sum.
+    handed: Mutex<Vec<(&'static str, usize, Vec<Count>)>>,
     countings: RwLock<Vec<(&'static str, Counting)>>,
     sequence: Arc<AtomicU64>,
     asked: AtomicU64,
@@ -149,7 +154,13 @@ impl Store {
 
     /// Takes in the counts of a part of an application, in place of those before.
     pub fn put_counts(&self, application: &'static str, part: usize, counts: Vec<Count>) {
-        self.lock_counts().put(application, part, counts);
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.push((application, part, counts));
+        let is_much = handed.len() >= HANDED_MAX;
+        drop(handed);
+        if is_much {
+            drop(self.lock_counts());
+        }
         self.sequence.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -187,7 +198,14 @@ impl Store {
         sums.into_list()
     }
 
+    /// With all that was handed in.
     fn lock_counts(&self) -> MutexGuard<'_, AllCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let handed =
+            std::mem::take(&mut *self.handed.lock().unwrap_or_else(PoisonError::into_inner));
+        for (application, part, of_part) in handed {
+            counts.put(application, part, of_part);
+        }
+        counts
     }
 }

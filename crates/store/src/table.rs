@@ -39,6 +39,11 @@ pub struct Table {
     schema: Schema,
     limits: TableLimits,
     rows: Mutex<Rows>,
+    /// Apart from the rows, and never held for long: the thread that reads packets puts them here,
+    /// which must not wait while a chunk is copied.
+    open: Mutex<BTreeMap<(usize, usize), Open>>,
+    /// As of the rows.
+    received: AtomicU64,
     /// Rows were taken, so that there is room for others.
     has_room: Condvar,
     /// Of the store; see [`Store::sequence`](crate::Store::sequence).
@@ -54,7 +59,6 @@ struct Rows {
     evicted: u64,
     /// So many of the rows were taken by who takes every row; nothing where no one does.
     taken: Option<u64>,
-    open: BTreeMap<(usize, usize), Open>,
 }
 
 struct Open {
@@ -135,8 +139,9 @@ impl Table {
         limits: TableLimits,
         sequence: Arc<AtomicU64>,
     ) -> Self {
-        let (rows, has_room) = (Mutex::default(), Condvar::new());
-        Self { name, about, schema, limits, rows, has_room, sequence }
+        let (rows, open, received) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        let has_room = Condvar::new();
+        Self { name, about, schema, limits, rows, open, received, has_room, sequence }
     }
 
     /// Its name.
@@ -160,9 +165,8 @@ impl Table {
     /// How much of it there is.
     #[must_use]
     pub fn state(&self) -> TableState {
-        let rows = self.lock();
-        let Rows { row_count, byte_count, received, evicted, .. } = *rows;
-        let open_row_count = rows.open.values().map(|open| open.row_count).sum();
+        let open_row_count = self.lock_open().values().map(|open| open.row_count).sum();
+        let Rows { row_count, byte_count, received, evicted, .. } = *self.lock();
         TableState { row_count, byte_count, received, evicted, open_row_count }
     }
 
@@ -189,7 +193,10 @@ impl Table {
         let rows = self.lock();
         let is_full = |rows: &mut Rows| rows.has_no_room_for(added, &self.limits);
         let waited = self.has_room.wait_while(rows, is_full);
-        waited.unwrap_or_else(PoisonError::into_inner).push(added, &self.limits);
+        let mut rows = waited.unwrap_or_else(PoisonError::into_inner);
+        rows.push(added, &self.limits);
+        self.received.store(rows.received, Ordering::Release);
+        drop(rows);
         self.sequence.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -211,31 +218,39 @@ impl Table {
     /// Takes in rows that are not final, in place of those of the same part and segment before.
     /// Beyond the limit they are not taken.
     pub fn put_open(&self, part: usize, segment: usize, row_count: usize, open: OpenRows) {
-        let mut rows = self.lock();
-        rows.open.remove(&(part, segment));
-        let sum: usize = rows.open.values().map(|open| open.row_count).sum();
+        let open = Open {
+            rows: Arc::new(open),
+            row_count,
+            received: self.received.load(Ordering::Acquire),
+        };
+        let mut all = self.lock_open();
+        let before = all.remove(&(part, segment));
+        let sum: usize = all.values().map(|open| open.row_count).sum();
         if row_count > 0 && sum + row_count <= self.limits.open_row_count {
-            let received = rows.received;
-            let open = Open { rows: Arc::new(open), row_count, received };
-            rows.open.insert((part, segment), open);
+            all.insert((part, segment), open);
         }
-        drop(rows);
+        drop(all);
+        // Its rows are freed here, not under the lock.
+        drop(before);
         self.sequence.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Forgets the segments of a part from this one on: there are no rows in them.
     pub fn end_open(&self, part: usize, segment: usize) {
-        self.lock().open.retain(|&(of, at), _| of != part || at < segment);
+        self.lock_open().retain(|&(of, at), _| of != part || at < segment);
     }
 
     /// The rows as they are now.
     #[must_use]
     pub fn view(&self) -> View {
+        // First: a flow that ends meanwhile is then here and among the rows, and counts once.
+        let open = self.lock_open();
+        let open = open.values().map(|open| (Arc::clone(&open.rows), open.received)).collect();
         let rows = self.lock();
         View {
             schema: self.schema,
             chunks: rows.chunks.iter().cloned().collect(),
-            open: rows.open.values().map(|open| (Arc::clone(&open.rows), open.received)).collect(),
+            open,
             received: rows.received,
         }
     }
@@ -251,6 +266,10 @@ impl Table {
             first > received
         });
         view
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, BTreeMap<(usize, usize), Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Rows> {
