@@ -140,7 +140,10 @@ def test_settings_of_the_guide_are_taken(tmp_path: Path) -> None:
     assert len(whole) == 5
     applications = (
         '[classify]\nmodel = "services"\noutput = "a.csv"\n[packetlog]\n[cca]\noutput = "b.csv"\n'
+        '[flows]\noutput = "c.csv"\n[[indicators]]\nname = "list"\nkind = "ip"\n'
+        f'file = "{tmp_path}/list.txt"\n'
     )
+    (tmp_path / "list.txt").write_text("192.0.2.1\n")
     for text in [*whole, applications + rules]:
         ran = run(tmp_path, text, "-r", DEMO, "--check")
         assert ran.status == 0, (text, ran.stderr)
