@@ -83,21 +83,28 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.grid.lines)
 
-    def _read(self) -> None:
-        if select.select([self._ours], [], [], 0.1)[0]:
+    def _read(self, patience_s: float = 0.1) -> bool:
+        """Whether anything was drawn."""
+        is_drawn = bool(select.select([self._ours], [], [], patience_s)[0])
+        if is_drawn:
             # Once the last that had it open is gone, a terminal is an input error.
             with contextlib.suppress(OSError):
                 read = os.read(self._ours, 65536).decode(errors="replace")
                 self.seen += read
                 self.grid.put(read)
+        return is_drawn
 
     def wait_for(self, pattern: str) -> str:
         """Waits until a regular expression is found on the screen; the screen."""
         deadline = time.monotonic() + PATIENCE_S
-        while not re.search(pattern, self.text):
-            assert time.monotonic() < deadline, f"{pattern!r} was not drawn:\n{self.text}"
-            assert self.process.poll() is None, (pattern, self.text, self.errors())
-            self._read()
+        is_whole = False
+        while not is_whole:
+            is_found = re.search(pattern, self.text)
+            assert is_found or time.monotonic() < deadline, f"{pattern!r} not drawn:\n{self.text}"
+            if not is_found:
+                assert self.process.poll() is None, (pattern, self.text, self.errors())
+            # A screen comes in several pieces: it is whole once no other follows at once.
+            is_whole = not self._read(0.02 if is_found else 0.1) and bool(is_found)
         return self.text
 
     def press(self, keys: str) -> None:
