@@ -103,7 +103,7 @@ class Terminal:
             assert is_found or time.monotonic() < deadline, f"{pattern!r} not drawn:\n{self.text}"
             if not is_found:
                 assert self.process.poll() is None, (pattern, self.text, self.errors())
-            # A screen comes in several pieces: it is whole once no other follows at once.
+            # A screen comes in several pieces: it is whole once no other follows immediately.
             is_whole = not self._read(0.02 if is_found else 0.1) and bool(is_found)
         return self.text
 

@@ -75,7 +75,7 @@ def test_a_certificate_of_the_operators_is_verified(tmp_path: Path) -> None:
         assert state(port, trusting) == 200
         with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
             state(port, ssl.create_default_context())
-        # Who speaks HTTP without it is told.
+        # HTTP without it is answered with what is wanted.
         with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"wants https://" in plain.recv(4096)

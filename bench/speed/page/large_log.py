@@ -11,7 +11,6 @@ large_log.md.
 import argparse
 import json
 import os
-import re
 import shutil
 import signal
 import statistics
@@ -24,8 +23,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from environment import cpu_slug, facts
+from served import served
 
-WIRELENS, BENCH = Path("target/release/wirelens"), Path("target/release/wirelens-bench")
+BENCH = Path("target/release/wirelens-bench")
 CAPTURE = Path("testdata/demo.pcapng")
 LOG_BYTES = 10_000_000_000
 # 10.20.0.12 in a round whose addresses are shifted by 7.
@@ -78,17 +78,8 @@ def main() -> None:
         settings.write_text(
             f'[packetlog]\noutput = "{folder}"\nmode = "log-all"\n[page]\nlisten = "127.0.0.1:0"\n'
         )
-        process = subprocess.Popen(
-            [WIRELENS, "run", "-c", settings, "-r", CAPTURE], stderr=subprocess.PIPE, text=True
-        )
+        process, address = served("-c", settings, "-r", CAPTURE)
         try:
-            assert process.stderr
-            address = ""
-            for line in process.stderr:
-                found = re.search(r"http://\S+", line)
-                address = found[0] if found else address
-                if "the page stays open" in line:
-                    break
             for _ in range(arguments.rounds):
                 for cache in ("cold", "warm"):
                     for limit in (100, 10_000):

@@ -1,7 +1,7 @@
 """What looking at a run costs it: `watched.py [-o OUTPUT] [--rounds 3]` (root).
 
 A run on an interface of a network namespace of its own, which ends with this process, classifies
-the flows of a capture that is sent again and again at a steady rate. It is looked at by nobody, by
+the flows of a capture that is sent in a loop at a steady rate. It is looked at by nobody, by
 one page, by 50 pages, and by 50 pages and a crawler, in turns. In one more case those look at
 another run, which shows what their load alone does on this machine. Written are watched.jsonl and
 watched.md: packets lost, how long verdicts took, processor time of the run and of its server alone.
@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import live
 from environment import cpu_slug, facts
+from served import WIRELENS, served
 
-WIRELENS = Path("target/release/wirelens")
 RATES = (20_000, 50_000)
 WATCHERS = {
     "nobody": (0, 0), "1 page": (1, 0), "50 pages": (50, 0), "50 pages, crawler": (50, 1),
@@ -69,20 +69,6 @@ def server_cpu_s(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def another() -> tuple[subprocess.Popen[str], str]:
-    """A run that has read the capture and is looked at, and its address."""
-    command = [WIRELENS, "run", "-r", str(live.REPLAY), "--page", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr
-    address = ""
-    for line in process.stderr:
-        found = re.search(r"http://\S+", line)
-        address = found[0] if found else address
-        if "the page stays open" in line:
-            break
-    return process, address
-
-
 def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
     pages, crawlers = WATCHERS[watchers]
     settings, words = folder / "watched.toml", folder / "watched.txt"
@@ -97,7 +83,7 @@ def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
         live.wait_until(lambda: "http://" in words.read_text(), "it serves")
         address = re.findall(r"http://\S+", words.read_text())[0]
         if "another run" in watchers:
-            other, address = another()
+            other, address = served("-r", str(live.REPLAY), "--page", "0")
         time.sleep(0.3)
         visitors = [
             "nice", "-n", "19", sys.executable, str(Path(__file__).with_name("visitors.py")),
@@ -139,7 +125,7 @@ def measured(rate: int, watchers: str, round_: int, folder: Path) -> Row:
 def table(rows: list[Row]) -> str:
     out = [
         "# What looking at a run costs it", "",
-        f"The shipped capture sent again and again for {SECONDS:g} s; medians of rounds.", "",
+        f"The shipped capture sent in a loop for {SECONDS:g} s; medians of rounds.", "",
         "| packets a second | looked at by | lost | verdicts after, p50 | p99 | CPU of the run |"
         " of its server | answers a second | p99 of answers |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|",

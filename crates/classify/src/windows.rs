@@ -107,7 +107,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
         }
     }
 
-    /// What became of the windows so far, up to the last mark.
+    /// Outcome of the windows so far, up to the last mark.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts
@@ -119,7 +119,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
         self.followed_count
     }
 
-    /// What became of the windows, and who received the verdicts.
+    /// Outcome of the windows, and who received the verdicts.
     #[must_use]
     pub fn finish(self) -> (Counts, O) {
         (self.counts, self.output)

@@ -42,7 +42,7 @@ pub trait Grouping: Copy + Send + Sync {
     ) -> (Place<Self::Narrow, Self::Wide>, Self::Value);
 }
 
-/// What became of the packets a stage was given. Together they are all of them.
+/// Outcome of the packets a stage was given. Together they are all of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Packets that have a key.
@@ -161,7 +161,7 @@ impl<G: Grouping> GroupStage<G> {
         self
     }
 
-    /// What became of the packets so far.
+    /// Outcome of the packets so far.
     #[must_use]
     pub const fn outcome(&self) -> &Outcome {
         &self.outcome

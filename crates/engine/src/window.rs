@@ -77,13 +77,13 @@ impl<G: Grouping> WindowExtract<G> {
         }
     }
 
-    /// What became of the packets so far, and how many of them were late.
+    /// Outcome of the packets so far, and how many of them were late.
     #[must_use]
     pub const fn so_far(&self) -> (&Outcome, u64) {
         (&self.outcome, self.late)
     }
 
-    /// What became of the packets, and how many of them were late.
+    /// Outcome of the packets, and how many of them were late.
     #[must_use]
     pub fn finish(self) -> (Outcome, u64) {
         (self.outcome, self.late)

@@ -154,7 +154,8 @@ fn main() {
     let row_count = arguments.next().map_or(5_000_000, |text| text.parse().unwrap());
     let store = Store::new();
     let table = store.add("flows", "", SCHEMA, TableLimits::default());
-    let mut options = HistoryOptions::new(folder, || START_NS + DAY_NS);
+    let week = packet::Span::from_seconds(7 * 86_400);
+    let mut options = HistoryOptions::new(folder, week, 2 << 30, || START_NS + DAY_NS);
     options.flush_every = Duration::from_secs(3_600);
     let begun = Instant::now();
     let history = History::begin(options, store).unwrap();

@@ -59,12 +59,10 @@ pub struct HistoryOptions {
 }
 
 impl HistoryOptions {
-    /// 7 days or 2 GiB, written once a minute.
+    /// Written once a minute.
     #[must_use]
-    pub const fn new(folder: PathBuf, now_ns: fn() -> i64) -> Self {
-        let keep = Span::from_seconds(7 * 86_400);
-        let flush_every = Duration::from_secs(60);
-        Self { folder, keep, keep_bytes: 2 << 30, flush_every, now_ns }
+    pub const fn new(folder: PathBuf, keep: Span, keep_bytes: u64, now_ns: fn() -> i64) -> Self {
+        Self { folder, keep, keep_bytes, flush_every: Duration::from_secs(60), now_ns }
     }
 }
 

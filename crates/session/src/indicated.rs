@@ -1,6 +1,5 @@
 //! Labels flows that are on a list of indicators, for rules about them.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use alerts::Lists;
@@ -115,11 +114,6 @@ impl Lens for Indicated {
 impl Watcher for Indicated {
     fn name(&self) -> &'static str {
         ""
-    }
-
-    /// Nor is there anything to take in.
-    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
-        Ok(())
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

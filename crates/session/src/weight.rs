@@ -1,7 +1,5 @@
 //! Labels flows by the bytes that they have brought, for rules about heavy ones.
 
-use std::any::Any;
-
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
 
@@ -63,11 +61,6 @@ impl Lens for Weight {
 impl Watcher for Weight {
     fn name(&self) -> &'static str {
         ""
-    }
-
-    /// Nor is there anything to take in.
-    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
-        Ok(())
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

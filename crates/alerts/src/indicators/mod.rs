@@ -187,7 +187,7 @@ impl Lists {
     /// The lists of addresses with this one, a bit each: of the first [`LISTS_OF_RULES_MAX`].
     #[must_use]
     pub fn with_address(&self, address: IpAddr) -> u16 {
-        self.with(|_, entries| match entries {
+        self.with(|entries| match entries {
             Entries::Addresses(addresses) => addresses.find(address).is_some(),
             _ => false,
         })
@@ -196,10 +196,8 @@ impl Lists {
     /// The lists of domain names with this one, or one that it is below; as of addresses.
     #[must_use]
     pub fn with_domain(&self, name: &str) -> u16 {
-        self.with(|kind, entries| match entries {
-            Entries::Domains(names) if kind == IndicatorKind::Domain => {
-                names.find_domain(name).is_some()
-            }
+        self.with(|entries| match entries {
+            Entries::Domains(names) => names.find_domain(name).is_some(),
             _ => false,
         })
     }
@@ -207,17 +205,15 @@ impl Lists {
     /// The lists of fingerprints with this one; as of addresses.
     #[must_use]
     pub fn with_ja4(&self, fingerprint: &str) -> u16 {
-        self.with(|kind, entries| match entries {
-            Entries::Fingerprints(names) if kind == IndicatorKind::Ja4 => {
-                names.find(fingerprint).is_some()
-            }
+        self.with(|entries| match entries {
+            Entries::Fingerprints(names) => names.find(fingerprint).is_some(),
             _ => false,
         })
     }
 
-    fn with(&self, has: impl Fn(IndicatorKind, &Entries) -> bool) -> u16 {
+    fn with(&self, has: impl Fn(&Entries) -> bool) -> u16 {
         let lists = self.lists.iter().take(LISTS_OF_RULES_MAX).enumerate();
-        let found = lists.filter(|(_, one)| has(one.settings.kind, &one.loaded().entries));
+        let found = lists.filter(|(_, one)| has(&one.loaded().entries));
         found.fold(0, |all, (list, _)| all | 1 << list)
     }
 

@@ -208,7 +208,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         Some(Progress { packet_count, is_closed: flow.closed.is_some() })
     }
 
-    /// What became of the flows so far, up to the last mark.
+    /// Outcome of the flows so far, up to the last mark.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts.clone();
@@ -225,7 +225,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.waiting_count
     }
 
-    /// What became of the flows, and who received the verdicts.
+    /// Outcome of the flows, and who received the verdicts.
     #[must_use]
     pub fn finish(self) -> (Counts, O) {
         (self.counts(), self.output)

@@ -49,7 +49,7 @@ pub(super) struct Watched {
     pub tables: Tables,
     /// Whether they are printed.
     pub has_tables: bool,
-    /// Whether people look at a view, below which they are told what was done.
+    /// Whether people look at a view, below which what was done is shown.
     pub has_view: bool,
     /// Who acts on the queue.
     pub act: Option<Act>,

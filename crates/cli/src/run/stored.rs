@@ -22,8 +22,7 @@ pub(super) fn begin(
 ) -> Result<Option<Arc<History>>, Failure> {
     let Some((settings, store)) = settings.zip(store) else { return Ok(None) };
     let HistorySettings { folder, keep, keep_bytes } = settings.clone();
-    let usual = HistoryOptions::new(folder, || clock::realtime().as_ns());
-    let options = HistoryOptions { keep, keep_bytes, ..usual };
+    let options = HistoryOptions::new(folder, keep, keep_bytes, || clock::realtime().as_ns());
     Ok(Some(Arc::new(History::begin(options, Arc::clone(store))?)))
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use history::{Ask, History, HistoryOptions};
+use packet::Span;
 use store::query::{Filter, TimeRange, cell};
 use store::{Held, Store, Table, TableLimits};
 
@@ -81,7 +82,8 @@ impl Drop for Folder {
 }
 
 pub(crate) fn options(folder: &Folder) -> HistoryOptions {
-    let mut options = HistoryOptions::new(folder.path().to_owned(), || START_NS + 99 * HOUR_NS);
+    let (path, week) = (folder.path().to_owned(), Span::from_seconds(7 * 86_400));
+    let mut options = HistoryOptions::new(path, week, 2 << 30, || START_NS + 99 * HOUR_NS);
     options.flush_every = Duration::from_secs(3_600);
     options
 }

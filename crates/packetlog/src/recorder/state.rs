@@ -139,7 +139,7 @@ impl RecorderState {
         self.last_error.lock().ok()?.clone()
     }
 
-    /// What became of packets by class, as chunks that are acknowledged say it.
+    /// Outcome of packets by class, as chunks that are acknowledged say it.
     #[must_use]
     pub fn acknowledged(&self) -> Vec<ClassRow> {
         self.acknowledged.lock().map(|rows| rows.clone()).unwrap_or_default()

@@ -145,7 +145,7 @@ impl QueuePeriods {
         self.look(put)
     }
 
-    /// What became of the packets of both taps so far, for who looks while they come.
+    /// Outcome of the packets of both taps so far, for who looks while they come.
     #[must_use]
     pub fn counts(&self) -> Vec<Count> {
         let mut counts = of_tap("ingress", self.pair.ingress.counts());

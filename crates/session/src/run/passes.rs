@@ -17,7 +17,7 @@ use engine::run::{Control, shard, spawn};
 use engine::{PARTITION_COUNT, Stage as _};
 use packet::{HashSeed, Source};
 
-use super::seat::{Border, Seat};
+use super::seat::{Border, NO_APPLICATION, Seat};
 use super::shown::Shown;
 use crate::application::{Refusal, Watcher, Watchers};
 use crate::flows::Done;
@@ -173,7 +173,7 @@ impl Seats {
         let parts = parts.into_iter().zip(borders).map(|(mut seats, border)| {
             let watcher: Box<dyn Watcher> = Box::new(Border(border));
             note_flow_table(&mut seats, &mut numbers);
-            seats.push(Seat { place: usize::MAX, watcher, shown: None });
+            seats.push(Seat { place: NO_APPLICATION, watcher, shown: None });
             Ok(Pass::new(options, seed, in_order(seats)?))
         });
         let parts = parts.collect::<Result<_, Refusal>>()?;

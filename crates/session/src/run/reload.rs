@@ -47,7 +47,7 @@ impl Reload {
         }
         let names = changed(&self.tables, &plan.tables);
         for name in &names {
-            // Rules about alerts are the front door's, which says what became of them.
+            // Rules about alerts are the front door's, which reports whether they are in force.
             let is_taken = are_taken && name == "networks";
             if !["rule", "alert"].contains(&name.as_str()) && !is_taken {
                 lines.push(format!("[{name}] was changed: that takes effect with the next start"));

@@ -1,7 +1,5 @@
 //! Lenses of a run, each with the application that it is of.
 
-use std::any::Any;
-
 use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{Ended, FlowMark, Left, MarkKind};
 use packet::Timestamp;
@@ -12,9 +10,12 @@ use crate::outlet::Sections;
 
 use super::shown::Shown;
 
+/// The place of a lens that is of no application, such as one that labels flows for rules.
+pub(super) const NO_APPLICATION: usize = usize::MAX;
+
 /// A lens of an application.
 pub(super) struct Seat {
-    /// The application's place in the run.
+    /// The application's place in the run, or [`NO_APPLICATION`].
     pub place: usize,
     /// Who looks.
     pub watcher: Box<dyn Watcher>,
@@ -91,10 +92,6 @@ impl Lens for Border {
 impl Watcher for Border {
     fn name(&self) -> &'static str {
         ""
-    }
-
-    fn fold(&mut self, _: Box<dyn Any>) -> Result<(), Refusal> {
-        Ok(())
     }
 
     fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {

@@ -20,7 +20,7 @@ use super::driving::{Driving, Looking};
 use super::passes::{Left, Looked, Making, Seats};
 use super::plan::{OutputSettings, Plan, Planned};
 use super::reload::Reload;
-use super::seat::Seat;
+use super::seat::{NO_APPLICATION, Seat};
 use super::shown::{Shown, Whose};
 use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
@@ -179,10 +179,10 @@ fn labelling(
 ) -> Seats {
     let mut seats = Seats::default();
     if has_sizes {
-        seats.add(usize::MAX, true, Weight::new(rules).into(), None);
+        seats.add(NO_APPLICATION, true, Weight::new(rules).into(), None);
     }
     if let Some(lists) = lists {
-        seats.add(usize::MAX, true, Indicated::new(lists, idle_timeout).into(), None);
+        seats.add(NO_APPLICATION, true, Indicated::new(lists, idle_timeout).into(), None);
     }
     seats
 }
@@ -466,6 +466,10 @@ fn close(passed: Left, names: &[&'static str]) -> (Vec<(usize, Closing)>, Option
     for Looked { seats, flows } in looked {
         let mut first: BTreeMap<usize, Box<dyn Watcher>> = BTreeMap::new();
         for Seat { place, watcher, .. } in seats {
+            // It has found nothing that could be reported, and no other is of its kind.
+            if place == NO_APPLICATION {
+                continue;
+            }
             match first.entry(place) {
                 Entry::Vacant(entry) => {
                     entry.insert(watcher);

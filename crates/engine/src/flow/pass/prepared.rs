@@ -18,7 +18,7 @@ pub struct Prepared {
     bytes: Vec<u8>,
     records: Vec<Record>,
     pub(super) parts: Vec<Part>,
-    /// What became of all packets up to the last of these, those that came late, and steps of the
+    /// Outcome of all packets up to the last of these, those that came late, and steps of the
     /// clock.
     pub(super) so_far: (Outcome, u64, u64),
     /// Marks, and before which record each of them is.
@@ -145,14 +145,14 @@ impl Preparer {
         }
     }
 
-    /// Nothing is added to these any more: they say what became of the packets so far.
+    /// Nothing is added to these any more: they are the outcome of the packets so far.
     pub fn close(&self, into: &mut Prepared) {
         let (outcome, late, steps) = &mut into.so_far;
         outcome.clone_from(&self.outcome);
         (*late, *steps) = (self.clock.late, self.clock.steps);
     }
 
-    /// What became of the packets, and event time.
+    /// Outcome of the packets, and event time.
     #[must_use]
     pub fn finish(self) -> (Outcome, FlowClock) {
         (self.outcome, self.clock)

@@ -122,7 +122,7 @@ impl FlightReader {
         Ok(())
     }
 
-    /// What became of packets, for who looks while they come.
+    /// Outcome of packets, for who looks while they come.
     #[must_use]
     pub const fn counts(&self) -> &FlightCounts {
         self.tap.counts()
