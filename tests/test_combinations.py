@@ -118,6 +118,7 @@ COMMANDS = {
             ),
             "--window": Option(("1s",), "table csv nfstream folders", "live live-csv"),
             "--stats": Option((), "csv model folders", "live-csv live-model"),
+            "--macs": Option((), "csv model eve folders ipfix", "live-csv live-model"),
             "--names": Option(("nfstream",), "csv", "live-csv"),
             "--read-names": Option((), "table csv folders", "live live-csv"),
             "--hash-names": Option((str(DEMO),), "table csv eve folders", "live live-csv"),

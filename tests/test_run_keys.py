@@ -36,7 +36,7 @@ KEYS = {
         "idle-timeout": ('"1s"', "works"), "active-timeout": ('"1s"', "works"),
         "window": ('"1s"', "works"), "stats": ("true", "works"),
         "names": ('"nfstream"', "works"), "max-flows": ("64", "works"),
-        "read-names": ("true", "works"), "hash-names": (f'"{DEMO}"', "works"),
+        "macs": ("true", "works"), "read-names": ("true", "works"), "hash-names": (f'"{DEMO}"', "works"),
         # Of files, folders and records; `test_exports.py` has them.
         "partition": ('"hour"', "refused"), "rotate-bytes": ('"1M"', "refused"),
         "rotate-time": ('"1h"', "refused"), "biflow": ("true", "refused"),
@@ -126,6 +126,7 @@ def test_a_key_has_an_effect_or_is_refused_by_name(table: str, tmp_path: Path) -
     ("table", "lines", "named"),
     [
         ("flows", 'names = "nfstream"\nstats = true\n', "stats"),
+        ("flows", 'names = "nfstream"\nmacs = true\n', "macs"),
         ("flows", 'names = "nfstream"\nwindow = "1s"\n', "window"),
     ],
 )

@@ -90,6 +90,7 @@ class FlowsOptions(TypedDict):
     active_timeout: str
     window: str | None
     stats: bool
+    macs: bool
     names: str
     max_flows: int
     read_names: bool

@@ -362,6 +362,7 @@ def flows(
     active_timeout: Duration = "1800s",
     window: Duration | None = None,
     stats: bool = False,
+    macs: bool = False,
     names: Literal["wirelens", "nfstream"] = "wirelens",
     read_names: bool = False,
     hash_names: Path | None = None,
@@ -399,10 +400,13 @@ def flows(
     stats
         Add 52 columns: sizes in bytes, gaps between packets in nanoseconds, and packets by TCP
         flag, of both directions together and of each.
+    macs
+        Add ``src_mac`` and ``dst_mac``, the MAC addresses of the flow's first frame; None where the
+        link has none.
     names
         Whose names, units and order the columns have: ours, or those of NFStream with
-        ``statistical_analysis=True`` (then `stats` is included, times are in milliseconds, and
-        what is missing is 0, as there).
+        ``statistical_analysis=True`` (then `stats` and MAC addresses are included, times are in
+        milliseconds, and what is missing is 0, as there).
     read_names
         Add 9 columns of what the payload names: application protocol, server (SNI, HTTP host, DNS),
         ALPN, TLS version, JA4. Payload is looked at only then; one thread does it.
@@ -472,6 +476,7 @@ def flows(
         "active_timeout": _duration(active_timeout),
         "window": None if window is None else _duration(window),
         "stats": stats,
+        "macs": macs,
         "names": names,
         "max_flows": max_flows,
         "read_names": read_names,

@@ -26,11 +26,14 @@ LAYOUTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"window": "2s"}, ["--window", "2s"]),
     ({"window": 0.5, "stats": True}, ["--window", "500ms", "--stats"]),
     ({"names": "nfstream"}, ["--names", "nfstream"]),
+    ({"macs": True}, ["--macs"]),
+    ({"macs": True, "stats": True}, ["--macs", "--stats"]),
 ]
 
-# In the order of NFStream's `NFlow`, version 6, without link addresses, tunnels and nDPI.
+# In the order of NFStream's `NFlow`, version 6, without tunnels and nDPI.
 NFSTREAM = """
-id expiration_id src_ip src_port dst_ip dst_port protocol ip_version vlan_id
+id expiration_id src_ip src_mac src_oui src_port dst_ip dst_mac dst_oui dst_port
+protocol ip_version vlan_id
 bidirectional_first_seen_ms bidirectional_last_seen_ms bidirectional_duration_ms
 bidirectional_packets bidirectional_bytes
 src2dst_first_seen_ms src2dst_last_seen_ms src2dst_duration_ms src2dst_packets src2dst_bytes

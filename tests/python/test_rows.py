@@ -19,7 +19,8 @@ HOSTS = ROOT / "testdata/cascade-hosts"
 HEAD = '''"""What the columns of rows are, for type checkers and editors.
 
 Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
-are lost. `window_start_ns` is there with windows, and `capture` where several captures are read.
+are lost. `window_start_ns` is there with windows, `src_mac` and `dst_mac` where they are asked for,
+and `capture` where several captures are read.
 """
 
 from typing import Final
@@ -34,7 +35,12 @@ ALL: Final[tuple[type[Row], ...]] = ({all},)
 """
 PYTHON = {"Text": "str", "Bytes": "bytes", "F64": "float"}
 # Columns that are there now and then, whatever a row is of.
-SOMETIMES = {"window_start_ns": "int", "capture": "str | None"}
+SOMETIMES = {
+    "window_start_ns": "int",
+    "src_mac": "str | None",
+    "dst_mac": "str | None",
+    "capture": "str | None",
+}
 WITHOUT_CAPTURE = ("top", "run", "cca", "latency")
 TOP = ("source", "destination", "pair", "port", "protocol", "flow", "name")
 # Class, the table it is of, the class that has the first of its columns, what it is.
@@ -112,7 +118,8 @@ def annotations(table: str, above: str) -> list[str]:
     known = {name for name, *_ in tables.get(inherited, [])}
     lines = []
     for name, kind, nullable in tables[table]:
-        if name not in known and name not in SOMETIMES:
+        is_here = name not in SOMETIMES or not has(table, name)
+        if name not in known and is_here and name not in ("window_start_ns", "capture"):
             lines.append(f"    {name}: {PYTHON.get(kind, 'int')}{' | None' if nullable else ''}\n")
     return lines
 
@@ -121,6 +128,8 @@ def has(table: str, sometimes: str) -> bool:
     question = table.split()[1].strip(",")
     if table.endswith("--by host"):
         return False
+    if sometimes.endswith("_mac"):
+        return question == "flows" and "nfstream" not in table
     if sometimes == "capture":
         return question not in WITHOUT_CAPTURE
     return question not in ("run", "cca", "latency") and "nfstream" not in table

@@ -356,6 +356,9 @@ pub struct FlowsArguments {
     /// Add sizes, gaps between packets and counts of TCP flags
     #[arg(long)]
     pub stats: bool,
+    /// Add the MAC addresses of both ends, as the first frame of a flow has them
+    #[arg(long)]
+    pub macs: bool,
     /// Names, units and order of the columns
     #[arg(long, value_name = "NAMES", default_value = "wirelens")]
     #[arg(value_parser = choice::<Names>())]

@@ -90,6 +90,7 @@ pub(crate) fn flows(
         active_timeout: arguments.active_timeout,
         window: arguments.window,
         stats: arguments.stats,
+        macs: arguments.macs,
         names: arguments.names,
         max_flows: arguments.max_flows,
         read_names: arguments.read_names,

@@ -3,6 +3,7 @@
 mod address;
 mod bytes;
 mod filling;
+mod joined;
 mod kept;
 mod text;
 
@@ -12,6 +13,7 @@ use std::net::IpAddr;
 use address::AddressText;
 pub use bytes::BytesColumn;
 pub use filling::Filling;
+pub use joined::joined;
 pub use text::TextColumn;
 
 /// What a column holds. Every kind is typed to the end: a stamp stays

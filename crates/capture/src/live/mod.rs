@@ -48,7 +48,7 @@ pub use source::LiveSource;
 
 use frame::Origin;
 use ring::Reader;
-use source::{Phase, interface_dropped};
+use source::{Phase, Scheduling, interface_dropped};
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
@@ -99,6 +99,10 @@ pub fn open(
         reader: Reader::new(&shape),
         origin: target.origin.clone(),
         options: read.clone(),
+        scheduling: match options.latency {
+            Latency::Throughput => Scheduling::Usual,
+            Latency::Low => Scheduling::Wanted,
+        },
         tick_ms: options.tick_ms(),
         block_timeout_ms: shape.block_timeout_ms,
         is_up_at_start: target.is_up,

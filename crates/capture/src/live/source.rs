@@ -14,6 +14,7 @@ use crate::report::{Damage, DamageCause, Report};
 use crate::sys::clock::realtime_now;
 use crate::sys::packet_ring::PacketRing;
 use crate::sys::packet_socket::{PacketSocket, Readiness};
+use crate::sys::scheduling::{become_realtime, become_usual};
 
 /// How long a stop may go unnoticed while nothing comes.
 const STOP_NOTICED_MS: u32 = 100;
@@ -46,6 +47,7 @@ pub struct LiveSource {
     pub(super) reader: Reader,
     pub(super) origin: Origin,
     pub(super) options: ReadOptions,
+    pub(super) scheduling: Scheduling,
     pub(super) tick_ms: u32,
     pub(super) block_timeout_ms: u32,
     pub(super) is_up_at_start: bool,
@@ -70,6 +72,18 @@ pub(super) enum Phase {
     Ended,
 }
 
+/// How the thread that reads is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheduling {
+    /// As all others.
+    Usual,
+    /// In real time, from the first call on: it waits for frames, and no other thread may make it
+    /// wait longer. Where that is not permitted it stays as all others.
+    Wanted,
+    /// In real time.
+    Realtime,
+}
+
 /// What a source has without waiting for it.
 pub(super) enum Polled<'a> {
     Frames(Batch<'a>),
@@ -85,6 +99,24 @@ enum Wake {
     Frames,
     Tick(Timestamp),
     End,
+}
+
+impl Scheduling {
+    #[inline]
+    fn begin(&mut self) {
+        if *self == Self::Wanted {
+            *self = become_realtime().map_or(Self::Usual, |()| Self::Realtime);
+        }
+    }
+
+    /// What follows the last frame takes as long as it takes. Other sources that the same thread
+    /// polls are then read as others read theirs.
+    fn end(&mut self) {
+        if std::mem::replace(self, Self::Usual) == Self::Realtime {
+            // It needs no permission, and without it the thread would still end.
+            let _ = become_usual();
+        }
+    }
 }
 
 impl LiveSource {
@@ -159,6 +191,7 @@ impl LiveSource {
 
     /// What there is now. Once it is stopped it waits for the rest, which comes soon.
     pub(super) fn poll(&mut self) -> Polled<'_> {
+        self.scheduling.begin();
         if self.phase == Phase::Reading && self.options.stop.load(Ordering::Relaxed) {
             self.begin_draining();
         }
@@ -306,12 +339,16 @@ impl Source for LiveSource {
     }
 
     fn next_batch(&mut self) -> Option<Batch<'_>> {
+        self.scheduling.begin();
         let count = loop {
             self.reader.give_back(&mut self.ring);
             match self.wait() {
                 Wake::Frames => {}
                 Wake::Tick(at) => return Some(Batch { bytes: &[], records: &[], tick: Some(at) }),
-                Wake::End => return None,
+                Wake::End => {
+                    self.scheduling.end();
+                    return None;
+                }
             }
             let count = self.fill();
             if count > 0 {

@@ -20,3 +20,5 @@ pub mod packet_sender;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 pub mod prefetch;
+#[cfg(target_os = "linux")]
+pub mod scheduling;

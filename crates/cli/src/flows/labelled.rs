@@ -54,8 +54,7 @@ pub(super) fn run(
         ));
     }
     settings.check_format().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
-    let flows = LabelledFlows::new(cascade, arguments.max_flows, arguments.stats);
-    let flows = if settings.format.is_some() { flows.exported() } else { flows };
+    let flows = LabelledFlows::new(cascade, &settings);
     let opened = alone::open(&mut inputs, typed, &flows)?;
     if arguments.input.check {
         return Ok(Status::Fine);

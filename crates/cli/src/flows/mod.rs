@@ -75,10 +75,10 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
         refuse_ranks(arguments)?;
     }
     let is_nfstream = arguments.names == Names::Nfstream;
-    if is_table && (arguments.stats || is_nfstream) {
+    if is_table && (arguments.stats || arguments.macs || is_nfstream) {
         return Err(Failure::usage(
-            "--stats and --names: a table shows the same columns with and without; give -o FILE, \
-             or --format with csv, jsonl, parquet or arrow",
+            "--stats, --macs and --names: a table shows the same columns with and without; give \
+             -o FILE, or --format with csv, jsonl, parquet or arrow",
         ));
     }
     if is_nfstream && (arguments.read_names || arguments.hash_names.is_some()) {
@@ -93,10 +93,14 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
             "--names: NFStream's columns have no time for --partition and --rotate-time; leave it out",
         ));
     }
-    if is_nfstream && arguments.stats {
-        return Err(Failure::usage(
-            "--stats: the columns of --names nfstream have statistics already; leave it out",
-        ));
+    for (flag, is_given, what) in
+        [("stats", arguments.stats, "statistics"), ("macs", arguments.macs, "MAC addresses")]
+    {
+        if is_nfstream && is_given {
+            return Err(Failure::usage(format_args!(
+                "--{flag}: the columns of --names nfstream have {what} already; leave it out"
+            )));
+        }
     }
     Ok(())
 }

@@ -4,10 +4,14 @@ pub use packet::FlowSlot;
 use packet::Frame;
 
 use super::extract::FlowPacket;
+use super::pass::Piece;
 use super::segmented::Segmented;
 
 /// What is kept for a flow; the default is that of a flow without packets.
 pub trait PerFlow: Clone + Default + Send + Sync {
+    /// Whether frames have to be at hand: [`on_frame`](Self::on_frame) reads them.
+    const READS_FRAMES: bool = false;
+
     /// Takes in a packet. Who is the source is not known here: keep directions
     /// apart as the packet's key has them, and turn them when the flow has ended.
     fn on_packet(&mut self, packet: &FlowPacket);
@@ -103,6 +107,23 @@ impl<S: PerFlow> SideSlab<S> {
             .cloned()
             .unwrap_or_default()
             .1
+    }
+
+    /// Takes in the packets of a piece, with their frames where those are read.
+    #[inline]
+    pub fn on_piece(&mut self, piece: &Piece<'_>) {
+        if !S::READS_FRAMES {
+            self.on_packets(piece.packets, piece.slots);
+            return;
+        }
+        for slot in piece.slots {
+            self.prefetch(*slot);
+        }
+        for (_, frame, packet, slot) in piece.flows() {
+            if let Some(state) = self.state(slot) {
+                state.on_frame(&frame, packet);
+            }
+        }
     }
 
     /// Takes in packets whose flows stand in `slots`, place by place.

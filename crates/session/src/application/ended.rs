@@ -95,7 +95,7 @@ struct Watching<R: EndedRows, T> {
 
 impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
-        self.states.on_packets(piece.packets, piece.slots);
+        self.states.on_piece(piece);
     }
 
     fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {

@@ -10,7 +10,7 @@ use super::eve::Eve;
 use super::file::TextFile;
 use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
-use super::zeek::Zeek;
+use super::zeek::{Added, Zeek};
 use super::{Export, Form, Records, Style};
 use crate::application::{Opening, Ready, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
@@ -67,14 +67,15 @@ impl Open {
             }
         };
         let places = Places::of(schema);
-        let has_verdict = places.has_verdict();
+        let (has_macs, has_verdict) = (places.has_macs(), places.has_verdict());
+        let added = Added { has_macs, has_verdict };
         let records: Box<dyn Records> = match style {
             Style::Eve => Box::new(Eve(TextFile::create(path, force)?)),
-            Style::Zeek => Box::new(Zeek::create(path, false, force, has_verdict)?),
-            Style::ZeekJson => Box::new(Zeek::create(path, true, force, has_verdict)?),
+            Style::Zeek => Box::new(Zeek::create(path, false, force, added)?),
+            Style::ZeekJson => Box::new(Zeek::create(path, true, force, added)?),
             Style::Ipfix => {
                 let (is_biflow, enterprise) = (options.biflow, options.enterprise);
-                let choices = Choices { is_biflow, enterprise, has_verdict };
+                let choices = Choices { is_biflow, enterprise, has_macs, has_verdict };
                 Box::new(Ipfix::create(path, force, choices)?)
             }
         };

@@ -188,8 +188,17 @@ pub fn verdict(wirelens: &mut Object<'_>, verdict: &VerdictRow<'_>) {
     wirelens.text("model", verdict.model);
 }
 
+/// Keys of [`side`].
+const SOURCE: [&str; 5] = ["src_local", "src_asn", "src_as_org", "src_country", "src_mac_vendor"];
+const DESTINATION: [&str; 5] =
+    ["dst_local", "dst_asn", "dst_as_org", "dst_country", "dst_mac_vendor"];
+
 /// Writes what is known of an address besides packets, into the object `wirelens`.
-fn side(wirelens: &mut Object<'_>, of: &SideRow<'_>, [local, asn, as_org, country]: [&str; 4]) {
+fn side(
+    wirelens: &mut Object<'_>,
+    of: &SideRow<'_>,
+    [local, asn, as_org, country, mac_vendor]: [&str; 5],
+) {
     if let Some(is_local) = of.is_local {
         wirelens.raw(local, is_local);
     }
@@ -198,6 +207,7 @@ fn side(wirelens: &mut Object<'_>, of: &SideRow<'_>, [local, asn, as_org, countr
     }
     wirelens.text_if_any(as_org, of.as_org);
     wirelens.text_if_any(country, of.country);
+    wirelens.text_if_any(mac_vendor, of.mac_vendor);
 }
 
 /// The application protocol under the name that Suricata has for it.
@@ -300,6 +310,16 @@ fn ended(text: &mut String, flow: &FlowRow<'_>) {
     let names = &flow.names;
     let mut event = begin(text, flow, "flow", flow.last_ns);
     event.text_if_any("app_proto", names.app_protocol.and_then(app_proto));
+    if flow.macs.iter().any(Option::is_some) {
+        // A flow of Suricata lists all addresses of a side; here it has the first.
+        event.object("ether", |ether| {
+            for (key, mac) in ["src_macs", "dest_macs"].into_iter().zip(flow.macs) {
+                if let Some(mac) = mac {
+                    ether.raw(key, format_args!("[\"{mac}\"]"));
+                }
+            }
+        });
+    }
     event.object("flow", |counts| {
         counts.raw("pkts_toserver", flow.packets[0]);
         counts.raw("pkts_toclient", flow.packets[1]);
@@ -333,8 +353,8 @@ fn ended(text: &mut String, flow: &FlowRow<'_>) {
             verdict(wirelens, of_flow);
         }
         let [source, destination] = &flow.sides;
-        side(wirelens, source, ["src_local", "src_asn", "src_as_org", "src_country"]);
-        side(wirelens, destination, ["dst_local", "dst_asn", "dst_as_org", "dst_country"]);
+        side(wirelens, source, SOURCE);
+        side(wirelens, destination, DESTINATION);
     });
     event.end();
     text.push('\n');

@@ -38,6 +38,8 @@ pub struct FlowRow<'a> {
     pub vlan: Option<u16>,
     /// The capture, where rows have one.
     pub capture: Option<&'a str>,
+    /// MAC addresses, where rows have them.
+    pub macs: [Option<&'a str>; 2],
     /// What the payload shows.
     pub names: NamesRow<'a>,
     /// What a model says.
@@ -57,6 +59,8 @@ pub struct SideRow<'a> {
     pub as_org: Option<&'a str>,
     /// Its country, by ISO 3166-1.
     pub country: Option<&'a str>,
+    /// The vendor of its MAC address.
+    pub mac_vendor: Option<&'a str>,
 }
 
 /// Names and protocols that the payload shows.
@@ -156,7 +160,8 @@ columns! {
     GuessConfidence "guess_confidence", Stage "stage", PacketsUsed "packets_used",
     Model "model", SrcLocal "src_local", DstLocal "dst_local", SrcAsn "src_asn",
     DstAsn "dst_asn", SrcAsOrg "src_as_org", DstAsOrg "dst_as_org", SrcCountry "src_country",
-    DstCountry "dst_country",
+    DstCountry "dst_country", SrcMac "src_mac", DstMac "dst_mac",
+    SrcMacVendor "src_mac_vendor", DstMacVendor "dst_mac_vendor",
 }
 
 /// One row, by the names of its columns.
@@ -241,7 +246,17 @@ impl Places {
     /// Whether rows have what a model says.
     #[must_use]
     pub fn has_verdict(&self) -> bool {
-        self.at.get(Name::Label as usize).copied().flatten().is_some()
+        self.has(Name::Label)
+    }
+
+    /// Whether rows have MAC addresses.
+    #[must_use]
+    pub fn has_macs(&self) -> bool {
+        self.has(Name::SrcMac)
+    }
+
+    fn has(&self, name: Name) -> bool {
+        self.at.get(name as usize).copied().flatten().is_some()
     }
 
     /// A row.
@@ -269,22 +284,24 @@ impl Places {
             end_reason: of.text(N::EndReason),
             vlan: of.small_if_any(N::Vlan),
             capture: of.text_if_any(N::Capture),
+            macs: [N::SrcMac, N::DstMac].map(|name| of.text_if_any(name)),
             names: names(&of),
             verdict: self.has_verdict().then(|| verdict(&of)),
             sides: [
-                side(&of, [N::SrcLocal, N::SrcAsn, N::SrcAsOrg, N::SrcCountry]),
-                side(&of, [N::DstLocal, N::DstAsn, N::DstAsOrg, N::DstCountry]),
+                side(&of, [N::SrcLocal, N::SrcAsn, N::SrcAsOrg, N::SrcCountry, N::SrcMacVendor]),
+                side(&of, [N::DstLocal, N::DstAsn, N::DstAsOrg, N::DstCountry, N::DstMacVendor]),
             ],
         }
     }
 }
 
-fn side<'a>(of: &Cells<'a>, [local, asn, as_org, country]: [Name; 4]) -> SideRow<'a> {
+fn side<'a>(of: &Cells<'a>, [local, asn, as_org, country, mac_vendor]: [Name; 5]) -> SideRow<'a> {
     SideRow {
         is_local: of.bit(local),
         asn: of.number_if_any(asn),
         as_org: of.text_if_any(as_org),
         country: of.text_if_any(country),
+        mac_vendor: of.text_if_any(mac_vendor),
     }
 }
 

@@ -9,6 +9,7 @@ use engine::flow::{FlowRecord, FlowStatistics, PerFlow};
 use packet::Span;
 use serde::Deserialize;
 
+use super::macs::WithMacs;
 use super::{Done, Laid, Layout, Names, Rows, heaviest, named, needs};
 use crate::application::{
     Application, Count, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
@@ -33,6 +34,8 @@ pub struct Settings {
     pub window: Option<Span>,
     /// Sizes, gaps and flags as well.
     pub stats: bool,
+    /// MAC addresses as well.
+    pub macs: bool,
     /// Whose names columns have.
     #[serde(deserialize_with = "written::choice")]
     pub names: Names,
@@ -55,6 +58,7 @@ impl Default for Settings {
             active_timeout: usual.active_timeout,
             window: None,
             stats: false,
+            macs: false,
             names: Names::Wirelens,
             max_flows: usual.flow_count_max,
             read_names: false,
@@ -69,6 +73,18 @@ impl Settings {
     #[must_use]
     pub const fn reads_names(&self) -> bool {
         self.read_names || self.hash_names.is_some() || self.format.is_some()
+    }
+
+    /// Whether MAC addresses are looked for: NFStream's columns always have them.
+    #[must_use]
+    pub fn reads_macs(&self) -> bool {
+        self.macs || self.names == Names::Nfstream
+    }
+
+    /// Whether frames are looked at.
+    #[must_use]
+    pub fn reads_frames(&self) -> bool {
+        self.reads_names() || self.reads_macs()
     }
 
     /// Refuses what has no effect on records of another tool.
@@ -138,6 +154,8 @@ impl Application for Flows {
 # window = \"60s\"
 # Add statistics of sizes, gaps and flags.
 # stats = false
+# Add the MAC addresses of both ends.
+# macs = false
 # Column names: those of wirelens or of nfstream.
 # names = \"wirelens\"
 # max-flows = 4194304
@@ -175,6 +193,12 @@ impl Application for Flows {
                 "NFStream's columns have statistics already; leave it out",
             ));
         }
+        if settings.names == Names::Nfstream && settings.macs {
+            return Err(Refusal::of(
+                "macs",
+                "NFStream's columns have MAC addresses already; leave it out",
+            ));
+        }
         if settings.names == Names::Nfstream && settings.reads_names() {
             return Err(Refusal::of(
                 "read-names",
@@ -198,7 +222,7 @@ impl Application for Flows {
             active_timeout: Some(active_timeout),
             window: Some(window),
             flow_count_max: Some(max_flows),
-            has_frames: self.settings.reads_names(),
+            has_frames: self.settings.reads_frames(),
             ..Wants::flows(needs(self.settings.reads_names()))
         }
     }
@@ -223,21 +247,28 @@ impl Application for Flows {
                 return Ok(heaviest::watch(flow_count, by_packets, count));
             }
         }
-        if layout.needs_statistics() {
-            let out = Out::<FlowStatistics> { rows, kept: PhantomData };
-            watch_ended(out, opening, |_| true)
-        } else {
-            watch_ended(Out::<()> { rows, kept: PhantomData }, opening, |_| true)
+        match (layout.needs_statistics(), layout.has_macs) {
+            (false, false) => Out::<()>::watch(rows, opening),
+            (false, true) => Out::<WithMacs<()>>::watch(rows, opening),
+            (true, false) => Out::<FlowStatistics>::watch(rows, opening),
+            (true, true) => Out::<WithMacs<FlowStatistics>>::watch(rows, opening),
         }
     }
 }
 
 impl Flows {
-    const fn layout(&self, has_capture: bool) -> Layout {
+    fn layout(&self, has_capture: bool) -> Layout {
         let Settings { names, stats, window, .. } = self.settings;
-        let reads_names = self.settings.reads_names();
-        let is_exported = self.settings.format.is_some();
-        Layout { names, statistics: stats, window, reads_names, is_exported, has_capture }
+        Layout {
+            names,
+            statistics: stats,
+            window,
+            has_macs: self.settings.reads_macs(),
+            reads_names: self.settings.reads_names(),
+            is_exported: self.settings.format.is_some(),
+            has_label: false,
+            has_capture,
+        }
     }
 }
 
@@ -273,6 +304,12 @@ impl EndedRows for Each {
 struct Out<S> {
     rows: Rows,
     kept: PhantomData<S>,
+}
+
+impl<S: PerFlow + Laid + 'static> Out<S> {
+    fn watch(rows: Rows, opening: Opening) -> Result<Watchers, Refusal> {
+        watch_ended(Self { rows, kept: PhantomData }, opening, |_| true)
+    }
 }
 
 impl<S: PerFlow + Laid + 'static> EndedRows for Out<S> {

@@ -40,7 +40,7 @@ impl Brought {
             active_timeout: given("active-timeout").then_some(settings.active_timeout),
             window: given("window").then_some(settings.window),
             flow_count_max: given("max-flows").then_some(settings.max_flows),
-            has_frames: settings.reads_names(),
+            has_frames: settings.reads_frames(),
             ..Wants::flows(needs(settings.reads_names()))
         };
         match Flows::ready(Settings { window, ..settings }, site) {

@@ -10,10 +10,11 @@ use classify::{Cascade, Counts, Options, StageName, Standing, TakeVerdicts, Verd
 use engine::columns::{Columns, Schema, Value};
 use engine::flow::{EndedFlow, FlowRecord, FlowStatistics, Held, PerFlow, TakeEnded, With};
 
-use super::layout::Laid;
+use super::layout::{Laid, Layout};
 use super::lengths::Lengths;
+use super::macs::WithMacs;
 use super::row::{self, Kept, Row};
-use super::{Done, Flows, ROWS_PER_PIECE};
+use super::{Done, Flows, ROWS_PER_PIECE, Settings};
 use crate::application::{
     Application as _, Closing, Framed, Framing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
 };
@@ -27,22 +28,23 @@ use crate::outside::Outside;
 pub struct LabelledFlows {
     cascade: Arc<Cascade>,
     flow_count_max: usize,
-    has_statistics: bool,
-    is_exported: bool,
+    layout: Layout,
 }
 
 impl LabelledFlows {
-    /// Labels are a cascade's of flows, not of windows; statistics are written as well where that
-    /// is asked for.
+    /// Labels are a cascade's of flows, not of windows; statistics, MAC addresses and records of
+    /// other tools are as these settings have them.
     #[must_use]
-    pub const fn new(cascade: Arc<Cascade>, flow_count_max: usize, has_statistics: bool) -> Self {
-        Self { cascade, flow_count_max, has_statistics, is_exported: false }
-    }
-
-    /// For records of other tools.
-    #[must_use]
-    pub fn exported(self) -> Self {
-        Self { is_exported: true, has_statistics: false, ..self }
+    pub fn new(cascade: Arc<Cascade>, settings: &Settings) -> Self {
+        let is_exported = settings.format.is_some();
+        let layout = Layout {
+            statistics: settings.stats && !is_exported,
+            has_macs: settings.macs,
+            is_exported,
+            has_label: true,
+            ..Layout::PLAIN
+        };
+        Self { cascade, flow_count_max: settings.max_flows, layout }
     }
 }
 
@@ -60,23 +62,21 @@ impl Ready for LabelledFlows {
     }
 
     fn schema(&self, has_capture: bool) -> Schema {
-        let schemas = match (self.is_exported, self.has_statistics) {
-            (true, _) => row::EXPORTED_LABELLED,
-            (false, true) => row::LABELLED_WITH_STATISTICS,
-            (false, false) => row::LABELLED,
-        };
-        schemas[usize::from(has_capture)]
+        Layout { has_capture, ..self.layout }.schema()
     }
 
     fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
         let schema = Ready::schema(&*self, opening.captures.are_named());
-        if self.is_exported {
-            watch::<Lengths>(self.cascade, schema, opening)
-        } else if self.has_statistics {
-            watch::<FlowStatistics>(self.cascade, schema, opening)
-        } else {
-            watch::<()>(self.cascade, schema, opening)
-        }
+        let Layout { is_exported, statistics, has_macs, .. } = self.layout;
+        let begin = match (is_exported, statistics, has_macs) {
+            (true, _, false) => watch::<Lengths>,
+            (true, _, true) => watch::<WithMacs<Lengths>>,
+            (false, true, false) => watch::<FlowStatistics>,
+            (false, true, true) => watch::<WithMacs<FlowStatistics>>,
+            (false, false, false) => watch::<()>,
+            (false, false, true) => watch::<WithMacs<()>>,
+        };
+        begin(self.cascade, schema, opening)
     }
 }
 

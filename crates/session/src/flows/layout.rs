@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::columns::{Columns, RowRefused, Schema};
+use engine::columns::{Columns, Field, RowRefused, Schema, joined};
 use engine::flow::{FlowRecord, FlowStatistics};
-use packet::Span;
+use packet::wire::ethernet::MacAddress;
+use packet::{FlowDirection, Span};
+
+use classify::columns::CAPTURE;
 
 use crate::captures::Captures;
 
+use super::lengths::LENGTHS;
+use super::macs::MACS;
 use super::{Names, ROWS_PER_PIECE, nfstream, row};
 
 /// Whose names columns have, and what they tell.
@@ -20,10 +25,14 @@ pub(super) struct Layout {
     pub(super) statistics: bool,
     /// The windows, if there are any.
     pub(super) window: Option<Span>,
+    /// MAC addresses as well.
+    pub(super) has_macs: bool,
     /// Names and protocols that the payload shows, as well.
     pub(super) reads_names: bool,
-    /// What records of other tools are made of, which take names as well.
+    /// What records of other tools are made of as well.
     pub(super) is_exported: bool,
+    /// What a trained cascade says as well.
+    pub(super) has_label: bool,
     /// The capture as well.
     pub(super) has_capture: bool,
 }
@@ -32,6 +41,11 @@ pub(super) struct Layout {
 pub(super) trait Laid: row::Kept {
     /// The statistics, where they were kept.
     fn statistics(&self) -> Option<&FlowStatistics>;
+
+    /// MAC addresses of source and destination, where they were kept.
+    fn macs(&self, _: FlowDirection) -> [Option<MacAddress>; 2] {
+        [None; 2]
+    }
 }
 
 impl Laid for () {
@@ -47,35 +61,47 @@ impl Laid for FlowStatistics {
 }
 
 impl Layout {
+    /// Flows alone, under our own names.
+    pub(super) const PLAIN: Self = Self {
+        names: Names::Wirelens,
+        statistics: false,
+        window: None,
+        has_macs: false,
+        reads_names: false,
+        is_exported: false,
+        has_label: false,
+        has_capture: false,
+    };
+
     /// Whether statistics must be kept.
     #[must_use]
     pub(super) fn needs_statistics(&self) -> bool {
         self.statistics || self.names == Names::Nfstream
     }
 
+    /// Whether anything must be kept besides records.
+    #[must_use]
+    pub(super) fn keeps_any(&self) -> bool {
+        self.needs_statistics() || self.has_macs
+    }
+
     /// The columns.
     #[must_use]
     pub(super) fn schema(&self) -> Schema {
-        if self.is_exported {
-            return row::EXPORTED[usize::from(self.has_capture)];
+        if self.names == Names::Nfstream {
+            return nfstream::SCHEMAS[usize::from(self.has_capture)];
         }
-        if self.reads_names {
-            let schemas = match (self.statistics, self.window) {
-                (false, None) => row::NAMED,
-                (false, Some(_)) => row::WINDOWED_NAMED,
-                (true, None) => row::NAMED_WITH_STATISTICS,
-                (true, Some(_)) => row::WINDOWED_NAMED_WITH_STATISTICS,
-            };
-            return schemas[usize::from(self.has_capture)];
-        }
-        let schemas = match (self.names, self.statistics, self.window) {
-            (Names::Nfstream, ..) => nfstream::SCHEMAS,
-            (Names::Wirelens, false, None) => row::PLAIN,
-            (Names::Wirelens, false, Some(_)) => row::WINDOWED,
-            (Names::Wirelens, true, None) => row::WITH_STATISTICS,
-            (Names::Wirelens, true, Some(_)) => row::WINDOWED_WITH_STATISTICS,
-        };
-        schemas[usize::from(self.has_capture)]
+        let parts: [(bool, &[Field]); 8] = [
+            (self.window.is_some(), &row::WINDOW),
+            (true, &row::FLOW),
+            (self.statistics, &row::STATISTICS),
+            (self.is_exported, &LENGTHS),
+            (self.has_macs, &MACS),
+            (self.reads_names, &row::NAMES),
+            (self.has_label, &row::LABEL),
+            (self.has_capture, &CAPTURE),
+        ];
+        joined(&parts.map(|(is_there, fields)| if is_there { fields } else { &[] }))
     }
 }
 
@@ -114,7 +140,7 @@ impl Rows {
     }
 
     fn push_all<S: Laid>(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), RowRefused> {
-        if self.layout.needs_statistics() {
+        if self.layout.keeps_any() {
             return flows.iter().try_for_each(|(record, kept)| self.push(record, kept));
         }
         let records = flows.iter().map(|(record, _)| record);
@@ -125,7 +151,14 @@ impl Rows {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         match (self.layout.names, kept.statistics()) {
             (Names::Nfstream, Some(statistics)) => {
-                nfstream::push(&mut self.columns, number, record, statistics, &self.captures)
+                let macs = kept.macs(record.direction);
+                nfstream::push(
+                    &mut self.columns,
+                    number,
+                    record,
+                    (statistics, macs),
+                    &self.captures,
+                )
             }
             _ => row::push(&mut self.columns, self.layout.window, record, kept, &self.captures),
         }

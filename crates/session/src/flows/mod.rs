@@ -6,6 +6,7 @@ mod heaviest;
 mod labelled;
 mod layout;
 mod lengths;
+mod macs;
 mod named;
 mod nfstream;
 mod row;
@@ -46,17 +47,25 @@ choice! {
 /// The columns of flows, in every form.
 #[must_use]
 pub fn declared_columns() -> Vec<(&'static str, Schema)> {
-    vec![
-        ("wirelens flows", row::PLAIN[0]),
-        ("wirelens flows --window DURATION", row::WINDOWED[0]),
-        ("wirelens flows --stats", row::WITH_STATISTICS[0]),
-        ("wirelens flows --names nfstream", nfstream::SCHEMAS[0]),
-        ("wirelens flows -r FOLDER", row::PLAIN[1]),
-        ("wirelens flows --read-names", row::NAMED[0]),
-        ("wirelens flows --read-names --stats", row::NAMED_WITH_STATISTICS[0]),
-        ("wirelens flows --model DIR", row::LABELLED[0]),
-        ("wirelens flows --model DIR --stats", row::LABELLED_WITH_STATISTICS[0]),
-    ]
+    let plain = Layout::PLAIN;
+    let with_names = Layout { reads_names: true, ..plain };
+    let labelled = Layout { has_label: true, ..plain };
+    let layouts = [
+        ("wirelens flows", plain),
+        (
+            "wirelens flows --window DURATION",
+            Layout { window: Some(packet::Span::from_seconds(1)), ..plain },
+        ),
+        ("wirelens flows --stats", Layout { statistics: true, ..plain }),
+        ("wirelens flows --names nfstream", Layout { names: Names::Nfstream, ..plain }),
+        ("wirelens flows --macs", Layout { has_macs: true, ..plain }),
+        ("wirelens flows -r FOLDER", Layout { has_capture: true, ..plain }),
+        ("wirelens flows --read-names", with_names),
+        ("wirelens flows --read-names --stats", Layout { statistics: true, ..with_names }),
+        ("wirelens flows --model DIR", labelled),
+        ("wirelens flows --model DIR --stats", Layout { statistics: true, ..labelled }),
+    ];
+    layouts.into_iter().map(|(command, layout)| (command, layout.schema())).collect()
 }
 
 /// What is counted of flows while a run goes on.

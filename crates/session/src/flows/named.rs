@@ -17,6 +17,7 @@ use packet::Span;
 use super::application::{Shown, ShownFlow};
 use super::layout::{Laid, Layout};
 use super::lengths::Lengths;
+use super::macs::WithMacs;
 use super::row::{self, Kept, Row};
 use super::{Done, Flows, ROWS_PER_PIECE};
 use crate::application::{
@@ -44,11 +45,17 @@ pub(super) fn watch(
             limits,
             Largest { flows: Heaviest::new(flow_count, by_packets), text },
         )),
-        Shown::Rows if layout.is_exported => rows::<Lengths>(layout, limits, text, opening),
-        Shown::Rows if layout.needs_statistics() => {
-            rows::<FlowStatistics>(layout, limits, text, opening)
+        Shown::Rows => {
+            let begin = match (layout.is_exported, layout.statistics, layout.has_macs) {
+                (true, _, false) => rows::<Lengths>,
+                (true, _, true) => rows::<WithMacs<Lengths>>,
+                (false, true, false) => rows::<FlowStatistics>,
+                (false, true, true) => rows::<WithMacs<FlowStatistics>>,
+                (false, false, false) => rows::<()>,
+                (false, false, true) => rows::<WithMacs<()>>,
+            };
+            begin(layout, limits, text, opening)
         }
-        Shown::Rows => rows::<()>(layout, limits, text, opening),
     }
 }
 

@@ -1,25 +1,29 @@
 //! The columns of flows under NFStream's names, in its units and order.
 //!
-//! Those of `NFStreamer(statistical_analysis=True)`, version 6, without what it
-//! reads of link addresses, and without what nDPI tells. Where nothing is to be told, such as the
-//! gaps of a single packet, NFStream has 0, and so has this.
+//! Those of `NFStreamer(statistical_analysis=True)`, version 6, without what nDPI detects. Where
+//! there is nothing to measure, such as the gaps of a single packet, NFStream has 0, and so has this.
 
 use classify::columns::CAPTURE;
-use engine::columns::{Columns, Field, RowRefused, Value};
+use engine::columns::{Columns, Field, RowRefused, Schema, Value};
 use engine::flow::{EndReason, FlowRecord, FlowStatistics, Spread};
 use packet::Timestamp;
+use packet::wire::ethernet::MacAddress;
 
-use super::row::{Row, Schemas, count, joined, real, small, text, vlan};
+use super::row::{Row, count, joined, real, small, text, vlan};
 use crate::captures::Captures;
 
 const NS_PER_MS: i64 = 1_000_000;
 
-const FLOW: [Field; 12] = [
+const FLOW: [Field; 16] = [
     count("id", "Number of the flow, from 0 on in the order of the rows."),
     small("expiration_id", "0 where it ended by itself or with the input, 1 where it was cut."),
     text("src_ip", "Address of the source, which sent the first packet."),
+    text("src_mac", "MAC address of the source in the first frame.").nullable(),
+    text("src_oui", "Its first three bytes, which name the vendor.").nullable(),
     small("src_port", "Its port."),
     text("dst_ip", "The other address."),
+    text("dst_mac", "MAC address of the destination in the first frame.").nullable(),
+    text("dst_oui", "Its first three bytes, which name the vendor.").nullable(),
     small("dst_port", "Its port."),
     small("protocol", "Number of the IP protocol."),
     small("ip_version", "4 or 6."),
@@ -68,7 +72,7 @@ macro_rules! side {
     };
 }
 
-const COLUMNS: [Field; 72] = joined(&[
+const COLUMNS: [Field; 76] = joined(&[
     &FLOW,
     &side!(totals "bidirectional"),
     &side!(times "src2dst"),
@@ -86,7 +90,11 @@ const COLUMNS: [Field; 72] = joined(&[
     &side!(flags "dst2src"),
 ]);
 
-pub(super) const SCHEMAS: Schemas = [&COLUMNS, &joined::<73>(&[&COLUMNS, &CAPTURE])];
+/// Without the capture, and with it.
+pub(super) const SCHEMAS: [Schema; 2] = [&COLUMNS, &joined::<77>(&[&COLUMNS, &CAPTURE])];
+
+/// Characters of an OUI, `00:00:5e`.
+const OUI_LEN: usize = 8;
 
 /// Bits of the flags in NFStream's order.
 const FLAG_BITS: [usize; 8] = [1, 7, 6, 5, 4, 3, 2, 0];
@@ -96,19 +104,24 @@ pub(super) fn push(
     columns: &mut Columns,
     number: u64,
     record: &FlowRecord,
-    kept: &FlowStatistics,
+    (kept, macs): (&FlowStatistics, [Option<MacAddress>; 2]),
     captures: &Captures,
 ) -> Result<(), RowRefused> {
     let (source, destination) = record.endpoints();
     let is_cut = matches!(record.reason, EndReason::Active | EndReason::Window);
     let sides = kept.sides(record.direction);
+    let macs = macs.map(|mac| mac.map(|mac| mac.to_string()));
+    let mac = |side: usize| {
+        let text = macs.get(side).and_then(Option::as_deref);
+        let oui = text.and_then(|text| text.get(..OUI_LEN));
+        [text, oui].map(|text| text.map(Value::Str).into())
+    };
     let mut row = Row::new();
+    row.extend([Value::U64(number), Value::U16(u16::from(is_cut)), Value::Address(source.address)]);
+    row.extend(mac(0));
+    row.extend([Value::U16(source.port), Value::Address(destination.address)]);
+    row.extend(mac(1));
     row.extend([
-        Value::U64(number),
-        Value::U16(u16::from(is_cut)),
-        Value::Address(source.address),
-        Value::U16(source.port),
-        Value::Address(destination.address),
         Value::U16(destination.port),
         Value::U16(record.key.protocol().0.into()),
         Value::U16(if record.key.is_ipv6() { 6 } else { 4 }),

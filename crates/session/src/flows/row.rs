@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use classify::columns::CAPTURE;
-use engine::columns::{Columns, Field, Filling, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Filling, Kind, RowRefused, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
 use packet::community_id::CommunityIdText;
 use packet::flow_key::Endpoint;
 use packet::{Layers, Span, Timestamp};
 
-use super::lengths::LENGTHS;
 use crate::captures::Captures;
 
 /// What is kept for a flow beside its record, as columns.
@@ -50,11 +48,11 @@ pub(super) const fn real(name: &'static str, about: &'static str) -> Field {
 const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RST 4, PSH 8, \
                            ACK 16, URG 32, ECE 64, CWR 128.";
 
-const WINDOW: [Field; 1] =
+pub(super) const WINDOW: [Field; 1] =
     [stamp("window_start_ns", "Start of the window; empty where the capture tells no time.")
         .nullable()];
 
-const FLOW: [Field; 16] = [
+pub(super) const FLOW: [Field; 16] = [
     text("community_id", "Community ID v1, seed 0."),
     text("protocol", "IP protocol."),
     text("src_ip", "Address of the source, which sent the first packet."),
@@ -158,7 +156,7 @@ pub(super) const fn joined<const LEN: usize>(parts: &[&[Field]]) -> [Field; LEN]
     fields
 }
 
-const STATISTICS: [Field; 52] = joined(&[
+pub(super) const STATISTICS: [Field; 52] = joined(&[
     &BOTH_SPREADS,
     &SRC_SPREADS,
     &DST_SPREADS,
@@ -169,7 +167,7 @@ const STATISTICS: [Field; 52] = joined(&[
 ]);
 
 /// What a trained cascade says of a flow.
-const LABEL: [Field; 7] = [
+pub(super) const LABEL: [Field; 7] = [
     text("label", "What the flow is: a class of the model, its IP protocol, or unknown."),
     real("confidence", "How likely the label is right; empty for unknown.").nullable(),
     text("guess", "The likeliest class, also where the label is unknown."),
@@ -180,7 +178,7 @@ const LABEL: [Field; 7] = [
 ];
 
 /// Names and protocols that the payload shows.
-const NAMES: [Field; 9] = [
+pub(super) const NAMES: [Field; 9] = [
     text(
         "app_protocol",
         "Application protocol that the payload shows, such as tls, quic, dns, http or ssh.",
@@ -209,48 +207,6 @@ const NAMES: [Field; 9] = [
         "1 where the client offers Encrypted Client Hello: server_name may be a public one; else 0.",
     )
     .nullable(),
-];
-
-/// Columns without the capture, and with it.
-pub(super) type Schemas = [Schema; 2];
-
-pub(super) const PLAIN: Schemas = [&FLOW, &joined::<17>(&[&FLOW, &CAPTURE])];
-pub(super) const LABELLED: Schemas =
-    [&joined::<23>(&[&FLOW, &LABEL]), &joined::<24>(&[&FLOW, &LABEL, &CAPTURE])];
-pub(super) const LABELLED_WITH_STATISTICS: Schemas = [
-    &joined::<75>(&[&FLOW, &STATISTICS, &LABEL]),
-    &joined::<76>(&[&FLOW, &STATISTICS, &LABEL, &CAPTURE]),
-];
-pub(super) const WINDOWED: Schemas =
-    [&joined::<17>(&[&WINDOW, &FLOW]), &joined::<18>(&[&WINDOW, &FLOW, &CAPTURE])];
-pub(super) const WITH_STATISTICS: Schemas =
-    [&joined::<68>(&[&FLOW, &STATISTICS]), &joined::<69>(&[&FLOW, &STATISTICS, &CAPTURE])];
-pub(super) const WINDOWED_WITH_STATISTICS: Schemas = [
-    &joined::<69>(&[&WINDOW, &FLOW, &STATISTICS]),
-    &joined::<70>(&[&WINDOW, &FLOW, &STATISTICS, &CAPTURE]),
-];
-
-pub(super) const NAMED: Schemas =
-    [&joined::<25>(&[&FLOW, &NAMES]), &joined::<26>(&[&FLOW, &NAMES, &CAPTURE])];
-pub(super) const NAMED_WITH_STATISTICS: Schemas = [
-    &joined::<77>(&[&FLOW, &STATISTICS, &NAMES]),
-    &joined::<78>(&[&FLOW, &STATISTICS, &NAMES, &CAPTURE]),
-];
-pub(super) const WINDOWED_NAMED: Schemas =
-    [&joined::<26>(&[&WINDOW, &FLOW, &NAMES]), &joined::<27>(&[&WINDOW, &FLOW, &NAMES, &CAPTURE])];
-pub(super) const WINDOWED_NAMED_WITH_STATISTICS: Schemas = [
-    &joined::<78>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES]),
-    &joined::<79>(&[&WINDOW, &FLOW, &STATISTICS, &NAMES, &CAPTURE]),
-];
-
-/// What other tools' records are made of.
-pub(super) const EXPORTED: Schemas = [
-    &joined::<34>(&[&FLOW, &LENGTHS, &NAMES]),
-    &joined::<35>(&[&FLOW, &LENGTHS, &NAMES, &CAPTURE]),
-];
-pub(super) const EXPORTED_LABELLED: Schemas = [
-    &joined::<32>(&[&FLOW, &LENGTHS, &LABEL]),
-    &joined::<33>(&[&FLOW, &LENGTHS, &LABEL, &CAPTURE]),
 ];
 
 impl<'a> Row<'a> {

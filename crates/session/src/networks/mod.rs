@@ -1,27 +1,33 @@
-//! What is known of addresses besides packets: whether they are of this network, whose they are and
-//! where.
+//! What is known of addresses besides packets: whether they are of this network, whose they are,
+//! where, and who made the interface.
 //!
 //! Rows get these columns when they are written, on the thread that writes them: packets wait for
 //! no database. What is in force is replaced as a whole when the settings are read again.
 
 mod mmdb;
 mod prefix;
+mod vendors;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value, Values};
+use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value, Values, joined};
 use serde::Deserialize;
 
 use mmdb::{Asked, Database};
+use packet::wire::ethernet::MacAddress;
 use prefix::Prefix;
+use vendors::Vendors;
 
 /// Prefixes that may be given: each address is compared with all of them.
 const PREFIXES_MAX: usize = 256;
 
 /// Applications with a row for each flow.
 const APPLICATIONS: [&str; 2] = ["flows", "classify"];
+
+/// Columns of MAC addresses.
+const MACS: [&str; 2] = ["src_mac", "dst_mac"];
 
 /// Settings of `[networks]`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -33,6 +39,8 @@ pub struct Settings {
     pub asn: Option<PathBuf>,
     /// A database of countries, or of cities.
     pub country: Option<PathBuf>,
+    /// A list of vendors by the prefixes of their MAC addresses.
+    pub mac_vendors: Option<PathBuf>,
 }
 
 /// Which columns there are.
@@ -41,6 +49,14 @@ struct Parts {
     has_local: bool,
     has_asn: bool,
     has_country: bool,
+    has_vendor: bool,
+}
+
+/// What is looked up of a side.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    ip: Option<IpAddr>,
+    mac: Option<MacAddress>,
 }
 
 /// What is in force.
@@ -49,6 +65,7 @@ struct Known {
     local: Option<Vec<Prefix>>,
     asn: Option<Database>,
     country: Option<Database>,
+    vendors: Option<Vendors>,
 }
 
 /// What is known of addresses. Clones share it.
@@ -62,6 +79,8 @@ pub struct Networks {
 #[derive(Clone)]
 pub struct Enriching {
     networks: Networks,
+    /// Which of the columns the table gets.
+    parts: Parts,
     schema: Schema,
 }
 
@@ -93,49 +112,48 @@ macro_rules! columns {
                 concat!("Country of the ", $of, ", two letters of ISO 3166-1."),
             )
             .nullable(),
+            Field::new(
+                concat!($side, "_mac_vendor"),
+                Kind::Text,
+                concat!(
+                    "Vendor of ",
+                    $side,
+                    "_mac; empty for addresses that hosts draw at random."
+                ),
+            )
+            .nullable(),
         ]
     };
 }
 
-const SOURCE: [Field; 4] = columns!("src", "source");
-const DESTINATION: [Field; 4] = columns!("dst", "destination");
+const SOURCE: [Field; 5] = columns!("src", "source");
+const DESTINATION: [Field; 5] = columns!("dst", "destination");
 
 /// All columns that `[networks]` can add.
 #[must_use]
 pub fn declared_columns() -> Vec<(&'static str, Schema)> {
-    const ALL: [Field; 8] = {
-        let [local, asn, as_org, country] = SOURCE;
-        let [dst_local, dst_asn, dst_as_org, dst_country] = DESTINATION;
-        [local, asn, as_org, country, dst_local, dst_asn, dst_as_org, dst_country]
-    };
-    vec![("wirelens run, [networks], behind the columns of [flows] and [classify]", &ALL)]
+    let all = joined(&[&SOURCE, &DESTINATION]);
+    vec![("wirelens run, [networks], after the columns of [flows] and [classify]", all)]
 }
 
 impl Parts {
     fn fields(self) -> impl Iterator<Item = Field> {
-        let Self { has_local, has_asn, has_country } = self;
-        let has = [has_local, has_asn, has_asn, has_country];
-        let of = move |fields: [Field; 4]| {
+        let Self { has_local, has_asn, has_country, has_vendor } = self;
+        let has = [has_local, has_asn, has_asn, has_country, has_vendor];
+        let of = move |fields: [Field; 5]| {
             fields.into_iter().zip(has).filter_map(|(field, is_there)| is_there.then_some(field))
         };
         of(SOURCE).chain(of(DESTINATION))
     }
 
-    /// These columns behind others; the same ones are made once in a process.
+    /// These columns after others.
     fn behind(self, base: &[Field]) -> Schema {
-        static MADE: Mutex<Vec<Schema>> = Mutex::new(Vec::new());
-        let schema: Vec<Field> = base.iter().copied().chain(self.fields()).collect();
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(same) = made.iter().find(|same| ***same == *schema) {
-            return same;
-        }
-        let schema: Schema = Box::leak(schema.into_boxed_slice());
-        made.push(schema);
-        schema
+        joined(&[base, &self.fields().collect::<Vec<_>>()])
     }
 
     /// The values of both sides.
-    fn push<'a>(self, row: &mut Vec<Value<'a>>, known: &'a Known, address: Option<IpAddr>) {
+    fn push<'a>(self, row: &mut Vec<Value<'a>>, known: &'a Known, ends: Ends) {
+        let address = ends.ip;
         if self.has_local {
             row.push(address.and_then(|address| known.is_local(address)).map(Value::I8).into());
         }
@@ -148,6 +166,10 @@ impl Parts {
         if self.has_country {
             let of = |address| known.country.as_ref()?.country(address);
             row.push(address.and_then(of).map(Value::Str).into());
+        }
+        if self.has_vendor {
+            let of = |mac| known.vendors.as_ref()?.vendor(mac);
+            row.push(ends.mac.and_then(of).map(Value::Str).into());
         }
     }
 }
@@ -165,11 +187,12 @@ impl Settings {
     /// # Errors
     /// The key, and what is wrong with it.
     pub fn read(&self) -> Result<Networks, (&'static str, String)> {
-        let Self { local, asn, country } = self;
+        let Self { local, asn, country, mac_vendors } = self;
         let parts = Parts {
             has_local: local.is_some(),
             has_asn: asn.is_some(),
             has_country: country.is_some(),
+            has_vendor: mac_vendors.is_some(),
         };
         let given = local.as_deref().unwrap_or_default();
         if given.len() > PREFIXES_MAX {
@@ -186,6 +209,11 @@ impl Settings {
             local: local.is_some().then_some(prefixes),
             asn: read("asn", asn, Asked::Asn)?,
             country: read("country", country, Asked::Country)?,
+            vendors: mac_vendors
+                .as_deref()
+                .map(Vendors::read)
+                .transpose()
+                .map_err(|why| ("mac-vendors", why))?,
         };
         Ok(Networks { parts, known: Arc::new(RwLock::new(Arc::new(known))) })
     }
@@ -202,7 +230,25 @@ impl Networks {
         let has = |name: &str| schema.iter().any(|field| field.name == name);
         let is_of_flows = ["community_id", "src_ip", "dst_ip"].into_iter().all(has);
         let is_it = APPLICATIONS.contains(&application) && is_of_flows;
-        is_it.then(|| Enriching { networks: self.clone(), schema: self.parts.behind(schema) })
+        let parts = self.parts_of(schema);
+        let is_any = parts.fields().next().is_some();
+        (is_it && is_any).then(|| Enriching {
+            networks: self.clone(),
+            parts,
+            schema: parts.behind(schema),
+        })
+    }
+
+    /// Whether a list of vendors is given.
+    #[must_use]
+    pub(crate) const fn has_vendors(&self) -> bool {
+        self.parts.has_vendor
+    }
+
+    /// Which columns a table gets: vendors are of MAC addresses, which few tables have.
+    fn parts_of(&self, schema: Schema) -> Parts {
+        let has_mac = schema.iter().any(|field| field.name == MACS[0]);
+        Parts { has_vendor: self.parts.has_vendor && has_mac, ..self.parts }
     }
 
     /// Takes up what others know, where the columns stay the same: whether they do.
@@ -227,7 +273,8 @@ impl Enriching {
     #[must_use]
     pub fn with(&self, base: Schema) -> Self {
         let networks = self.networks.clone();
-        Self { schema: networks.parts.behind(base), networks }
+        let parts = networks.parts_of(base);
+        Self { schema: parts.behind(base), parts, networks }
     }
 
     /// Rows with what is known of their addresses.
@@ -238,16 +285,21 @@ impl Enriching {
         if rows.row_count() == 0 {
             return Ok(Columns::new(self.schema));
         }
-        let Networks { parts, .. } = self.networks;
+        let Self { parts, .. } = *self;
         let known = self.networks.now();
         let place = |name: &str| rows.schema().iter().position(|field| field.name == name);
-        let sides = ["src_ip", "dst_ip"].map(place);
+        let sides = [["src_ip", MACS[0]], ["dst_ip", MACS[1]]].map(|side| side.map(place));
         let mut more = Columns::new(parts.behind(&[]));
         let mut values = Vec::new();
         for at in 0..rows.row_count() {
             values.clear();
             for side in sides {
-                parts.push(&mut values, &known, side.and_then(|side| address(rows, side, at)));
+                let [ip, mac] = side.map(|place| place.and_then(|place| text(rows, place, at)));
+                let ends = Ends {
+                    ip: ip.and_then(|text| text.parse().ok()),
+                    mac: mac.filter(|_| parts.has_vendor).and_then(MacAddress::parse),
+                };
+                parts.push(&mut values, &known, ends);
             }
             more.push_row(&values)?;
         }
@@ -255,9 +307,9 @@ impl Enriching {
     }
 }
 
-fn address(rows: &Columns, place: usize, at: usize) -> Option<IpAddr> {
+fn text(rows: &Columns, place: usize, at: usize) -> Option<&str> {
     match rows.columns().get(place)?.values() {
-        Values::Text(texts) => texts.get(at).parse().ok(),
+        Values::Text(texts) => Some(texts.get(at)),
         _ => None,
     }
 }
@@ -265,11 +317,13 @@ fn address(rows: &Columns, place: usize, at: usize) -> Option<IpAddr> {
 /// Their keys, as `--init` prints them.
 pub(crate) const EXAMPLE: &str = "
 # What is known of addresses besides packets, as columns of [flows] and [classify]: whether they are
-# local, autonomous system and country, from databases of your own in MaxMind's format.
+# local, autonomous system and country, from databases of your own in MaxMind's format, and vendors
+# of MAC addresses, which `macs = true` adds to [flows], from Wireshark's manuf or IEEE's oui.txt.
 # [networks]
 # local = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\", \"fc00::/7\"]
 # asn = \"GeoLite2-ASN.mmdb\"
 # country = \"GeoLite2-Country.mmdb\"
+# mac-vendors = \"/usr/share/ieee-data/oui.txt\"
 ";
 
 #[cfg(test)]
@@ -290,7 +344,7 @@ mod tests {
         let bytes = database(&[("192.0.2.0/24", Data::Map(vec![number, org]))]);
         std::fs::write(&asn, bytes).unwrap();
         let local = Some(vec![String::from("10.0.0.0/8")]);
-        Settings { local, asn: Some(asn), country: None }
+        Settings { local, asn: Some(asn), ..Settings::default() }
     }
 
     #[test]

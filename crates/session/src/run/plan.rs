@@ -443,6 +443,15 @@ fn enrich(networks: &Networks, planned: &mut [Planned], at: Range<usize>, mistak
     for one in planned.iter_mut() {
         one.enriching = networks.of(one.ready.name(), one.ready.schema(false));
     }
+    let has_macs =
+        |one: &Planned| one.ready.schema(false).iter().any(|field| field.name == "src_mac");
+    if networks.has_vendors() && !planned.iter().any(has_macs) {
+        mistakes.add(
+            at,
+            "[networks] mac-vendors: no table has MAC addresses; add `macs = true` to [flows]",
+        );
+        return;
+    }
     if planned.iter().all(|one| one.enriching.is_none()) {
         let wanted = "wanted: [flows], or [classify] of flows, with Wirelens' own columns";
         mistakes.add(at, format_args!("[networks] no table has columns for it; {wanted}"));

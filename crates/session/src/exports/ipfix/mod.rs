@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 
+use packet::wire::ethernet::MacAddress;
 use packet::wire::{icmp, icmpv6};
 
 use super::Records;
@@ -38,6 +39,7 @@ const TEMPLATES_EVERY_S: u32 = 60;
 pub(super) struct Choices {
     pub(super) is_biflow: bool,
     pub(super) enterprise: Option<u32>,
+    pub(super) has_macs: bool,
     pub(super) has_verdict: bool,
 }
 
@@ -45,6 +47,7 @@ pub(super) struct Choices {
 pub(super) struct Ipfix {
     to: To,
     is_biflow: bool,
+    has_macs: bool,
     extras: Extras,
     protocols: HashMap<String, u8>,
     /// The message that grows, its header left blank.
@@ -71,10 +74,11 @@ struct Side {
 
 impl Ipfix {
     pub(super) fn create(path: &Path, force: bool, choices: Choices) -> Result<Self, RowsError> {
-        let Choices { is_biflow, enterprise, has_verdict } = choices;
+        let Choices { is_biflow, enterprise, has_macs, has_verdict } = choices;
         let mut ipfix = Self {
             to: To::open(path, force)?,
             is_biflow,
+            has_macs,
             extras: Extras { enterprise, has_verdict },
             protocols: super::protocol_numbers(),
             message: vec![0; HEADER_LEN],
@@ -95,7 +99,7 @@ impl Ipfix {
 
     /// Appends all templates, in as many messages as they take.
     fn put_templates(&mut self) -> Result<(), RowsError> {
-        for kind in Kind::all(self.is_biflow) {
+        for kind in Kind::all(self.is_biflow, self.has_macs) {
             let mut record = Vec::new();
             kind.push(&mut record, self.extras);
             self.append(TEMPLATE_SET, &record)?;
@@ -185,6 +189,8 @@ impl Ipfix {
             Field::End => record.extend(milliseconds(span(source).1)),
             Field::EndReason => record.push(end_reason(flow.end_reason)),
             Field::Vlan => record.extend(flow.vlan.unwrap_or_default().to_be_bytes()),
+            Field::SourceMac => record.extend(mac(flow, source).0),
+            Field::DestinationMac => record.extend(mac(flow, destination).0),
             // The source is who sent the first packet: the initiator, as far as was seen.
             Field::Direction => record.push(1),
             Field::ReverseOctets => record.extend(flow.ip_bytes[destination].to_be_bytes()),
@@ -202,6 +208,11 @@ impl Ipfix {
     }
 }
 
+/// The MAC address of a side; templates with one are of flows that have both.
+fn mac(flow: &FlowRow<'_>, side: usize) -> MacAddress {
+    flow.macs.get(side).copied().flatten().and_then(MacAddress::parse).unwrap_or_default()
+}
+
 impl Records for Ipfix {
     fn put(&mut self, flow: &FlowRow<'_>) -> Result<(), RowsError> {
         let seconds = flow.last_ns.map_or(0, |ns| ns.div_euclid(1_000_000_000));
@@ -216,6 +227,7 @@ impl Records for Ipfix {
             is_icmp: flow.is_icmp(),
             has_vlan: flow.vlan.is_some(),
             has_reverse: false,
+            has_macs: flow.macs.iter().all(Option::is_some),
         };
         let is_answered = flow.packets[1] > 0;
         let forward = Side { source: 0, destination: 1 };

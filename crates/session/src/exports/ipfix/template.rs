@@ -28,6 +28,8 @@ pub(super) enum Field {
     End,
     EndReason,
     Vlan,
+    SourceMac,
+    DestinationMac,
     Direction,
     ReverseOctets,
     ReversePackets,
@@ -47,6 +49,7 @@ pub(super) struct Kind {
     pub(super) has_vlan: bool,
     /// Both directions in one record.
     pub(super) has_reverse: bool,
+    pub(super) has_macs: bool,
 }
 
 /// What all templates of an export have.
@@ -59,20 +62,23 @@ pub(super) struct Extras {
 }
 
 impl Kind {
-    /// Every kind; those with both directions where `is_biflow`.
-    pub(super) fn all(is_biflow: bool) -> impl Iterator<Item = Self> {
-        (0..if is_biflow { 16 } else { 8 }).map(|bits: u16| Self {
+    /// Every kind; those with both directions where `is_biflow`, with MAC addresses where rows
+    /// have them.
+    pub(super) fn all(is_biflow: bool, has_macs: bool) -> impl Iterator<Item = Self> {
+        let kinds = (0..32).map(|bits: u16| Self {
             is_ipv6: bits & 1 != 0,
             is_icmp: bits & 2 != 0,
             has_vlan: bits & 4 != 0,
             has_reverse: bits & 8 != 0,
-        })
+            has_macs: bits & 16 != 0,
+        });
+        kinds.filter(move |kind| kind.has_reverse <= is_biflow && kind.has_macs <= has_macs)
     }
 
     /// The template's number.
     pub(super) fn id(self) -> u16 {
-        let Self { is_ipv6, is_icmp, has_vlan, has_reverse } = self;
-        let bits = [is_ipv6, is_icmp, has_vlan, has_reverse].into_iter().enumerate();
+        let Self { is_ipv6, is_icmp, has_vlan, has_reverse, has_macs } = self;
+        let bits = [is_ipv6, is_icmp, has_vlan, has_reverse, has_macs].into_iter().enumerate();
         TEMPLATE_MIN + bits.map(|(place, is_set)| u16::from(is_set) << place).sum::<u16>()
     }
 
@@ -87,6 +93,9 @@ impl Kind {
         fields.extend([F::Protocol, F::Octets, F::Packets, F::TcpFlags, F::Start, F::End]);
         fields.push(F::EndReason);
         fields.extend(self.has_vlan.then_some(F::Vlan));
+        if self.has_macs {
+            fields.extend([F::SourceMac, F::DestinationMac]);
+        }
         if self.has_reverse {
             fields.extend([F::Direction, F::ReverseOctets, F::ReversePackets]);
             fields.extend([F::ReverseTcpFlags, F::ReverseStart, F::ReverseEnd]);
@@ -132,6 +141,8 @@ impl Kind {
             Field::End => (153, 8, None),
             Field::EndReason => (136, 1, None),
             Field::Vlan => (58, 2, None),
+            Field::SourceMac => (56, 6, None),
+            Field::DestinationMac => (80, 6, None),
             Field::Direction => (239, 1, None),
             Field::ReverseOctets => (1, 8, reverse),
             Field::ReversePackets => (2, 8, reverse),
@@ -152,9 +163,9 @@ mod tests {
     #[test]
     fn each_kind_has_a_number_and_as_many_fields_as_it_says() {
         let extras = Extras { enterprise: Some(32_473), has_verdict: true };
-        let ids: Vec<_> = Kind::all(true).map(Kind::id).collect();
-        assert_eq!(ids, (256..272).collect::<Vec<_>>());
-        for kind in Kind::all(true) {
+        let ids: Vec<_> = Kind::all(true, true).map(Kind::id).collect();
+        assert_eq!(ids, (256..288).collect::<Vec<_>>());
+        for kind in Kind::all(true, true) {
             let mut bytes = Vec::new();
             kind.push(&mut bytes, extras);
             let mut rest = bytes.get(4..).unwrap();
@@ -169,7 +180,7 @@ mod tests {
 
     #[test]
     fn without_a_number_of_ones_own_there_is_no_private_element() {
-        for kind in Kind::all(false) {
+        for kind in Kind::all(false, true) {
             let mut bytes = Vec::new();
             kind.push(&mut bytes, Extras { enterprise: None, has_verdict: true });
             assert!(bytes.chunks(4).skip(1).all(|field| field[0] & 0x80 == 0));

@@ -51,6 +51,9 @@ const CONN: [Column; 18] = [
     ("community_id", "string"),
 ];
 
+/// What Zeek's policy `mac-logging` adds to `conn.log`.
+const MACS: [Column; 2] = [("orig_l2_addr", "string"), ("resp_l2_addr", "string")];
+
 /// What a model says: of `conn.log`, where there is one.
 const VERDICT: [Column; 7] = [
     ("wirelens_label", "string"),
@@ -105,12 +108,19 @@ const DNS: [Column; 19] = [
 /// Record types with a name lie below this.
 const NAMED_TYPES: u16 = 300;
 
+/// What `conn.log` has after Zeek's own columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Added {
+    pub(super) has_macs: bool,
+    pub(super) has_verdict: bool,
+}
+
 /// The logs on their way into files.
 pub(super) struct Zeek {
     conn: Log,
     ssl: Log,
     dns: Log,
-    has_verdict: bool,
+    added: Added,
     types: HashMap<String, u16>,
     protocols: HashMap<String, u8>,
 }
@@ -121,7 +131,7 @@ impl Zeek {
         folder: &Path,
         is_json: bool,
         force: bool,
-        has_verdict: bool,
+        added: Added,
     ) -> Result<Self, RowsError> {
         std::fs::create_dir_all(folder)
             .map_err(|source| OutputError::Create { path: folder.to_owned(), source })?;
@@ -130,13 +140,14 @@ impl Zeek {
             let file = TextFile::create(&folder.join(format!("{path}.log")), force)?;
             Ok(Log::new(path, columns, is_json, file))
         };
-        let of_conn: Vec<_> =
-            CONN.iter().chain(VERDICT.iter().filter(|_| has_verdict)).copied().collect();
+        let macs = MACS.iter().filter(|_| added.has_macs);
+        let verdict = VERDICT.iter().filter(|_| added.has_verdict);
+        let of_conn: Vec<_> = CONN.iter().chain(macs).chain(verdict).copied().collect();
         Ok(Self {
             conn: log("conn", &of_conn)?,
             ssl: log("ssl", &SSL)?,
             dns: log("dns", &DNS)?,
-            has_verdict,
+            added,
             types: (0..NAMED_TYPES).map(|n| (RecordType(n).to_string(), n)).collect(),
             protocols: super::protocol_numbers(),
         })
@@ -168,7 +179,10 @@ impl Zeek {
             Cell::number(flow.vlan),
             Cell::Text(flow.community_id),
         ]);
-        if self.has_verdict {
+        if self.added.has_macs {
+            cells.extend(flow.macs.map(Cell::text));
+        }
+        if self.added.has_verdict {
             cells.extend(verdict(&flow.verdict.unwrap_or_default()));
         }
         self.conn.put(time(flow), &cells)
