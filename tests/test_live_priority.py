@@ -15,8 +15,8 @@ interface = "wl0"
 {latency}
 [flows]
 output = "flows.jsonl"
-[top]
-output = "top.jsonl"
+[latency]
+output = "latency.jsonl"
 """
 
 
@@ -26,11 +26,15 @@ def classes(pid: int) -> list[int]:
     return sorted(os.sched_getscheduler(int(task.name)) & 0xFF for task in tasks)
 
 
-@pytest.mark.parametrize(("latency", "wanted"), [('latency = "low"', SCHED_RR), ("", SCHED_OTHER)])
-def test_one_thread_reads_in_real_time(tmp_path: Path, latency: str, wanted: int) -> None:
+@pytest.mark.parametrize(
+    ("latency", "wanted"), [('latency = "low"', SCHED_RR), ("", SCHED_OTHER)]
+)
+def test_one_thread_reads_in_real_time(
+    tmp_path: Path, latency: str, wanted: int
+) -> None:
     settings = tmp_path / "wirelens.toml"
-    settings.write_text(SETTINGS.format(latency=latency).replace('"flows.', f'"{tmp_path}/flows.')
-                        .replace('"top.', f'"{tmp_path}/top.'))  # fmt: skip
+    text = SETTINGS.format(latency=latency)
+    settings.write_text(text.replace('output = "', f'output = "{tmp_path}/'))
     with new_link() as link, Listening(tmp_path, "run", "-c", settings) as run:
         link.send(datagrams(20))
         wait_until(lambda: classes(run.process.pid)[-1] == wanted, "it reads")
@@ -43,7 +47,18 @@ def test_without_the_permission_it_reads_as_others_do(tmp_path: Path) -> None:
     with new_link() as link:
         without = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
         out = tmp_path / "flows.jsonl"
-        command = [PROGRAM, "flows", "-i", "wl0", "--latency", "low", "-c", "20", "-o", out]
+        command = [
+            PROGRAM,
+            "flows",
+            "-i",
+            "wl0",
+            "--latency",
+            "low",
+            "-c",
+            "20",
+            "-o",
+            out,
+        ]
         run = subprocess.Popen([*without, *command], stderr=subprocess.PIPE, text=True)
         try:
             assert run.stderr

@@ -1,5 +1,5 @@
-"""`--macs`: the MAC addresses of a flow, as tshark has them, in rows, in records of other tools, and
-with their vendors."""
+"""`--macs`: the MAC addresses of a flow, as tshark has them, in rows, in records of other tools,
+and with their vendors."""
 
 import json
 import struct
@@ -35,7 +35,9 @@ def rows(capture: Path, *arguments: str) -> list[dict[str, str]]:
 def packet(source: int, destination: int, sport: int, dport: int) -> bytes:
     udp = struct.pack(">HHHH", sport, dport, 12, 0) + b"data"
     ends = bytes([192, 0, 2, source, 192, 0, 2, destination])
-    return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0) + ends + udp
+    return (
+        struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0) + ends + udp
+    )
 
 
 def ask(of: int = 1) -> bytes:
@@ -52,7 +54,9 @@ def ethernet(source: bytes, destination: bytes, inner: bytes) -> bytes:
 
 def sll(kind: int, hardware: int, address: bytes, inner: bytes) -> bytes:
     padded = address.ljust(8, b"\0")
-    return struct.pack(">HHH", kind, hardware, len(address)) + padded + b"\x08\x00" + inner
+    return (
+        struct.pack(">HHH", kind, hardware, len(address)) + padded + b"\x08\x00" + inner
+    )
 
 
 def sll2(kind: int, hardware: int, address: bytes, inner: bytes) -> bytes:
@@ -61,7 +65,9 @@ def sll2(kind: int, hardware: int, address: bytes, inner: bytes) -> bytes:
 
 
 def capture(path: Path, frames: list[bytes], link: int = 1) -> Path:
-    write_pcap(path, [Frame(1_000_000_000 + n, data) for n, data in enumerate(frames)], link)
+    write_pcap(
+        path, [Frame(10**9 + n, data, len(data)) for n, data in enumerate(frames)], link
+    )
     return path
 
 
@@ -98,12 +104,17 @@ def test_all_else_stays_as_it_is(more: tuple[str, ...]) -> None:
 
 def test_addresses_stay_those_of_the_first_frame(tmp_path: Path) -> None:
     one, two, three = ICANN
-    frames = [ethernet(one, two, ask()), ethernet(three, one, answer()), ethernet(two, three, ask())]
+    there, back = ethernet(one, two, ask()), ethernet(three, one, answer())
+    frames = [there, back, ethernet(two, three, ask())]
     (row,) = rows(capture(tmp_path / "moved.pcap", frames), "--macs")
     assert (row["src_mac"], row["dst_mac"]) == (text(one), text(two))
     # The first packet comes from the higher address.
     (row,) = rows(capture(tmp_path / "answer.pcap", frames[1:2]), "--macs")
-    assert (row["src_ip"], row["src_mac"], row["dst_mac"]) == ("192.0.2.9", text(three), text(one))
+    assert (row["src_ip"], row["src_mac"], row["dst_mac"]) == (
+        "192.0.2.9",
+        text(three),
+        text(one),
+    )
 
 
 @pytest.mark.parametrize(("link", "header"), [(SLL, sll), (SLL2, sll2)])
@@ -119,7 +130,8 @@ def test_a_cooked_capture_has_senders_alone(tmp_path: Path, link: int, header) -
         row["src_ip"][-1]: (row["src_mac"], row["dst_mac"])
         for row in rows(capture(tmp_path / "any.pcap", frames, link), "--macs")
     }
-    assert found == {"1": (text(one), text(two)), "2": (text(one), ""), "3": ("", ""), "4": ("", "")}
+    both, sender, none = (text(one), text(two)), (text(one), ""), ("", "")
+    assert found == {"1": both, "2": sender, "3": none, "4": none}
 
 
 def test_a_link_without_addresses_has_none(tmp_path: Path) -> None:
@@ -130,7 +142,9 @@ def test_a_link_without_addresses_has_none(tmp_path: Path) -> None:
 
 
 def test_nfstreams_columns_always_have_them() -> None:
-    for row, ours in zip(rows(DEMO, "--names", "nfstream"), rows(DEMO, "--macs"), strict=True):
+    for row, ours in zip(
+        rows(DEMO, "--names", "nfstream"), rows(DEMO, "--macs"), strict=True
+    ):
         for side in ("src", "dst"):
             assert row[f"{side}_mac"] == ours[f"{side}_mac"]
             assert row[f"{side}_oui"] == ours[f"{side}_mac"][:8]
@@ -141,11 +155,18 @@ def test_records_of_other_tools_have_them(tmp_path: Path) -> None:
     frames = [ethernet(one, two, ask()), ethernet(two, one, answer())]
     path = capture(tmp_path / "two.pcap", frames)
     ran = wirelens("flows", "-q", "-r", path, "--macs", "--format", "eve")
-    (event,) = (json.loads(line) for line in ran.stdout.splitlines() if '"flow"' in line)
+    (event,) = (
+        json.loads(line) for line in ran.stdout.splitlines() if b'"flow"' in line
+    )
     assert event["ether"] == {"src_macs": [text(one)], "dest_macs": [text(two)]}
     jsonschema.validate({k: v for k, v in event.items() if k != "wirelens"}, SCHEMA)
     logs = tmp_path / "logs"
-    assert wirelens("flows", "-q", "-r", path, "--macs", "--format", "zeek", "-o", logs).status == 0
+    assert (
+        wirelens(
+            "flows", "-q", "-r", path, "--macs", "--format", "zeek", "-o", logs
+        ).status
+        == 0
+    )
     lines = (logs / "conn.log").read_text().splitlines()
     (fields,) = (line.split("\t")[1:] for line in lines if line.startswith("#fields"))
     (conn,) = (line.split("\t") for line in lines if line[0] != "#")
@@ -156,7 +177,11 @@ def test_records_of_other_tools_have_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [(), ("--biflow",)])
 def test_ipfix_has_the_elements_of_iana(tmp_path: Path, more: tuple[str, ...]) -> None:
     one, two, _ = ICANN
-    frames = [ethernet(one, two, ask()), ethernet(two, one, answer()), sll(0, 1, one, ask(2))]
+    frames = [
+        ethernet(one, two, ask()),
+        ethernet(two, one, answer()),
+        sll(0, 1, one, ask(2)),
+    ]
     path, out = capture(tmp_path / "two.pcap", frames[:2]), tmp_path / "out.ipfix"
     ran = wirelens("flows", "-q", "-r", path, "--macs", "-o", out, *more)
     assert ran.status == 0, ran.stderr
@@ -167,7 +192,8 @@ def test_ipfix_has_the_elements_of_iana(tmp_path: Path, more: tuple[str, ...]) -
     )  # fmt: skip
     found = [tuple(column.split(",")) for line in done.stdout.splitlines() if line.strip()
              for column in line.split("\t")]  # fmt: skip
-    both = [(text(one),), (text(two),)] if more else [(text(one), text(two)), (text(two), text(one))]
+    ends = (text(one), text(two))
+    both = [ends[:1], ends[1:]] if more else [ends, ends[::-1]]
     assert found == both, done.stdout
 
 
@@ -179,17 +205,24 @@ def run(folder: Path, settings: str) -> Ran:
 def test_vendors_are_added_by_a_list_of_the_users(tmp_path: Path) -> None:
     one, two, _ = ICANN
     phone = bytes.fromhex("02000000000a")
-    capture(tmp_path / "in.pcap", [ethernet(one, two, ask()), ethernet(phone, two, ask(2))])
+    capture(
+        tmp_path / "in.pcap", [ethernet(one, two, ask()), ethernet(phone, two, ask(2))]
+    )
     (tmp_path / "oui.txt").write_text(OUI)
     head = '[input]\nread = "in.pcap"\n[networks]\nmac-vendors = "oui.txt"\n[flows]\n'
     ran = run(tmp_path, head + 'macs = true\noutput = "-"\nformat = "csv"\n')
     assert ran.status == 0, ran.stderr
-    found = {row["src_ip"][-1]: (row["src_mac_vendor"], row["dst_mac_vendor"]) for row in ran.rows}
+    found = {
+        row["src_ip"][-1]: (row["src_mac_vendor"], row["dst_mac_vendor"])
+        for row in ran.rows
+    }
     icann = "ICANN, IANA Department"
     # An address that its host drew has no vendor, whatever a list says.
     assert found == {"1": (icann, icann), "2": ("", icann)}
     ran = run(tmp_path, head + 'macs = true\noutput = "eve.json"\nformat = "eve"\n')
-    events = [json.loads(line) for line in (tmp_path / "eve.json").read_text().splitlines()]
+    events = [
+        json.loads(line) for line in (tmp_path / "eve.json").read_text().splitlines()
+    ]
     vendors = [event["wirelens"].get("src_mac_vendor") for event in events
                if event["event_type"] == "flow"]  # fmt: skip
     assert sorted(map(str, vendors)) == [icann, "None"]
@@ -198,12 +231,23 @@ def test_vendors_are_added_by_a_list_of_the_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ('[flows]\noutput = "a.csv"\n', "no table has MAC addresses; add `macs = true` to [flows]"),
-        ('[classify]\nmodel = "services"\noutput = "a.csv"\n', "no table has MAC addresses"),
-        ('[flows]\nmacs = true\nnames = "nfstream"\noutput = "a.csv"\n', "MAC addresses already"),
+        (
+            '[flows]\noutput = "a.csv"\n',
+            "no table has MAC addresses; add `macs = true` to [flows]",
+        ),
+        (
+            '[classify]\nmodel = "services"\noutput = "a.csv"\n',
+            "no table has MAC addresses",
+        ),
+        (
+            '[flows]\nmacs = true\nnames = "nfstream"\noutput = "a.csv"\n',
+            "MAC addresses already",
+        ),
     ],
 )
-def test_what_cannot_be_had_is_refused(tmp_path: Path, settings: str, said: str) -> None:
+def test_what_cannot_be_had_is_refused(
+    tmp_path: Path, settings: str, said: str
+) -> None:
     (tmp_path / "oui.txt").write_text(OUI)
     head = f'[input]\nread = "{DEMO}"\n[networks]\nmac-vendors = "oui.txt"\n'
     ran = run(tmp_path, head + settings)
@@ -213,9 +257,13 @@ def test_what_cannot_be_had_is_refused(tmp_path: Path, settings: str, said: str)
 @pytest.mark.parametrize("content", ["", "192.0.2.1\tname\n", "\0" * 1000])
 def test_a_list_without_vendors_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "oui.txt").write_text(content)
-    settings = f'[input]\nread = "{DEMO}"\n[networks]\nmac-vendors = "oui.txt"\n[flows]\nmacs = true\n'
+    networks = '[networks]\nmac-vendors = "oui.txt"\n'
+    flows = '[flows]\nmacs = true\noutput = "-"\n'
+    settings = f'[input]\nread = "{DEMO}"\n{networks}{flows}'
     ran = run(tmp_path, settings)
-    assert ran.status == 2 and "oui.txt: no line names a vendor" in ran.stderr, ran.stderr
+    assert ran.status == 2 and "oui.txt: no line names a vendor" in ran.stderr, (
+        ran.stderr
+    )
 
 
 def test_a_table_has_no_column_for_them() -> None:

@@ -11,6 +11,7 @@ use session::top::Settings;
 
 use crate::args::{self, FlowsArguments, InputArguments, LiveArguments, TopArguments};
 use crate::failure::Failure;
+use crate::hints;
 use crate::interrupt;
 
 /// Finds the inputs that were typed; from here on an interrupt stops the run. `transport` tells
@@ -20,6 +21,7 @@ pub(crate) fn find(
     live: Option<&LiveArguments>,
     transport: bool,
 ) -> Result<Inputs, Failure> {
+    hints::refuse_captures(&arguments.expression)?;
     let request = request(arguments, live, !arguments.no_decap);
     let found = Inputs::find(&request, transport, interrupt::control());
     found.map_err(|error| explain(error, &request))

@@ -9,6 +9,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use crate::args::DevicesArguments;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
+use crate::table;
 
 pub(crate) const SCHEMA: Schema = &[
     Field::new("index", Kind::U64, "Number of the interface in its network namespace."),
@@ -64,7 +65,11 @@ fn print(devices: &[Device]) -> Result<(), Failure> {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    writeln!(std::io::stdout(), "{}", table.trim_fmt())?;
+    writeln!(
+        std::io::stdout(),
+        "{}",
+        table::fitted(&mut table, &["index", "mtu", "link", "link address"])
+    )?;
     Ok(())
 }
 

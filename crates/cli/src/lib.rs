@@ -17,6 +17,7 @@ mod clock;
 mod devices;
 mod failure;
 pub mod flows;
+mod hints;
 mod host;
 mod info;
 mod interrupt;
@@ -32,6 +33,7 @@ mod recover;
 mod report;
 pub mod run;
 mod summary;
+mod table;
 pub mod testbed;
 pub mod top;
 pub mod train;
@@ -76,7 +78,7 @@ fn environment(name: &str) -> Option<OsString> {
 /// Runs the command with these arguments, the program's name first. `testbed`, `train` and `eval`
 /// take the process over, to become its Python part.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = arguments.into_iter().collect();
+    let words = hints::understood(arguments.into_iter().collect());
     let status = match Arguments::try_parse_from(&words) {
         Ok(arguments) => start(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
@@ -88,50 +90,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 _ if is_usage => Status::Usage,
                 _ => Status::Fine,
             };
-            if let Some(hint) = packetlog::hint(&words, &error).or_else(|| hint(&error)) {
+            if let Some(hint) = is_usage.then(|| hints::of(&words, &error)).flatten() {
                 eprintln!("{hint}");
             }
             status
         }
     };
     ExitCode::from(status as u8)
-}
-
-/// What somebody who knows other tools may have meant.
-fn hint(error: &clap::Error) -> Option<&'static str> {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let argument = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(argument)) => argument.as_str(),
-        _ => "",
-    };
-    match error.kind() {
-        ErrorKind::MissingRequiredArgument if lacks_interface(error) => {
-            Some("That is for listening on an interface: give one with -i")
-        }
-        ErrorKind::UnknownArgument if argument.starts_with("-w") => {
-            Some("Results are written with -o FILE; frames are not written")
-        }
-        ErrorKind::ArgumentConflict if argument.starts_with("--interface") => Some(
-            "One run listens on one interface, or with -i any on all of them; several take a run each",
-        ),
-        ErrorKind::UnknownArgument if argument == "-W" => Some("Results are written with -o FILE"),
-        ErrorKind::UnknownArgument if argument == "-P" => Some("Captures are read with -r FILE"),
-        ErrorKind::UnknownArgument if argument == "-i" => {
-            Some("This command does not listen on interfaces; nPrint's -i is --icmp here")
-        }
-        _ => None,
-    }
-}
-
-/// Whether what is missing is the interface.
-fn lacks_interface(error: &clap::Error) -> bool {
-    use clap::error::{ContextKind, ContextValue};
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => {
-            missing.iter().any(|name| name.contains("--interface"))
-        }
-        _ => false,
-    }
 }
 
 fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {

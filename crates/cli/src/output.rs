@@ -1,7 +1,7 @@
 //! Where rows go: a table on standard output, or a format to a file or standard output.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 
 use comfy_table::Table;
@@ -51,7 +51,8 @@ pub(crate) fn show(arguments: &OutputArguments) -> Result<Show, Failure> {
         (Some(OutputFormat::Table), Some(_)) => Err(Failure::usage(
             "--format table goes to the terminal; with -o choose csv, jsonl, parquet or arrow",
         )),
-        (Some(format), _) => Ok(format.into()),
+        (Some(format), Some(_)) => Ok(format.into()),
+        (Some(format), None) => to_stdout(format.into()),
         (None, Some(path)) => Ok(Show::Rows(Format::from_suffix(path)?)),
         (None, None) => Ok(Show::Table),
     }
@@ -82,8 +83,10 @@ pub(crate) fn flows(
     let form = Export::form(&path, asked, &options)?;
     let export = Export { path, form, force: *force, options };
     export.check().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
-    let show = if let Form::Rows(format) = form { format } else { Format::Jsonl };
-    Ok((Show::Rows(show), rows, Some(export).filter(Export::is_needed)))
+    let format = if let Form::Rows(format) = form { format } else { Format::Jsonl };
+    let show = Show::Rows(format);
+    let show = if path.as_os_str() == "-" { to_stdout(show)? } else { show };
+    Ok((show, rows, Some(export).filter(Export::is_needed)))
 }
 
 /// Opens the output for rows, before any work is done for it.
@@ -103,10 +106,24 @@ pub(crate) fn create(
     Ok(Rows::Stdout(Box::new(Writer::streaming(format, schema, stdout)?)))
 }
 
+/// Refuses to write bytes onto a terminal that are no text.
+fn to_stdout(show: Show) -> Result<Show, Failure> {
+    match show {
+        Show::Rows(format @ (Format::Parquet | Format::Arrow)) if io::stdout().is_terminal() => {
+            let name = format.name();
+            Err(Failure::usage(format_args!(
+                "--format {name} is binary and standard output is a terminal; give -o FILE, or \
+                 send it to a file or a pipe"
+            )))
+        }
+        show => Ok(show),
+    }
+}
+
 /// Prints rows: as a table as they are, else in a format.
 pub(crate) fn list(rows: &Columns, format: OutputFormat) -> Result<(), Failure> {
     let mut text = Vec::new();
-    if let Show::Rows(format) = format.into() {
+    if let Show::Rows(format) = to_stdout(format.into())? {
         let mut writer = Writer::streaming(format, rows.schema(), io::stdout())?;
         writer.write(rows)?;
         writer.finish()?;

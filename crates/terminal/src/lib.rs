@@ -16,6 +16,7 @@ mod screens;
 mod text;
 mod value;
 mod view;
+mod width;
 
 #[cfg(test)]
 mod tests;
@@ -24,3 +25,4 @@ pub use first::First;
 pub use messages::Messages;
 pub use text::Glyphs;
 pub use view::{Facts, PacketCounts, run};
+pub use width::width;

@@ -13,7 +13,7 @@ use session::cca::{PeriodTold, naming};
 use session::outlet::{RowsError, Taker};
 
 use crate::failure::Failure;
-use crate::view;
+use crate::{table, view};
 
 /// What flows did in a period, as people read it.
 pub(super) trait Shown: PeriodTold {
@@ -132,7 +132,7 @@ pub(super) fn lines(
     for column in table.column_iter_mut().skip(1).take(5) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = table.trim_fmt();
+    let mut text = table::fitted(&mut table, &["highest"]);
     if other_count > 0 {
         text.push_str(&format!("\n… and {other_count} more (-n 0 shows all)"));
     }

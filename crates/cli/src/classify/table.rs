@@ -11,6 +11,7 @@ use session::classify::{By, HOST_TITLES, host_cells};
 use session::share;
 
 use crate::latency::table::aligned;
+use crate::table;
 use crate::top::grouped;
 
 /// Prints a line a label.
@@ -38,7 +39,7 @@ pub(super) fn print(cascade: &Cascade, counts: &Counts) -> io::Result<()> {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(io::stdout(), "{}", table.trim_fmt())
+    writeln!(io::stdout(), "{}", table::fitted(&mut table, &["slow", "fast", "fastest", "share"]))
 }
 
 /// A label of the table.

@@ -11,6 +11,7 @@ use session::outlet::{RowsError, Taker};
 use session::share;
 
 use crate::failure::Failure;
+use crate::table;
 use crate::top::grouped;
 
 const TITLES: [&str; 10] = [
@@ -25,6 +26,9 @@ const TITLES: [&str; 10] = [
     "end",
     "share",
 ];
+
+/// What a narrow terminal can do without, the least needed first.
+const LEAST: [&str; 6] = ["flags", "first", "end", "seconds", "share", "packets"];
 
 /// Prints the heaviest flows, with their shares of the bytes of all.
 pub(super) fn print(
@@ -51,7 +55,7 @@ pub(super) fn print(
         }
     }
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", table.trim_fmt())?;
+    writeln!(out, "{}", table::fitted(&mut table, &LEAST))?;
     let others = counts.total().saturating_sub(flows.len() as u64);
     if others > 0 {
         writeln!(out, "… and {others} more (-n 0 shows all)")?;
@@ -60,7 +64,10 @@ pub(super) fn print(
 }
 
 /// Flows of an interface as lines, each when it has ended.
-pub(super) struct Lines;
+pub(super) struct Lines {
+    /// Which of the columns fit the terminal.
+    shown: [bool; WIDTHS.len()],
+}
 
 /// Widths of the columns of [`Lines`]: what IPv4 takes, since lines are not known in advance.
 const WIDTHS: [usize; 9] = [9, 21, 21, 30, 9, 15, 21, 5, 9];
@@ -68,17 +75,45 @@ const WIDTHS: [usize; 9] = [9, 21, 21, 30, 9, 15, 21, 5, 9];
 impl Lines {
     /// Prints the titles.
     pub(super) fn begin(has_names: bool) -> Result<Self, Failure> {
+        let lines = Self { shown: shown(terminal::width()) };
         let titles = TITLES.iter().copied().take(WIDTHS.len());
-        line(titles.chain(has_names.then_some("name")))?;
-        Ok(Self)
+        lines.line(titles.chain(has_names.then_some("name")))?;
+        Ok(lines)
     }
+
+    /// One line of all cells but the share: of what has not ended nobody knows the whole.
+    fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        let widths = WIDTHS.into_iter().zip(self.shown).chain(std::iter::repeat((0, true)));
+        let cells = cells.zip(widths).filter(|(_, (_, is_shown))| *is_shown);
+        let cells = cells.map(|(cell, (width, _))| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        writeln!(io::stdout(), "{}", line.trim_end())
+    }
+}
+
+/// Which columns of [`Lines`] fit so many characters.
+fn shown(width: Option<u16>) -> [bool; WIDTHS.len()] {
+    let mut shown = [true; WIDTHS.len()];
+    let Some(width) = width else { return shown };
+    for title in LEAST {
+        let widths = WIDTHS.iter().zip(shown).filter(|(_, is_shown)| *is_shown);
+        let needed = widths.map(|(width, _)| width + 2).sum::<usize>().saturating_sub(2);
+        if needed <= usize::from(width) {
+            break;
+        }
+        let place = TITLES.iter().position(|&known| known == title);
+        if let Some(is_shown) = place.and_then(|place| shown.get_mut(place)) {
+            *is_shown = false;
+        }
+    }
+    shown
 }
 
 impl Taker<Vec<ShownFlow>> for Lines {
     fn take(&mut self, flows: &Vec<ShownFlow>) -> Result<(), RowsError> {
         for (flow, name) in flows {
             let cells = cells(flow, &FlowCounts::default());
-            line(cells.iter().take(WIDTHS.len()).map(String::as_str).chain(name.as_deref()))?;
+            self.line(cells.iter().take(WIDTHS.len()).map(String::as_str).chain(name.as_deref()))?;
         }
         Ok(())
     }
@@ -86,14 +121,6 @@ impl Taker<Vec<ShownFlow>> for Lines {
     fn finish(self) -> Result<(), RowsError> {
         Ok(io::stdout().flush()?)
     }
-}
-
-/// One line of all cells but the share: of what has not ended nobody knows the whole.
-fn line<'a>(cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
-    let widths = WIDTHS.into_iter().chain(std::iter::repeat(0));
-    let cells = cells.zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-    let line = cells.collect::<Vec<_>>().join("  ");
-    writeln!(io::stdout(), "{}", line.trim_end())
 }
 
 fn cells(flow: &FlowRecord, counts: &FlowCounts) -> [String; TITLES.len()] {

@@ -11,6 +11,7 @@ use session::share;
 
 use super::Capture;
 use crate::failure::Failure;
+use crate::table;
 use crate::top::grouped;
 
 /// Prints what one capture holds.
@@ -219,7 +220,7 @@ fn tables(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(out, "{}", table.trim_fmt())?;
+    writeln!(out, "{}", table::fitted(&mut table, &["share"]))?;
     if census.malformed.total() == 0 {
         line(out, "malformed", "none")?;
     }

@@ -5,7 +5,12 @@ use std::io::{self, Write as _};
 use comfy_table::{CellAlignment, Table};
 use session::latency::Found;
 
+use crate::table;
 use crate::top::grouped;
+
+/// What a narrow terminal can do without, the least needed first.
+const LEAST: [&str; 9] =
+    ["jitter", "server p50", "packets", "dst min", "min", "samples", "src p50", "protocol", "p90"];
 
 /// Prints the first rows, and how many others there are.
 pub(super) fn print(found: &Found) -> io::Result<()> {
@@ -36,7 +41,7 @@ pub(crate) fn aligned(titles: &[&str], text_columns: &[usize], rows: Vec<Vec<Str
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut text = table.trim_fmt();
+    let mut text = table::fitted(&mut table, &LEAST);
     text.push('\n');
     text
 }

@@ -10,6 +10,7 @@ use packetlog::log::{Log, LogStats};
 use super::args::StatsArguments;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
+use crate::table;
 use crate::top::grouped;
 
 pub(crate) const SCHEMA: Schema = &[
@@ -107,11 +108,9 @@ fn text(stats: &LogStats) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    let least = ["lost", "in the log", "bytes seen", "seen"];
+    let mut text = table::fitted(&mut table, &least);
+    text.push('\n');
     let share = stats.share().map_or(String::from("-"), |share| format!("{:.2} %", share * 100.0));
     let span = match (stats.first, stats.last) {
         (Some(first), Some(last)) => format!("{first} to {last}"),

@@ -6,6 +6,8 @@ use comfy_table::{CellAlignment, Table};
 use session::share;
 use session::top::Ranking;
 
+use crate::table;
+
 /// Prints the rows of one window, or of the whole run, with their shares of all packets that have
 /// a key.
 pub(super) fn print(shown: &Ranking) -> io::Result<()> {
@@ -41,7 +43,7 @@ fn lines(shown: &Ranking) -> String {
     for column in table.column_iter_mut().skip(titles.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = table.trim_fmt();
+    let mut text = table::fitted(&mut table, &["share", "packets"]);
     text.push('\n');
     let others = key_count.saturating_sub(rows.len());
     if others > 0 {

@@ -1,7 +1,7 @@
 //! MAC addresses of both ends of a flow, as the frames on this link have them.
 //!
 //! Beyond a router they are the router's. The first frame has both, and they stay: a flow that
-//! moves to another path has the addresses of its first, as in NFStream and in Zeek's `mac-logging`.
+//! moves to another path has those of its first one, as in NFStream and Zeek's `mac-logging`.
 
 use engine::columns::{Field, Value};
 use engine::flow::{FlowPacket, FlowRecord, FlowStatistics, PerFlow};
@@ -21,7 +21,7 @@ pub(super) const MACS: [Field; 2] = [
     .nullable(),
     text(
         "dst_mac",
-        "MAC address of the destination in that frame; a Linux cooked capture has it after a reply.",
+        "MAC address of the destination there; of a Linux cooked capture once it has answered.",
     )
     .nullable(),
 ];

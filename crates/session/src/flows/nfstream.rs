@@ -1,7 +1,7 @@
 //! The columns of flows under NFStream's names, in its units and order.
 //!
 //! Those of `NFStreamer(statistical_analysis=True)`, version 6, without what nDPI detects. Where
-//! there is nothing to measure, such as the gaps of a single packet, NFStream has 0, and so has this.
+//! there is nothing to measure, such as the gaps of a single packet, both have 0.
 
 use classify::columns::CAPTURE;
 use engine::columns::{Columns, Field, RowRefused, Schema, Value};

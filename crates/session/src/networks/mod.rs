@@ -231,12 +231,7 @@ impl Networks {
         let is_of_flows = ["community_id", "src_ip", "dst_ip"].into_iter().all(has);
         let is_it = APPLICATIONS.contains(&application) && is_of_flows;
         let parts = self.parts_of(schema);
-        let is_any = parts.fields().next().is_some();
-        (is_it && is_any).then(|| Enriching {
-            networks: self.clone(),
-            parts,
-            schema: parts.behind(schema),
-        })
+        is_it.then(|| Enriching { networks: self.clone(), parts, schema: parts.behind(schema) })
     }
 
     /// Whether a list of vendors is given.

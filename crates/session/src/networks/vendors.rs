@@ -128,7 +128,7 @@ fn prefix<'a>(text: &str, name: &'a str) -> Option<(u64, u32, &'a str)> {
         None => (text, None),
     };
     let (mut bits, mut digit_count) = (0_u64, 0_u32);
-    for digit in digits.chars().filter(|it| !matches!(it, ':' | '-' | '.')) {
+    for digit in digits.chars().filter(|it| !matches!(it, ':' | '-')) {
         (bits, digit_count) = (bits << 4 | u64::from(digit.to_digit(16)?), digit_count + 1);
         if digit_count * 4 > ADDRESS_LEN {
             return None;
