@@ -9,6 +9,7 @@ pub mod laws;
 pub mod layout;
 pub mod names;
 pub mod packages;
+pub mod phrases;
 pub mod shape;
 
 use std::fmt;
@@ -57,7 +58,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "doors", check: laws::doors },
     Rule { name: "import_circle", check: circles::import_circle },
     Rule { name: "vague_name", check: names::vague_name },
-    Rule { name: "work_mark", check: names::work_mark },
+    Rule { name: "retired_phrase", check: phrases::retired_phrase },
     Rule { name: "file_len", check: shape::file_len },
     Rule { name: "front_len", check: shape::front_len },
     Rule { name: "function_len", check: shape::function_len },
@@ -68,15 +69,23 @@ pub const RULES: &[Rule] = &[
     Rule { name: "ignored_test", check: layout::ignored_test },
     Rule { name: "root_file", check: layout::root_file },
     Rule { name: "link", check: layout::link },
+    Rule { name: "work_mark", check: names::work_mark },
     Rule { name: "foreign_package", check: packages::foreign_package },
 ];
 
 /// Known exceptions. One that no longer excuses anything is a finding itself.
-pub const EXCEPTIONS: &[Exception] = &[Exception {
-    rule: "doors",
-    path: "crates/sink/src/output.rs",
-    reason: "an output named /dev/stdout is that descriptor duplicated, so that `>>` appends",
-}];
+pub const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        rule: "doors",
+        path: "crates/sink/src/output.rs",
+        reason: "an output named /dev/stdout is that descriptor duplicated, so that `>>` appends",
+    },
+    Exception {
+        rule: "retired_phrase",
+        path: "docs/guide/python.md",
+        reason: "its table of columns must have the texts of `crates/python/src/packets.rs`",
+    },
+];
 
 impl Finding {
     fn new(file: &File, line: usize, seen: impl Into<String>, wanted: impl Into<String>) -> Self {
