@@ -81,11 +81,12 @@ pub(crate) fn flows(
     });
     let path = output.clone().unwrap_or_else(|| "-".into());
     let form = Export::form(&path, asked, &options)?;
+    let is_stdout = path.as_os_str() == "-";
     let export = Export { path, form, force: *force, options };
     export.check().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     let format = if let Form::Rows(format) = form { format } else { Format::Jsonl };
     let show = Show::Rows(format);
-    let show = if path.as_os_str() == "-" { to_stdout(show)? } else { show };
+    let show = if is_stdout { to_stdout(show)? } else { show };
     Ok((show, rows, Some(export).filter(Export::is_needed)))
 }
 

@@ -28,7 +28,10 @@ fn within(table: &mut Table, least: &[&str], width: usize) -> String {
         text = table.trim_fmt();
     }
     if !left_out.is_empty() {
-        text.push_str(&format!("\n… left out: {} (-o FILE has all)", left_out.join(", ")));
+        let named = format!("… left out: {} (-o FILE has all)", left_out.join(", "));
+        let counted = format!("… {} columns left out", left_out.len());
+        text.push('\n');
+        text.push_str(if named.chars().count() <= width { &named } else { &counted });
     }
     text
 }
@@ -64,7 +67,7 @@ mod tests {
         );
         let narrower = within(&mut table(), &least, 30);
         assert!(narrower.starts_with("source         bytes\n192.0.2.1:443  368,504\n"));
-        assert!(narrower.ends_with("\n… left out: end, first (-o FILE has all)"));
+        assert!(narrower.ends_with("\n… 2 columns left out"));
         // Nothing more can be left out.
         assert_eq!(within(&mut table(), &least, 3), narrower);
     }
