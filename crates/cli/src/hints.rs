@@ -132,8 +132,8 @@ impl<'a> Typed<'a> {
         }
         if lacks("--config") && self.command == Some("run") {
             return Some(String::from(
-                "`wirelens run --init > wirelens.toml` writes settings to begin with; `wirelens run \
-                 --page` and `--view` need none",
+                "`wirelens run --init > wirelens.toml` writes settings to begin with; `wirelens \
+                 run --page` and `--view` need none",
             ));
         }
         if lacks("--model") && self.command == Some("classify") {
