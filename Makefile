@@ -22,7 +22,8 @@ else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
 .PHONY: help setup build page python demo test rust-test test-checked python-test test-train test-live \
-	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture clean
+	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture install uninstall \
+	deb program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -37,6 +38,25 @@ build: ## build the command, target/release/wirelens
 	@bash tools/setup.sh base
 	@bash tools/page.sh
 	cargo build --release --locked
+
+# Where `make install` puts things: $(DESTDIR)$(PREFIX)/bin and so on.
+PREFIX ?= /usr/local
+INSTALL = PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' bash tools/install.sh
+
+# The program, built where it is older than its sources: `sudo make install` compiles nothing after
+# `make build`. One that is named on the command line is taken as it is.
+program:
+	@$(if $(filter file,$(origin WIRELENS)),bash tools/install.sh current $(WIRELENS) || \
+		$(MAKE) --no-print-directory build,true)
+
+install: program ## install the program, manual pages and completions (PREFIX=/usr/local, DESTDIR)
+	@$(INSTALL) install $(WIRELENS)
+
+uninstall: ## remove what install has put there
+	@$(INSTALL) uninstall
+
+deb: program ## make the Debian package, target/wirelens_VERSION_ARCHITECTURE.deb
+	@bash tools/deb.sh $(WIRELENS)
 
 page: ## build the page, page/dist, which becomes a part of the command (Node.js)
 	@bash tools/page.sh

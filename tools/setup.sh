@@ -100,6 +100,11 @@ want_test() {
   want_package tcptrace has_program tcptrace
   want_package zstd has_program zstd
   want_package gzip has_program gzip
+  # For manual pages and the Debian package.
+  want_package groff-base has_program groff
+  want_package dpkg-dev has_program dpkg-shlibdeps
+  want_package debootstrap has_program debootstrap
+  want_package lintian has_program lintian
   # For deploy/. Its package starts a service that listens, where there is something that starts
   # services.
   [ -d /run/systemd/system ] || want_package prometheus has_program promtool

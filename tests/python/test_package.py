@@ -138,15 +138,15 @@ def ran_elsewhere(folder: Path, *arguments: str | Path) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-def test_models_that_ship_are_found_in_the_package(elsewhere: Path) -> None:
+def test_models_that_ship_are_in_the_packages_program(elsewhere: Path) -> None:
     arguments = ["classify", "-r", DEMO, "--model", "services", "--format", "csv"]
     wanted = ran([PROGRAM], *arguments)
     done = ran_elsewhere(elsewhere, *arguments)
     assert (done.returncode, done.stdout.encode()) == wanted[:2]
-    shutil.rmtree(elsewhere / "packages/wirelens/models/services")
+    # The program has its own; those of the package are for Python's evaluation.
+    shutil.rmtree(elsewhere / "packages/wirelens/models")
     done = ran_elsewhere(elsewhere, *arguments)
-    assert done.returncode == 1
-    assert "services: no model that ships has this name" in done.stderr
+    assert (done.returncode, done.stdout.encode()) == wanted[:2]
 
 
 @pytest.mark.parametrize(

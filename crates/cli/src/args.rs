@@ -14,6 +14,7 @@ use session::written::parse_bytes;
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
+use crate::installed::{CompletionsArguments, ManArguments};
 use crate::l4s::args::L4sArguments;
 use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
@@ -96,6 +97,12 @@ pub enum Command {
     Eval(EvalArguments),
     /// Generate labelled traffic on this machine, with real programs in network namespaces
     Testbed(TestbedArguments),
+    /// Print a shell's completions of these commands and flags, for bash, zsh or fish
+    #[command(hide = true)]
+    Completions(CompletionsArguments),
+    /// Write a manual page per command, as man(1) shows them, to a folder
+    #[command(hide = true)]
+    Man(ManArguments),
 }
 
 /// Which frames to read, and how.

@@ -20,6 +20,7 @@ pub mod flows;
 mod hints;
 mod host;
 mod info;
+pub mod installed;
 mod interrupt;
 pub mod l4s;
 pub mod latency;
@@ -111,10 +112,10 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Flows(arguments)) => flows::run(&arguments, host),
         Some(Command::Nprint(arguments)) => nprint::run(&arguments),
         Some(Command::Classify(arguments)) => classify::run(&arguments, host),
-        Some(Command::Packetlog(arguments)) => packetlog::run(&arguments, host),
-        Some(Command::Cca(arguments)) => cca::run(&arguments, host),
+        Some(Command::Packetlog(arguments)) => packetlog::run(&arguments),
+        Some(Command::Cca(arguments)) => cca::run(&arguments),
         Some(Command::Latency(arguments)) => latency::run(&arguments),
-        Some(Command::L4s(arguments)) => l4s::run(&arguments, host),
+        Some(Command::L4s(arguments)) => l4s::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments, host),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
@@ -123,6 +124,8 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Train(arguments)) => train::run(&arguments, host),
         Some(Command::Eval(arguments)) => train::run_eval(&arguments, host),
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
+        Some(Command::Completions(arguments)) => installed::print_completions(&arguments),
+        Some(Command::Man(arguments)) => installed::write_pages(&arguments),
         None => Err(Failure::usage(
             "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
         )),

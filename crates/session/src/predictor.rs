@@ -51,15 +51,15 @@ impl From<ModelError> for ReadError {
 /// # Errors
 /// [`ReadError`]
 pub fn read(asked: &Path, host: &Host, environment: Environment) -> Result<Model, ReadError> {
-    let folder = KIND.find(asked, host)?;
-    if folder.join(ONNX.marker).is_file() {
-        let said = ONNX.read_sealed(&folder, SAID_FILE, SAID_LEN_MAX)?;
-        let network = ONNX.read_sealed(&folder, ONNX.marker, FILE_LEN_MAX)?;
+    let files = KIND.find(asked)?;
+    if files.has(ONNX.marker) {
+        let said = ONNX.read_sealed(&files, SAID_FILE, SAID_LEN_MAX)?;
+        let network = ONNX.read_sealed(&files, ONNX.marker, FILE_LEN_MAX)?;
         return of_onnx(&said, network, host, environment)
-            .map_err(|error| ReadError::File(folder.join(ONNX.marker), error));
+            .map_err(|error| ReadError::File(files.path(ONNX.marker), error));
     }
-    let bytes = KIND.read_sealed(&folder, KIND.marker, FILE_LEN_MAX)?;
-    Model::parse(&bytes).map_err(|error| ReadError::File(folder.join(KIND.marker), error))
+    let bytes = KIND.read_sealed(&files, KIND.marker, FILE_LEN_MAX)?;
+    Model::parse(&bytes).map_err(|error| ReadError::File(files.path(KIND.marker), error))
 }
 
 /// A model of the bytes of its files: what it says of itself, and the network in ONNX.

@@ -13,12 +13,11 @@ use std::sync::mpsc;
 use capture::live::LiveOptions;
 use cca::Model;
 use packet::{SlotClock, Span};
-use session::Host;
 use session::application::Application as _;
 use session::cca::live::{Device, DeviceError, WatchError, WatchOptions};
 use session::cca::naming::{Namer, OtherTaps};
 use session::cca::taps::{self, Downstream};
-use session::cca::{Cca, CcaSettings, Devices, MODEL, ReadError, Shown, read_model};
+use session::cca::{Cca, CcaSettings, Devices, ReadError, Shown, read_model};
 use session::outlet::Outlet;
 use session::reading::{InputRequest, Inputs, Interface, Opened};
 use terminal::First;
@@ -43,14 +42,14 @@ struct Asked<'a> {
 }
 
 /// Runs `wirelens cca`.
-pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     if let Some(device) = &arguments.act.act_undo {
         return act::undo(device, arguments.input.quiet);
     }
     let settings = args::settings(arguments);
     let clock = settings.clock()?;
     let folder = settings.model.as_deref();
-    let model = folder.map(|folder| model(folder, clock, host)).transpose()?;
+    let model = folder.map(|folder| model(folder, clock)).transpose()?;
     let show = output::show(&arguments.output)?;
     let taps = settings.taps(arguments.interface.is_some());
     settings.check(taps, &refused::given(arguments))?;
@@ -66,8 +65,8 @@ pub(crate) fn run(arguments: &CcaArguments, host: &Host) -> Result<Status, Failu
 }
 
 /// Reads a model, which has to cut time as it is cut here.
-fn model(folder: &Path, clock: SlotClock, host: &Host) -> Result<Model, Failure> {
-    read_model(&MODEL.find(folder, host)?, clock).map_err(|error| match error {
+fn model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
+    read_model(folder, clock).map_err(|error| match error {
         ReadError::Model(error) => error.into(),
         ReadError::Slots { .. } => {
             Failure::usage(format_args!("--slot: {error}; leave --slot out or give its"))

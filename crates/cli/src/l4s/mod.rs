@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use capture::live::{Latency, LiveOptions};
 use packet::Span;
-use session::Host;
 use session::l4s::{L4s, Marking, TEXT_COLUMNS, TITLES, Told, read_model};
 use session::outlet::{RowsError, Taker};
 use session::reading::{InputRequest, Inputs, Interface};
@@ -26,11 +25,11 @@ use args::L4sArguments;
 const TICK: Span = Span::from_ns(20_000_000);
 
 /// Runs `wirelens l4s`.
-pub(crate) fn run(arguments: &L4sArguments, host: &Host) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &L4sArguments) -> Result<Status, Failure> {
     let settings = args::settings(arguments);
     settings.check().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     let folder = settings.model.as_deref().unwrap_or("".as_ref());
-    let model = Arc::new(read_model(folder, host).map_err(Failure::error)?);
+    let model = Arc::new(read_model(folder).map_err(Failure::error)?);
     let show = output::show(&arguments.output)?;
     let mut inputs = inputs(arguments)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;

@@ -12,7 +12,6 @@ use std::path::Path;
 use engine::columns::Schema;
 
 use crate::failure::{Failure, Status};
-use session::Host;
 use session::packetlog::{LogError, log, socket};
 
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
@@ -70,9 +69,9 @@ impl From<LogError> for Failure {
 }
 
 /// Runs `wirelens packetlog`.
-pub(crate) fn run(arguments: &PacketlogArguments, host: &Host) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &PacketlogArguments) -> Result<Status, Failure> {
     match &arguments.command {
-        PacketlogCommand::Record(arguments) => record::run(arguments, host),
+        PacketlogCommand::Record(arguments) => record::run(arguments),
         PacketlogCommand::Mode(arguments) => steer::mode(arguments),
         PacketlogCommand::Status(arguments) => steer::status(arguments),
         PacketlogCommand::Modes(arguments) => steer::modes(arguments),

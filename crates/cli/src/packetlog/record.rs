@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use capture::live::LiveSource;
-use session::Host;
 use session::packetlog::settings::Settings;
 use session::packetlog::{Ask, Packetlog, ReadError, read_model};
 use session::reading::Opened;
@@ -15,14 +14,14 @@ use crate::failure::{Failure, Status};
 use crate::summary;
 
 /// Runs `wirelens packetlog record`.
-pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Failure> {
+pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     if let Some(threads @ 2..) = arguments.input.threads {
         return Err(Failure::usage(format_args!(
             "--threads {threads}: packets are judged on one thread and written by another; leave \
              it out, or record each interface by a command of its own"
         )));
     }
-    let ask = ask(arguments, host)?;
+    let ask = ask(arguments)?;
     ask.check()?;
     let typed = Typed::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
@@ -41,9 +40,9 @@ pub(super) fn run(arguments: &RecordArguments, host: &Host) -> Result<Status, Fa
 }
 
 /// What was typed.
-fn ask(arguments: &RecordArguments, host: &Host) -> Result<Ask, Failure> {
+fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let model = read_model(&arguments.model, host).map_err(|error| match error {
+    let model = read_model(&arguments.model).map_err(|error| match error {
         ReadError::Model(error) => error.into(),
         ReadError::File(_) => Failure::error(error),
     })?;

@@ -85,13 +85,15 @@ impl From<ModelError> for ReadError {
     }
 }
 
-/// Reads a model, which has to cut time as it is cut here.
+/// Reads the model in a folder, or the one of this name that ships; it has to cut time as it is cut
+/// here.
 ///
 /// # Errors
 /// [`ReadError`]
-pub fn read_model(folder: &Path, clock: SlotClock) -> Result<Model, ReadError> {
-    let path = folder.join(MODEL.marker);
-    let bytes = MODEL.read_sealed(folder, MODEL.marker, FILE_LEN_MAX)?;
+pub fn read_model(asked: &Path, clock: SlotClock) -> Result<Model, ReadError> {
+    let files = MODEL.find(asked)?;
+    let path = files.path(MODEL.marker);
+    let bytes = MODEL.read_sealed(&files, MODEL.marker, FILE_LEN_MAX)?;
     let model =
         Model::parse(&bytes).map_err(|error| ReadError::File(path.display().to_string(), error))?;
     if model.clock() != clock {

@@ -1,7 +1,6 @@
 //! The files of a trained cascade.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use classify::Cascade;
@@ -16,11 +15,9 @@ const KIND: Kind = Kind { marker: "cascade.json", made_by: "wirelens train class
 /// # Errors
 /// [`ModelError`]: there is none, or it cannot be served.
 pub fn read(asked: &Path, host: &Host, environment: Environment) -> Result<Cascade, ModelError> {
-    let folder = KIND.find(asked, host)?;
+    let files = KIND.find(asked)?;
     let file = |name: &str, len_max: usize| {
-        let file = File::open(folder.join(name))?;
-        let mut bytes = Vec::new();
-        file.take(len_max as u64 + 1).read_to_end(&mut bytes)?;
+        let bytes = files.read(name, len_max)?;
         if bytes.len() > len_max {
             let message = format!("more than {len_max} bytes; no such file is written in training");
             return Err(io::Error::other(message));
@@ -31,8 +28,8 @@ pub fn read(asked: &Path, host: &Host, environment: Environment) -> Result<Casca
     let cascade = Cascade::read_with(file, || crate::onnx::library(host, environment));
     #[cfg(not(feature = "onnx"))]
     let cascade = {
-        let _ = environment;
+        let _ = (host, environment);
         Cascade::read(file)
     };
-    cascade.map_err(|error| ModelError::Cascade { folder, error })
+    cascade.map_err(|error| ModelError::Cascade { folder: files.place().to_owned(), error })
 }

@@ -81,10 +81,10 @@ to = [\"192.0.2.1:443\"]
 
     type Settings = L4sSettings;
 
-    fn ready(settings: L4sSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+    fn ready(settings: L4sSettings, _: &Site<'_>) -> Result<Self, Refusal> {
         settings.check()?;
         let folder = settings.model.as_deref().unwrap_or("".as_ref());
-        let model = Arc::new(read_model(folder, site.host)?);
+        let model = Arc::new(read_model(folder)?);
         Ok(Self { settings, model, shown: None, marking: None, is_alone: false })
     }
 

@@ -26,7 +26,6 @@ pub use rows::{Row, Told};
 pub use settings::L4sSettings;
 pub use target::Target;
 
-use crate::Host;
 use crate::application::Refusal;
 use crate::shipped::Kind;
 
@@ -43,12 +42,12 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
 ///
 /// # Errors
 /// [`Refusal`]: it cannot be found or read, was changed, or was made for other inputs.
-pub fn read_model(folder: &Path, host: &Host) -> Result<Model, Refusal> {
-    let found = MODEL.find(folder, host).map_err(|error| Refusal::of("model", error))?;
+pub fn read_model(asked: &Path) -> Result<Model, Refusal> {
+    let found = MODEL.find(asked).map_err(|error| Refusal::of("model", error))?;
     let bytes = MODEL.read_sealed(&found, MODEL.marker, FILE_LEN_MAX);
     let bytes = bytes.map_err(|error| Refusal::of("model", error))?;
     Model::parse(&bytes).map_err(|error| {
-        let path = found.join(MODEL.marker);
+        let path = found.path(MODEL.marker);
         Refusal::of("model", format_args!("{}: {error}", path.display()))
     })
 }

@@ -98,10 +98,10 @@ impl Application for Packetlog {
 
     type Settings = RecordSettings;
 
-    fn ready(settings: RecordSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+    fn ready(settings: RecordSettings, _: &Site<'_>) -> Result<Self, Refusal> {
         let RecordSettings { output, model, mode, settings, fixed_mode, events, log } = settings;
         let model_name = model.display().to_string();
-        let model = read_model(&model, site.host).map_err(|error| Refusal::of("model", error))?;
+        let model = read_model(&model).map_err(|error| Refusal::of("model", error))?;
         let model = Arc::new(model);
         let own = Settings::read(settings.as_deref());
         let own = own.map_err(|error| Refusal::of("settings", error))?;

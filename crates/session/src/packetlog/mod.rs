@@ -24,7 +24,6 @@ pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
 pub use recording::Ask;
 
-use crate::Host;
 use crate::reading::Needs;
 use crate::shipped::{Kind, ModelError};
 
@@ -96,10 +95,10 @@ impl From<ModelError> for ReadError {
 ///
 /// # Errors
 /// [`ReadError`]
-pub fn read_model(asked: &Path, host: &Host) -> Result<Model, ReadError> {
-    let folder = MODEL.find(asked, host)?;
-    let bytes = MODEL.read_sealed(&folder, MODEL.marker, packetlog::model::FILE_LEN_MAX)?;
+pub fn read_model(asked: &Path) -> Result<Model, ReadError> {
+    let files = MODEL.find(asked)?;
+    let bytes = MODEL.read_sealed(&files, MODEL.marker, packetlog::model::FILE_LEN_MAX)?;
     Model::parse(&bytes).map_err(|error| {
-        ReadError::File(format!("{}: {error}", folder.join(MODEL.marker).display()))
+        ReadError::File(format!("{}: {error}", files.path(MODEL.marker).display()))
     })
 }

@@ -21,7 +21,7 @@ use super::naming::{Namer, OtherTaps};
 use super::period::PeriodTold;
 use super::settings::{CcaSettings, SettingsError, Taps};
 use super::taps::Downstream;
-use super::{MODEL, flight, read_model, rows};
+use super::{flight, read_model, rows};
 use crate::application::{Application, Opening, Refusal, Site, Wants, Watchers};
 use crate::outlet::Outlet;
 use crate::reading::Needs;
@@ -140,7 +140,7 @@ impl Application for Cca {
         let taps = settings.taps(site.is_live);
         let clock = settings.clock().map_err(of)?;
         settings.check(taps, &[]).map_err(of)?;
-        let namer = namer(&settings, clock, site)?;
+        let namer = namer(&settings, clock)?;
         let mut cca = Self::new(settings, clock, namer, taps);
         match taps {
             Taps { are_two: false, .. } => {}
@@ -198,15 +198,10 @@ impl Application for Cca {
 }
 
 /// Who names controls, if that is asked for.
-fn namer(
-    settings: &CcaSettings,
-    clock: SlotClock,
-    site: &Site<'_>,
-) -> Result<Option<Namer>, Refusal> {
+fn namer(settings: &CcaSettings, clock: SlotClock) -> Result<Option<Namer>, Refusal> {
     let Some(folder) = &settings.model else { return Ok(None) };
     let of = |error: &dyn fmt::Display| Refusal::of("model", error);
-    let found = MODEL.find(folder, site.host).map_err(|error| of(&error))?;
-    let model = read_model(&found, clock).map_err(|error| of(&error))?;
+    let model = read_model(folder, clock).map_err(|error| of(&error))?;
     let named = if settings.egress.is_empty() {
         Namer::of_flight(model)
     } else {

@@ -1,0 +1,33 @@
+"""Lists the libraries that are compiled into the program: name, version, licence, one a line.
+
+Reads `cargo metadata` from standard input.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+PROGRAM = "wirelens"
+
+
+def libraries(metadata: dict[str, Any]) -> Iterator[str]:
+    """A line for each package of others below the program, those of its build scripts left out."""
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    ours = set(metadata["workspace_members"])
+    (begin,) = [one for one in ours if packages[one]["name"] == PROGRAM]
+    seen, waiting = {begin}, [begin]
+    while waiting:
+        for dependency in nodes[waiting.pop()]["deps"]:
+            is_linked = any(kind["kind"] is None for kind in dependency["dep_kinds"])
+            if is_linked and dependency["pkg"] not in seen:
+                seen.add(dependency["pkg"])
+                waiting.append(dependency["pkg"])
+    found = (packages[one] for one in seen - ours)
+    for package in sorted(found, key=lambda one: (one["name"], one["version"])):
+        yield f"{package['name']} {package['version']}: {package['license']}"
+
+
+if __name__ == "__main__":
+    print("\n".join(libraries(json.load(sys.stdin))))
