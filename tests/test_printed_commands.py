@@ -36,9 +36,10 @@ WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/de
               "docs/evaluation/devices.md")  # fmt: skip
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
-OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "editor", "ethtool", "ip", "jq", "ls",
-          "mkdir", "mv", "npm", "pip", "python3", "setcap", "sort",
-          "scp", "ssh", "systemctl", "tc", "tshark", "fuzz/target/*/release/pcapng", "venv/bin/pip",
+OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "editor", "ethtool", "install", "ip",
+          "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip", "python3", "setcap", "sort",
+          "scp", "ssh", "systemctl", "tc", "tshark", "useradd",
+          "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 
 # Training, the testbed's runs, installing and benchmarks.

@@ -105,7 +105,11 @@ want_test() {
   want_package dpkg-dev has_program dpkg-shlibdeps
   want_package debootstrap has_program debootstrap
   want_package lintian has_program lintian
-  # For deploy/. Its package starts a service that listens, where there is something that starts
+  # For deploy/systemd/ and runs under its restrictions.
+  want_package systemd has_program systemd-analyze
+  want_package ethtool has_program ethtool
+  want_package util-linux has_program setpriv
+  # For deploy/prometheus/. Its package starts a service that listens, where there is something that starts
   # services.
   [ -d /run/systemd/system ] || want_package prometheus has_program promtool
 }

@@ -15,6 +15,7 @@ use session::written::parse_bytes;
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
 use crate::installed::{CompletionsArguments, ManArguments};
+use crate::doctor::DoctorArguments;
 use crate::l4s::args::L4sArguments;
 use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
@@ -87,6 +88,8 @@ pub enum Command {
     Run(RunArguments),
     /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),
+    /// Check whether this machine can capture: permissions, interfaces, offloads, clock, disk
+    Doctor(DoctorArguments),
     /// Summarise a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
     /// Recover the complete rows of an output whose run was killed or found its disk full

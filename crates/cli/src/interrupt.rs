@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::exit;
 
 use crate::clock::CLOCK;
+use crate::service;
 
 /// Exit status after a second interrupt: 128 and the signal's number, as shells give it.
 const STATUS_INTERRUPTED: i32 = 130;
@@ -42,6 +43,7 @@ fn end_at_the_second() -> io::Result<()> {
         let mut first = None;
         for _ in signals.forever() {
             let at = (CLOCK.monotonic)();
+            service::stopping();
             if at - *first.get_or_insert(at) > SAME_WITHIN {
                 exit(STATUS_INTERRUPTED);
             }

@@ -15,6 +15,7 @@ pub mod cca;
 pub mod classify;
 mod clock;
 mod devices;
+pub mod doctor;
 mod failure;
 pub mod flows;
 mod hints;
@@ -33,6 +34,7 @@ mod python;
 mod recover;
 mod report;
 pub mod run;
+mod service;
 mod summary;
 mod table;
 pub mod testbed;
@@ -119,6 +121,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Report(arguments)) => report::run(&arguments, host),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),
+        Some(Command::Doctor(arguments)) => doctor::run(&arguments, host),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
         Some(Command::Train(arguments)) => train::run(&arguments, host),

@@ -19,3 +19,15 @@ pub enum Host {
         package: PathBuf,
     },
 }
+
+/// Why ONNX Runtime cannot be loaded from where it is looked for; nothing where it can.
+#[must_use]
+pub fn onnx_refusal(host: &Host, environment: Environment) -> Option<String> {
+    #[cfg(feature = "onnx")]
+    return crate::onnx::library(host, environment).err().map(|error| error.to_string());
+    #[cfg(not(feature = "onnx"))]
+    {
+        let _ = (host, environment);
+        Some(String::from("this program was built without it"))
+    }
+}

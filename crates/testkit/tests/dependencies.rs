@@ -32,6 +32,8 @@ const ROWS: &[(&str, MayUse)] = &[
     ("server", Only(&["engine", "history", "packet", "store"])),
     ("alerts", Only(&["engine", "packet", "store"])),
     ("terminal", Only(&["engine", "packet", "store"])),
+    ("service", Only(&[])),
+    ("doctor", Only(&["capture"])),
     ("dualq", Only(&[])),
     ("l4s-abi", Only(&["dualq", "l4s"])),
     ("testbed", Only(&["capture", "dualq", "l4s", "packet"])),

@@ -171,6 +171,50 @@ pub fn offloads(name: &str) -> io::Result<Vec<&'static str>> {
     Ok(found)
 }
 
+/// Slots of the rings between a card and its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardRing {
+    /// For frames received.
+    pub rx: u32,
+    /// As many as the card can have.
+    pub rx_max: u32,
+}
+
+/// `ETHTOOL_GRINGPARAM`: the receive ring of a card; nothing where it has none.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the driver reports none, and the system's; there is no such interface.
+pub fn card_ring(name: &str) -> io::Result<Option<CardRing>> {
+    // The command; the maxima of rx, mini, jumbo and tx; then the same as they are.
+    let mut words = [0_u32; 9];
+    words[0] = 0x10;
+    ask(name, &mut words)?;
+    Ok((words[1] > 0).then_some(CardRing { rx: words[5], rx_max: words[1] }))
+}
+
+/// `ETHTOOL_GET_TS_INFO`: whether the card itself stamps frames that it receives.
+///
+/// # Errors
+/// `EOPNOTSUPP`, and the system's; there is no such interface.
+pub fn stamps_in_hardware(name: &str) -> io::Result<bool> {
+    const RX_HARDWARE: u32 = 1 << 2;
+    // The command, what there is, and nine words about clock and filters.
+    let mut words = [0_u32; 11];
+    words[0] = 0x41;
+    ask(name, &mut words)?;
+    Ok(words[1] & RX_HARDWARE != 0)
+}
+
+/// One command of ethtool that only reads: its first word, and room for what the kernel answers.
+fn ask(name: &str, words: &mut [u32]) -> io::Result<()> {
+    let (socket, mut request) = request_of(name)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: an open socket, a request with a terminated name, and as many words as the command
+    // has, which outlive the call.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// A socket to ask about interfaces, and a question about this one.
 fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
     let request = request(name)?;

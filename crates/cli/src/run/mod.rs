@@ -34,6 +34,7 @@ use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Reopen};
 use crate::live;
+use crate::service::{self, Notices, Service};
 use crate::summary;
 use crate::view::{self, View};
 use args::RunArguments;
@@ -83,6 +84,9 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     if arguments.view {
         view::check(&plan)?;
     }
+    if !arguments.check {
+        service::find();
+    }
     let beside = Beside::of(&mut plan, arguments.view)?;
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
@@ -124,6 +128,7 @@ fn pass(
             return Err(failure);
         }
     };
+    let notices = Notices::of(session.inputs());
     let again = || match plan_again(path, arguments, host) {
         Ok(plan) => plan,
         Err(mistake) => Err(vec![mistake]),
@@ -132,7 +137,9 @@ fn pass(
         // Models are read again to see that they are there: no packet waits for that.
         let (to, from) = mpsc::channel();
         let hangup = || {
+            notices.tick();
             if reopen.take() {
+                notices.send(Service::reloading);
                 if let Some(alerts) = &alerts {
                     alerts.reopen();
                     alerts.lists().reload();
@@ -149,6 +156,7 @@ fn pass(
             if let Ok(plan) = &plan {
                 alerting::take_up(alerts.as_ref(), plan, tell);
             }
+            notices.send(Service::taken_up);
             Some(Again::Settings(Box::new(plan)))
         };
         view::run(session, view, hangup, tell)
@@ -162,10 +170,12 @@ fn pass(
     match server {
         Some(server) if arguments.view => server.end(),
         Some(server) => {
-            page::stay(server, &finished.inputs.control, &reopen, (tell, arguments.quiet));
+            let control = &finished.inputs.control;
+            page::stay(server, control, (&reopen, &notices), (tell, arguments.quiet));
         }
         None => {}
     }
+    service::stopping();
     status.unwrap_or(Ok(Status::Fine))
 }
 
@@ -249,6 +259,13 @@ type Read = Result<Plan, Vec<Mistake>>;
 /// Reads the settings, and what was typed instead of some of them.
 fn plan(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Read, Failure> {
     plan_again(path, arguments, host).map_err(|mistake| Failure::error(mistake.message))
+}
+
+/// The settings of a file as they are, for `wirelens doctor`.
+pub(crate) fn read_plan(path: &Path, host: &Host) -> Read {
+    let site =
+        Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: true };
+    read(path, &text(path).map_err(|mistake| vec![mistake])?, &|_| (), &site)
 }
 
 fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Read, Mistake> {

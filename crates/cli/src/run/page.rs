@@ -20,6 +20,7 @@ use super::alerting::host_name;
 use crate::clock;
 use crate::failure::Failure;
 use crate::interrupt::Reopen;
+use crate::service::{Notices, Service};
 
 /// Characters of a token, which has to be hard to guess.
 const TOKEN_LEN_MIN: usize = 16;
@@ -140,15 +141,18 @@ fn token(path: &Path) -> Result<String, Failure> {
 pub(super) fn stay(
     server: Server,
     control: &Control,
-    reopen: &Reopen,
+    (reopen, notices): (&Reopen, &Notices),
     (tell, is_quiet): (fn(&str), bool),
 ) {
     if !control.is_interrupted() && !is_quiet {
         eprintln!("wirelens: all was read; the page stays open until Ctrl-C");
     }
     while !control.is_interrupted() {
+        notices.tick();
         if reopen.take() {
+            notices.send(Service::reloading);
             reload(&server, tell);
+            notices.send(Service::taken_up);
         }
         thread::sleep(LOOK_EVERY);
     }

@@ -1,0 +1,207 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use capture::devices::Device;
+use capture::sys::interfaces::CardRing;
+use tempfile::TempDir;
+
+use super::*;
+use crate::card::Facts;
+use crate::permission::Tried;
+
+/// A root with these files.
+fn root(files: &[(&str, &str)]) -> (TempDir, System) {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let system = System::of(folder.path().to_owned());
+    (folder, system)
+}
+
+const RELEASE: &str = "proc/sys/kernel/osrelease";
+const CLOCK: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+const CLOCKS: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+fn named<'c>(checks: &'c [Check], name: &str) -> &'c Check {
+    checks.iter().find(|check| check.name == name).unwrap()
+}
+
+/// What is read from files, without what this machine is asked.
+fn of_files(system: &System) -> Vec<Check> {
+    let mut checks = vec![kernel::release(system)];
+    checks.push(permission::taps(system, true, Path::new("/usr/bin/wirelens")));
+    checks.extend(kernel::checks(system));
+    let of_machine = machine::checks(system);
+    checks.push(named(&of_machine, "clock source").clone());
+    checks.push(named(&of_machine, "memory").clone());
+    checks
+}
+
+#[test]
+fn a_machine_without_any_of_the_files_is_unknown_and_no_error() {
+    let (_folder, system) = root(&[]);
+    let checks = of_files(&system);
+    assert_eq!(checks.len(), 7);
+    assert!(checks.iter().all(|check| check.level == Level::Unknown), "{checks:#?}");
+    // Files with something else in them are like none.
+    let (_folder, system) = root(&[
+        (RELEASE, "plan9"),
+        ("proc/self/status", "CapEff:\tzz\n"),
+        ("proc/sys/net/core/optmem_max", "many"),
+        ("proc/self/limits", "Limit\n"),
+        ("proc/meminfo", "MemAvailable: lots\n"),
+    ]);
+    let levels = of_files(&system).iter().filter(|check| check.level == Level::Unknown).count();
+    assert_eq!(levels, 7);
+}
+
+#[test]
+fn an_old_and_slow_machine_is_warned_of_with_what_changes_it() {
+    let (_folder, system) = root(&[
+        (RELEASE, "4.19.0-27-amd64\n"),
+        ("proc/self/status", "Name:\tx\nCapEff:\t0000000000003000\n"),
+        ("proc/self/limits", "Max locked memory         65536                65536      bytes\n"),
+        ("proc/sys/net/core/bpf_jit_enable", "0\n"),
+        ("proc/sys/net/core/optmem_max", "10240\n"),
+        ("proc/meminfo", "MemTotal: 1 kB\nMemAvailable:   102400 kB\n"),
+        (CLOCK, "hpet\n"),
+        (CLOCKS, "hpet acpi_pm tsc \n"),
+    ]);
+    let checks = of_files(&system);
+    assert_eq!(named(&checks, "kernel").level, Level::Ok);
+    assert!(named(&checks, "kernel").seen.contains("4.19.0-27-amd64; eBPF taps"));
+    let taps = named(&checks, "eBPF taps");
+    assert_eq!(taps.level, Level::Problem);
+    assert_eq!(taps.seen, "not permitted: CAP_PERFMON, CAP_BPF missing");
+    for (name, change) in [
+        ("BPF JIT", "sudo sysctl -w net.core.bpf_jit_enable=1"),
+        ("socket buffers", "sudo sysctl -w net.core.optmem_max=131072"),
+        ("locked memory", "ulimit -l unlimited"),
+        (
+            "clock source",
+            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        ("memory", ""),
+    ] {
+        let check = named(&checks, name);
+        assert_eq!((check.level, check.change.as_str()), (Level::Warning, change), "{name}");
+        assert!(!check.wanted.is_empty());
+    }
+    let (_folder, ancient) = root(&[(RELEASE, "2.6.32\n")]);
+    assert_eq!(kernel::release(&ancient).level, Level::Problem);
+}
+
+#[test]
+fn a_machine_as_it_should_be_has_nothing_to_change() {
+    let (_folder, system) = root(&[
+        (RELEASE, "6.12.1"),
+        ("proc/self/status", "CapEff:\t000001ffffffffff"),
+        ("proc/self/limits", "Max locked memory         unlimited            unlimited  bytes"),
+        ("proc/sys/net/core/bpf_jit_enable", "1"),
+        ("proc/sys/net/core/optmem_max", "131072"),
+        ("proc/sys/net/core/rmem_max", "212992"),
+        ("proc/meminfo", "MemAvailable: 8388608 kB"),
+        (CLOCK, "tsc"),
+    ]);
+    for check in of_files(&system) {
+        let Check { level, wanted, change, .. } = &check;
+        assert_eq!((*level, wanted.as_str(), change.as_str()), (Level::Ok, "", ""), "{check:?}");
+    }
+}
+
+#[test]
+fn a_missing_permission_is_a_problem_with_the_line_that_gives_it() {
+    let program = Path::new("/usr/bin/wirelens");
+    let refused = |code| Tried { ring: Err(io::Error::from_raw_os_error(code)), fanout: None };
+    let check = permission::capture(&refused(1), program);
+    assert_eq!(check.level, Level::Problem);
+    assert_eq!(check.change, "sudo setcap cap_net_raw=eip /usr/bin/wirelens");
+    assert!(check.seen.contains("CAP_NET_RAW"));
+    assert_eq!(permission::capture(&refused(97), program).change, "sudo modprobe af_packet");
+    assert_eq!(permission::capture(&refused(22), program).level, Level::Problem);
+    let fine = permission::capture(&Tried { ring: Ok(()), fanout: Some(true) }, program);
+    assert_eq!(fine.level, Level::Ok);
+}
+
+fn facts(offloads: Vec<&'static str>, ring: Option<CardRing>) -> Facts {
+    let device = Device {
+        name: String::from("eth0"),
+        // Of loopback, which every machine has.
+        link: capture::devices::list().unwrap().into_iter().find_map(|one| one.link),
+        is_up: true,
+        is_running: true,
+        mtu_bytes: 1500,
+        ..Device::default()
+    };
+    Facts { device, ring: Ok(ring), offloads: Ok(offloads), has_stamps: Ok(true) }
+}
+
+#[test]
+fn an_interface_is_judged_by_its_card() {
+    let checks = facts(vec!["GRO", "TSO"], Some(CardRing { rx: 256, rx_max: 4096 })).checks();
+    let offloads = named(&checks, "offloads eth0");
+    assert_eq!(offloads.level, Level::Warning);
+    assert_eq!(offloads.change, "sudo ethtool -K eth0 gro off tso off");
+    let ring = named(&checks, "RX ring eth0");
+    assert_eq!(
+        (ring.level, ring.change.as_str()),
+        (Level::Warning, "sudo ethtool -G eth0 rx 4096")
+    );
+    let checks = facts(Vec::new(), None).checks();
+    assert!(checks.iter().all(|check| check.level == Level::Ok), "{checks:?}");
+    let mut down = facts(Vec::new(), Some(CardRing { rx: 4096, rx_max: 4096 }));
+    down.device.is_running = false;
+    assert_eq!(named(&down.checks(), "interface eth0").level, Level::Warning);
+    down.device.is_up = false;
+    assert_eq!(named(&down.checks(), "interface eth0").change, "sudo ip link set dev eth0 up");
+    assert_eq!(named(&down.checks(), "RX ring eth0").level, Level::Ok);
+    down.device.link = None;
+    assert_eq!(named(&down.checks(), "interface eth0").level, Level::Problem);
+    let absent = card::absent("eth7", std::slice::from_ref(&down.device));
+    assert_eq!((absent.level, absent.wanted.as_str()), (Level::Problem, "one of eth0"));
+}
+
+#[test]
+fn text_fits_and_command_lines_are_whole() {
+    let checks = facts(vec!["GRO", "LRO", "TSO", "GSO"], None).checks();
+    for width in [20, 40, 59, 60, 80, 200] {
+        let text = text(&checks, width);
+        for line in text.lines().filter(|line| !line.contains("sudo ")) {
+            assert!(line.len() <= width.max(24), "{width}: {line:?}");
+        }
+        let change = "sudo ethtool -K eth0 gro off lro off tso off gso off";
+        assert!(text.lines().any(|line| line.trim() == change), "{width}:\n{text}");
+        assert!(text.is_ascii());
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").ends_with("problems: 0, warnings: 1, unknown: 0"), "{text}");
+    }
+    let wide = text(&checks, 80);
+    assert!(wide.starts_with("ok       interface eth0      up, "), "{wide}");
+    let read: serde_json::Value = serde_json::from_str(&json(&checks)).unwrap();
+    assert_eq!(read["checks"].as_array().unwrap().len(), checks.len());
+    assert_eq!((&read["warnings"], &read["problems"]), (&1.into(), &0.into()));
+    assert!(read["checks"][0]["change"].is_null());
+}
+
+#[test]
+fn this_machine_can_be_examined() {
+    let asked = Asked {
+        interfaces: vec![String::from("lo"), String::from("no-such-one")],
+        settings: Some((PathBuf::from("a.toml"), vec![String::from("a.toml:1: wrong")])),
+        onnx_refusal: Some(String::from("not\n found")),
+        ..Asked::default()
+    };
+    let checks = examine(&asked);
+    assert_eq!(named(&checks, "interface no-such-one").level, Level::Problem);
+    assert_eq!(named(&checks, "settings").change, "wirelens run -c a.toml --check");
+    assert_eq!(named(&checks, "ONNX Runtime").level, Level::Ok);
+    assert!(has_problem(&checks));
+    let missing = libpcap(Err(String::from("no\nfile")), true);
+    assert_eq!((missing.level, missing.seen.as_str()), (Level::Problem, "not found (no file)"));
+}

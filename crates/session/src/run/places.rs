@@ -1,0 +1,62 @@
+//! Where a run would write.
+
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use super::plan::Plan;
+use crate::written::parse_bytes;
+
+/// A folder that a run writes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFolder {
+    /// The table of the settings.
+    pub table: &'static str,
+    /// The folder.
+    pub path: PathBuf,
+    /// Bytes that the run keeps there at most; nothing where nothing limits it.
+    pub keep_bytes: Option<u64>,
+    /// Whether a run that goes on for years writes there for as long.
+    pub is_growing: bool,
+}
+
+impl Plan {
+    /// The folders of `[packetlog]`, of `[history]` and of rows that go to files.
+    #[must_use]
+    pub fn folders(&self) -> Vec<RunFolder> {
+        let mut folders = Vec::new();
+        for one in &self.applications {
+            let table = one.ready.name();
+            if let Some(path) = one.ready.log_folder() {
+                let (path, keep_bytes) = (path.to_owned(), self.log_budget());
+                folders.push(RunFolder { table, path, keep_bytes, is_growing: true });
+            }
+            let file = one.output.as_ref().filter(|output| !output.is_stdout());
+            if let Some(path) = file.and_then(|output| output.path.parent()) {
+                let here = path.as_os_str().is_empty();
+                let path = if here { Path::new(".") } else { path }.to_owned();
+                folders.push(RunFolder { table, path, keep_bytes: None, is_growing: false });
+            }
+        }
+        if let Some(history) = &self.history {
+            let (path, keep_bytes) = (history.folder.clone(), Some(history.keep_bytes));
+            folders.push(RunFolder { table: "history", path, keep_bytes, is_growing: true });
+        }
+        folders
+    }
+
+    fn log_budget(&self) -> Option<u64> {
+        match self.tables.get("packetlog")?.get("log")?.get("keep-bytes")? {
+            Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            Value::String(text) => parse_bytes(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether taps of an interface are asked for, which count by eBPF.
+    #[must_use]
+    pub fn has_taps(&self) -> bool {
+        let egress = self.tables.get("cca").and_then(|table| table.get("egress"));
+        self.input.is_live() && egress.is_some()
+    }
+}
