@@ -21,7 +21,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build page python demo test rust-test test-checked python-test test-train test-live \
+.PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-live \
 	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture install uninstall \
 	deb program clean
 # Each task wants all processors for itself.
@@ -60,6 +60,9 @@ deb: program ## make the Debian package, target/wirelens_VERSION_ARCHITECTURE.de
 
 page: ## build the page, page/dist, which becomes a part of the command (Node.js)
 	@bash tools/page.sh
+
+docs: ## build the site of the documentation, target/docs (mdBook, compiled once: two minutes)
+	@bash tools/docs.sh
 
 # maturin warns of a build backend that is not itself; tools/build_package.py calls it.
 python: ## build the Python package and install it into .venv

@@ -1,7 +1,8 @@
 """The command lines that pages and `--help` print, as people would copy them.
 
 A command line stands in a block of `console` behind `$ `, is the second cell of a row of
-docs/reproduction.md, an example of `--help`, or a line of `make demo`. Text behind ` # ` is for the
+docs/reproduction.md, in the last cell of one of docs/guide/coming-from.md, an example of `--help`,
+or a line of `make demo`. Text behind ` # ` is for the
 reader. What is not run by a test says so where it is printed, and how long it takes: behind the
 command, `# needs root; 4 minutes`, for a block in a line of its own above it,
 `*Needs root; about an hour.*`, or for all lines of one program in the table `What commands need`
@@ -178,6 +179,19 @@ def reproduction() -> list[Printed]:
     return list(found.values())
 
 
+def equivalents() -> list[Printed]:
+    """Our commands in the third column of the tables of docs/guide/coming-from.md, each once."""
+    page = "docs/guide/coming-from.md"
+    found: dict[str, Printed] = {}
+    for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+        cells = line.strip("|").split(" | ")
+        if not line.startswith("| ") or len(cells) != 3:
+            continue
+        for text in re.findall(r"`((?:sudo )?wirelens [^`]+)`", cells[2]):
+            found.setdefault(text, Printed(page, number, text))
+    return list(found.values())
+
+
 def demo() -> list[Printed]:
     """What `make demo` runs of us, and what it prints for people to type."""
     makefile = (ROOT / "Makefile").read_text()
@@ -202,7 +216,7 @@ def all_commands() -> list[Printed]:
         if block.language == "console" and page != HELP_PAGE
         for command in console(block)
     ]
-    return [*found, *examples(), *reproduction(), *demo()]
+    return [*found, *examples(), *reproduction(), *equivalents(), *demo()]
 
 
 def path_of(command: Printed) -> Path:

@@ -36,9 +36,9 @@ WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/de
               "docs/evaluation/devices.md")  # fmt: skip
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
-OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "editor", "ethtool", "install", "ip",
-          "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip", "python3", "setcap", "sort",
-          "scp", "ssh", "systemctl", "tc", "tshark", "useradd",
+OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "cut", "editor", "ethtool", "grep",
+          "install", "ip", "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip", "python3",
+          "setcap", "sort", "scp", "ssh", "systemctl", "tc", "tshark", "uniq", "useradd", "wc",
           "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 
@@ -59,8 +59,10 @@ def how(command: Printed) -> str:
     `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
     says how long it takes; `asked`: a request to a run that is looked at; `page`: run in page/ by
     `make test-web`; `make`; `wrote`: one of WRITTEN_BY; `system`: it gives the program a right,
-    which a test does not.
+    which a test does not; `tutorial`: test_tutorials.py follows its whole page.
     """
+    if command.page.startswith("docs/tutorials/"):
+        return "tutorial"
     if command.words[0] == "make":
         return "make"
     if command.page in WRITTEN_BY and ("train" in command.words or "eval" in command.words

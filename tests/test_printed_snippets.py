@@ -1,6 +1,7 @@
 """The Python that pages show runs: the blocks of a page one after the other, and `>>>` as doctest.
 
 Blocks whose libraries only training needs are left to `make test-train`, which leaves out none.
+Tutorials are followed as a whole by test_tutorials.py.
 """
 
 import doctest
@@ -67,7 +68,8 @@ for place, text in blocks:
 
 def pages() -> list[str]:
     return sorted({block.page for page in printed.pages() for block in printed.blocks(page)
-                   if block.language == "python"})  # fmt: skip
+                   if block.language == "python"
+                   and not block.page.startswith("docs/tutorials/")})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
